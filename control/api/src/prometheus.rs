@@ -103,6 +103,11 @@ pub fn write_families(
     page.finish()
 }
 
+/// Adds what a sender of reports has counted, where there is one.
+pub fn reports(page: &mut Page, reports: Option<&Reports>) {
+    page.metrics(Reports::metrics(), reports.into_iter().flat_map(whole));
+}
+
 /// A record of the whole switch: without labels.
 fn whole<R>(record: &R) -> impl Iterator<Item = (Labels<'_>, &R)> + Clone {
     std::iter::once((Labels::new(), record))
@@ -118,6 +123,6 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     page.gauge("vernier_build_info", help, [(build, 1.0)]);
     page.metrics(Snapshot::metrics(), whole(snapshot));
     page.metrics(Clock::metrics(), whole(&snapshot.clock));
-    page.metrics(Reports::metrics(), snapshot.reports.iter().flat_map(whole));
+    reports(page, snapshot.reports.as_ref());
     page.metrics(&ExceptionReading::METRICS, whole(&snapshot.exceptions));
 }

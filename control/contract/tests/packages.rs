@@ -24,7 +24,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("api", &["contract", "control", "measure", "records"]),
     ("report", &["contract", "control", "records"]),
     ("topology", &[]),
-    ("probe", &["api", "contract", "measure"]),
+    (
+        "probe",
+        &["api", "contract", "measure", "records", "report"],
+    ),
     ("locate", &[]),
     (
         "station",
@@ -73,7 +76,10 @@ const FENCED: &[(&str, &[&str])] = &[
         "metrics-exporter-prometheus",
         &["api", "daemon", "plugin", "probe", "station"],
     ),
-    ("async-nats", &["report", "daemon", "plugin", "station"]),
+    (
+        "async-nats",
+        &["report", "daemon", "plugin", "probe", "station"],
+    ),
     (
         "clap",
         &["console", "daemon", "probe", "simulate", "station"],

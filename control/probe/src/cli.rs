@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use report::sender::{ReportCounters, Sender};
 
-use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
+use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, ReportConfig, SessionConfig};
 use crate::engine::Sink;
 use crate::http;
 use crate::published::Board;
+use crate::reporting::{self, Prober};
 use crate::result::SessionResult;
 use crate::session::Spacing;
 use crate::setup::{self, Ready};
@@ -275,22 +277,48 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
 /// Sessions and reflector until the program is stopped.
 fn serve(config: &Config, stop: &AtomicBool) -> Result<()> {
     let server = api::http::Server::of(&config.http)?;
+    let settings = config.report.as_ref().map(ReportConfig::settings);
+    let sender = Sender::of(settings.as_ref()).context("report")?;
     let Ready {
         mut engine,
         listening,
+        intervals,
     } = setup::ready(config, None, None)?;
     for address in listening {
         tracing::info!("reflector at {address}");
     }
-    let mut board = Board::default();
-    let serving = server.map(|server| http::serve(server, board.clone(), config.sessions.len()));
+    let counters = Arc::<ReportCounters>::default();
+    let mut collector = None;
+    let mut reporting = None;
+    if let (Some(sender), Some(report)) = (sender, &config.report) {
+        let (taking, composing) = reporting::pair(Prober {
+            incarnation: getrandom::u64().context("no random numbers from the system")?,
+            name: report.name(),
+            node: report.node(),
+            clock: config.clock,
+            intervals,
+        });
+        collector = Some(taking);
+        let started = sender.start_with(composing, Arc::clone(&counters));
+        reporting = Some(started.context("cannot start the sender of reports")?);
+    }
+    let board = Board::default();
+    let sources = http::Sources {
+        board: board.clone(),
+        sessions: config.sessions.len(),
+        reports: reporting.is_some().then_some(counters),
+    };
+    let serving = server.map(|server| http::serve(server, sources));
     let serving = serving
         .transpose()
         .context("cannot start the HTTP server")?;
     if let Some(serving) = &serving {
         tracing::info!("http://{}", serving.address());
     }
-    engine.run(stop, &mut board)?;
+    match collector {
+        Some(collector) => engine.run(stop, &mut (board, collector))?,
+        None => engine.run(stop, &mut { board })?,
+    }
     Ok(())
 }
 

@@ -17,8 +17,10 @@ use crate::wire::tlv::Kind;
 
 mod address;
 mod check;
+mod report;
 
 pub use address::Address;
+pub use report::ReportConfig;
 
 /// The port of STAMP (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
@@ -51,6 +53,9 @@ pub struct Config {
     /// Where answers are served, default `127.0.0.1:9465`.
     #[serde(default = "http")]
     pub http: Http,
+    /// Reports of every interval to NATS JetStream; `None`: there are none.
+    #[serde(default)]
+    pub report: Option<ReportConfig>,
 }
 
 /// The session-reflector.
@@ -79,6 +84,12 @@ pub struct ReflectorConfig {
 pub struct SessionConfig {
     /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
     pub name: String,
+    /// Name of the node where the reflector stands, for reports. `None`: the session's name.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// Class of the traffic that this session stands for, for reports; default `all`.
+    #[serde(default = "class")]
+    pub class: String,
     /// The reflector: address, with a port or without (862).
     pub to: Address,
     /// Address, with a port or without, that is sent from. `None`: any.
@@ -146,6 +157,10 @@ fn interval_ms() -> u64 {
     1_000
 }
 
+fn class() -> String {
+    "all".to_owned()
+}
+
 fn timeout_ms() -> u64 {
     1_000
 }
@@ -188,6 +203,7 @@ impl Default for Config {
             timestamps: StampsWanted::default(),
             clock: Clock::default(),
             http: http(),
+            report: None,
         }
     }
 }
@@ -206,6 +222,8 @@ impl SessionConfig {
     pub fn new(name: impl Into<String>, to: Address) -> Self {
         Self {
             name: name.into(),
+            node: None,
+            class: class(),
             to,
             from: None,
             dscp: 0,

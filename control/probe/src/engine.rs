@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::arrival::Arrival;
 use crate::reflector::{Reflector, ReflectorCounts};
 use crate::result::SessionResult;
-use crate::session::{Arrived, LocalClock, Session};
+use crate::session::{Arrived, Intervals, LocalClock, Session};
 use crate::socket::{Purpose, Socket, StampsWanted};
 use crate::wire::packet::{Mode, Request};
 use crate::wire::time::UnixNs;
@@ -95,12 +95,36 @@ pub trait Sink {
     fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
         let _ = (reflector, strangers);
     }
+
+    /// All results of intervals before this one have come; every 50 ms or so.
+    fn closed(&mut self, before: u64) {
+        let _ = before;
+    }
+}
+
+/// Both take all.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn result(&mut self, result: SessionResult) {
+        self.0.result(result.clone());
+        self.1.result(result);
+    }
+
+    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
+        self.0.counts(reflector, strangers);
+        self.1.counts(reflector, strangers);
+    }
+
+    fn closed(&mut self, before: u64) {
+        self.0.closed(before);
+        self.1.closed(before);
+    }
 }
 
 /// Everything that one thread does.
 #[derive(Debug)]
 pub struct Engine {
     start: Instant,
+    intervals: Intervals,
     sessions: Vec<Session>,
     senders: Vec<Sender>,
     /// By session.
@@ -119,9 +143,10 @@ pub struct Engine {
 
 impl Engine {
     /// An engine whose time begins at `start`, with no sessions and no reflector.
-    pub fn new(start: Instant, wanted: StampsWanted) -> Self {
+    pub fn new(start: Instant, intervals: Intervals, wanted: StampsWanted) -> Self {
         Self {
             start,
+            intervals,
             sessions: Vec::new(),
             senders: Vec::new(),
             sender_of: Vec::new(),
@@ -233,6 +258,9 @@ impl Engine {
                 sink.result(result);
             }
         }
+        let present = self.intervals.at(self.now());
+        let ends = self.sessions.iter().map(Session::first_open);
+        sink.closed(ends.max().unwrap_or(present));
         Ok(())
     }
 
@@ -461,6 +489,8 @@ impl Engine {
             self.reflector.as_ref().map(Reflector::counts),
             self.strangers,
         );
+        let open = self.sessions.iter().map(Session::first_open).min();
+        sink.closed(open.unwrap_or_else(|| self.intervals.at(now)));
     }
 }
 

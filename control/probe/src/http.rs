@@ -1,15 +1,17 @@
 //! Answers over HTTP: JSON, and Prometheus. The server with its limits and access is that of the switch ([`api::http`]).
 
 use std::io;
+use std::sync::Arc;
 
 use api::http::{Answer, InFlight, Parameters, Refusal, Running, Server};
 use api::process;
-use api::prometheus::{Format, write_families};
+use api::prometheus::{self, Format, write_families};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use report::sender::ReportCounters;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics;
@@ -35,10 +37,20 @@ const PATHS: [(&str, &str); 6] = [
 /// Sessions that take as many bytes of an answer as a segment of a switch.
 const SESSIONS_PER_SEGMENT: usize = 16;
 
+/// What is served.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// Results.
+    pub board: Board,
+    /// How many sessions there are.
+    pub sessions: usize,
+    /// What the sender of reports counts, where there is one.
+    pub reports: Option<Arc<ReportCounters>>,
+}
+
 #[derive(Clone)]
-struct Sources {
-    board: Board,
-    sessions: usize,
+struct Serving {
+    sources: Sources,
     in_flight: InFlight,
 }
 
@@ -61,20 +73,19 @@ pub struct ReflectorAnswer {
     pub reflector: Option<ReflectorCounts>,
 }
 
-/// Serves `board`, with so many sessions, on a thread of its own, until it is dropped.
+/// Serves these on a thread of its own, until it is dropped.
 ///
 /// # Errors
 /// When the system gives no thread or no event queue.
-pub fn serve(server: Server, board: Board, sessions: usize) -> io::Result<Running> {
-    let sources = Sources {
-        board,
-        sessions,
+pub fn serve(server: Server, sources: Sources) -> io::Result<Running> {
+    let serving = Serving {
+        sources,
         in_flight: InFlight::default(),
     };
-    server.serve_routes(router(sources), PATHS.map(|(path, _)| path))
+    server.serve_routes(router(serving), PATHS.map(|(path, _)| path))
 }
 
-fn router(sources: Sources) -> Router {
+fn router(serving: Serving) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/metrics", get(metrics_page))
@@ -83,13 +94,13 @@ fn router(sources: Sources) -> Router {
         .route("/api/v1/sessions", get(sessions))
         .route("/api/v1/reflector", get(reflector))
         .fallback(not_found)
-        .with_state(sources)
+        .with_state(serving)
 }
 
-impl Sources {
+impl Serving {
     fn answer(&self) -> Answer {
         self.in_flight
-            .answer(self.sessions.div_ceil(SESSIONS_PER_SEGMENT))
+            .answer(self.sources.sessions.div_ceil(SESSIONS_PER_SEGMENT))
     }
 }
 
@@ -113,7 +124,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-async fn readyz(State(sources): State<Sources>) -> (StatusCode, String) {
+async fn readyz(State(serving): State<Serving>) -> (StatusCode, String) {
+    let sources = &serving.sources;
     let (with, all) = (sources.board.session_count(), sources.sessions);
     if with == all {
         return (StatusCode::OK, "ok\n".to_owned());
@@ -125,11 +137,16 @@ async fn readyz(State(sources): State<Sources>) -> (StatusCode, String) {
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-async fn metrics_page(State(sources): State<Sources>) -> Answered {
+async fn metrics_page(State(serving): State<Serving>) -> Answered {
     let own = process::own_metrics();
     let content_type = Format::Text.content_type();
-    sources.answer().written(content_type, |out| {
-        write_families(&own, out, |page| metrics::families(page, &sources.board))
+    let Sources { board, reports, .. } = &serving.sources;
+    let reports = reports.as_ref().map(|counters| counters.read());
+    serving.answer().written(content_type, |out| {
+        write_families(&own, out, |page| {
+            metrics::families(page, board);
+            prometheus::reports(page, reports.as_ref());
+        })
     })
 }
 
@@ -140,23 +157,23 @@ struct Sessions<'s> {
 }
 
 async fn sessions(
-    State(sources): State<Sources>,
+    State(serving): State<Serving>,
     Parameters(filter): Parameters<Filter>,
 ) -> Answered {
     let Some(name) = filter.name else {
-        let all = sources.board.sessions();
+        let all = serving.sources.board.sessions();
         let sessions = all.iter().map(AsRef::as_ref).collect();
-        return sources.answer().json(&Sessions { sessions });
+        return serving.answer().json(&Sessions { sessions });
     };
-    let Some(session) = sources.board.session(&name) else {
+    let Some(session) = serving.sources.board.session(&name) else {
         let error = format!("expected `name` of a session with a result, got {name:?}");
         return Err(Refusal::new(StatusCode::NOT_FOUND, error));
     };
     let sessions = vec![session.as_ref()];
-    sources.answer().json(&Sessions { sessions })
+    serving.answer().json(&Sessions { sessions })
 }
 
-async fn reflector(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    let reflector = sources.board.reflector();
-    sources.answer().json(&ReflectorAnswer { reflector })
+async fn reflector(State(serving): State<Serving>, _: Parameters<Nothing>) -> Answered {
+    let reflector = serving.sources.board.reflector();
+    serving.answer().json(&ReflectorAnswer { reflector })
 }

@@ -5,13 +5,13 @@
 //!               |-- session   (x thousands) requests, replies, intervals --> result::SessionResult --> engine::Sink
 //!               |-- reflector (bounded tables) replies in place
 //!               wire: packets, TLVs, HMACs, timestamps       socket: UDP with the kernel's timestamps
-//!             published --> http: JSON, Prometheus
+//!             published --> http: JSON, Prometheus            reporting --> report: NATS JetStream
 //! ```
 //!
 //! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own. Who wants the results elsewhere
 //! than over HTTP gives the engine a [`engine::Sink`] of its own: it takes one [`result::SessionResult`] of each session and interval.
 //!
-//! What it is not: it knows no switch and no topology, and sends its results nowhere by itself.
+//! What it is not: it knows no switch and no topology.
 #![forbid(unsafe_code)]
 
 pub mod arrival;
@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod offset;
 pub mod published;
 pub mod reflector;
+pub mod reporting;
 pub mod result;
 pub mod session;
 pub mod setup;

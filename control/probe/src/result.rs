@@ -18,6 +18,10 @@ use crate::reflector::ClockSource;
 pub struct SessionResult {
     /// The session's name.
     pub name: String,
+    /// Name of the node where the reflector stands.
+    pub node: String,
+    /// The class of traffic that the session stands for.
+    pub class: String,
     /// The sender's address and port.
     pub from: SocketAddr,
     /// The reflector's address and port.
@@ -87,6 +91,8 @@ pub struct Delays {
     pub p90_ns: f64,
     /// What 99 % did not exceed, likewise.
     pub p99_ns: f64,
+    /// What 99.9 % did not exceed, likewise.
+    pub p999_ns: f64,
     /// Greatest.
     pub max_ns: i64,
 }
@@ -171,7 +177,7 @@ impl Delays {
             moments.add_delays(delay_ns, 1);
             histogram.add_delays(delay_ns, 1);
         }
-        let [p50, p90, p99] = histogram.quantiles_ns([0.5, 0.9, 0.99], &moments)?;
+        let [p50, p90, p99, p999] = histogram.quantiles_ns([0.5, 0.9, 0.99, 0.999], &moments)?;
         let base = base_ns as f64;
         Some(Self {
             samples: moments.count(),
@@ -181,6 +187,7 @@ impl Delays {
             p50_ns: base + p50,
             p90_ns: base + p90,
             p99_ns: base + p99,
+            p999_ns: base + p999,
             max_ns: samples.max()?,
         })
     }

@@ -45,6 +45,10 @@ pub use schedule::Spacing;
 pub struct SessionSettings {
     /// Its name in results.
     pub name: String,
+    /// Name of the node where the reflector stands.
+    pub node: String,
+    /// The class of traffic that it stands for.
+    pub class: String,
     /// The sender's address and port.
     pub from: SocketAddr,
     /// The reflector's.
@@ -94,7 +98,8 @@ impl Intervals {
         self.length.saturating_mul(factor)
     }
 
-    fn start_unix_ms(&self, number: u64) -> u64 {
+    /// When an interval begins, in ms since 1970.
+    pub fn start_unix_ms(&self, number: u64) -> u64 {
         let since_ms = u128::from(number) * self.length.as_millis();
         let since_ms = u64::try_from(since_ms).unwrap_or(u64::MAX);
         (self.start.0 / 1_000_000).saturating_add(since_ms)
@@ -194,6 +199,11 @@ impl Session {
     pub fn due(&self) -> Option<Duration> {
         let is_over = self.settings.count.is_some_and(|count| self.sent >= count);
         (!is_over).then(|| self.schedule.next())
+    }
+
+    /// The first interval that is not closed.
+    pub fn first_open(&self) -> u64 {
+        self.first_open
     }
 
     /// Whether all packets are sent, and answered or timed out.
@@ -405,6 +415,8 @@ impl Session {
         let [round_trip, forward, backward] = interval.delays();
         SessionResult {
             name: settings.name.clone(),
+            node: settings.node.clone(),
+            class: settings.class.clone(),
             from: settings.from,
             to: settings.to,
             ssid: settings.ssid,

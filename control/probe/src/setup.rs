@@ -87,6 +87,8 @@ pub struct Ready {
     pub engine: Engine,
     /// Where the reflector listens.
     pub listening: Vec<SocketAddr>,
+    /// When intervals begin.
+    pub intervals: Intervals,
 }
 
 /// Opens all sockets and reads all keys. `interval` overrides the configuration's length, `count` limits the packets of each
@@ -105,7 +107,7 @@ pub fn ready(
         length: interval.unwrap_or(Duration::from_millis(config.interval_ms)),
         start: UnixNs::now(),
     };
-    let mut engine = Engine::new(start, config.timestamps);
+    let mut engine = Engine::new(start, intervals, config.timestamps);
     let mut keys = Keys::default();
     let mut listening = Vec::new();
     if let Some(reflector) = &config.reflector {
@@ -149,7 +151,11 @@ pub fn ready(
             })?;
         engine.add(session, sender);
     }
-    Ok(Ready { engine, listening })
+    Ok(Ready {
+        engine,
+        listening,
+        intervals,
+    })
 }
 
 fn any(to: SocketAddr) -> SocketAddr {
@@ -171,6 +177,8 @@ fn session_settings(
     let tlv_key = load(session.tlv_key_file.as_deref(), ".tlv_key_file")?;
     Ok(SessionSettings {
         name: session.name.clone(),
+        node: session.node.clone().unwrap_or_else(|| session.name.clone()),
+        class: session.class.clone(),
         from,
         to,
         ssid,

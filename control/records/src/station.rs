@@ -100,7 +100,7 @@ pub struct SegmentFigures {
 pub struct StationSegment {
     /// The switch that reports it.
     pub switch: String,
-    /// `inside`, `wire`, `around` or `probe`.
+    /// `inside`, `wire`, `around`, `probe` or `round_trip`: there and back.
     pub kind: String,
     /// Where packets enter it.
     pub from: String,
@@ -170,11 +170,12 @@ pub struct PathAnswer {
 /// A part of a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
-    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`.
+    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`, `a > router > b` of probes.
     pub title: String,
-    /// `inside`, `wire`, `around` or `probe`; `uncovered` where nothing measures it.
+    /// `inside`, `wire`, `around` or `probe`; `round_trip`: half of a probe's, as clocks are not synchronised; `uncovered`
+    /// where nothing measures it.
     pub kind: String,
-    /// What would cover it, where nothing does.
+    /// What would cover it, where nothing does; what the figures are of, where that is a round trip.
     pub hint: Option<String>,
     /// Seconds since the end of the epoch that the figures are of; the oldest where several segments were joined.
     pub age_s: Option<f64>,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use records::snapshot::{EpochFigures, Segment, Snapshot, WireSegment};
 
+use crate::Names;
 use crate::msp::{self, Flow, Health, Kind, Neighbour, Quantiles, Report};
 
 /// Reasons in words in one report.
@@ -46,26 +47,6 @@ impl Counted {
             lost: self.lost - earlier.lost,
             epoch: self.epoch.filter(|_| self.epoch != earlier.epoch),
         }
-    }
-}
-
-/// Names, each once.
-#[derive(Debug, Default)]
-struct Names {
-    names: Vec<String>,
-    indices: HashMap<String, u32>,
-}
-
-impl Names {
-    fn index(&mut self, name: &str) -> u32 {
-        if let Some(&index) = self.indices.get(name) {
-            return index;
-        }
-        // A snapshot has fewer names by far.
-        let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.names.push(name.to_owned());
-        self.indices.insert(name.to_owned(), index);
-        index
     }
 }
 
@@ -112,7 +93,8 @@ impl Composer {
             neighbours: neighbours(snapshot, &mut names),
             wire_switch: config.and_then(|config| Some(config.wire.as_ref()?.switch)),
             dropped_reports,
-            names: names.names,
+            node: None,
+            names: names.all(),
         };
         self.reported = Some(epoch);
         Some(report)

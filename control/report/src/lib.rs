@@ -1,9 +1,10 @@
-//! Measurement state packets (MSPs, MPLANE section VI): what a switch reports of its epochs over NATS JetStream.
+//! Measurement state packets (MSPs, MPLANE section VI): what a switch, or a prober, reports of its epochs over NATS JetStream.
 //!
 //! ```text
-//!  control::published --snapshot--> compose --Report--> msp (protobuf) --> spool (bounded) --> sender --> JetStream
-//!                                                        ^                                       |
-//!                            vernier-station: decode ----+               connection, subject <---+
+//!  control::published --snapshot--> compose --+
+//!                     another reporter::Reporter --Report--> msp (protobuf) --> spool (bounded) --> sender --> JetStream
+//!                                                             ^                                       |
+//!                                 vernier-station: decode ----+               connection, subject <---+
 //! ```
 //!
 //! What it is not: it measures nothing, and neither workers nor control core wait for it.
@@ -12,6 +13,10 @@
 pub mod compose;
 pub mod connection;
 pub mod msp;
+mod names;
+pub mod reporter;
 pub mod sender;
 mod spool;
 pub mod subject;
+
+pub use names::Names;

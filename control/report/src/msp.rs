@@ -6,9 +6,9 @@ use prost::{DecodeError, Message};
 pub const VERSION_MAJOR: u32 = 1;
 
 /// Minor version: rises with every field that is added, which older receivers ignore.
-pub const VERSION_MINOR: u32 = 0;
+pub const VERSION_MINOR: u32 = 1;
 
-/// What a switch reports of the epochs since its last report, usually one.
+/// What a switch, or a prober, reports of the epochs since its last report, usually one.
 #[derive(Clone, PartialEq, Message)]
 pub struct Report {
     /// Major version of the packet, 1.
@@ -56,13 +56,16 @@ pub struct Report {
     /// Reports of this incarnation that were dropped because the spool was full.
     #[prost(uint64, tag = "15")]
     pub dropped_reports: u64,
+    /// Of a prober: name of the node where it stands, from which its probes go. Absent of switches.
+    #[prost(string, optional, tag = "16")]
+    pub node: Option<String>,
 }
 
 /// Whether figures can be trusted.
 #[derive(Clone, PartialEq, Message)]
 pub struct Health {
     /// Why epochs since the last report were unusable, for one segment at least: `missed_shard`, `generation`, `link`,
-    /// `internal`. Empty: all were usable.
+    /// `internal`; of a prober `sender_stepped`, `reflector_stepped`: a clock was set. Empty: all were usable.
     #[prost(string, repeated, tag = "1")]
     pub unusable: Vec<String>,
     /// Epochs that workers could not measure, since the switch started.
@@ -71,7 +74,8 @@ pub struct Health {
     /// Workers that have stalled.
     #[prost(uint32, tag = "3")]
     pub stalled_workers: u32,
-    /// What the clock of wires follows, `locked`, `holding_over` or `free`; empty without wires.
+    /// What the clock of wires follows, `locked`, `holding_over` or `free`; empty without wires. Of a prober `locked` where
+    /// it is synchronised, else `free`.
     #[prost(string, tag = "4")]
     pub clock: String,
     /// Greatest error of that clock in nanoseconds.
@@ -92,8 +96,11 @@ pub enum Kind {
     Wire = 1,
     /// From an egress port to an ingress port of the switch, around a device of others.
     Around = 2,
-    /// Between two ends of a probe.
+    /// From the node at one end of a probe to that at the other. Where the clocks are not synchronised there are counts
+    /// only. A packet is lost where it was not answered, in whichever direction it was lost.
     Probe = 3,
+    /// From a prober to another node and back, without the time there.
+    RoundTrip = 4,
 }
 
 /// A segment. Delays are of its last usable epoch, in nanoseconds; on wires they are signed, because clocks differ.
@@ -102,7 +109,8 @@ pub struct Segment {
     /// Its kind.
     #[prost(enumeration = "Kind", tag = "1")]
     pub kind: i32,
-    /// Name of where packets enter it: a port; on a wire that arrives here `port:peer`, the port at the other end.
+    /// Name of where packets enter it: a port; on a wire that arrives here `port:peer`, the port at the other end; of
+    /// probes a node.
     #[prost(uint32, tag = "2")]
     pub from: u32,
     /// Name of where they leave it, likewise.

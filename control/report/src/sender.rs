@@ -1,7 +1,7 @@
-//! Sends reports: a thread of its own, which reads what is published and waits for nobody.
+//! Sends reports: a thread of its own, which asks a [`Reporter`] for them and waits for nobody.
 //!
 //! ```text
-//!  every look: snapshot -> report -> spool           connect, again and again, with a pause that doubles
+//!  every look: reporter -> report -> spool           connect, again and again, with a pause that doubles
 //!                                      |                       |
 //!                                      +--> first packet --> publish --> acknowledged: the next
 //! ```
@@ -20,13 +20,13 @@ use async_nats::jetstream::{self, context::PublishErrorKind, message::PublishMes
 use async_nats::{Client, Event};
 use contract::config::Report as Settings;
 use control::published::Published;
-use control::reports::ReportCounters;
+pub use control::reports::ReportCounters;
 use prost::Message;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::compose::Composer;
 use crate::connection::{ANSWER_MAX, Connection, ConnectionError, backoff};
+use crate::reporter::{Epochs, Reporter};
 use crate::spool::{Packet, Spool};
 use crate::subject;
 
@@ -70,22 +70,36 @@ impl Sender {
     /// # Errors
     /// When the system gives no random number, no thread or no event queue.
     pub fn start(self, published: Arc<Published>) -> std::io::Result<Running> {
-        let incarnation = getrandom::u64()?;
+        let counters = Arc::new(ReportCounters::default());
+        published.count_reports(Arc::clone(&counters));
+        let top_flows = self.settings.top_flows as usize;
+        self.start_with(
+            Epochs::new(getrandom::u64()?, top_flows, published),
+            counters,
+        )
+    }
+
+    /// Sends what this reporter gives.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no event queue.
+    pub fn start_with<R: Reporter>(
+        self,
+        reporter: R,
+        counters: Arc<ReportCounters>,
+    ) -> std::io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .thread_name("vernier-report")
             .max_blocking_threads(2)
             .build()?;
-        let counters = Arc::new(ReportCounters::default());
-        published.count_reports(Arc::clone(&counters));
         let (stop, stopped) = watch::channel(false);
         let sending = Sending {
-            composer: RefCell::new(Composer::new(incarnation, self.settings.top_flows as usize)),
+            reporter: RefCell::new(reporter),
             spool: RefCell::new(Spool::new(self.settings.spool_kib as usize * 1_024)),
             connection: self.connection,
             complaint: Cell::default(),
             news: Notify::new(),
-            published,
             counters,
         };
         let thread = std::thread::Builder::new()
@@ -110,19 +124,18 @@ impl Drop for Running {
 }
 
 /// What the two tasks of the thread share.
-struct Sending {
-    composer: RefCell<Composer>,
+struct Sending<R> {
+    reporter: RefCell<R>,
     spool: RefCell<Spool>,
     connection: Connection,
     /// What was logged last: each complaint once, until something works.
     complaint: Cell<String>,
     /// There is something to send.
     news: Notify,
-    published: Arc<Published>,
     counters: Arc<ReportCounters>,
 }
 
-impl Sending {
+impl<R: Reporter> Sending<R> {
     async fn run(self, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             () = self.look_again_and_again() => {}
@@ -147,7 +160,7 @@ impl Sending {
     async fn look_again_and_again(&self) {
         loop {
             self.look();
-            let interval_ms = self.published.read().interval_ms;
+            let interval_ms = self.reporter.borrow().interval_ms();
             let look_ms = (interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
             sleep(Duration::from_millis(look_ms.into())).await;
         }
@@ -155,21 +168,19 @@ impl Sending {
 
     /// Takes what is new into the spool.
     fn look(&self) {
-        let snapshot = self.published.read();
-        let dropped = self.counters.dropped.load(Ordering::Relaxed);
-        let Some(report) = self.composer.borrow_mut().report(&snapshot, dropped) else {
-            return;
-        };
-        let packet = Packet {
-            id: report.message_id(),
-            subject: subject::of_switch(&report.switch),
-            bytes: report.encode_to_vec(),
-        };
-        let mut spool = self.spool.borrow_mut();
-        let dropped = spool.push(packet);
-        self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
-        self.note_size(&spool);
-        self.news.notify_one();
+        let dropped = || self.counters.dropped.load(Ordering::Relaxed);
+        while let Some(report) = self.reporter.borrow_mut().next(dropped()) {
+            let packet = Packet {
+                id: report.message_id(),
+                subject: subject::of_switch(&report.switch),
+                bytes: report.encode_to_vec(),
+            };
+            let mut spool = self.spool.borrow_mut();
+            let dropped = spool.push(packet);
+            self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
+            self.note_size(&spool);
+            self.news.notify_one();
+        }
     }
 
     fn note_size(&self, spool: &Spool) {
@@ -206,7 +217,7 @@ impl Sending {
     /// Connects; from then on the client connects again by itself.
     async fn connect(&self) -> Result<Client, String> {
         let counters = Arc::clone(&self.counters);
-        let name = format!("vernier switch {}", self.published.read().switch);
+        let name = format!("vernier {}", self.reporter.borrow().name());
         let event = move |event: Event| match event {
             Event::Connected => {
                 counters.is_connected.store(true, Ordering::Relaxed);

@@ -205,7 +205,10 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing
         .topology
         .iter()
         .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
-    let is_unreported = |name: &&str| states.iter().all(|state| state.switch != **name);
+    let is_unreported = |name: &&str| {
+        let is_there = |state: &Switch| state.node.as_ref().unwrap_or(&state.switch) == *name;
+        !states.iter().any(is_there)
+    };
     Answer(Missing {
         known: states.len() as u64,
         switches: switches.collect(),

@@ -16,8 +16,10 @@ use topology::Topology;
 
 use crate::fleet::by_number;
 use crate::state::{Known, State, Sums};
+use probes::{Probes, is_probe};
 
 mod around;
+mod probes;
 
 /// Most paths of an answer.
 pub const PATHS_MAX: usize = 16;
@@ -62,32 +64,36 @@ impl<'a> From<&'a str> for End<'a> {
 /// All switches with the links between them.
 pub struct Network<'s> {
     states: HashMap<&'s str, &'s State>,
+    probes: Probes<'s>,
     numbers: HashMap<u32, &'s State>,
     topology: Topology,
     now_unix_ns: u64,
 }
 
 impl<'s> Network<'s> {
-    /// By the topology of a file, else by the wires that the switches report.
+    /// By the topology of a file, else by the wires that the switches report, and by probes where no wires lead.
     pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
         let numbers = by_number(states);
         let topology = file.cloned().unwrap_or_else(|| {
             let links = states.iter().flat_map(|state| {
                 let others = state.neighbours.iter();
                 let others = others.filter_map(|other| numbers.get(&other.peer_switch));
-                others.map(|other| (state.switch.as_str(), other.switch.as_str()))
+                others.map(|other| [state.switch.as_str(), other.switch.as_str()])
             });
             // By itself each is known, too.
-            let alone = states
-                .iter()
-                .map(|state| (state.switch.as_str(), state.switch.as_str()));
-            Topology::of_links(links.chain(alone))
+            let alone = states.iter().map(|state| {
+                let node = state.node.as_ref().unwrap_or(&state.switch).as_str();
+                [node, node]
+            });
+            probes::joined(states, links.chain(alone).collect())
         });
         Self {
             states: states
                 .iter()
+                .filter(|state| state.node.is_none())
                 .map(|state| (state.switch.as_str(), state))
                 .collect(),
+            probes: Probes::of(states),
             numbers,
             topology,
             now_unix_ns,
@@ -188,16 +194,23 @@ impl<'s> Network<'s> {
         ends: [Option<&str>; 2],
         class: Option<&str>,
     ) -> PathAnswer {
-        let mut chain = Vec::new();
+        let mut chain: Vec<Hop> = Vec::new();
         let mut into = ends[0];
-        for (place, switch) in route.iter().enumerate() {
-            let link = links.get(place);
-            let out = link.map_or(ends[1], |link| link[0]);
-            chain.extend(self.through(switch, [into, out], class));
-            if let (Some(link), Some(next)) = (link, route.get(place + 1)) {
-                chain.push(self.wire([switch, next], *link, class));
-                into = link[1];
+        let mut place = 0;
+        while let Some(&switch) = route.get(place) {
+            let step = (place + 1 < route.len()).then(|| self.step(route, links, place, class));
+            let out = step.as_ref().map_or(ends[1], |step| step.ports[0]);
+            let is_probed = |hop: Option<&Hop>| hop.is_some_and(|hop| is_probe(&hop.kind));
+            let is_at_probe =
+                is_probed(chain.last()) || is_probed(step.as_ref().map(|step| &step.hop));
+            // A prober that stands where no switch is has the node itself in its probes.
+            if self.states.contains_key(switch) || !is_at_probe || !self.probes.is_node(switch) {
+                chain.extend(self.through(switch, [into, out], class));
             }
+            let Some(step) = step else { break };
+            chain.push(step.hop);
+            into = step.ports[1];
+            place = step.to;
         }
         let (sum, loss_ratio) = sum(&chain);
         PathAnswer {
@@ -327,15 +340,10 @@ impl<'s> Network<'s> {
         let (Some(&first), Some(&last)) = (route.first(), route.last()) else {
             return Vec::new();
         };
-        let is_at = |name: &str, switch: &str| name.split(':').next() == Some(switch);
         let mut found = Vec::new();
-        for state in self.states.values() {
-            for known in &state.segments {
-                let ends = [known.last.from, known.last.to].map(|name| state.name(name));
-                if known.last.kind() == Kind::Probe && is_at(ends[0], first) && is_at(ends[1], last)
-                {
-                    found.push(segment(state, known, self.now_unix_ns));
-                }
+        for (state, known) in self.probes.between(first, last) {
+            if known.last.kind() == Kind::Probe {
+                found.push(segment(state, known, self.now_unix_ns));
             }
         }
         found.sort_by(|a, b| a.switch.cmp(&b.switch));
@@ -372,6 +380,7 @@ pub fn label(kind: Kind) -> &'static str {
         Kind::Wire => "wire",
         Kind::Around => "around",
         Kind::Probe => "probe",
+        Kind::RoundTrip => "round_trip",
     }
 }
 

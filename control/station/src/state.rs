@@ -78,6 +78,9 @@ pub struct State {
     /// The open minute, counted from 1970.
     #[prost(uint64, tag = "18")]
     pub minute: u64,
+    /// Of a prober: the node where it stands.
+    #[prost(string, optional, tag = "19")]
+    pub node: Option<String>,
 }
 
 /// A run of a switch.
@@ -266,6 +269,7 @@ impl State {
         self.length_ns = report.length_ns;
         self.health.clone_from(&report.health);
         self.wire_switch = report.wire_switch;
+        self.node.clone_from(&report.node);
         self.dropped_reports = report.dropped_reports;
         let index: Vec<u32> = report.names.iter().map(|name| self.index(name)).collect();
         let index = |of: u32| index.get(of as usize).copied().unwrap_or_default();
@@ -307,6 +311,9 @@ impl State {
             if segment.samples > 0 || known.last.samples == 0 {
                 known.last = segment;
                 known.end_unix_ns = end_unix_ns;
+            } else if segment.packets > 0 {
+                // Where all are lost there are none.
+                (known.last.packets, known.last.lost) = (segment.packets, segment.lost);
             }
         }
         Taken::Counted(closed)

@@ -6,6 +6,13 @@ use crate::topology::{Router, Topology, Weight};
 impl Topology {
     /// Routers joined by links of weight 1, in both directions, by their names.
     pub fn of_links<'n>(links: impl IntoIterator<Item = (&'n str, &'n str)>) -> Self {
+        Self::of_weighted_links(links.into_iter().map(|(a, b)| (a, b, Weight::ONE)))
+    }
+
+    /// Routers joined by links of these weights, the same in both directions.
+    pub fn of_weighted_links<'n>(
+        links: impl IntoIterator<Item = (&'n str, &'n str, Weight)>,
+    ) -> Self {
         let mut names: Vec<String> = Vec::new();
         let mut indices = std::collections::HashMap::new();
         let mut index = |name: &'n str| {
@@ -14,8 +21,10 @@ impl Topology {
                 u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
             })
         };
-        let links = links.into_iter().map(|(a, b)| (index(a), index(b)));
-        let links = links.flat_map(|(a, b)| [(a, b, Weight::ONE), (b, a, Weight::ONE)]);
+        let links = links
+            .into_iter()
+            .map(|(a, b, weight)| (index(a), index(b), weight));
+        let links = links.flat_map(|(a, b, weight)| [(a, b, weight), (b, a, weight)]);
         let links: Vec<_> = links.collect();
         Self::new(&names, &links)
     }

@@ -56,6 +56,11 @@ impl Config {
             format!("{PACKETS_MAX} packets within an interval and a time-out, over all sessions"),
             packets.ceil(),
         )?;
+        if let Some(report) = &self.report {
+            let timeouts = self.sessions.iter().map(|session| session.timeout_ms);
+            let longest_ms = timeouts.max().unwrap_or_default();
+            report.check(&root.key("report"), self.interval_ms, longest_ms)?;
+        }
         let is_idle = self.reflector.is_none() && self.sessions.is_empty();
         ensure(
             !is_idle,
@@ -67,6 +72,10 @@ impl Config {
 
     /// Checks a session; packets of it that are in memory.
     fn check_session(&self, path: &KeyPath, session: &SessionConfig) -> Result<f64, Invalid> {
+        if let Some(node) = &session.node {
+            name(path.key("node"), node)?;
+        }
+        name(path.key("class"), &session.class)?;
         within(path.key("dscp"), session.dscp, 0..=63)?;
         within(path.key("timeout_ms"), session.timeout_ms, 10..=60_000)?;
         ensure(

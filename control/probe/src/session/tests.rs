@@ -16,6 +16,8 @@ fn settings(key: Option<Key>, extensions: Vec<Kind>) -> SessionSettings {
         Mode::Open
     };
     SessionSettings {
+        node: "there".to_owned(),
+        class: "all".to_owned(),
         name: "a".to_owned(),
         from: ([192, 0, 2, 1], 5_000).into(),
         to: ([192, 0, 2, 2], 862).into(),

@@ -44,6 +44,6 @@ fn ends<'s>(state: &'s State, known: &Known) -> Option<[&'s str; 2]> {
     match known.last.kind() {
         Kind::Inside => Some(names),
         Kind::Around => Some(names.map(|name| name.split_once(':').map_or(name, |(_, port)| port))),
-        Kind::Wire | Kind::Probe => None,
+        Kind::Wire | Kind::Probe | Kind::RoundTrip => None,
     }
 }

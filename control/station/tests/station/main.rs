@@ -16,6 +16,7 @@ use testkit::nats::NatsServer;
 
 mod demo;
 mod outage;
+mod probes;
 mod support;
 
 use support::{Station, Switch, wait_for};

@@ -1,0 +1,258 @@
+//! From results to reports: one of every interval, with the segments from this prober's node to others and back.
+//!
+//! ```text
+//!  measuring thread: results --Collector--> (shared, once every tick) --Composer--> report::sender, a thread of its own
+//! ```
+//!
+//! Sessions to one node in one class are one segment.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use report::Names;
+use report::msp::{self, Health, Kind, Report};
+use report::reporter::Reporter;
+
+use crate::config::Clock;
+use crate::engine::Sink;
+use crate::offset::ClockState;
+use crate::result::{OneWay, SessionResult};
+use crate::session::Intervals;
+
+mod sums;
+
+use sums::Sums;
+
+/// Results that wait for the reports' thread, at most, about 800 bytes each: of more, whole intervals are left out.
+const WAITING_MAX: usize = 1 << 17;
+
+/// Results on their way, and the number of the first interval that is not closed.
+#[derive(Debug, Default)]
+struct Waiting {
+    results: Vec<SessionResult>,
+    closed: u64,
+    /// Intervals before this one have results missing, and are not reported.
+    lost_before: u64,
+}
+
+/// Takes the results on the thread that measures.
+#[derive(Debug)]
+pub struct Collector {
+    /// Since the last tick.
+    results: Vec<SessionResult>,
+    shared: Arc<Mutex<Waiting>>,
+}
+
+/// Makes the reports on the thread that sends them.
+#[derive(Debug)]
+pub struct Composer {
+    shared: Arc<Mutex<Waiting>>,
+    prober: Prober,
+    /// By interval.
+    results: BTreeMap<u64, Vec<SessionResult>>,
+    closed: u64,
+    lost_before: u64,
+    /// The next interval to be reported, and the first that the last report does not cover.
+    next: u64,
+    uncovered: u64,
+    left_out: u64,
+}
+
+/// Who reports.
+#[derive(Debug, Clone)]
+pub struct Prober {
+    /// Random number of this run.
+    pub incarnation: u64,
+    /// The name in reports.
+    pub name: String,
+    /// The node where it stands.
+    pub node: String,
+    /// The clock of this machine.
+    pub clock: Clock,
+    /// When intervals begin.
+    pub intervals: Intervals,
+}
+
+/// Both ends of the way from results to reports.
+pub fn pair(prober: Prober) -> (Collector, Composer) {
+    let shared = Arc::<Mutex<Waiting>>::default();
+    let collector = Collector {
+        results: Vec::new(),
+        shared: Arc::clone(&shared),
+    };
+    let composer = Composer {
+        shared,
+        prober,
+        results: BTreeMap::new(),
+        closed: 0,
+        lost_before: 0,
+        next: 0,
+        uncovered: 0,
+        left_out: 0,
+    };
+    (collector, composer)
+}
+
+impl Sink for Collector {
+    fn result(&mut self, result: SessionResult) {
+        self.results.push(result);
+    }
+
+    fn closed(&mut self, before: u64) {
+        let mut waiting = self.shared.lock();
+        waiting.closed = waiting.closed.max(before);
+        if waiting.results.len() + self.results.len() > WAITING_MAX {
+            // Some are of intervals that are not closed yet.
+            let newest = self.results.iter().map(|result| result.interval + 1).max();
+            waiting.lost_before = waiting.lost_before.max(newest.unwrap_or_default());
+            waiting.results.clear();
+            self.results.clear();
+        } else {
+            waiting.results.append(&mut self.results);
+        }
+    }
+}
+
+impl Reporter for Composer {
+    fn next(&mut self, dropped_reports: u64) -> Option<Report> {
+        self.fetch();
+        while self.next < self.closed.min(self.lost_before) {
+            self.results.remove(&self.next);
+            self.next += 1;
+            self.left_out += 1;
+        }
+        (self.next < self.closed).then(|| {
+            let results = self.results.remove(&self.next).unwrap_or_default();
+            let mut report = self.prober.report(self.next, &results);
+            report.epochs = self.next + 1 - self.uncovered;
+            report.dropped_reports = dropped_reports + self.left_out;
+            self.next += 1;
+            self.uncovered = self.next;
+            report
+        })
+    }
+
+    fn interval_ms(&self) -> u32 {
+        u32::try_from(self.prober.intervals.length.as_millis()).unwrap_or(u32::MAX)
+    }
+
+    fn name(&self) -> String {
+        self.prober.name.clone()
+    }
+}
+
+impl Composer {
+    fn fetch(&mut self) {
+        let mut waiting = self.shared.lock();
+        let results = mem::take(&mut waiting.results);
+        (self.closed, self.lost_before) = (waiting.closed, waiting.lost_before);
+        drop(waiting);
+        if self.uncovered < self.lost_before {
+            self.uncovered = self.lost_before;
+        }
+        for result in results {
+            self.results
+                .entry(result.interval)
+                .or_default()
+                .push(result);
+        }
+    }
+}
+
+impl Prober {
+    /// The report of one interval, which it counts alone.
+    fn report(&self, interval: u64, results: &[SessionResult]) -> Report {
+        let mut names = Names::default();
+        let mut ways: BTreeMap<(&str, &str), Vec<&SessionResult>> = BTreeMap::new();
+        for result in results {
+            let way = (result.node.as_str(), result.class.as_str());
+            ways.entry(way).or_default().push(result);
+        }
+        let mut segments = Vec::with_capacity(3 * ways.len());
+        for ((node, class), results) in ways {
+            segments.extend(self.segments([node, class], &results, &mut names));
+        }
+        let length_ns = u64::try_from(self.intervals.length.as_nanos()).unwrap_or(u64::MAX);
+        Report {
+            version_major: msp::VERSION_MAJOR,
+            version_minor: msp::VERSION_MINOR,
+            switch: self.name.clone(),
+            incarnation: self.incarnation,
+            epoch: interval,
+            epochs: 1,
+            start_unix_ns: self
+                .intervals
+                .start_unix_ms(interval)
+                .saturating_mul(1_000_000),
+            length_ns,
+            health: Some(self.health(results)),
+            segments,
+            names: names.all(),
+            node: Some(self.node.clone()),
+            ..Report::default()
+        }
+    }
+
+    /// Forward, backward, and round trip.
+    fn segments(
+        &self,
+        [node, class]: [&str; 2],
+        results: &[&SessionResult],
+        names: &mut Names,
+    ) -> Vec<msp::Segment> {
+        let mut sums = [Sums::default(); 3];
+        for result in results {
+            let [forward, backward, round_trip] = &mut sums;
+            // Either clock may add its error.
+            let error_ns = result.sender_clock.error_ns
+                + result.reflector_clock.map_or(0.0, |clock| clock.error_ns);
+            let is_one_way =
+                result.one_way == OneWay::Absolute && !result.clocks.state.has_stepped();
+            for (sums, delays) in [(forward, result.forward), (backward, result.backward)] {
+                sums.count(result);
+                sums.add(delays.filter(|_| is_one_way), error_ns);
+            }
+            round_trip.count(result);
+            round_trip.add(result.round_trip, 0.0);
+        }
+        let ends = [
+            (Kind::Probe, &*self.node, node, "one-way"),
+            (Kind::Probe, node, &*self.node, "one-way"),
+            (Kind::RoundTrip, &*self.node, node, "round-trip"),
+        ];
+        let class = names.index(class);
+        let segments = ends.into_iter().zip(sums);
+        let known = segments.filter(|(_, sums)| sums.packets > 0);
+        known
+            .map(|((kind, from, to, method), sums)| msp::Segment {
+                kind: kind.into(),
+                from: names.index(from),
+                to: names.index(to),
+                class,
+                method: names.index(method),
+                ..sums.segment()
+            })
+            .collect()
+    }
+
+    fn health(&self, results: &[SessionResult]) -> Health {
+        let states = [ClockState::SenderStepped, ClockState::ReflectorStepped];
+        let names = ["sender_stepped", "reflector_stepped"];
+        let stepped = states
+            .iter()
+            .zip(names)
+            .filter(|(state, _)| results.iter().any(|result| result.clocks.state == **state));
+        let is_synchronised = self.clock.error_ns.is_some();
+        Health {
+            unusable: stepped.map(|(_, name)| name.to_owned()).collect(),
+            clock: if is_synchronised { "locked" } else { "free" }.to_owned(),
+            clock_error_ns: sums::float(self.clock.estimate().error_ns()),
+            ..Health::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! Names of a report, to which everything in it refers.
+
+use std::collections::HashMap;
+
+/// Names, each once, in the order in which they were asked for.
+#[derive(Debug, Default)]
+pub struct Names {
+    names: Vec<String>,
+    indices: HashMap<String, u32>,
+}
+
+impl Names {
+    /// The index of a name, from 0.
+    pub fn index(&mut self, name: &str) -> u32 {
+        if let Some(&index) = self.indices.get(name) {
+            return index;
+        }
+        // A report has fewer names by far.
+        let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.to_owned());
+        self.indices.insert(name.to_owned(), index);
+        index
+    }
+
+    /// All of them.
+    pub fn all(self) -> Vec<String> {
+        self.names
+    }
+}

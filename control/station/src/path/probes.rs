@@ -1,0 +1,208 @@
+//! Probes between nodes: they cover links, and ways over routers that measure nothing, where no wire does or wires are idle.
+
+use std::collections::{HashMap, HashSet};
+
+use records::station::Hop;
+use report::msp::Kind;
+use topology::{Topology, Weight};
+
+use super::{Network, label};
+use crate::state::{Known, State};
+
+/// A probe fills in where a wire has had no packets for so long, and for three epochs.
+const IDLE_S: f64 = 10.0;
+
+/// Weight of a link that only probes know: paths take wires where there are any.
+const PROBED: f64 = 1e6;
+
+/// All probes that are reported.
+pub(super) struct Probes<'s> {
+    nodes: HashSet<&'s str>,
+    /// By the first node, and the last.
+    between: HashMap<&'s str, HashMap<&'s str, Vec<(&'s State, &'s Known)>>>,
+}
+
+impl<'s> Probes<'s> {
+    pub fn of(states: &'s [State]) -> Self {
+        let mut between: HashMap<&str, HashMap<&str, Vec<_>>> = HashMap::new();
+        let mut nodes = HashSet::new();
+        for state in states {
+            for known in &state.segments {
+                if is_probe(label(known.last.kind())) {
+                    let [from, to] = [known.last.from, known.last.to].map(|name| state.name(name));
+                    nodes.extend([from, to]);
+                    let from = between.entry(from).or_default();
+                    from.entry(to).or_default().push((state, known));
+                }
+            }
+        }
+        Self { nodes, between }
+    }
+
+    /// Whether probes begin or end there.
+    pub fn is_node(&self, name: &str) -> bool {
+        self.nodes.contains(name)
+    }
+
+    /// Segments from one node to another.
+    pub fn between(&self, from: &str, to: &str) -> &[(&'s State, &'s Known)] {
+        let found = self.between.get(from).and_then(|from| from.get(to));
+        found.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whether it is the kind of a segment that probes measure.
+pub(super) fn is_probe(kind: &str) -> bool {
+    [Kind::Probe, Kind::RoundTrip].map(label).contains(&kind)
+}
+
+/// The network by wires, and by probes where no wires lead.
+pub(super) fn joined<'s>(states: &'s [State], wires: Vec<[&'s str; 2]>) -> Topology {
+    let probes = Probes::of(states);
+    let probed = Weight::new(PROBED).unwrap_or(Weight::ONE);
+    let wires = wires.into_iter().map(|[a, b]| (a, b, Weight::ONE));
+    let probes = probes.between.iter();
+    let probes = probes.flat_map(|(&a, others)| others.keys().map(move |&b| (a, b, probed)));
+    Topology::of_weighted_links(wires.chain(probes))
+}
+
+/// From one node of a route to another, over a wire or a probe.
+pub(super) struct Step<'a> {
+    /// Place in the route where it ends.
+    pub to: usize,
+    /// The ports at both ends.
+    pub ports: [Option<&'a str>; 2],
+    pub hop: Hop,
+}
+
+impl Network<'_> {
+    /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
+    pub(super) fn step<'a>(
+        &'a self,
+        route: &[&str],
+        links: &[[Option<&'a str>; 2]],
+        place: usize,
+        class: Option<&str>,
+    ) -> Step<'a> {
+        let mut after = place + 1..route.len();
+        let stop = after.find(|&at| self.states.contains_key(route[at]));
+        let stop = stop.unwrap_or(route.len() - 1);
+        // A wire may lead over routers that measure nothing.
+        let (wired_to, ports) = match links.get(place) {
+            Some(&ports) if stop == place + 1 || ports[0].is_some() => (place + 1, ports),
+            _ => match self.ports(route[place], route[stop]).first() {
+                Some(&ports) if ports[0].is_some() => (stop, ports),
+                _ => (place + 1, [None; 2]),
+            },
+        };
+        let hop = self.wire([route[place], route[wired_to]], ports, class);
+        let wire = Step {
+            to: wired_to,
+            ports,
+            hop,
+        };
+        let patience_s = self.patience_s(route[wired_to]);
+        if wire.hop.age_s.is_some_and(|age_s| age_s < patience_s) {
+            return wire;
+        }
+        let probed = self.probed(route, place, stop, class);
+        match probed {
+            Some((to, hop)) if wire.hop.age_s.is_none_or(|age_s| hop.age_s < Some(age_s)) => Step {
+                to,
+                ports: if to == wire.to { ports } else { [None; 2] },
+                hop,
+            },
+            _ => wire,
+        }
+    }
+
+    /// How old the figures of a wire to this switch may be before it counts as idle.
+    fn patience_s(&self, switch: &str) -> f64 {
+        let length_ns = self.states.get(switch).map_or(0, |state| state.length_ns);
+        IDLE_S.max(3.0 * length_ns as f64 / 1e9)
+    }
+
+    /// Of the probes from a place of the route to one not behind `stop` that with which the fewest links are left uncovered,
+    /// in the most parts.
+    fn probed(
+        &self,
+        route: &[&str],
+        place: usize,
+        stop: usize,
+        class: Option<&str>,
+    ) -> Option<(usize, Hop)> {
+        // By place from behind: links uncovered, places without an end of a probe, and the choice.
+        let mut best: Vec<(usize, usize, Option<usize>)> = vec![(0, 0, None); stop + 1];
+        for from in (place..stop).rev() {
+            let (uncovered, skipped, _) = best[from + 1];
+            let mut choice = (uncovered + 1, skipped, None);
+            for to in from + 1..=stop {
+                let (uncovered, skipped, _) = best[to];
+                let this = (uncovered, skipped + to - from - 1, Some(to));
+                if (this.0, this.1) < (choice.0, choice.1)
+                    && self.probe(&route[from..=to], class).is_some()
+                {
+                    choice = this;
+                }
+            }
+            best[from] = choice;
+        }
+        let to = best[place].2?;
+        Some((to, self.probe(&route[place..=to], class)?))
+    }
+
+    /// From the first node to the last: as the sender measures it, else as the other end did on the way back, else by the
+    /// round trip.
+    fn probe(&self, nodes: &[&str], class: Option<&str>) -> Option<Hop> {
+        let (&from, &to) = (nodes.first()?, nodes.last()?);
+        let there = self.probes.between(from, to);
+        let back = self.probes.between(to, from);
+        let title = nodes.join(" > ");
+        let is_senders = |state: &State| state.node.as_deref() == Some(from);
+        let of = |kind: Kind, found: &mut dyn Iterator<Item = &(&State, &Known)>| {
+            let found = found.filter(|(state, known)| {
+                known.last.kind() == kind
+                    && class.is_none_or(|class| state.name(known.last.class) == class)
+            });
+            self.hop(title.clone(), kind, found.map(|&(_, known)| known))
+                .ok()
+        };
+        let hops = [
+            of(
+                Kind::Probe,
+                &mut there.iter().filter(|(state, _)| is_senders(state)),
+            ),
+            of(
+                Kind::Probe,
+                &mut there.iter().filter(|(state, _)| !is_senders(state)),
+            ),
+            of(Kind::RoundTrip, &mut there.iter().chain(back)).map(half),
+        ];
+        let hops = hops.into_iter().flatten();
+        // Those that have ended, or whose clocks are not synchronised any more, are old.
+        let is_present = |hop: &Hop| hop.age_s.is_some_and(|age_s| age_s < IDLE_S);
+        let first = hops.clone().find(is_present);
+        first.or_else(|| {
+            hops.min_by(|a, b| f64::total_cmp(&a.age_s.unwrap_or(0.0), &b.age_s.unwrap_or(0.0)))
+        })
+    }
+}
+
+/// What is known of one direction by the round trip: it is between none of it and all.
+fn half(mut hop: Hop) -> Hop {
+    hop.hint = Some(
+        "half of the round trip, of which either direction may have all: synchronise the clocks of both ends, and say so (`clock.error_ns`)"
+            .to_owned(),
+    );
+    if let Some(figures) = &mut hop.figures {
+        let mean_ns = figures.mean_ns.map(|mean_ns| mean_ns / 2.0);
+        let bound_ns = figures.bound_ns.map(|bound_ns| bound_ns / 2.0);
+        figures.bound_ns = mean_ns.zip(bound_ns).map(|(mean, bound)| mean + bound);
+        figures.mean_ns = mean_ns;
+        (figures.stddev_ns, figures.p99_ns, figures.max_ns) = (None, None, None);
+    }
+    hop
+}
+
+#[cfg(test)]
+mod tests;

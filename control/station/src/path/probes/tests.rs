@@ -1,0 +1,201 @@
+use records::station::{PathAnswer, Paths};
+use report::msp::{Neighbour, Report, Segment};
+
+use super::*;
+
+const NOW_NS: u64 = 1_700_000_100_000_000_000;
+
+/// A segment of 10 packets, its ends and class by the names of [`report`].
+fn segment(kind: Kind, from: u32, to: u32, mean_ns: f32) -> Segment {
+    Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class: 6,
+        packets: 10,
+        samples: 10,
+        mean_ns,
+        bound_ns: Some(2.0),
+        stddev_ns: Some(3.0),
+        method: 7,
+        ..Segment::default()
+    }
+}
+
+/// An epoch of a second that ended so long ago.
+fn report(name: &str, node: Option<&str>, ago_s: u64, segments: Vec<Segment>) -> State {
+    let mut state = State::default();
+    take(&mut state, name, node, ago_s, segments);
+    state
+}
+
+fn take(state: &mut State, name: &str, node: Option<&str>, ago_s: u64, segments: Vec<Segment>) {
+    let end_unix_ns = NOW_NS - ago_s * 1_000_000_000;
+    let report = Report {
+        version_major: 1,
+        switch: name.to_owned(),
+        node: node.map(str::to_owned),
+        incarnation: 1,
+        epoch: 1_000 - ago_s,
+        epochs: 1,
+        start_unix_ns: end_unix_ns - 1_000_000_000,
+        length_ns: 1_000_000_000,
+        names: ["a", "r", "b", "c", "p", "p:q", "all", "lda"]
+            .map(str::to_owned)
+            .to_vec(),
+        segments,
+        ..Report::default()
+    };
+    state.take(&report, end_unix_ns);
+}
+
+fn wired(mut state: State, number: u32, peer_switch: u32) -> State {
+    state.wire_switch = Some(number);
+    let port = state.names.iter().position(|name| name == "p").unwrap();
+    let port = u32::try_from(port).unwrap();
+    state.neighbours = vec![Neighbour {
+        port,
+        peer_switch,
+        peer_port: port,
+        session: "established".to_owned(),
+    }];
+    state
+}
+
+fn paths(states: &[State], file: Option<&Topology>, from: &str, to: &str) -> Paths {
+    let network = Network::new(states, file, NOW_NS);
+    network.paths(from, to, None).unwrap()
+}
+
+fn hops(path: &PathAnswer) -> Vec<(&str, &str)> {
+    let hops = path.chain.iter();
+    hops.map(|hop| (hop.kind.as_str(), hop.title.as_str()))
+        .collect()
+}
+
+fn mean(hop: &Hop) -> f64 {
+    hop.figures.as_ref().unwrap().mean_ns.unwrap()
+}
+
+#[test]
+fn probes_alone_are_a_network_and_cover_it_in_each_direction() {
+    let states = [report(
+        "a.probe",
+        Some("a"),
+        1,
+        vec![
+            segment(Kind::Probe, 0, 2, 100.0),
+            segment(Kind::Probe, 2, 0, 300.0),
+            segment(Kind::RoundTrip, 0, 2, 400.0),
+        ],
+    )];
+    for (from, to, expected) in [("a", "b", 100.0), ("b", "a", 300.0)] {
+        let answer = paths(&states, None, from, to);
+        let path = &answer.paths[0];
+        assert_eq!(hops(path), [("probe", &*format!("{from} > {to}"))]);
+        assert!(path.is_covered);
+        assert!((mean(&path.chain[0]) - expected).abs() < 1e-9);
+        assert_eq!(path.end_to_end.len(), 1);
+    }
+}
+
+#[test]
+fn a_probe_covers_a_way_over_routers_that_measure_nothing() {
+    let file = Topology::of_links([("a", "r"), ("r", "b"), ("b", "c")]);
+    let of_a = |segments| report("a.probe", Some("a"), 1, segments);
+    let over = segment(Kind::Probe, 0, 2, 900.0);
+    let answer = |segments| paths(&[of_a(segments)], Some(&file), "a", "c");
+    let whole = answer(vec![over.clone(), segment(Kind::Probe, 2, 3, 50.0)]);
+    assert_eq!(
+        hops(&whole.paths[0]),
+        [("probe", "a > r > b"), ("probe", "b > c")]
+    );
+    // In parts, where probes end there: at `r` an m-server stands.
+    let parts = [
+        segment(Kind::Probe, 0, 1, 400.0),
+        segment(Kind::Probe, 1, 2, 500.0),
+    ];
+    let finer = answer([&parts[..], std::slice::from_ref(&over)].concat());
+    let titles = hops(&finer.paths[0]);
+    assert_eq!(titles[..2], [("probe", "a > r"), ("probe", "r > b")]);
+    // A part without the rest covers less than the whole.
+    let whole = answer(vec![parts[0].clone(), over]);
+    assert_eq!(hops(&whole.paths[0])[0], ("probe", "a > r > b"));
+    let links = hops(&whole.paths[0])[1..].to_vec();
+    assert_eq!(links[0], ("uncovered", "b > c"), "{links:?}");
+}
+
+#[test]
+fn a_probe_fills_in_where_a_wire_has_no_packets() {
+    let of_probe = |ago_s| {
+        report(
+            "a.probe",
+            Some("a"),
+            ago_s,
+            vec![segment(Kind::Probe, 0, 2, 100.0)],
+        )
+    };
+    let of_wire = |ago_s| {
+        let a = report("a", None, 1, vec![segment(Kind::Inside, 4, 4, 1.0)]);
+        let mut b = report(
+            "b",
+            None,
+            ago_s,
+            vec![
+                segment(Kind::Wire, 5, 4, 200.0),
+                segment(Kind::Inside, 4, 4, 2.0),
+            ],
+        );
+        if ago_s > 1 {
+            take(&mut b, "b", None, 1, Vec::new());
+        }
+        [wired(a, 1, 2), wired(b, 2, 1)]
+    };
+    for (wire_s, probe_s, expected) in [
+        (1, 1, ("wire", "a:p > b:p")),
+        (60, 1, ("probe", "a > b")),
+        (60, 90, ("wire", "a:p > b:p")),
+    ] {
+        let [a, b] = of_wire(wire_s);
+        let answer = paths(&[a, b, of_probe(probe_s)], None, "a", "b");
+        // Switches that stand there are measured for themselves.
+        let found = hops(&answer.paths[0]);
+        assert_eq!((found.len(), found[1]), (3, expected));
+    }
+}
+
+#[test]
+fn without_synchronised_clocks_it_is_half_of_the_round_trip_to_within_that_half() {
+    let counted = Segment {
+        samples: 0,
+        ..segment(Kind::Probe, 0, 2, 0.0)
+    };
+    let states = [report(
+        "a.probe",
+        Some("a"),
+        1,
+        vec![counted, segment(Kind::RoundTrip, 0, 2, 400.0)],
+    )];
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        let answer = paths(&states, None, from, to);
+        let hop = &answer.paths[0].chain[0];
+        let figures = hop.figures.as_ref().unwrap();
+        assert_eq!(hop.kind, "round_trip");
+        assert_eq!(
+            (figures.mean_ns, figures.bound_ns, figures.stddev_ns),
+            (Some(200.0), Some(201.0), None)
+        );
+        assert!(hop.hint.as_ref().unwrap().starts_with("half of the round"));
+    }
+    // Clocks that were synchronised once: the present round trip, not the delay of then.
+    let mut state = report(
+        "a.probe",
+        Some("a"),
+        70,
+        vec![segment(Kind::Probe, 0, 2, 100.0)],
+    );
+    let round_trip = segment(Kind::RoundTrip, 0, 2, 400.0);
+    take(&mut state, "a.probe", Some("a"), 1, vec![round_trip]);
+    let answer = paths(&[state], None, "a", "b");
+    assert_eq!(hops(&answer.paths[0]), [("round_trip", "a > b")]);
+}

@@ -1,0 +1,122 @@
+//! Probers that report to a station.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use clap::Parser;
+use probe::cli::{self, Arguments};
+use serde_json::{Value, json};
+use testkit::nats::NatsServer;
+
+use crate::support::{Station, wait_for};
+
+/// `vernier-probe --config`, on a thread.
+struct Prober {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Prober {
+    fn start(folder: &Path, node: &str, config: &Value) -> Self {
+        let file = folder.join(format!("{node}.json"));
+        std::fs::write(&file, config.to_string()).unwrap();
+        let arguments = Arguments::parse_from([
+            "vernier-probe".as_ref(),
+            "--config".as_ref(),
+            file.as_os_str(),
+        ]);
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stop);
+        let run = move || cli::run(&arguments, &stopped).unwrap();
+        Self {
+            stop,
+            thread: Some(std::thread::spawn(run)),
+        }
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Of a prober at `node` that reflects at its own address and probes the other.
+fn config(server: &NatsServer, node: &str, [own, other]: [&str; 2], far: &str) -> Value {
+    json!({
+        "interval_ms": 200,
+        "clock": { "error_ns": 10_000 },
+        "http": { "listen": null },
+        "reflector": { "listen": [own] },
+        "sessions": [{ "name": format!("to-{far}"), "node": far, "to": other, "interval_ms": 10, "timeout_ms": 500 }],
+        "report": { "node": node, "nats": { "servers": [server.url()] } },
+    })
+}
+
+/// Addresses that nobody has now.
+fn free_ports() -> [String; 2] {
+    let sockets = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| socket.local_addr().unwrap().to_string())
+}
+
+#[test]
+fn two_probers_cover_the_path_between_their_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let [a, b] = free_ports();
+    let first = Prober::start(folder.path(), "a", &config(&server, "a", [&a, &b], "b"));
+    let second = Prober::start(folder.path(), "b", &config(&server, "b", [&b, &a], "a"));
+    let hop = |from: &str, to: &str| {
+        let text = station.text(&format!("/api/v1/path?from={from}&to={to}"))?;
+        let answer: Value = serde_json::from_str(&text).unwrap();
+        let chain = answer["paths"][0]["chain"].as_array()?.clone();
+        assert_eq!(chain.len(), 1, "{answer}");
+        Some(chain[0].clone())
+    };
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        wait_for("the probe covers the path", || {
+            hop(from, to).is_some_and(|hop| hop["kind"] == "probe")
+        });
+        let hop = hop(from, to).unwrap();
+        assert_eq!(hop["title"], format!("{from} > {to}"));
+        let figures = &hop["figures"];
+        let mean_ns = figures["mean_ns"].as_f64().unwrap();
+        assert!((1.0..1e9).contains(&mean_ns), "{hop}");
+        // Both ends' clocks.
+        assert!(figures["bound_ns"].as_f64() > Some(20_000.0), "{hop}");
+        assert_eq!(figures["packets"], figures["samples"], "{hop}");
+    }
+    drop(second);
+    wait_for("the second prober is missing", || {
+        let missing = station.json("/api/v1/missing");
+        let switches = missing["switches"].as_array().unwrap().clone();
+        switches
+            .iter()
+            .any(|switch| switch["switch"] == "b.probe" && !switch["silent_since_unix_s"].is_null())
+    });
+    // Nobody answers any more: the losses are told.
+    wait_for("the first prober's packets are lost", || {
+        hop("a", "b").is_some_and(|hop| {
+            let figures = &hop["figures"];
+            figures["lost"] == figures["packets"] && figures["packets"].as_u64() > Some(0)
+        })
+    });
+    drop(first);
+    let switch = station.switch("a.probe").unwrap();
+    assert_eq!(
+        (
+            &switch["missed_epochs"],
+            &switch["restarts"],
+            &switch["duplicates"]
+        ),
+        (&json!(0), &json!(0), &json!(0)),
+        "{switch}"
+    );
+    let metrics = station.text("/metrics").unwrap();
+    let series = "vernier_station_segment_packets{switch=\"a.probe\",kind=\"round_trip\",from=\"a\",to=\"b\",class=\"all\"}";
+    assert!(metrics.contains(series), "{metrics}");
+}
