@@ -118,6 +118,8 @@ fn reflector(key: Option<&Key>) -> Reflector {
 fn session(key: Option<&Key>, mode: Mode) -> Session {
     let settings = SessionSettings {
         name: "a".to_owned(),
+        node: "a".to_owned(),
+        class: "all".to_owned(),
         from: arrival().from,
         to: arrival().to,
         ssid: 3,

@@ -191,7 +191,7 @@ impl Network<'_> {
 /// What is known of one direction by the round trip: it is between none of it and all.
 fn half(mut hop: Hop) -> Hop {
     hop.hint = Some(
-        "half of the round trip, of which either direction may have all: synchronise the clocks of both ends, and say so (`clock.error_ns`)"
+        "half of the round trip; either direction may have all of it: synchronise the clocks of both ends, and say so (`clock.error_ns`)"
             .to_owned(),
     );
     if let Some(figures) = &mut hop.figures {

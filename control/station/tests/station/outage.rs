@@ -92,7 +92,7 @@ fn missing(run: &[Report]) -> u64 {
 }
 
 #[test]
-fn what_fits_the_spool_is_counted_once_and_gaps_are_told() {
+fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
     let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station"));
     let vernierd = programs.with_file_name("vernierd");
     if !vernierd.exists() {
@@ -109,12 +109,6 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_told() {
     // A hundred flows fill 64 KiB within seconds.
     let small = switch("small", &json!({ "spool_kib": 64, "top_flows": 100 }));
     let [whole, killed] = ["whole", "killed"].map(|name| switch(name, &json!({})));
-    let reported = |station: &Station, name: &str| {
-        let reports = station
-            .switch(name)
-            .map(|switch| switch["reports"].as_u64());
-        reports.flatten().unwrap_or(0)
-    };
     let all = ["small", "whole", "killed"];
     wait_for("all report", || {
         all.iter().all(|name| reported(&lives, name) > 5)
@@ -138,9 +132,20 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_told() {
     });
     [small, whole, killed].into_iter().for_each(end);
 
-    let runs = stored(&server);
+    // One that was there, and one that was not.
+    let new = Station::start(&server, &json!({}));
+    assert_counted(&[&lives, &new], &stored(&server));
+}
+
+fn reported(station: &Station, name: &str) -> u64 {
+    let switch = station.switch(name).unwrap_or_default();
+    switch["reports"].as_u64().unwrap_or(0)
+}
+
+/// Every report is counted once, and what was dropped or never sent is known.
+fn assert_counted(stations: &[&Station], runs: &BTreeMap<(String, u64), Vec<Report>>) {
     let mut of_name = BTreeMap::<&str, (u64, u64)>::new();
-    for ((name, _), run) in &runs {
+    for ((name, _), run) in runs {
         let (reports, gaps) = of_name.entry(name).or_default();
         *reports += run.len() as u64;
         *gaps += missing(run);
@@ -152,9 +157,7 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_told() {
     );
     assert_eq!((of_name["whole"].1, of_name["killed"].1), (0, 0));
     assert!(of_name["small"].1 > 0, "its spool was full");
-    // One that was there, and one that was not.
-    let new = Station::start(&server, &json!({}));
-    for station in [&lives, &new] {
+    for station in stations {
         for (name, &(reports, gaps)) in &of_name {
             wait_for("all is counted", || reported(station, name) == reports);
             let switch = station.switch(name).unwrap();

@@ -98,7 +98,7 @@ fn two_probers_cover_the_path_between_their_nodes() {
             .iter()
             .any(|switch| switch["switch"] == "b.probe" && !switch["silent_since_unix_s"].is_null())
     });
-    // Nobody answers any more: the losses are told.
+    // Nobody answers any more: the losses are reported.
     wait_for("the first prober's packets are lost", || {
         hop("a", "b").is_some_and(|hop| {
             let figures = &hop["figures"];
