@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Reports of a block.
 pub(crate) const BLOCK: usize = 10;
 /// Blocks whose median is what was usual lately: ten minutes of reports of a second.
@@ -15,7 +17,7 @@ const MONDAY_HOURS: u64 = 72;
 const WEEKS_MIN: u16 = 2;
 
 /// An hour of the week.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Hour {
     /// What was usual then in the weeks before.
     usual: f32,
@@ -28,11 +30,12 @@ struct Hour {
 }
 
 /// What is usual.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     block: Vec<f64>,
     lately: VecDeque<f32>,
     usual: Option<f64>,
+    #[serde(with = "hours")]
     hours: Box<[Hour; HOURS]>,
 }
 
@@ -44,6 +47,35 @@ impl Default for Baseline {
             usual: None,
             hours: Box::new([Hour::default(); HOURS]),
         }
+    }
+}
+
+/// As bytes only the hours that are known, each with its number.
+mod hours {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{HOURS, Hour};
+
+    pub(super) fn serialize<S: Serializer>(
+        hours: &[Hour; HOURS],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let known = hours.iter().enumerate();
+        let known = known.filter(|(_, hour)| **hour != Hour::default());
+        known.collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<[Hour; HOURS]>, D::Error> {
+        let known = Vec::<(usize, Hour)>::deserialize(deserializer)?;
+        let mut hours = Box::new([Hour::default(); HOURS]);
+        for (at, hour) in known {
+            let place = hours.get_mut(at);
+            *place.ok_or_else(|| D::Error::custom("no hour of the week"))? = hour;
+        }
+        Ok(hours)
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::baseline::Baseline;
 use crate::tail::{Tails, WINDOWS};
 
@@ -32,7 +34,7 @@ pub(crate) const ACCEPTED_AFTER: u32 = 3_600;
 const DELAY_MIN_NS: f64 = 1.0;
 
 /// The mean of an interval.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Value {
     time_ms: u64,
     /// In nanoseconds; the mean, and its lower bound.
@@ -49,7 +51,7 @@ pub(crate) enum Change {
 }
 
 /// A rise that lasts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Raised {
     /// From when it is dated.
     pub(crate) since_ms: u64,
@@ -60,7 +62,7 @@ pub(crate) struct Raised {
     pub(crate) intervals: u32,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Delay {
     recent: VecDeque<Value>,
     baseline: Baseline,

@@ -1,11 +1,10 @@
 //! What a path's segments say of its delay and losses.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::finding::{Finding, Rise};
 use crate::locator::{Locator, PART_MAX};
 use crate::report::{Fault, FaultKind, Signal};
-use crate::segment::{BOUND_ERRORS, Mean, Segment};
 
 /// A part of a path, in order from end to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +19,36 @@ pub enum Part {
         /// What would cover it: `m-server or upgrade at D`.
         cover: Vec<String>,
     },
+}
+
+/// A part of a path with what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Hop {
+    /// It is measured: by one segment, or by several over which the packets are divided, such as the ports by which they may come.
+    Measured {
+        /// Which part.
+        name: String,
+        /// The segments.
+        members: Vec<Member>,
+    },
+    /// Nobody measures it.
+    Uncovered {
+        /// Which.
+        name: String,
+        /// What would cover it.
+        cover: Vec<String>,
+    },
+}
+
+/// A segment of a part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub segment: String,
+    /// Packets, or whatever says how much it counts beside the others.
+    pub weight: f64,
+    /// What is known of it; `None` if it has never been reported.
+    pub finding: Option<Finding>,
 }
 
 /// A mean delay and a share of losses, now and as usual.
@@ -89,7 +118,7 @@ pub struct Uncovered {
 pub struct Explanation {
     /// The segments, in order.
     pub segments: Vec<State>,
-    /// Sum over the segments; `None` if one of them says nothing now.
+    /// Sum over the segments, bounds too, which may be off to the same side; `None` if one of them says nothing now.
     pub sum: Option<Estimate>,
     /// What was measured end to end.
     pub end_to_end: Option<Estimate>,
@@ -111,151 +140,171 @@ pub struct Explanation {
     pub uncovered: Vec<Uncovered>,
 }
 
-/// A rise with its standard error.
-#[derive(Debug, Clone, Copy)]
-struct Rise {
-    by: f64,
-    error: f64,
-    since_ms: u64,
-}
-
 /// An unexplained part of a rise below this is the accuracy of the shares.
 const UNEXPLAINED_MIN: f64 = 0.2;
-
-impl Segment {
-    /// `None` without a delay now. Losses that are not known are none.
-    fn estimate(&self, now_ms: u64) -> Option<Estimate> {
-        let present = self
-            .present()
-            .filter(|_| self.silent_since(now_ms).is_none())?;
-        let loss = self.present_loss().unwrap_or_default();
-        Some(Estimate {
-            mean_ns: present.value,
-            bound_ns: BOUND_ERRORS * present.error,
-            usual_ns: self.delay.usual_ns(now_ms).unwrap_or(present.value),
-            loss: loss.value,
-            loss_bound: BOUND_ERRORS * loss.error,
-            usual_loss: self.loss.usual(),
-        })
-    }
-
-    fn state(&self, name: &str, now_ms: u64) -> State {
-        let last = self.last();
-        State {
-            segment: name.to_owned(),
-            estimate: self.estimate(now_ms),
-            deviation_ns: last.and_then(|last| last.deviation_ns),
-            p99_ns: last.and_then(|last| last.p99_ns),
-            age_ms: last.map(|last| now_ms.saturating_sub(last.time_ms)),
-            is_ready: self.delay.is_ready(),
-        }
-    }
-
-    fn rise(&self, signal: Signal) -> Option<Rise> {
-        let (raised, present, usual): (_, Mean, f64) = match signal {
-            Signal::Delay => {
-                let raised = self.delay.raised().filter(|_| self.is_synchronised())?;
-                (raised, self.present()?, raised.usual)
-            }
-            Signal::Loss => {
-                let raised = self.loss.raised()?;
-                (raised, self.present_loss()?, raised.usual)
-            }
-        };
-        Some(Rise {
-            by: (present.value - usual).max(0.0),
-            error: present.error,
-            since_ms: raised.since_ms,
-        })
-    }
-}
 
 impl Locator {
     /// Which segments account for what a path suffers, at a time. `end_to_end` is the name of a series of reports like a
     /// segment's, if somebody measures from end to end. Parts beyond [`PART_MAX`] are left out.
     pub fn explain(&self, path: &[Part], end_to_end: Option<&str>, now_ms: u64) -> Explanation {
-        let path = &path[..path.len().min(PART_MAX)];
-        let names = path.iter().filter_map(|part| match part {
-            Part::Segment(name) => Some(name.as_str()),
-            Part::Uncovered { .. } => None,
+        let hops = path.iter().take(PART_MAX).map(|part| match part {
+            Part::Segment(name) => Hop::Measured {
+                name: name.clone(),
+                members: vec![Member {
+                    segment: name.clone(),
+                    weight: 1.0,
+                    finding: self.finding(name, now_ms),
+                }],
+            },
+            Part::Uncovered { name, cover } => Hop::Uncovered {
+                name: name.clone(),
+                cover: cover.clone(),
+            },
         });
-        let names: Vec<_> = names.collect();
-        let mut explanation = Explanation::default();
-        let total = end_to_end.and_then(|name| self.segment(name));
-        let unknown = Segment::default();
-        let state = |name: &&str| self.segment(name).unwrap_or(&unknown).state(name, now_ms);
-        explanation.segments = names.iter().map(state).collect();
-        let all = names.iter().map(|name| (*name, self.segment(name)));
-        explanation.faults = all
-            .flat_map(|(name, segment)| faults(name, segment, now_ms))
-            .collect();
-        explanation.end_to_end = total.and_then(|total| total.estimate(now_ms));
-        // A sum with a part missing says nothing of the path; that part is named in `uncovered`.
-        if names.len() == path.len() {
-            explanation.sum = self.sum(&names, now_ms);
-        }
-        explanation.compare();
-        for signal in [Signal::Delay, Signal::Loss] {
-            let rises: Vec<_> = names
-                .iter()
-                .filter_map(|name| {
-                    let segment = self.segment(name)?;
-                    let is_current = segment.silent_since(now_ms).is_none();
-                    Some((*name, segment.rise(signal).filter(|_| is_current)?))
-                })
-                .collect();
-            let of_path = total.and_then(|total| total.rise(signal));
-            explanation.account(signal, &rises, of_path);
-        }
-        let causes = &mut explanation.causes;
-        causes.sort_by(|one, other| other.share.total_cmp(&one.share));
-        explanation.name_uncovered(path);
-        explanation
-    }
-
-    fn sum(&self, names: &[&str], now_ms: u64) -> Option<Estimate> {
-        let mut sum = Estimate::default();
-        let (mut kept, mut usually_kept) = (1.0, 1.0);
-        for name in names {
-            let one = self.segment(name)?.estimate(now_ms)?;
-            sum.mean_ns += one.mean_ns;
-            sum.usual_ns += one.usual_ns;
-            // They are measured independently of each other.
-            sum.bound_ns = sum.bound_ns.hypot(one.bound_ns);
-            sum.loss_bound = sum.loss_bound.hypot(one.loss_bound);
-            kept *= 1.0 - one.loss;
-            usually_kept *= 1.0 - one.usual_loss;
-        }
-        (sum.loss, sum.usual_loss) = (1.0 - kept, 1.0 - usually_kept);
-        (!names.is_empty()).then_some(sum)
+        let hops: Vec<_> = hops.collect();
+        let total = end_to_end.and_then(|name| self.finding(name, now_ms));
+        explain(&hops, total.as_ref(), now_ms)
     }
 }
 
-fn faults(name: &str, segment: Option<&Segment>, now_ms: u64) -> Vec<Fault> {
-    match segment.filter(|segment| segment.last().is_some()) {
-        Some(segment) => segment.faults(name, now_ms),
-        None => vec![Fault {
+/// Which segments account for what a path suffers, at a time, by what is known of each. `end_to_end` is what somebody
+/// measures from end to end. Parts beyond [`PART_MAX`] are left out.
+pub fn explain(path: &[Hop], end_to_end: Option<&Finding>, now_ms: u64) -> Explanation {
+    let path = &path[..path.len().min(PART_MAX)];
+    let hops = path.iter().filter_map(|hop| match hop {
+        Hop::Measured { name, members } => Some((name.as_str(), members.as_slice())),
+        Hop::Uncovered { .. } => None,
+    });
+    let hops: Vec<_> = hops.collect();
+    let members = || hops.iter().flat_map(|(_, members)| members.iter());
+    let state = |&(name, members): &(&str, &[Member])| state(name, members, now_ms);
+    let mut explanation = Explanation {
+        segments: hops.iter().map(state).collect(),
+        faults: members()
+            .flat_map(|member| faults(member, now_ms))
+            .collect(),
+        end_to_end: end_to_end.and_then(Finding::estimate),
+        ..Explanation::default()
+    };
+    // A sum with a part missing says nothing of the path; that part is named in `uncovered`.
+    if hops.len() == path.len() {
+        explanation.sum = sum(&explanation.segments);
+    }
+    explanation.compare();
+    for signal in [Signal::Delay, Signal::Loss] {
+        let rises: Vec<_> = hops
+            .iter()
+            .flat_map(|(_, members)| rises(members, signal))
+            .collect();
+        let of_path = end_to_end.and_then(|total| total.rise(signal));
+        explanation.account(signal, &rises, of_path);
+    }
+    let causes = &mut explanation.causes;
+    causes.sort_by(|one, other| other.share.total_cmp(&one.share));
+    explanation.name_uncovered(path);
+    explanation
+}
+
+/// What the segments of a part say together: means and losses by weight, deviations likewise, of percentiles the greatest.
+fn state(name: &str, members: &[Member], now_ms: u64) -> State {
+    let known: Vec<_> = members
+        .iter()
+        .filter_map(|member| Some((member.weight, member.finding?.state("", now_ms))))
+        .collect();
+    if let [(_, only)] = &known[..] {
+        return State {
             segment: name.to_owned(),
+            ..only.clone()
+        };
+    }
+    let present: Vec<_> = known
+        .iter()
+        .filter_map(|(weight, state)| Some((*weight, state.estimate?)))
+        .collect();
+    let whole: f64 = present.iter().map(|(weight, _)| weight).sum();
+    let mean = |of: fn(&Estimate) -> f64| {
+        let parts = present
+            .iter()
+            .map(|(weight, estimate)| weight * of(estimate));
+        parts.sum::<f64>() / whole
+    };
+    let estimate = (whole > 0.0).then(|| Estimate {
+        mean_ns: mean(|one| one.mean_ns),
+        bound_ns: mean(|one| one.bound_ns),
+        usual_ns: mean(|one| one.usual_ns),
+        loss: mean(|one| one.loss),
+        loss_bound: mean(|one| one.loss_bound),
+        usual_loss: mean(|one| one.usual_loss),
+    });
+    let states = || known.iter().map(|(_, state)| state);
+    let greatest = |of: fn(&State) -> Option<f64>| states().filter_map(of).reduce(f64::max);
+    State {
+        segment: name.to_owned(),
+        estimate,
+        deviation_ns: greatest(|state| state.deviation_ns),
+        p99_ns: greatest(|state| state.p99_ns),
+        age_ms: states().filter_map(|state| state.age_ms).max(),
+        is_ready: !known.is_empty() && states().all(|state| state.is_ready),
+    }
+}
+
+/// Bounds add as they are: those between two clocks have the clocks' errors in them, which are of one sign for all packets.
+fn sum(segments: &[State]) -> Option<Estimate> {
+    let mut sum = Estimate::default();
+    let (mut kept, mut usually_kept) = (1.0, 1.0);
+    for state in segments {
+        let one = state.estimate?;
+        sum.mean_ns += one.mean_ns;
+        sum.usual_ns += one.usual_ns;
+        sum.bound_ns += one.bound_ns;
+        sum.loss_bound += one.loss_bound;
+        kept *= 1.0 - one.loss;
+        usually_kept *= 1.0 - one.usual_loss;
+    }
+    (sum.loss, sum.usual_loss) = (1.0 - kept, 1.0 - usually_kept);
+    (!segments.is_empty()).then_some(sum)
+}
+
+fn faults(member: &Member, now_ms: u64) -> Vec<Fault> {
+    match member.finding.filter(|finding| finding.time_ms > 0) {
+        Some(finding) => finding.faults(&member.segment, now_ms),
+        None => vec![Fault {
+            segment: member.segment.clone(),
             kind: FaultKind::Silent,
             since_ms: 0,
         }],
     }
 }
 
+/// The rises of a part's segments: of each as much as it adds to the part.
+fn rises(members: &[Member], signal: Signal) -> Vec<(&str, Rise, f64)> {
+    let whole: f64 = members.iter().map(|member| member.weight).sum();
+    let rises = members.iter().filter_map(|member| {
+        let rise = member.finding?.rise(signal)?;
+        let part = if members.len() == 1 {
+            1.0
+        } else {
+            member.weight / whole.max(f64::MIN_POSITIVE)
+        };
+        Some((member.segment.as_str(), rise, part * rise.by))
+    });
+    rises.collect()
+}
+
 impl Explanation {
     fn compare(&mut self) {
         if let (Some(sum), Some(total)) = (&self.sum, &self.end_to_end) {
             let difference_ns = total.mean_ns - sum.mean_ns;
-            let bound_ns = total.bound_ns.hypot(sum.bound_ns);
+            let bound_ns = total.bound_ns + sum.bound_ns;
             self.difference_ns = Some(difference_ns);
             self.difference_bound_ns = Some(bound_ns);
             self.is_difference_explained = Some(difference_ns.abs() <= bound_ns);
         }
     }
 
-    /// Divides a rise among the segments that rose.
-    fn account(&mut self, signal: Signal, rises: &[(&str, Rise)], of_path: Option<Rise>) {
-        let found: f64 = rises.iter().map(|(_, rise)| rise.by).sum();
+    /// Divides a rise among the segments that rose; of each by how much it rose, and how much that adds to the path.
+    fn account(&mut self, signal: Signal, rises: &[(&str, Rise, f64)], of_path: Option<Rise>) {
+        let found: f64 = rises.iter().map(|(_, _, adds)| adds).sum();
         // What is measured end to end counts, unless the segments have more.
         let whole = of_path.map_or(found, |rise| rise.by.max(found));
         if let Some(rise) = of_path.filter(|rise| rise.by > 0.0) {
@@ -265,36 +314,31 @@ impl Explanation {
                 Signal::Loss => self.unexplained_loss_share = rest,
             }
         }
-        let causes = rises.iter().filter(|(_, rise)| rise.by > 0.0);
-        self.causes.extend(causes.map(|(name, rise)| Cause {
+        let causes = rises.iter().filter(|(_, _, adds)| *adds > 0.0);
+        self.causes.extend(causes.map(|(name, rise, adds)| Cause {
             segment: (*name).to_owned(),
             signal,
-            share: rise.by / whole,
+            share: adds / whole,
             rise: rise.by,
-            confidence: confidence(*rise),
+            confidence: rise.confidence(),
             since_ms: rise.since_ms,
         }));
     }
 
-    fn name_uncovered(&mut self, path: &[Part]) {
+    fn name_uncovered(&mut self, path: &[Hop]) {
         let rests = [self.unexplained_share, self.unexplained_loss_share];
         let is_suspect = rests
             .into_iter()
             .flatten()
             .any(|rest| rest > UNEXPLAINED_MIN);
-        let uncovered = path.iter().filter_map(|part| match part {
-            Part::Uncovered { name, cover } => Some(Uncovered {
+        let uncovered = path.iter().filter_map(|hop| match hop {
+            Hop::Uncovered { name, cover } => Some(Uncovered {
                 name: name.clone(),
                 cover: cover.clone(),
                 is_suspect,
             }),
-            Part::Segment(_) => None,
+            Hop::Measured { .. } => None,
         });
         self.uncovered = uncovered.collect();
     }
-}
-
-fn confidence(rise: Rise) -> f64 {
-    let normal = Normal::standard();
-    normal.cdf(rise.by / 2.0 / rise.error.max(f64::MIN_POSITIVE))
 }

@@ -14,12 +14,17 @@ mod baseline;
 mod clocks;
 mod delay;
 mod explain;
+mod finding;
 mod locator;
 mod loss;
+mod memory;
 mod report;
 mod segment;
 mod tail;
 
-pub use explain::{Cause, Estimate, Explanation, Part, State, Uncovered};
+pub use explain::{Cause, Estimate, Explanation, Hop, Member, Part, State, Uncovered, explain};
+pub use finding::{Finding, Mean, Rise, Step};
 pub use locator::{Locator, PART_MAX};
+pub use memory::MemoryError;
 pub use report::{Event, EventKind, Fault, FaultKind, Report, Signal};
+pub use segment::BOUND_ERRORS;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clocks;
+use crate::finding::Finding;
 use crate::report::{Event, Fault, Report};
 use crate::segment::Segment;
 use crate::tail::WINDOWS;
@@ -21,8 +22,8 @@ const STEP_WITHIN: u32 = 16;
 /// The histories of all segments.
 #[derive(Debug)]
 pub struct Locator {
-    segments: BTreeMap<String, Segment>,
-    segments_max: usize,
+    pub(crate) segments: BTreeMap<String, Segment>,
+    pub(crate) segments_max: usize,
     nats: f64,
     ignored: u64,
 }
@@ -73,6 +74,38 @@ impl Locator {
         }
     }
 
+    /// Whether a segment has been reported.
+    pub fn has(&self, segment: &str) -> bool {
+        self.segments.contains_key(segment)
+    }
+
+    /// Names of the segments that have been reported.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.segments.keys().map(String::as_str)
+    }
+
+    /// How many segments have been reported.
+    pub fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Whether none has been reported.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// What is known of a segment, at a time; `None` if it has never been reported.
+    pub fn finding(&self, segment: &str, now_ms: u64) -> Option<Finding> {
+        self.segments
+            .get(segment)
+            .map(|segment| segment.finding(now_ms))
+    }
+
+    /// Forgets the segments that the closure is false for.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
+        self.segments.retain(|name, _| is_kept(name));
+    }
+
     /// Forgets a segment.
     pub fn forget(&mut self, segment: &str) {
         self.segments.remove(segment);
@@ -87,7 +120,7 @@ impl Locator {
     pub fn faults(&self, now_ms: u64) -> Vec<Fault> {
         let segments = self.segments.iter();
         segments
-            .flat_map(|(name, segment)| segment.faults(name, now_ms))
+            .flat_map(|(name, segment)| segment.finding(now_ms).faults(name, now_ms))
             .collect()
     }
 
@@ -103,10 +136,6 @@ impl Locator {
     pub fn is_ready(&self, segment: &str) -> bool {
         let segment = self.segments.get(segment);
         segment.is_some_and(|segment| segment.delay.is_ready())
-    }
-
-    pub(crate) fn segment(&self, name: &str) -> Option<&Segment> {
-        self.segments.get(name)
     }
 
     fn look_for_step(&mut self, name: &str) {

@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::baseline::BLOCK;
 use crate::delay::{ACCEPTED_AFTER, BLOCKS_MIN, BURST_MAX, Change, Raised, unseen};
 use crate::tail::{Tails, WINDOWS};
@@ -21,14 +23,14 @@ const MEMORY_PACKETS: f64 = 1e8;
 /// Losses that the usual rate has beyond those seen: what a history without losses does not exclude.
 const UNSEEN: f64 = 3.0;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Value {
     time_ms: u64,
     sent: f64,
     lost: f64,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Loss {
     recent: VecDeque<Value>,
     /// Of what is older than the longest window.

@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::baseline::median;
 use crate::delay::{Change, Delay};
+use crate::finding::{Mean, Step};
 use crate::loss::Loss;
-use crate::report::{Event, EventKind, Fault, FaultKind, Report, Signal};
+use crate::report::{Event, EventKind, Report, Signal};
 
 /// Reports that are kept.
 const KEPT: usize = 64;
@@ -13,10 +16,8 @@ const KEPT: usize = 64;
 const PRESENT: usize = 5;
 /// Intervals without a report until a segment is silent.
 const SILENT_AFTER: u64 = 3;
-/// How long a step of a clock is shown.
-const STEP_SHOWN_MS: u64 = 600_000;
 /// Bounds are this many standard errors wide: the half of 98 %.
-pub(crate) const BOUND_ERRORS: f64 = 2.326;
+pub const BOUND_ERRORS: f64 = 2.326;
 
 /// The delays before and from a time.
 #[derive(Debug, Clone, Copy)]
@@ -27,20 +28,13 @@ pub(crate) struct Shift {
     pub(crate) noise_ns: f64,
 }
 
-/// A mean with its standard error.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Mean {
-    pub(crate) value: f64,
-    pub(crate) error: f64,
-}
-
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Segment {
     pub(crate) delay: Delay,
     pub(crate) loss: Loss,
     kept: VecDeque<Report>,
     unsynchronised_since_ms: Option<u64>,
-    step: Option<(u64, f64)>,
+    step: Option<Step>,
     /// The other direction of the same link.
     pub(crate) reverse: Option<String>,
 }
@@ -168,30 +162,11 @@ impl Segment {
 
     /// A step of a clock explains the rise: what it is now is usual.
     pub(crate) fn take_step(&mut self, since_ms: u64, shift: Shift) {
-        self.step = Some((since_ms, shift.by_ns));
-        self.delay.restart(since_ms);
-    }
-
-    /// What is wrong with measuring.
-    pub(crate) fn faults(&self, name: &str, now_ms: u64) -> Vec<Fault> {
-        let fault = |since_ms, kind| Fault {
-            segment: name.to_owned(),
-            kind,
+        self.step = Some(Step {
+            shift_ns: shift.by_ns,
             since_ms,
-        };
-        let mut faults = Vec::new();
-        if let Some(since_ms) = self.silent_since(now_ms) {
-            faults.push(fault(since_ms, FaultKind::Silent));
-        }
-        if let Some(since_ms) = self.unsynchronised_since_ms {
-            faults.push(fault(since_ms, FaultKind::ClockUnsynchronised));
-        }
-        if let Some((since_ms, shift_ns)) = self.step
-            && now_ms.saturating_sub(since_ms) < STEP_SHOWN_MS
-        {
-            faults.push(fault(since_ms, FaultKind::ClockStep { shift_ns }));
-        }
-        faults
+        });
+        self.delay.restart(since_ms);
     }
 
     /// The time of the last report, if it is too long ago.
@@ -201,8 +176,12 @@ impl Segment {
         (now_ms > last.time_ms.saturating_add(patience)).then_some(last.time_ms)
     }
 
-    pub(crate) const fn is_synchronised(&self) -> bool {
-        self.unsynchronised_since_ms.is_none()
+    pub(crate) const fn unsynchronised_since_ms(&self) -> Option<u64> {
+        self.unsynchronised_since_ms
+    }
+
+    pub(crate) const fn step(&self) -> Option<Step> {
+        self.step
     }
 }
 
@@ -210,7 +189,8 @@ fn has_delay(report: &Report) -> bool {
     report.packets > 0 && !report.clock_unsynchronised
 }
 
-/// The mean of reports' means; its error by their scatter or by their bounds, what is greater.
+/// The mean of reports' means; its error by their scatter or by their bounds, what is greater. Bounds do not shrink with the
+/// number of reports: they may be off to the same side.
 fn mean(reports: &[&Report]) -> Option<Mean> {
     if reports.is_empty() {
         return None;
@@ -224,11 +204,11 @@ fn mean(reports: &[&Report]) -> Option<Mean> {
     let scatter = scatter / (number - 1.0).max(1.0) / number;
     let bounds = reports
         .iter()
-        .map(|report| report.bound_ns.unwrap_or(0.0).powi(2))
+        .map(|report| report.bound_ns.unwrap_or(0.0).max(0.0))
         .sum::<f64>();
-    let bounds = bounds / (BOUND_ERRORS * number).powi(2);
+    let bounds = bounds / BOUND_ERRORS / number;
     Some(Mean {
         value,
-        error: scatter.max(bounds).sqrt(),
+        error: scatter.sqrt().max(bounds),
     })
 }

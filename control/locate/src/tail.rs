@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Largest block maxima that are kept.
 const KEPT: usize = 33;
 /// Numbers of them that a tail is fitted to: a mixture of usual noise and rare bursts has a different tail in each, and
@@ -13,7 +15,7 @@ const KEPT: usize = 33;
 const FITTED: [usize; 4] = [4, 8, 16, 32];
 
 /// Block maxima of one statistic.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Tail {
     /// The greatest first, with the block that they are of.
     top: Vec<(f32, u32)>,
@@ -28,7 +30,8 @@ impl Tail {
     fn add(&mut self, greatest: f64) {
         self.blocks = self.blocks.saturating_add(1);
         let now = self.blocks;
-        self.top.retain(|(_, block)| now - block < BLOCKS_MAX);
+        self.top
+            .retain(|(_, block)| now.saturating_sub(*block) < BLOCKS_MAX);
         #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
         let greatest = greatest as f32;
         let at = self.top.partition_point(|(value, _)| *value >= greatest);
@@ -59,7 +62,7 @@ pub(crate) const WINDOWS: [usize; 4] = [2, 3, 12, 48];
 const WAITING: usize = 6;
 
 /// The tails of a signal, one for each window.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Tails {
     by_window: [Tail; WINDOWS.len()],
     greatest: [f64; WINDOWS.len()],
