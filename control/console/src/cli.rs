@@ -13,6 +13,7 @@ use crate::client::ClientError;
 use crate::view;
 use contract::config::ConfigError;
 
+mod blame;
 mod configuration;
 mod connection;
 mod flows;
@@ -57,6 +58,8 @@ enum Command {
     Segments(Question),
     /// Ask a station for the segments of all paths between two switches
     Path(station::Path),
+    /// Ask a station what is slow or lossy, since when, and where: in all of the fleet, on a path, or for a flow
+    Blame(blame::Blame),
     /// Ask a station which switches are silent, and what is missing of the others
     Missing(Form),
     /// Print the ports
@@ -131,6 +134,7 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
         Command::Segments(question) if station.is_given() => station.segments(question.form),
         Command::Segments(question) => tables::segments(&question),
         Command::Path(asked) => station.path(&asked),
+        Command::Blame(asked) => blame::run(station, &asked),
         Command::Missing(form) => station.missing(form),
         Command::Ports(question) => tables::show(&question, "/api/v1/ports", view::ports),
         Command::Classes(question) => tables::show(&question, "/api/v1/classes", view::classes),

@@ -6,11 +6,13 @@ use contract::units::{bytes, count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Port, Segment, Snapshot};
 
+mod blame;
 mod flows;
 mod station;
 mod status;
 mod wires;
 
+pub use blame::{blame, flow_path, path_blames};
 pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
 pub use flows::{flow, flows};
 pub use station::{missing, paths, station_segments};

@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("locate", &[]),
     (
         "station",
-        &["api", "contract", "records", "report", "topology"],
+        &["api", "contract", "locate", "records", "report", "topology"],
     ),
     ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod blame;
 pub mod history;
 mod metric;
 pub mod query;

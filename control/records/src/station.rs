@@ -181,4 +181,22 @@ pub struct Hop {
     pub age_s: Option<f64>,
     /// Joined over classes, and over all ports by which packets may have come.
     pub figures: Option<SegmentFigures>,
+    /// The segments that were joined.
+    #[serde(default)]
+    pub joined: Vec<Joined>,
+}
+
+/// A segment that is part of a hop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Joined {
+    /// The switch that reports it.
+    pub switch: String,
+    /// Where packets enter it.
+    pub from: String,
+    /// Where they leave it.
+    pub to: String,
+    /// The class.
+    pub class: String,
+    /// Packets that entered it.
+    pub packets: u64,
 }

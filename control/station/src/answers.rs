@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use api::http::{Parameters, Refusal};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Json};
+use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use axum::{Json as Answer, Router};
+use records::blame::FlowPath;
 use records::station::{
     Missing, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches,
 };
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Station;
+use crate::blame::Blamer;
 use crate::page;
 use crate::path::{Network, figures, label, segment};
 use crate::state::State as Switch;
@@ -25,8 +27,11 @@ use crate::summary::summary;
 /// Segments in an answer where nothing else is asked for, and at most.
 const LIMIT: (usize, usize) = (1_000, 100_000);
 
+/// Risen segments in an answer, likewise.
+const RISEN: (usize, usize) = (100, 10_000);
+
 /// All paths.
-pub const PATHS: [&str; 8] = [
+pub const PATHS: [&str; 10] = [
     "/metrics",
     "/healthz",
     "/readyz",
@@ -35,6 +40,8 @@ pub const PATHS: [&str; 8] = [
     "/api/v1/history",
     "/api/v1/missing",
     "/api/v1/path",
+    "/api/v1/blame",
+    "/api/v1/flow",
 ];
 
 type Shared = State<Arc<Station>>;
@@ -51,6 +58,8 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/history", get(history))
         .route("/api/v1/missing", get(missing))
         .route("/api/v1/path", get(path))
+        .route("/api/v1/blame", get(blame))
+        .route("/api/v1/flow", get(flow))
         .fallback(async || {
             (
                 StatusCode::NOT_FOUND,
@@ -238,4 +247,68 @@ async fn path(
     paths
         .map(Answer)
         .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))
+}
+
+/// Of all of the fleet, or from where to where.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct BlameQuery {
+    /// A switch or its port; none: all of the fleet.
+    from: Option<String>,
+    /// Likewise.
+    to: Option<String>,
+    /// Only this class.
+    class: Option<String>,
+    /// Most risen segments of the fleet; default 100, at most 10,000.
+    limit: Option<usize>,
+}
+
+async fn blame(
+    State(station): Shared,
+    Parameters(asked): Parameters<BlameQuery>,
+) -> Result<Response> {
+    let states = station.fleet.states();
+    let now = crate::now_unix_ns();
+    let blamer = Blamer::new(&states, now);
+    let class = asked.class.as_deref();
+    match (asked.from, asked.to) {
+        (Some(from), Some(to)) => {
+            let network = Network::new(&states, station.topology.as_ref(), now);
+            let paths = network.paths(&from, &to, class);
+            let paths =
+                paths.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+            Ok(Answer(blamer.paths(&paths)).into_response())
+        }
+        (None, None) => {
+            let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
+            Ok(Answer(blamer.all(class, limit)).into_response())
+        }
+        _ => {
+            let words = "expected both `from` and `to`, or neither for all of the fleet";
+            Err(Refusal::new(StatusCode::BAD_REQUEST, words.to_owned()))
+        }
+    }
+}
+
+/// Which flow.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FlowQuery {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    flow: String,
+}
+
+async fn flow(
+    State(station): Shared,
+    Parameters(asked): Parameters<FlowQuery>,
+) -> Result<Json<FlowPath>> {
+    let states = station.fleet.states();
+    let found = crate::flow::flow(&states, &asked.flow, crate::now_unix_ns());
+    found.map(Answer).ok_or_else(|| {
+        let words = format!(
+            "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",
+            asked.flow
+        );
+        Refusal::new(StatusCode::BAD_REQUEST, words)
+    })
 }

@@ -25,8 +25,13 @@ use tokio::time::sleep;
 use topology::Topology;
 
 pub mod answers;
+pub mod blame;
 pub mod fleet;
+pub mod flow;
+pub mod found;
+pub mod learn;
 pub mod members;
+pub mod memory;
 pub mod owner;
 pub mod page;
 pub mod path;
@@ -36,6 +41,7 @@ pub mod store;
 pub mod summary;
 
 use fleet::Fleet;
+use learn::Room;
 use members::{ALIVE, BEAT, GONE, Members};
 use owner::Work;
 use settings::Settings;
@@ -53,6 +59,8 @@ pub struct Station {
     pub topology: Option<Topology>,
     /// What it has counted as an owner.
     pub work: Arc<Work>,
+    /// Segments whose histories it has as an owner.
+    pub room: Arc<Room>,
     /// Whether it is connected to NATS.
     pub is_connected: AtomicBool,
     /// Rises with every connection: what was asked of the server before is asked anew.
@@ -88,6 +96,7 @@ impl Station {
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
             topology,
             work: Arc::default(),
+            room: Arc::new(Room::new(settings.located_segments.into())),
             is_connected: AtomicBool::new(false),
             connections: watch::Sender::new(0),
             alive: AtomicU64::new(1),
@@ -298,7 +307,8 @@ impl Station {
 async fn keep(station: Arc<Station>, store: Store, partition: u16) {
     let mut complaints = Complaints::default();
     loop {
-        let owned = station.until_reconnected(owner::own(&store, partition, &station.work));
+        let owned =
+            station.until_reconnected(owner::own(&store, partition, &station.work, &station.room));
         // A panic is a fault of this program: it costs this attempt.
         if let Ok(owned) = std::panic::AssertUnwindSafe(owned).catch_unwind().await {
             complaints.note(owned);

@@ -5,11 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use report::msp::Kind;
 
-use crate::Station;
+use records::blame::Blame;
 
+use crate::Station;
+use crate::blame::Blamer;
 use crate::path::{figures, label};
 use crate::state::{State, Sums};
 use crate::summary::summary;
+
+/// Blamed segments with series of their own.
+const BLAMED_MAX: usize = 32;
 
 /// Metrics of switches and of the station.
 pub fn metrics(station: &Station) -> String {
@@ -18,6 +23,7 @@ pub fn metrics(station: &Station) -> String {
     let mut page = Page::default();
     switches(&mut page, &states, now);
     segments(&mut page, &states);
+    blamed(&mut page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
     own(&mut page, station);
     page.text + &api::process::own_metrics()
 }
@@ -127,6 +133,51 @@ fn segments(page: &mut Page, states: &[State]) {
     }
 }
 
+/// What is risen: how many, and the worst of them.
+fn blamed(page: &mut Page, blame: &Blame) {
+    let families = [
+        (
+            "delay_seconds",
+            "By how much the mean delay is above what is usual; the worst 32 of delay and loss.",
+            "delay",
+            1e9,
+        ),
+        (
+            "loss_ratio",
+            "By how much the share of packets lost is above what is usual; likewise.",
+            "loss",
+            1.0,
+        ),
+    ];
+    page.family(
+        "vernier_station_blamed_segments",
+        "gauge",
+        "Segments whose delay or loss is risen.",
+    );
+    page.series(&[], blame.matching);
+    page.family(
+        "vernier_station_learning_segments",
+        "gauge",
+        "Segments whose history is too short to find a rise of their delay.",
+    );
+    page.series(&[], blame.learning);
+    for (name, help, signal, unit) in families {
+        page.family(&format!("vernier_station_blamed_{name}"), "gauge", help);
+        for risen in blame.risen.iter().filter(|risen| risen.signal == signal) {
+            page.series(
+                &[
+                    ("switch", &risen.switch),
+                    ("kind", &risen.kind),
+                    ("from", &risen.from),
+                    ("to", &risen.to),
+                    ("class", &risen.class),
+                ],
+                risen.rise / unit,
+            );
+        }
+    }
+}
+
 /// What the station counts of itself: name, type, help, value.
 fn own(page: &mut Page, station: &Station) {
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64;
@@ -146,6 +197,9 @@ fn own(page: &mut Page, station: &Station) {
         ("reports_total", "counter", "Reports that this station counted.", count(&work.reports)),
         ("duplicate_reports_total", "counter", "Reports read here that had been counted before.", count(&work.duplicates)),
         ("refused_messages_total", "counter", "Messages that are no reports this station can read.", count(&work.refused)),
+        ("located_segments", "gauge", "Segments whose histories this station keeps, for localisation.", station.room.segments() as f64),
+        ("located_refused_total", "counter", "Reports of segments for whose histories there was no room.", count(&station.room.refused)),
+        ("read_again_reports_total", "counter", "Counted reports that were read again after a takeover, for localisation.", count(&work.read_again)),
         ("lag_reports", "gauge", "Reports that wait in the partitions of all stations.", count(&station.lag)),
         ("delay_seconds", "gauge", "From an epoch's end to its state being written.", count(&work.delay_ns) / 1e9),
         ("history_bytes", "gauge", "Bytes of minutes in memory.", bytes as f64),

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use records::station::{Hop, PathAnswer, Paths, SegmentFigures, StationSegment};
+use records::station::{Hop, Joined, PathAnswer, Paths, SegmentFigures, StationSegment};
 use report::msp::Kind;
 use topology::Topology;
 
@@ -272,7 +272,7 @@ impl<'s> Network<'s> {
                 && is_named(ends[1], last.to)
                 && is_named(class, last.class)
         });
-        self.hop(title(&state.switch, ends), kind, joined)
+        self.hop(title(&state.switch, ends), kind, state, joined)
     }
 
     /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
@@ -299,7 +299,7 @@ impl<'s> Network<'s> {
                     && state.name(end) == port
                     && class.is_none_or(|class| state.name(last.class) == class)
             });
-            match self.hop(title, Kind::Wire, joined) {
+            match self.hop(title, Kind::Wire, state, joined) {
                 Ok(hop) => return hop,
                 Err(same) => title = same,
             }
@@ -315,12 +315,21 @@ impl<'s> Network<'s> {
         &self,
         title: String,
         kind: Kind,
+        state: &State,
         segments: impl Iterator<Item = &'k Known>,
     ) -> Result<Hop, String> {
         let mut joined = Sums::default();
+        let mut names = Vec::new();
         let mut end_unix_ns = u64::MAX;
         for known in segments.filter(|known| known.last.samples > 0) {
             joined.add(&Sums::of(&known.last));
+            names.push(Joined {
+                switch: state.switch.clone(),
+                from: state.name(known.last.from).to_owned(),
+                to: state.name(known.last.to).to_owned(),
+                class: state.name(known.last.class).to_owned(),
+                packets: known.last.packets,
+            });
             end_unix_ns = end_unix_ns.min(known.end_unix_ns);
         }
         if joined.samples == 0 {
@@ -332,6 +341,7 @@ impl<'s> Network<'s> {
             hint: None,
             age_s: Some(age_s(end_unix_ns, self.now_unix_ns)),
             figures: Some(figures(&joined)),
+            joined: names,
         })
     }
 

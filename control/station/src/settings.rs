@@ -24,6 +24,11 @@ pub struct Settings {
     #[serde(default = "memory_mib")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub memory_mib: u32,
+    /// Segments whose histories this station keeps to find rises of delay and loss, 0 to 10,000,000; default 20,000. Each takes
+    /// some 16 KiB; a station has those of its partitions. 0: none are kept.
+    #[serde(default = "located_segments")]
+    #[schemars(range(max = 10_000_000))]
+    pub located_segments: u32,
     /// How long JetStream keeps reports, and how many; default 24 hours, 4,096 MiB.
     #[serde(default = "reports")]
     pub reports: Kept,
@@ -57,6 +62,10 @@ fn http() -> Http {
 
 const fn memory_mib() -> u32 {
     256
+}
+
+const fn located_segments() -> u32 {
+    20_000
 }
 
 const fn reports() -> Kept {
@@ -98,6 +107,7 @@ impl Settings {
             http: http(),
             topology: None,
             memory_mib: memory_mib(),
+            located_segments: located_segments(),
             reports: reports(),
             history: history(),
             replicas: replicas(),
@@ -114,6 +124,7 @@ impl Settings {
         }
         let ranges = [
             ("memory_mib", self.memory_mib, 1, 1_048_576),
+            ("located_segments", self.located_segments, 0, 10_000_000),
             ("reports.hours", self.reports.hours, 1, 100_000),
             ("reports.mib", self.reports.mib, 16, 16_777_216),
             ("history.hours", self.history.hours, 1, 100_000),

@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use prost::Message;
 use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
+use crate::found::Found;
+
 /// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
 const RUNS_MAX: usize = 8;
 
@@ -81,6 +83,9 @@ pub struct State {
     /// Of a prober: the node where it stands.
     #[prost(string, optional, tag = "19")]
     pub node: Option<String>,
+    /// The last report's sequence in the stream: what is not beyond it has been read.
+    #[prost(uint64, tag = "20")]
+    pub sequence: u64,
 }
 
 /// A run of a switch.
@@ -120,6 +125,9 @@ pub struct Known {
     /// The open minute; `None` without packets.
     #[prost(message, optional, tag = "3")]
     pub open: Option<Sums>,
+    /// What localisation has found of it.
+    #[prost(message, optional, tag = "4")]
+    pub found: Option<Found>,
 }
 
 /// Sums over epochs.
@@ -303,6 +311,7 @@ impl State {
                     last: segment.clone(),
                     end_unix_ns,
                     open: None,
+                    found: None,
                 });
             }
             let known = &mut self.segments[place];

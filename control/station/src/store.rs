@@ -5,19 +5,23 @@
 //! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as switches sent them |
 //! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`] of each switch: a key-value bucket |
 //! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`]s |
+//! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::Client;
+use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
 use async_nats::jetstream::context::PublishAckFuture;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, Context, stream};
+use axum::body::Bytes;
 use futures_util::StreamExt;
 use prost::Message;
 use report::subject;
 
+use crate::memory;
 use crate::settings::Settings;
 use crate::state::{Minute, State};
 
@@ -64,7 +68,7 @@ pub fn key(switch: &str) -> String {
 /// The streams.
 #[derive(Debug, Clone)]
 pub struct Store {
-    context: Context,
+    pub(crate) context: Context,
 }
 
 /// A state, and the revision of its key, by which a later writer is known.
@@ -74,6 +78,15 @@ pub struct Entry {
     pub state: State,
     /// 0 where there is no key.
     pub revision: u64,
+}
+
+/// From where reports are read again at a takeover, if that is earlier than the first that is not acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub enum Again {
+    /// Behind this sequence.
+    Behind(u64),
+    /// From this time on.
+    Since(SystemTime),
 }
 
 impl Store {
@@ -96,15 +109,17 @@ impl Store {
         let reports = of(REPORTS, subject::REPORTS, &settings.reports);
         let history = of(HISTORY, "vernier.history.>", &settings.history);
         // As NATS makes a key-value bucket (ADR-8).
-        let states = stream::Config {
+        let bucket = |name: &str, key: &str| stream::Config {
             max_bytes: -1,
             max_messages_per_subject: 1,
             discard: stream::DiscardPolicy::New,
             allow_rollup: true,
             deny_delete: true,
-            ..of(STATES, &format!("{KEY}>"), &settings.history)
+            ..of(name, &format!("{key}>"), &settings.history)
         };
-        for config in [reports, history, states] {
+        let states = bucket(STATES, KEY);
+        let memories = bucket(memory::MEMORIES, memory::KEY);
+        for config in [reports, history, states, memories] {
             let made = context.create_or_update_stream(config).await;
             made.map_err(failed("cannot make a stream"))?;
         }
@@ -116,25 +131,26 @@ impl Store {
     /// # Errors
     /// What the server says, or a state that cannot be read.
     pub async fn states(&self, partition: u16) -> Result<HashMap<String, Entry>, StoreError> {
-        let doing = "cannot read states";
-        let config = pull::OrderedConfig {
-            filter_subject: format!("{KEY}{partition}.*"),
-            deliver_policy: DeliverPolicy::LastPerSubject,
-            ..pull::OrderedConfig::default()
-        };
-        let stream = self
-            .context
-            .get_stream(STATES)
-            .await
-            .map_err(failed(doing))?;
-        let mut consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(failed(doing))?;
-        let info = consumer.info().await.map_err(failed(doing))?;
-        let mut left = info.num_pending;
-        let mut messages = consumer.messages().await.map_err(failed(doing))?;
+        let values = self.last(STATES, format!("{KEY}{partition}.*")).await?;
         let mut states = HashMap::new();
+        for (payload, revision) in values {
+            let state = State::decode(payload).map_err(failed("cannot read states"))?;
+            states.insert(state.switch.clone(), Entry { state, revision });
+        }
+        Ok(states)
+    }
+
+    /// The last values of a bucket's keys, and their revisions. A key that was deleted has no value.
+    pub(crate) async fn last(
+        &self,
+        stream: &str,
+        keys: String,
+    ) -> Result<Vec<(Bytes, u64)>, StoreError> {
+        let doing = "cannot read a bucket";
+        let (mut messages, mut left) = self
+            .watch(stream, keys, DeliverPolicy::LastPerSubject)
+            .await?;
+        let mut values = Vec::new();
         while left > 0 {
             let message = messages.next().await;
             let message = message
@@ -143,41 +159,56 @@ impl Store {
             let message = message.map_err(failed(doing))?;
             let info = message.info().map_err(failed(doing))?;
             left = info.pending;
-            // A key that an operator deleted has no value.
+            let revision = info.stream_sequence;
             if !message.payload.is_empty() {
-                let state = State::decode(&*message.payload).map_err(failed(doing))?;
-                let revision = info.stream_sequence;
-                states.insert(state.switch.clone(), Entry { state, revision });
+                values.push((message.message.payload, revision));
             }
         }
-        Ok(states)
+        Ok(values)
     }
 
-    /// Reports of a partition from the first that is not acknowledged, in order. A consumer that another station has of
-    /// it ends.
+    /// Reports of a partition, in order, and the last sequence of the stream: from the first that is not acknowledged, or from an
+    /// earlier one. A consumer that another station has of it ends.
     ///
     /// # Errors
     /// What the server says.
-    pub async fn take_over(&self, partition: u16) -> Result<pull::Stream, StoreError> {
+    pub async fn take_over(
+        &self,
+        partition: u16,
+        again: Again,
+    ) -> Result<(pull::Stream, u64), StoreError> {
         let doing = "cannot take over a partition";
         let stream = self
             .context
             .get_stream(REPORTS)
             .await
             .map_err(failed(doing))?;
+        let last = stream.cached_info().state.last_sequence;
         let name = format!("partition-{partition}");
+        let filter_subject = subject::of_partition(partition);
         let mut deliver_policy = DeliverPolicy::All;
         // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
         if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
             let info = earlier.info().await.map_err(failed(doing))?;
-            deliver_policy = DeliverPolicy::ByStartSequence {
-                start_sequence: info.ack_floor.stream_sequence + 1,
+            let next = info.ack_floor.stream_sequence + 1;
+            deliver_policy = match again {
+                Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
+                    start_sequence: next.min(sequence + 1),
+                },
+                Again::Since(since) => {
+                    let waiting = stream
+                        .direct_get_next_for_subject(&*filter_subject, Some(next))
+                        .await;
+                    let since = DateTime::from(since);
+                    let start_time = waiting.map_or(since, |first| first.time.min(since));
+                    DeliverPolicy::ByStartTime { start_time }
+                }
             };
             stream.delete_consumer(&name).await.map_err(failed(doing))?;
         }
         let config = pull::Config {
             durable_name: Some(name),
-            filter_subject: subject::of_partition(partition),
+            filter_subject,
             deliver_policy,
             ack_policy: AckPolicy::All,
             ack_wait: Duration::from_hours(1),
@@ -189,7 +220,8 @@ impl Store {
             .await
             .map_err(failed(doing))?;
         let messages = consumer.stream().max_messages_per_batch(1_000);
-        messages.messages().await.map_err(failed(doing))
+        let messages = messages.messages().await.map_err(failed(doing))?;
+        Ok((messages, last))
     }
 
     /// Writes a closed minute; once, if it is written again within two minutes.
@@ -238,7 +270,7 @@ impl Store {
     /// What the server says.
     pub async fn watch_minutes(&self, hours: u32) -> Result<(pull::Ordered, u64), StoreError> {
         let age = Duration::from_secs(u64::from(hours) * 3_600);
-        let since = std::time::SystemTime::now() - age;
+        let since = SystemTime::now() - age;
         let start_time = since.into();
         self.watch(
             HISTORY,

@@ -15,7 +15,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:9465";
 /// Address and token of a station.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Station {
-    /// The HTTP address of a station, for `path`, `segments` and `missing`
+    /// The HTTP address of a station, for `path`, `segments`, `missing` and `blame`
     #[arg(long, value_name = "URL", env = "VERNIER_STATION", global = true)]
     station: Option<String>,
     /// File with the station's token, where it needs one
@@ -48,7 +48,11 @@ impl Station {
         self.station.is_some()
     }
 
-    fn show<T: DeserializeOwned + Serialize>(
+    /// Prints what it answers at a path, as JSON or as a table.
+    ///
+    /// # Errors
+    /// As of the client.
+    pub fn show<T: DeserializeOwned + Serialize>(
         &self,
         path: &str,
         query: &[(&str, String)],

@@ -205,6 +205,7 @@ mod tests {
             hint: figures.is_none().then(|| "probe this link".to_owned()),
             age_s: figures.is_some().then_some(0.4),
             figures,
+            ..Hop::default()
         };
         let path = PathAnswer {
             chain: vec![

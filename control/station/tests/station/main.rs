@@ -14,7 +14,9 @@ use report::subject;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
 
+mod blame;
 mod demo;
+mod memory;
 mod outage;
 mod probes;
 mod support;

@@ -1,0 +1,209 @@
+//! What is slow, since when, and where: from what was found of each segment.
+//!
+//! ```text
+//!  states (with what was found) --> all that is risen, worst first
+//!  states + chain of a path     --> locate::explain --> causes, faults of measuring, what is uncovered
+//! ```
+
+use std::collections::HashMap;
+
+use locate::{Finding, Signal};
+use records::blame::{Blame, Risen};
+use report::msp::Kind;
+
+use crate::fleet::by_number;
+use crate::found::{finding, ms, signal_label};
+use crate::path::label;
+use crate::state::{Known, State};
+use crate::summary::is_silent;
+
+mod faults;
+mod path;
+
+/// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).
+const LOST_NS: f64 = 1e9;
+
+/// All switches, to be asked what is risen.
+pub struct Blamer<'s> {
+    states: &'s [State],
+    numbers: HashMap<u32, &'s State>,
+    now_unix_ns: u64,
+}
+
+/// A segment, and where it is known.
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    state: &'s State,
+    known: &'s Known,
+}
+
+impl<'s> Place<'s> {
+    fn ends(self) -> [&'s str; 2] {
+        [self.known.last.from, self.known.last.to].map(|name| self.state.name(name))
+    }
+
+    fn kind(self) -> Kind {
+        self.known.last.kind()
+    }
+
+    fn class(self) -> &'s str {
+        self.state.name(self.known.last.class)
+    }
+
+    /// Whether it is a wire that leaves the switch: its end is at the peer.
+    fn is_outgoing(self) -> bool {
+        self.kind() == Kind::Wire && self.ends()[1].contains(':')
+    }
+
+    /// The port of the switch that the wire is at.
+    fn port(self) -> &'s str {
+        let [from, to] = self.ends();
+        if self.is_outgoing() { from } else { to }
+    }
+}
+
+impl<'s> Blamer<'s> {
+    /// All switches, at a time.
+    pub fn new(states: &'s [State], now_unix_ns: u64) -> Self {
+        Self {
+            states,
+            numbers: by_number(states),
+            now_unix_ns,
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place<'s>> {
+        let states = self.states.iter();
+        states.flat_map(|state| {
+            let segments = state.segments.iter();
+            segments.map(move |known| Place { state, known })
+        })
+    }
+
+    /// The switch at the other end of a wire, and its port.
+    fn peer(&self, state: &'s State, port: &str) -> Option<(&'s State, &'s str)> {
+        let neighbours = state.neighbours.iter();
+        let mut at_port = neighbours.filter(|other| state.name(other.port) == port);
+        let other = at_port.next()?;
+        Some((
+            self.numbers.get(&other.peer_switch)?,
+            state.name(other.peer_port),
+        ))
+    }
+
+    /// What is known of a segment. A wire depends on the clocks of both ends.
+    fn finding(&self, place: Place<'s>) -> Finding {
+        let mut finding = finding(place.state, place.known, self.now_unix_ns);
+        let peer = (place.kind() == Kind::Wire)
+            .then(|| self.peer(place.state, place.port()))
+            .flatten();
+        if let Some((peer, _)) = peer
+            && faults::is_free(peer)
+        {
+            let since = ms(peer.end_unix_ns);
+            finding.unsynchronised_since_ms.get_or_insert(since);
+        }
+        finding
+    }
+
+    /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`; the class unless it is `all`.
+    fn title(&self, place: Place<'s>) -> String {
+        let (switch, [from, to]) = (&place.state.switch, place.ends());
+        let title = match place.kind() {
+            Kind::Inside | Kind::Around => format!("{switch}: {from}>{to}"),
+            Kind::Probe => format!("{from} > {to}"),
+            Kind::Wire => {
+                let port = place.port();
+                let here = format!("{switch}:{port}");
+                let there = self.peer(place.state, port).map_or_else(
+                    || "?".to_owned(),
+                    |(peer, at)| format!("{}:{at}", peer.switch),
+                );
+                if place.is_outgoing() {
+                    format!("{here} > {there}")
+                } else {
+                    format!("{there} > {here}")
+                }
+            }
+        };
+        with_class(title, place.class())
+    }
+
+    /// Whether the other end of this wire, which measures it, reports it too.
+    fn is_second_hand(&self, place: Place<'s>) -> bool {
+        place.is_outgoing()
+            && self
+                .peer(place.state, place.port())
+                .is_some_and(|(peer, _)| !is_silent(peer, self.now_unix_ns))
+    }
+
+    /// All that is risen, the worst first, at most so many, of a class or of all; and what is wrong with measuring.
+    pub fn all(&self, class: Option<&str>, limit: usize) -> Blame {
+        let (mut segments, mut learning) = (0, 0);
+        let mut risen = Vec::new();
+        let is_asked = |place: &Place<'s>| class.is_none_or(|class| place.class() == class);
+        let places = self.places().filter(is_asked);
+        for place in places.filter(|&place| !self.is_second_hand(place)) {
+            let finding = self.finding(place);
+            segments += 1;
+            learning += u64::from(!finding.is_ready);
+            let both = [Signal::Delay, Signal::Loss].into_iter();
+            risen.extend(both.filter_map(|signal| self.risen(place, &finding, signal)));
+        }
+        let severity =
+            |risen: &Risen| risen.rise * if risen.signal == "loss" { LOST_NS } else { 1.0 };
+        risen.sort_by(|one, other| {
+            let worse = severity(other).total_cmp(&severity(one));
+            worse.then_with(|| one.title.cmp(&other.title))
+        });
+        let matching = risen.len() as u64;
+        risen.truncate(limit);
+        Blame {
+            segments,
+            learning,
+            matching,
+            risen,
+            faults: self.faults(),
+        }
+    }
+
+    fn risen(&self, place: Place<'s>, finding: &Finding, signal: Signal) -> Option<Risen> {
+        let rise = finding.rise(signal).filter(|rise| rise.by > 0.0)?;
+        let now = match signal {
+            Signal::Delay => finding.present_ns?.value,
+            Signal::Loss => finding.present_loss?.value,
+        };
+        let [from, to] = place.ends().map(str::to_owned);
+        Some(Risen {
+            title: self.title(place),
+            switch: place.state.switch.clone(),
+            kind: label(place.kind()).to_owned(),
+            from,
+            to,
+            class: place.class().to_owned(),
+            signal: signal_label(signal).to_owned(),
+            now,
+            usual: now - rise.by,
+            rise: rise.by,
+            confidence: rise.confidence(),
+            since_unix_s: seconds(rise.since_ms),
+        })
+    }
+}
+
+/// The title of a segment of a class.
+fn with_class(title: String, class: &str) -> String {
+    if class == "all" {
+        title
+    } else {
+        format!("{title} {class}")
+    }
+}
+
+/// Seconds of milliseconds.
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests;

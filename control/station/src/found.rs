@@ -1,0 +1,175 @@
+//! What localisation has found of each segment, as it is kept in a switch's state, so that every station says the same.
+
+use locate::{BOUND_ERRORS, Finding, Mean, Rise, Signal, Step};
+use prost::Message;
+use report::msp::Kind;
+
+use crate::state::{Known, State};
+use crate::summary::is_silent;
+
+/// What was found of a segment after the last report of its switch.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Found {
+    /// Delay now, in nanoseconds; absent without any.
+    #[prost(float, optional, tag = "1")]
+    pub present_ns: Option<f32>,
+    /// Its standard error.
+    #[prost(float, tag = "2")]
+    pub present_error_ns: f32,
+    /// Share of packets lost now; absent where it is not known.
+    #[prost(float, optional, tag = "3")]
+    pub present_loss: Option<f32>,
+    /// Its standard error.
+    #[prost(float, tag = "4")]
+    pub present_loss_error: f32,
+    /// Usual delay, in nanoseconds; absent before the first ten reports with delays.
+    #[prost(float, optional, tag = "5")]
+    pub usual_ns: Option<f32>,
+    /// Usual share of packets lost.
+    #[prost(float, tag = "6")]
+    pub usual_loss: f32,
+    /// There is history enough to find a rise of its delay.
+    #[prost(bool, tag = "7")]
+    pub is_ready: bool,
+    /// The rise of its delay, in nanoseconds.
+    #[prost(message, optional, tag = "8")]
+    pub delay: Option<Raised>,
+    /// The rise of its losses, as a share of packets.
+    #[prost(message, optional, tag = "9")]
+    pub loss: Option<Raised>,
+    /// Since when the clocks of its ends are not synchronised, in milliseconds since 1970.
+    #[prost(uint64, optional, tag = "10")]
+    pub unsynchronised_since_ms: Option<u64>,
+    /// When a clock was set, likewise.
+    #[prost(uint64, optional, tag = "11")]
+    pub step_since_ms: Option<u64>,
+    /// By how much the delays shifted then, in nanoseconds.
+    #[prost(float, tag = "12")]
+    pub step_shift_ns: f32,
+}
+
+/// A rise that lasts.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Raised {
+    /// By how much.
+    #[prost(float, tag = "1")]
+    pub by: f32,
+    /// Its standard error.
+    #[prost(float, tag = "2")]
+    pub error: f32,
+    /// From when, in milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    pub since_ms: u64,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "seven digits are enough for what is found"
+)]
+fn float(value: f64) -> f32 {
+    value as f32
+}
+
+impl From<Rise> for Raised {
+    fn from(rise: Rise) -> Self {
+        Self {
+            by: float(rise.by),
+            error: float(rise.error),
+            since_ms: rise.since_ms,
+        }
+    }
+}
+
+impl From<Raised> for Rise {
+    fn from(raised: Raised) -> Self {
+        Self {
+            by: raised.by.into(),
+            error: raised.error.into(),
+            since_ms: raised.since_ms,
+        }
+    }
+}
+
+impl From<Finding> for Found {
+    fn from(finding: Finding) -> Self {
+        let error = |mean: Option<Mean>| mean.map_or(0.0, |mean| float(mean.error));
+        Self {
+            present_ns: finding.present_ns.map(|mean| float(mean.value)),
+            present_error_ns: error(finding.present_ns),
+            present_loss: finding.present_loss.map(|mean| float(mean.value)),
+            present_loss_error: error(finding.present_loss),
+            usual_ns: finding.usual_ns.map(float),
+            usual_loss: float(finding.usual_loss),
+            is_ready: finding.is_ready,
+            delay: finding.delay.map(Raised::from),
+            loss: finding.loss.map(Raised::from),
+            unsynchronised_since_ms: finding.unsynchronised_since_ms,
+            step_since_ms: finding.step.map(|step| step.since_ms),
+            step_shift_ns: finding.step.map_or(0.0, |step| float(step.shift_ns)),
+        }
+    }
+}
+
+/// Milliseconds of nanoseconds.
+pub const fn ms(ns: u64) -> u64 {
+    ns / 1_000_000
+}
+
+/// What is known of a segment now; before localisation has seen it only its last report.
+pub fn finding(state: &State, known: &Known, now_unix_ns: u64) -> Finding {
+    let last = &known.last;
+    let silent_since_ms = is_silent(state, now_unix_ns).then(|| ms(state.end_unix_ns));
+    let finding = Finding {
+        // Of the last delays, not of the last report: that is what the age says.
+        time_ms: ms(known.end_unix_ns),
+        deviation_ns: last.stddev_ns.map(f64::from),
+        p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
+        silent_since_ms,
+        ..Finding::default()
+    };
+    let Some(found) = known.found.as_ref() else {
+        let reported = Mean {
+            value: last.mean_ns.into(),
+            error: f64::from(last.bound_ns.unwrap_or_default()) / BOUND_ERRORS,
+        };
+        return Finding {
+            present_ns: (last.samples > 0).then_some(reported),
+            ..finding
+        };
+    };
+    let mean = |value: Option<f32>, error: f32| {
+        value.map(|value| Mean {
+            value: value.into(),
+            error: error.into(),
+        })
+    };
+    Finding {
+        present_ns: mean(found.present_ns, found.present_error_ns),
+        present_loss: mean(found.present_loss, found.present_loss_error),
+        usual_ns: found.usual_ns.map(f64::from),
+        usual_loss: found.usual_loss.into(),
+        is_ready: found.is_ready,
+        delay: found.delay.map(Rise::from),
+        loss: found.loss.map(Rise::from),
+        unsynchronised_since_ms: found.unsynchronised_since_ms,
+        step: found.step_since_ms.map(|since_ms| Step {
+            shift_ns: found.step_shift_ns.into(),
+            since_ms,
+        }),
+        ..finding
+    }
+}
+
+/// The name of a signal.
+pub const fn signal_label(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Delay => "delay",
+        Signal::Loss => "loss",
+    }
+}
+
+/// The name of a segment among those of its switch: kind, ends and class.
+pub fn segment_name(kind: Kind, from: &str, to: &str, class: &str) -> String {
+    let kind = crate::path::label(kind);
+    format!("{kind} {from}>{to} {class}")
+}

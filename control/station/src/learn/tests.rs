@@ -1,0 +1,141 @@
+use report::msp::Health;
+
+use super::*;
+
+const MINUTES: u64 = 5;
+const NAMES: [&str; 5] = ["lan", "wan", "wan:peer", "all", "lda"];
+
+/// Reports of a switch with a segment inside and a wire in both directions; so much is added to the wire's.
+fn report(epoch: u64, clock: &str, added_ns: [f32; 2]) -> Report {
+    let noise = (epoch * 7_919 % 101) as f32;
+    let segment = |kind: Kind, from, to, mean_ns: f32| Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class: 3,
+        packets: 1_000,
+        samples: 1_000,
+        mean_ns: mean_ns + noise,
+        bound_ns: Some(20.0),
+        ..Segment::default()
+    };
+    Report {
+        switch: "s".to_owned(),
+        epoch,
+        epochs: 1,
+        start_unix_ns: 1_700_000_000_000_000_000 + epoch * 1_000_000_000,
+        length_ns: 1_000_000_000,
+        health: Some(Health {
+            clock: clock.to_owned(),
+            ..Health::default()
+        }),
+        names: NAMES.map(str::to_owned).to_vec(),
+        segments: vec![
+            segment(Kind::Inside, 0, 1, 2_000.0),
+            segment(Kind::Wire, 2, 1, 10_000.0 + added_ns[0]),
+            segment(Kind::Wire, 1, 2, 10_000.0 + added_ns[1]),
+        ],
+        ..Report::default()
+    }
+}
+
+/// A learner with some minutes of reports, and the state of the switch.
+fn learnt(segments_max: u64) -> (Learner, State) {
+    let mut learner = Learner::new(Arc::new(Room::new(segments_max)));
+    let mut state = State::default();
+    for epoch in 0..60 * MINUTES {
+        take(&mut learner, &mut state, &report(epoch, "locked", [0.0; 2]));
+    }
+    (learner, state)
+}
+
+fn take(learner: &mut Learner, state: &mut State, report: &Report) {
+    state.take(report, report.end_unix_ns());
+    learner.feed(report, report.epoch + 1);
+    learner.note(state);
+}
+
+fn founds(state: &State) -> Vec<Found> {
+    let known = state.segments.iter();
+    known.map(|known| known.found.unwrap()).collect()
+}
+
+#[test]
+fn a_rise_is_in_the_state_and_another_owner_goes_on() {
+    let (mut learner, mut state) = learnt(10);
+    assert!(founds(&state).iter().all(|found| found.is_ready));
+    for epoch in 0..3 {
+        let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
+        take(&mut learner, &mut state, &report);
+    }
+    let found = founds(&state);
+    let is_risen: Vec<bool> = found.iter().map(|found| found.delay.is_some()).collect();
+    assert_eq!(is_risen, [false, true, false], "{found:?}");
+
+    let mut next = Learner::new(Arc::clone(&learner.room));
+    for (switch, heard_ms, bytes) in learner.memories() {
+        assert!(next.restore(switch, state.runs[0].epoch + 1, heard_ms, &bytes));
+        assert!(!next.restore(switch, 0, heard_ms, &bytes), "it is known");
+    }
+    assert_eq!(next.room.segments(), 6);
+    drop(learner);
+    assert_eq!(next.room.segments(), 3);
+    // What was read by the last owner is not learnt twice.
+    let before = founds(&state);
+    next.feed(&report(60 * MINUTES, "locked", [0.0; 2]), 60 * MINUTES + 1);
+    next.note(&mut state);
+    assert_eq!(founds(&state), before);
+    for epoch in 3..8 {
+        let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
+        take(&mut next, &mut state, &report);
+    }
+    assert!(founds(&state).iter().all(|found| found.delay.is_none()));
+}
+
+#[test]
+fn faults_of_clocks_are_no_faults_of_the_network() {
+    let (mut learner, mut state) = learnt(10);
+    for epoch in 0..3 {
+        let report = report(60 * MINUTES + epoch, "locked", [1e6, -1e6]);
+        take(&mut learner, &mut state, &report);
+    }
+    let found = founds(&state);
+    assert!(found.iter().all(|found| found.delay.is_none()), "{found:?}");
+    assert_eq!(found[0].step_since_ms, None);
+    assert!((found[1].step_shift_ns - 1e6).abs() < 1e4, "{found:?}");
+    assert!((found[2].step_shift_ns + 1e6).abs() < 1e4, "{found:?}");
+
+    let report = report(60 * MINUTES + 3, "free", [1e8, 1e8]);
+    take(&mut learner, &mut state, &report);
+    let found = founds(&state);
+    let clocks = found.iter().map(|found| found.unsynchronised_since_ms);
+    let since = Some(ms(report.end_unix_ns()));
+    assert!(clocks.eq([None, since, since]), "{found:?}");
+}
+
+#[test]
+fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
+    let (mut learner, mut state) = learnt(2);
+    assert_eq!(learner.room.segments(), 2);
+    assert_eq!(learner.room.refused.load(Ordering::Relaxed), 60 * MINUTES);
+    assert_eq!(state.segments[2].found, None);
+    for epoch in 0..60 {
+        let mut report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
+        report.segments.truncate(1);
+        take(&mut learner, &mut state, &report);
+    }
+    let known = &state.segments[1];
+    let finding = crate::found::finding(&state, known, state.received_unix_ns);
+    assert_eq!(finding.silent_since_ms, None);
+    // The present delay is of the time when there were packets.
+    assert!(finding.present_ns.is_some_and(|mean| mean.value > 9_000.0));
+    let later = state.received_unix_ns + 10_000_000_000;
+    let finding = crate::found::finding(&state, known, later);
+    assert_eq!(finding.silent_since_ms, Some(ms(state.end_unix_ns)));
+
+    let switch = state.switch.clone();
+    let now_ms = ms(state.end_unix_ns);
+    let forgotten = learner.forget(|_| Some(&state), now_ms + FORGET_MS);
+    assert_eq!(forgotten, [switch]);
+    assert_eq!(learner.room.segments(), 0);
+}

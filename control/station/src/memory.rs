@@ -1,0 +1,193 @@
+//! What owners have learnt of segments, kept in JetStream: so that the next owner of a partition goes on where the last one was.
+//!
+//! Key-value bucket `vernier_located`, key `PARTITION.SWITCH.N`: as many values as the bytes need.
+
+use std::collections::HashMap;
+
+use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::message::PublishMessage;
+use prost::Message;
+use report::subject;
+
+use crate::learn::Learner;
+use crate::store::{Store, StoreError, failed};
+
+/// Name of the stream.
+pub(crate) const MEMORIES: &str = "KV_vernier_located";
+
+/// What a subject of the bucket begins with.
+pub(crate) const KEY: &str = "$KV.vernier_located.";
+
+/// Bytes of one value at most: a server takes a MiB.
+const PART_BYTES_MAX: usize = 512 << 10;
+
+/// Reports are read again for so long at most: what is older is not made up for. An hour.
+const AGAIN_MS: u64 = 3_600_000;
+
+/// A part of what was learnt of a switch.
+#[derive(Clone, PartialEq, Message)]
+struct Part {
+    /// The switch.
+    #[prost(string, tag = "1")]
+    switch: String,
+    /// Sequence in the stream of the last report that was read.
+    #[prost(uint64, tag = "2")]
+    sequence: u64,
+    /// When this was written, in milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    written_ms: u64,
+    /// End of the switch's last epoch, likewise.
+    #[prost(uint64, tag = "4")]
+    heard_ms: u64,
+    /// Which part, from 0.
+    #[prost(uint32, tag = "5")]
+    number: u32,
+    /// How many there are.
+    #[prost(uint32, tag = "6")]
+    parts: u32,
+    /// Its bytes.
+    #[prost(bytes = "vec", tag = "7")]
+    bytes: Vec<u8>,
+}
+
+fn key(switch: &str, number: u32) -> String {
+    let (partition, token) = (subject::partition(switch), subject::token(switch));
+    format!("{KEY}{partition}.{token}.{number}")
+}
+
+/// All parts of one memory, in order, if they are there and of one time.
+fn whole(mut parts: Vec<Part>) -> Option<Part> {
+    parts.sort_by_key(|part| part.number);
+    let newest = parts.iter().map(|part| part.written_ms).max()?;
+    // More parts may be left of a time when it had more segments.
+    parts.retain(|part| part.written_ms == newest);
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next()?;
+    let mut number = 1;
+    for part in parts {
+        if part.number != number {
+            return None;
+        }
+        number += 1;
+        whole.bytes.extend_from_slice(&part.bytes);
+    }
+    (whole.number == 0 && number == whole.parts).then_some(whole)
+}
+
+impl Store {
+    /// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
+    /// where nothing was learnt.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn recall(
+        &self,
+        partition: u16,
+        learner: &mut Learner,
+    ) -> Result<Option<u64>, StoreError> {
+        let values = self.last(MEMORIES, format!("{KEY}{partition}.>")).await?;
+        let mut by_switch: HashMap<String, Vec<Part>> = HashMap::new();
+        for (payload, _) in values {
+            // What cannot be read is learnt anew.
+            if let Ok(part) = Part::decode(payload) {
+                by_switch.entry(part.switch.clone()).or_default().push(part);
+            }
+        }
+        let now_ms = crate::found::ms(crate::now_unix_ns());
+        let mut behind: Option<u64> = None;
+        for memory in by_switch.into_values().filter_map(whole) {
+            let Part {
+                switch,
+                sequence,
+                written_ms,
+                heard_ms,
+                bytes,
+                ..
+            } = memory;
+            let is_recent = now_ms.saturating_sub(written_ms) < AGAIN_MS;
+            if learner.restore(&switch, sequence, heard_ms, &bytes) && is_recent {
+                behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Writes what was learnt of a partition's switches up to a report.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn remember(&self, learner: &Learner, sequence: u64) -> Result<(), StoreError> {
+        let doing = "cannot write what was learnt";
+        let written_ms = crate::found::ms(crate::now_unix_ns());
+        let mut answers: Vec<PublishAckFuture> = Vec::new();
+        for (switch, heard_ms, bytes) in learner.memories() {
+            let chunks = bytes.chunks(PART_BYTES_MAX);
+            let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+            for (number, bytes) in (0..).zip(chunks) {
+                let part = Part {
+                    switch: switch.to_owned(),
+                    sequence,
+                    written_ms,
+                    heard_ms,
+                    number,
+                    parts,
+                    bytes: bytes.to_vec(),
+                };
+                let message = PublishMessage::build().payload(part.encode_to_vec().into());
+                let sent = self.context.send_publish(key(switch, number), message);
+                answers.push(sent.await.map_err(failed(doing))?);
+            }
+        }
+        for answer in answers {
+            answer.await.map_err(failed(doing))?;
+        }
+        Ok(())
+    }
+
+    /// Takes out what was learnt of a switch.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn forget(&self, switch: &str) -> Result<(), StoreError> {
+        let doing = "cannot delete what was learnt";
+        // A value without bytes is none.
+        let sent = self
+            .context
+            .send_publish(key(switch, 0), PublishMessage::build());
+        let answer = sent.await.map_err(failed(doing))?;
+        answer.await.map(drop).map_err(failed(doing))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(written_ms: u64, number: u32, parts: u32) -> Part {
+        Part {
+            written_ms,
+            number,
+            parts,
+            bytes: vec![u8::try_from(number).unwrap(); 2],
+            ..Part::default()
+        }
+    }
+
+    #[test]
+    fn only_parts_of_one_time_are_a_whole() {
+        let bytes = |parts: &[(u64, u32, u32)]| {
+            let parts = parts.iter();
+            let parts = parts.map(|&(written, number, of)| part(written, number, of));
+            whole(parts.collect()).map(|whole| whole.bytes)
+        };
+        assert_eq!(bytes(&[(5, 1, 2), (5, 0, 2)]), Some(vec![0, 0, 1, 1]));
+        assert_eq!(bytes(&[(5, 0, 1)]), Some(vec![0, 0]));
+        // It was larger once.
+        assert_eq!(bytes(&[(5, 0, 1), (4, 1, 2)]), Some(vec![0, 0]));
+        // Its writer was stopped.
+        assert_eq!(bytes(&[(6, 0, 2), (5, 1, 2)]), None);
+        assert_eq!(bytes(&[(5, 1, 2)]), None);
+        assert_eq!(bytes(&[(5, 0, 3), (5, 2, 3)]), None);
+        assert_eq!(bytes(&[]), None);
+    }
+}

@@ -1,0 +1,264 @@
+//! A fault in one segment of a chain of switches is found, and stays found when a station dies.
+
+use report::msp::{Flow, Health, Kind, Neighbour, Report, Segment};
+use serde_json::{Value, json};
+use testkit::nats::NatsServer;
+
+use super::support::{Station, wait_for};
+use super::{Reporter, metric};
+
+/// Switches in a row.
+const SWITCHES: u32 = 4;
+/// Length of an epoch: a switch is silent after 2.6 s.
+const LENGTH_NS: u64 = 200_000_000;
+/// Epochs until rises can be found, and some more.
+const LEARN: u64 = 260;
+/// The fault is on the wire from this switch to the next.
+const AT: u32 = 2;
+const FLOW: &str = "10.0.0.1:80>10.0.0.2:9/udp";
+const NAMES: [&str; 6] = ["west", "east", "west:peer", "east:peer", "all", "lda"];
+
+/// A few per cent up and down, by what is asked for.
+fn noise(number: u32, at: u64, epoch: u64) -> f32 {
+    let mixed = (u64::from(number) << 40 ^ at << 32 ^ epoch).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    0.97 + 0.06 * f32::from(u16::try_from(mixed >> 48).unwrap()) / 65_536.0
+}
+
+/// The fleet's clock: epochs begin then.
+struct Fleet {
+    begin_ns: u64,
+    epoch: u64,
+}
+
+impl Fleet {
+    fn report(&self, number: u32, added_ns: f32) -> Report {
+        let epoch = self.epoch;
+        let segment = |kind: Kind, from: u32, to: u32, mean_ns: f32| Segment {
+            kind: kind.into(),
+            from,
+            to,
+            class: 4,
+            packets: 1_000,
+            samples: 1_000,
+            mean_ns: mean_ns * noise(number, u64::from(from * 8 + to), epoch),
+            bound_ns: Some(mean_ns * 0.01),
+            method: 5,
+            ..Segment::default()
+        };
+        let mut segments = vec![
+            segment(Kind::Inside, 0, 1, 2_000.0),
+            segment(Kind::Inside, 1, 0, 2_500.0),
+        ];
+        let mut neighbours = Vec::new();
+        let mut wire = |port: u32, peer: u32| {
+            let (into, out) = (5_000.0, 6_000.0);
+            // The sender has the same of its receiver.
+            let is_into = peer == AT && number == AT + 1;
+            let is_out = peer == AT + 1 && number == AT;
+            let more = |is_there: bool| if is_there { added_ns } else { 0.0 };
+            let incoming = segment(Kind::Wire, port + 2, port, into + more(is_into));
+            let outgoing = segment(Kind::Wire, port, port + 2, out + more(is_out));
+            segments.extend([incoming, outgoing]);
+            neighbours.push(Neighbour {
+                port,
+                peer_switch: peer,
+                peer_port: 1 - port,
+                session: "established".to_owned(),
+            });
+        };
+        if number > 1 {
+            wire(0, number - 1);
+        }
+        if number < SWITCHES {
+            wire(1, number + 1);
+        }
+        let flow = Flow {
+            flow: FLOW.to_owned(),
+            from: 0,
+            to: 1,
+            class: 4,
+            packets: 100,
+            lost: Some(u64::from(number == 3)),
+            mean_ns: Some(1_000.0 * number as f32),
+            ..Flow::default()
+        };
+        Report {
+            version_major: 1,
+            switch: format!("s{number}"),
+            incarnation: 9,
+            epoch,
+            epochs: 1,
+            start_unix_ns: self.begin_ns + epoch * LENGTH_NS,
+            length_ns: LENGTH_NS,
+            health: Some(Health {
+                clock: "locked".to_owned(),
+                ..Health::default()
+            }),
+            names: NAMES.map(str::to_owned).to_vec(),
+            segments,
+            flows: vec![flow],
+            neighbours,
+            wire_switch: Some(number),
+            ..Report::default()
+        }
+    }
+
+    /// Epochs of these switches; so much is added to the wire at fault.
+    fn send(&mut self, reporter: &Reporter, switches: u32, epochs: u64, added_ns: f32) {
+        for _ in 0..epochs {
+            for number in 1..=switches {
+                reporter.send(&self.report(number, added_ns));
+            }
+            self.epoch += 1;
+        }
+    }
+
+    /// Waits until a station knows all that was sent of these switches.
+    fn settle(&self, station: &Station, switches: u32) {
+        wait_for("all reports are counted", || {
+            (1..=switches).all(|number| {
+                let switch = station.switch(&format!("s{number}")).unwrap_or_default();
+                switch["epoch"].as_u64() == Some(self.epoch - 1)
+            })
+        });
+    }
+}
+
+/// Titles of what is risen.
+fn risen(station: &Station) -> Vec<(String, String)> {
+    let blame = station.json("/api/v1/blame");
+    let risen = blame["risen"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    risen
+        .map(|risen| (text(&risen["title"]), text(&risen["signal"])))
+        .collect()
+}
+
+/// The path from end to end has one cause; from when, in milliseconds since 1970.
+fn cause(station: &Station) -> u64 {
+    let answer = station.json("/api/v1/blame?from=s1:west&to=s4:east");
+    let path = &answer["paths"][0];
+    assert_eq!(path["chain"].as_array().unwrap().len(), 7, "{answer}");
+    let [cause] = &path["causes"].as_array().unwrap()[..] else {
+        panic!("{answer}")
+    };
+    assert_eq!(cause["title"], "s2:east > s3:west");
+    assert!(cause["share_percent"].as_f64().unwrap() > 99.0, "{cause}");
+    assert!(cause["confidence"].as_f64().unwrap() > 0.95, "{cause}");
+    assert_eq!(path["faults"], json!([]), "{answer}");
+    let sum = &path["sum"];
+    let rise = sum["mean_ns"].as_f64().unwrap() - sum["usual_ns"].as_f64().unwrap();
+    assert!((90_000.0..110_000.0).contains(&rise), "{sum}");
+    milliseconds(cause["since_unix_s"].as_f64().unwrap())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time since 1970"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1e3).round() as u64
+}
+
+#[test]
+fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let [first, second] = [(); 2].map(|()| Station::start(&server, &json!({})));
+    let reporter = Reporter::new(&server);
+    let mut fleet = Fleet {
+        begin_ns: station::now_unix_ns() - LEARN * LENGTH_NS,
+        epoch: 0,
+    };
+    fleet.send(&reporter, SWITCHES, LEARN, 0.0);
+    fleet.settle(&first, SWITCHES);
+    let before = first.json("/api/v1/blame");
+    assert_eq!(
+        [&before["risen"], &before["learning"], &before["faults"]],
+        [&json!([]), &json!(0), &json!([])],
+        "{before}"
+    );
+    assert_eq!(before["segments"], 14, "{before}");
+
+    fleet.send(&reporter, SWITCHES, 3, 100_000.0);
+    let named = [("s2:east > s3:west".to_owned(), "delay".to_owned())];
+    let since = [&first, &second].map(|station| {
+        fleet.settle(station, SWITCHES);
+        assert_eq!(risen(station), named);
+        cause(station)
+    });
+    assert_eq!(since[0], since[1]);
+    let begin_ms = (fleet.begin_ns + (LEARN + 1) * LENGTH_NS) / 1_000_000;
+    assert_eq!(since[0], begin_ms);
+
+    // What was found is there at once, and what was learnt when another owns the partition.
+    first.kill();
+    assert_eq!(risen(&second), named);
+    wait_for("the other owns all", || {
+        metric(&second, "vernier_station_partitions") == 64
+    });
+    fleet.send(&reporter, SWITCHES, 2, 100_000.0);
+    fleet.settle(&second, SWITCHES);
+    assert_eq!(risen(&second), named);
+    assert_eq!(cause(&second), since[0]);
+    assert!(metric(&second, "vernier_station_read_again_reports_total") > 0);
+    let third = Station::start(&server, &json!({}));
+    fleet.send(&reporter, SWITCHES, 12, 0.0);
+    fleet.settle(&third, SWITCHES);
+    assert_eq!(risen(&third), []);
+    let s3 = third.switch("s3").unwrap();
+    assert_eq!([&s3["duplicates"], &s3["missed_epochs"]], [0, 0], "{s3}");
+    assert_flow(&third);
+
+    // The last switch ends: that is no fault of the network.
+    wait_for("it is silent", || {
+        fleet.send(&reporter, SWITCHES - 1, 1, 0.0);
+        let faults = &third.json("/api/v1/blame")["faults"];
+        let faults = faults.as_array().unwrap();
+        faults.iter().any(|fault| fault["place"] == "s4")
+    });
+    fleet.settle(&third, SWITCHES - 1);
+    let blame = third.json("/api/v1/blame");
+    let [fault] = &blame["faults"].as_array().unwrap()[..] else {
+        panic!("{blame}")
+    };
+    assert_eq!([&fault["what"], &fault["place"]], ["silent", "s4"]);
+    assert_eq!(blame["risen"], json!([]), "{blame}");
+    let path = third.json("/api/v1/blame?from=s1:west&to=s4:east");
+    let path = &path["paths"][0];
+    assert_eq!(path["causes"], json!([]));
+    let silent = path["faults"].as_array().unwrap().iter();
+    assert!(
+        silent.clone().any(|fault| fault["what"] == "silent"),
+        "{path}"
+    );
+    assert_eq!(path["sum"], Value::Null);
+}
+
+/// The flow is joined over the switches, with the wires between them, and its slowest hop is named.
+fn assert_flow(station: &Station) {
+    let flow = station.json(&format!(
+        "/api/v1/flow?flow={}",
+        FLOW.replace('>', "%3E").replace('/', "%2F")
+    ));
+    let hops = flow["hops"].as_array().unwrap();
+    let titles: Vec<&Value> = hops.iter().map(|hop| &hop["title"]).collect();
+    assert_eq!(
+        titles,
+        [
+            "s1: west>east",
+            "s1:east > s2:west",
+            "s2: west>east",
+            "s2:east > s3:west",
+            "s3: west>east",
+            "s3:east > s4:west",
+            "s4: west>east",
+        ]
+    );
+    assert_eq!([&hops[4]["lost"], &hops[6]["packets"]], [1, 100]);
+    assert_eq!(hops[6]["mean_ns"], 4_000.0);
+    assert_eq!(flow["is_ordered"], true);
+    let slowest = flow["slowest"].as_u64().unwrap();
+    assert_eq!(slowest % 2, 1, "a wire: {flow}");
+}

@@ -1,0 +1,99 @@
+//! What an owner has learnt is in JetStream for the next one.
+
+use std::sync::Arc;
+
+use contract::config::Nats;
+use report::connection::Connection;
+use report::msp::{Report, Segment};
+use station::learn::{Learner, Room};
+use station::settings::Settings;
+use station::state::State;
+use station::store::Store;
+use testkit::nats::NatsServer;
+
+const SEGMENTS: u32 = 200;
+const EPOCHS: u64 = 70;
+
+fn report(switch: &str, epoch: u64) -> Report {
+    let mut names: Vec<String> = (0..SEGMENTS).map(|port| format!("port-{port}")).collect();
+    names.extend(["wan".to_owned(), "all".to_owned()]);
+    let segments = (0..SEGMENTS).map(|from| Segment {
+        from,
+        to: SEGMENTS,
+        class: SEGMENTS + 1,
+        packets: 100,
+        samples: 100,
+        mean_ns: (1_000 + from * 7 + u32::try_from(epoch * 31 % 17).unwrap()) as f32,
+        ..Segment::default()
+    });
+    Report {
+        switch: switch.to_owned(),
+        epoch,
+        epochs: 1,
+        start_unix_ns: 1_700_000_000_000_000_000 + epoch * 1_000_000_000,
+        length_ns: 1_000_000_000,
+        segments: segments.collect(),
+        names,
+        ..Report::default()
+    }
+}
+
+#[test]
+fn the_next_owner_knows_what_the_last_one_learnt() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let nats = Nats::to(server.url());
+    // Of one partition.
+    let switches: Vec<String> = (0..200)
+        .map(|n| format!("sw{n}"))
+        .filter(|name| report::subject::partition(name) == 5)
+        .take(2)
+        .collect();
+    let room = || Arc::new(Room::new(1_000));
+    let mut learner = Learner::new(room());
+    let mut states = Vec::new();
+    for switch in &switches {
+        let mut state = State::default();
+        for epoch in 0..EPOCHS {
+            let report = report(switch, epoch);
+            state.take(&report, 0);
+            learner.feed(&report, epoch + 1);
+        }
+        learner.note(&mut state);
+        states.push(state);
+    }
+    let bytes = learner.memories().map(|(_, _, bytes)| bytes.len()).max();
+    assert!(bytes > Some(512 << 10), "more than one value: {bytes:?}");
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let connection = Connection::of(&nats).unwrap();
+        let client = connection.connect("test", |_| ()).await.unwrap();
+        let store = Store::open(client, &Settings::of(nats.clone()))
+            .await
+            .unwrap();
+        let mut next = Learner::new(room());
+        assert_eq!(store.recall(5, &mut next).await.unwrap(), None);
+        store.remember(&learner, 1).await.unwrap();
+        store.remember(&learner, EPOCHS).await.unwrap();
+        assert_eq!(store.recall(6, &mut next).await.unwrap(), None);
+        assert_eq!(store.recall(5, &mut next).await.unwrap(), Some(EPOCHS));
+        for mut state in states.clone() {
+            let found = state.segments[7].found;
+            assert!(found.is_some_and(|found| found.usual_ns.is_some()));
+            for known in &mut state.segments {
+                known.found = None;
+            }
+            next.note(&mut state);
+            assert!(states.contains(&state), "{:?}", state.segments[7].found);
+        }
+        for switch in &switches {
+            store.forget(switch).await.unwrap();
+        }
+        let mut after = Learner::new(room());
+        assert_eq!(store.recall(5, &mut after).await.unwrap(), None);
+    });
+}
