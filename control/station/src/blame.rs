@@ -109,22 +109,23 @@ impl<'s> Blamer<'s> {
     /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`; the class unless it is `all`.
     fn title(&self, place: Place<'s>) -> String {
         let (switch, [from, to]) = (&place.state.switch, place.ends());
-        let title = match place.kind() {
-            Kind::Inside | Kind::Around => format!("{switch}: {from}>{to}"),
-            Kind::Probe => format!("{from} > {to}"),
-            Kind::Wire => {
-                let port = place.port();
-                let here = format!("{switch}:{port}");
-                let there = self.peer(place.state, port).map_or_else(
-                    || "?".to_owned(),
-                    |(peer, at)| format!("{}:{at}", peer.switch),
-                );
-                if place.is_outgoing() {
-                    format!("{here} > {there}")
-                } else {
-                    format!("{there} > {here}")
-                }
+        let title = if place.kind() == Kind::Wire {
+            let port = place.port();
+            let here = format!("{switch}:{port}");
+            let there = self.peer(place.state, port).map_or_else(
+                || "?".to_owned(),
+                |(peer, at)| format!("{}:{at}", peer.switch),
+            );
+            if place.is_outgoing() {
+                format!("{here} > {there}")
+            } else {
+                format!("{there} > {here}")
             }
+        } else if matches!(place.kind(), Kind::Inside | Kind::Around) {
+            format!("{switch}: {from}>{to}")
+        } else {
+            // Of probes: the ends are nodes.
+            format!("{from} > {to}")
         };
         with_class(title, place.class())
     }

@@ -172,7 +172,7 @@ impl Learner {
                     pairs.push((name.clone(), segment_name(kind, to, from, class)));
                 }
             }
-            let clock_unsynchronised = kind == Kind::Wire && is_free;
+            let clock_unsynchronised = matches!(kind, Kind::Wire | Kind::Probe) && is_free;
             let interval = interval(segment, report, time_ms, clock_unsynchronised);
             locator.report(&name, &interval);
             if locator.has(&name) {

@@ -272,7 +272,11 @@ impl<'s> Network<'s> {
                 && is_named(ends[1], last.to)
                 && is_named(class, last.class)
         });
-        self.hop(title(&state.switch, ends), kind, state, joined)
+        self.hop(
+            title(&state.switch, ends),
+            kind,
+            joined.map(|known| (state, known)),
+        )
     }
 
     /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
@@ -299,7 +303,7 @@ impl<'s> Network<'s> {
                     && state.name(end) == port
                     && class.is_none_or(|class| state.name(last.class) == class)
             });
-            match self.hop(title, Kind::Wire, state, joined) {
+            match self.hop(title, Kind::Wire, joined.map(|known| (*state, known))) {
                 Ok(hop) => return hop,
                 Err(same) => title = same,
             }
@@ -315,13 +319,12 @@ impl<'s> Network<'s> {
         &self,
         title: String,
         kind: Kind,
-        state: &State,
-        segments: impl Iterator<Item = &'k Known>,
+        segments: impl Iterator<Item = (&'k State, &'k Known)>,
     ) -> Result<Hop, String> {
         let mut joined = Sums::default();
         let mut names = Vec::new();
         let mut end_unix_ns = u64::MAX;
-        for known in segments.filter(|known| known.last.samples > 0) {
+        for (state, known) in segments.filter(|(_, known)| known.last.samples > 0) {
             joined.add(&Sums::of(&known.last));
             names.push(Joined {
                 switch: state.switch.clone(),

@@ -110,6 +110,26 @@ fn one_path(path: &PathBlame, now_s: f64) -> String {
     let mut text = table(&headings, rows.into_iter());
     text += &difference(path);
     text.push('\n');
+    text += &causes(path, now_s);
+    text += &faults(&path.faults, now_s);
+    for part in &path.uncovered {
+        let suspect = if part.is_suspect {
+            ", and may be the cause"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "not measured{suspect}: {}: {}",
+            part.title, part.cover
+        );
+    }
+    text
+}
+
+/// Which segments rose, and what is in none of them.
+fn causes(path: &PathBlame, now_s: f64) -> String {
+    let mut text = String::new();
     for cause in &path.causes {
         let _ = writeln!(
             text,
@@ -144,19 +164,6 @@ fn one_path(path: &PathBlame, now_s: f64) -> String {
         } else {
             "No segment is known to be above what is usual; of some the history is too short to say.\n"
         };
-    }
-    text += &faults(&path.faults, now_s);
-    for part in &path.uncovered {
-        let suspect = if part.is_suspect {
-            ", and may be the cause"
-        } else {
-            ""
-        };
-        let _ = writeln!(
-            text,
-            "not measured{suspect}: {}: {}",
-            part.title, part.cover
-        );
     }
     text
 }

@@ -24,6 +24,20 @@ fn noise(number: u32, at: u64, epoch: u64) -> f32 {
     0.97 + 0.06 * f32::from(u16::try_from(mixed >> 48).unwrap()) / 65_536.0
 }
 
+/// The flow that all see, as one of them sees it.
+fn flow(number: u32) -> Flow {
+    Flow {
+        flow: FLOW.to_owned(),
+        from: 0,
+        to: 1,
+        class: 4,
+        packets: 100,
+        lost: Some(u64::from(number == 3)),
+        mean_ns: Some(1_000.0 * number as f32),
+        ..Flow::default()
+    }
+}
+
 /// The fleet's clock: epochs begin then.
 struct Fleet {
     begin_ns: u64,
@@ -72,16 +86,6 @@ impl Fleet {
         if number < SWITCHES {
             wire(1, number + 1);
         }
-        let flow = Flow {
-            flow: FLOW.to_owned(),
-            from: 0,
-            to: 1,
-            class: 4,
-            packets: 100,
-            lost: Some(u64::from(number == 3)),
-            mean_ns: Some(1_000.0 * number as f32),
-            ..Flow::default()
-        };
         Report {
             version_major: 1,
             switch: format!("s{number}"),
@@ -96,7 +100,7 @@ impl Fleet {
             }),
             names: NAMES.map(str::to_owned).to_vec(),
             segments,
-            flows: vec![flow],
+            flows: vec![flow(number)],
             neighbours,
             wire_switch: Some(number),
             ..Report::default()
@@ -211,14 +215,18 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     assert_eq!([&s3["duplicates"], &s3["missed_epochs"]], [0, 0], "{s3}");
     assert_flow(&third);
 
-    // The last switch ends: that is no fault of the network.
+    assert_silence(&mut fleet, &reporter, &third);
+}
+
+/// The last switch ends: that is no fault of the network.
+fn assert_silence(fleet: &mut Fleet, reporter: &Reporter, third: &Station) {
     wait_for("it is silent", || {
-        fleet.send(&reporter, SWITCHES - 1, 1, 0.0);
+        fleet.send(reporter, SWITCHES - 1, 1, 0.0);
         let faults = &third.json("/api/v1/blame")["faults"];
         let faults = faults.as_array().unwrap();
         faults.iter().any(|fault| fault["place"] == "s4")
     });
-    fleet.settle(&third, SWITCHES - 1);
+    fleet.settle(third, SWITCHES - 1);
     let blame = third.json("/api/v1/blame");
     let [fault] = &blame["faults"].as_array().unwrap()[..] else {
         panic!("{blame}")
