@@ -26,7 +26,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("topology", &[]),
     (
         "probe",
-        &["api", "contract", "measure", "records", "report"],
+        &[
+            "api", "contract", "measure", "records", "report", "topology",
+        ],
     ),
     ("locate", &[]),
     (

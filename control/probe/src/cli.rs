@@ -9,13 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use report::sender::{ReportCounters, Sender};
 
-use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, ReportConfig, SessionConfig};
+use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
+use crate::daemon;
 use crate::engine::Sink;
-use crate::http;
-use crate::published::Board;
-use crate::reporting::{self, Prober};
 use crate::result::SessionResult;
 use crate::session::Spacing;
 use crate::setup::{self, Ready};
@@ -160,7 +157,7 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         };
         return say(&format!("{sessions} sessions{reflector}\n")).map_err(running);
     }
-    serve(&config, stop).map_err(running)
+    daemon::run(&config, stop).map_err(running)
 }
 
 impl Arguments {
@@ -267,58 +264,10 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
         say(&table::of(&result))?;
     }
     ensure!(
-        result.received > 0,
+        result.counts.received > 0,
         "no reply from {}: is there a reflector, with the same key, and no firewall between?",
         result.to
     );
-    Ok(())
-}
-
-/// Sessions and reflector until the program is stopped.
-fn serve(config: &Config, stop: &AtomicBool) -> Result<()> {
-    let server = api::http::Server::of(&config.http)?;
-    let settings = config.report.as_ref().map(ReportConfig::settings);
-    let sender = Sender::of(settings.as_ref()).context("report")?;
-    let Ready {
-        mut engine,
-        listening,
-        intervals,
-    } = setup::ready(config, None, None)?;
-    for address in listening {
-        tracing::info!("reflector at {address}");
-    }
-    let counters = Arc::<ReportCounters>::default();
-    let mut collector = None;
-    let mut reporting = None;
-    if let (Some(sender), Some(report)) = (sender, &config.report) {
-        let (taking, composing) = reporting::pair(Prober {
-            incarnation: getrandom::u64().context("no random numbers from the system")?,
-            name: report.name(),
-            node: report.node(),
-            clock: config.clock,
-            intervals,
-        });
-        collector = Some(taking);
-        let started = sender.start_with(composing, Arc::clone(&counters));
-        reporting = Some(started.context("cannot start the sender of reports")?);
-    }
-    let board = Board::default();
-    let sources = http::Sources {
-        board: board.clone(),
-        sessions: config.sessions.len(),
-        reports: reporting.is_some().then_some(counters),
-    };
-    let serving = server.map(|server| http::serve(server, sources));
-    let serving = serving
-        .transpose()
-        .context("cannot start the HTTP server")?;
-    if let Some(serving) = &serving {
-        tracing::info!("http://{}", serving.address());
-    }
-    match collector {
-        Some(collector) => engine.run(stop, &mut (board, collector))?,
-        None => engine.run(stop, &mut { board })?,
-    }
     Ok(())
 }
 

@@ -17,9 +17,11 @@ use crate::wire::tlv::Kind;
 
 mod address;
 mod check;
+mod mset;
 mod report;
 
 pub use address::Address;
+pub use mset::MsetConfig;
 pub use report::ReportConfig;
 
 /// The port of STAMP (RFC 8762, section 4.1).
@@ -53,6 +55,9 @@ pub struct Config {
     /// Where answers are served, default `127.0.0.1:9465`.
     #[serde(default = "http")]
     pub http: Http,
+    /// Sessions that follow the m-set of a node; `None`: there are none but `sessions`.
+    #[serde(default)]
+    pub mset: Option<MsetConfig>,
     /// Reports of every interval to NATS JetStream; `None`: there are none.
     #[serde(default)]
     pub report: Option<ReportConfig>,
@@ -203,6 +208,7 @@ impl Default for Config {
             timestamps: StampsWanted::default(),
             clock: Clock::default(),
             http: http(),
+            mset: None,
             report: None,
         }
     }
@@ -285,6 +291,13 @@ impl SessionConfig {
 }
 
 impl Config {
+    /// The node whose m-set is followed, where one is: its own, that of reports, or the host's name.
+    pub fn mset_node(&self) -> Option<String> {
+        let own = self.mset.as_ref()?.node.clone();
+        let reports = || self.report.as_ref().map(ReportConfig::node);
+        Some(own.or_else(reports).unwrap_or_else(report::host))
+    }
+
     /// Reads and checks a configuration file.
     ///
     /// # Errors

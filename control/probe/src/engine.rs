@@ -10,7 +10,7 @@
 //! each socket at most 256 packets are received before it is another's turn.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::BinaryHeap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::arrival::Arrival;
-use crate::reflector::{Reflector, ReflectorCounts};
-use crate::result::SessionResult;
+use crate::reflector::Reflector;
 use crate::session::{Arrived, Intervals, LocalClock, Session};
 use crate::socket::{Purpose, Socket, StampsWanted};
-use crate::wire::packet::{Mode, Request};
 use crate::wire::time::UnixNs;
+
+mod sender;
+mod sessions;
+mod sink;
+
+use sender::Sender;
+use sessions::Sessions;
+
+pub use sender::SenderKey;
+pub use sessions::SessionKey;
+pub use sink::Sink;
 
 /// Packets of one socket in a row.
 const BATCH: usize = 256;
@@ -72,64 +81,14 @@ impl SocketError {
     }
 }
 
-/// A session's socket: for all sessions of one source and DSCP.
-#[derive(Debug)]
-struct Sender {
-    socket: Socket,
-    wanted: SocketAddr,
-    traffic_class: u8,
-    /// Sessions by the reflector's address, mode and SSID: the mode says where the SSID is.
-    sessions: HashMap<(SocketAddr, Mode, u16), usize>,
-    /// The only session with a reflector, by its address: one that does not know SSIDs returns none.
-    only: HashMap<SocketAddr, Option<usize>>,
-    /// Packets whose time of transmission is not known yet: number, session, sequence number.
-    reports: VecDeque<(u32, usize, u32)>,
-}
-
-/// Takes results as they come.
-pub trait Sink {
-    /// A session's interval.
-    fn result(&mut self, result: SessionResult);
-
-    /// What the reflector did so far, and replies that belong to no session; every 50 ms or so.
-    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
-        let _ = (reflector, strangers);
-    }
-
-    /// All results of intervals before this one have come; every 50 ms or so.
-    fn closed(&mut self, before: u64) {
-        let _ = before;
-    }
-}
-
-/// Both take all.
-impl<A: Sink, B: Sink> Sink for (A, B) {
-    fn result(&mut self, result: SessionResult) {
-        self.0.result(result.clone());
-        self.1.result(result);
-    }
-
-    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
-        self.0.counts(reflector, strangers);
-        self.1.counts(reflector, strangers);
-    }
-
-    fn closed(&mut self, before: u64) {
-        self.0.closed(before);
-        self.1.closed(before);
-    }
-}
-
 /// Everything that one thread does.
 #[derive(Debug)]
 pub struct Engine {
     start: Instant,
     intervals: Intervals,
-    sessions: Vec<Session>,
+    sessions: Sessions,
     senders: Vec<Sender>,
-    /// By session.
-    sender_of: Vec<usize>,
-    due: BinaryHeap<Reverse<(Duration, usize)>>,
+    due: BinaryHeap<Reverse<(Duration, SessionKey)>>,
     reflector: Option<Reflector>,
     listeners: Vec<Socket>,
     wanted: StampsWanted,
@@ -147,9 +106,8 @@ impl Engine {
         Self {
             start,
             intervals,
-            sessions: Vec::new(),
+            sessions: Sessions::default(),
             senders: Vec::new(),
-            sender_of: Vec::new(),
             due: BinaryHeap::new(),
             reflector: None,
             listeners: Vec::new(),
@@ -180,52 +138,55 @@ impl Engine {
         Ok(self.listeners.iter().map(Socket::local).collect())
     }
 
-    /// The socket for a session from `from`; port 0 takes one that is free, the same for all such sessions of a DSCP. Returns
-    /// its index, for [`Engine::add`], and where it is.
+    /// The socket for a session to `to`, opened where there is none. Returns its index, for [`Engine::add`], where it is, and
+    /// an identifier for the session; `None` where all 65,535 are taken.
     ///
     /// # Errors
     /// [`SocketError`]
     pub fn sender(
         &mut self,
-        from: SocketAddr,
-        traffic_class: u8,
-    ) -> Result<(usize, SocketAddr), SocketError> {
-        let known = self
-            .senders
-            .iter()
-            .position(|sender| (sender.wanted, sender.traffic_class) == (from, traffic_class));
-        if let Some(index) = known {
-            return Ok((index, self.senders[index].socket.local()));
-        }
-        let socket = Socket::open(from, Purpose::Send { traffic_class }, self.wanted)
-            .map_err(|error| SocketError::new(from, error))?;
-        let local = socket.local();
-        self.senders.push(Sender {
-            socket,
-            wanted: from,
-            traffic_class,
-            sessions: HashMap::new(),
-            only: HashMap::new(),
-            reports: VecDeque::new(),
-        });
-        Ok((self.senders.len() - 1, local))
+        key: SenderKey,
+        to: SocketAddr,
+    ) -> Result<(usize, SocketAddr, Option<u16>), SocketError> {
+        let known = self.senders.iter().position(|sender| sender.key == key);
+        let index = if let Some(index) = known {
+            index
+        } else {
+            let traffic_class = key.traffic_class;
+            let socket = Socket::open(key.from, Purpose::Send { traffic_class }, self.wanted)
+                .map_err(|error| SocketError::new(key.from, error))?;
+            self.senders.push(Sender::new(socket, key));
+            self.senders.len() - 1
+        };
+        let sender = &mut self.senders[index];
+        Ok((index, sender.socket.local(), sender.free_ssid(to)))
     }
 
     /// Adds a session to the socket of that index.
-    pub fn add(&mut self, session: Session, sender: usize) {
-        let index = self.sessions.len();
-        let settings = session.settings();
+    pub fn add(&mut self, session: Session, sender: usize) -> SessionKey {
+        let due = session.due();
+        let (settings, mode) = (session.settings().clone(), session.mode());
+        let key = self.sessions.add(session, sender);
         if let Some(sender) = self.senders.get_mut(sender) {
-            let key = (settings.to, session.mode(), settings.ssid);
-            sender.sessions.insert(key, index);
-            let only = sender.only.entry(settings.to).or_insert(Some(index));
-            *only = only.filter(|only| *only == index);
+            sender.add(&settings, mode, key);
         }
-        if let Some(due) = session.due() {
-            self.due.push(Reverse((due, index)));
+        if let Some(due) = due {
+            self.due.push(Reverse((due, key)));
         }
-        self.sender_of.push(sender);
-        self.sessions.push(session);
+        key
+    }
+
+    /// Ends a session: no more is sent, and it leaves when what is under way is answered or timed out, and its last interval
+    /// is closed.
+    pub fn end(&mut self, key: SessionKey) {
+        if let Some((session, _)) = self.sessions.get_mut(key) {
+            session.end(self.start.elapsed());
+        }
+    }
+
+    /// When intervals begin.
+    pub fn intervals(&self) -> Intervals {
+        self.intervals
     }
 
     /// Time since the start.
@@ -238,22 +199,34 @@ impl Engine {
     /// # Errors
     /// The system's, where it cannot wait for packets.
     pub fn run(&mut self, stop: &AtomicBool, sink: &mut dyn Sink) -> io::Result<()> {
-        while !stop.load(Ordering::Relaxed) {
-            self.watch_clock();
-            self.send_due();
-            let now = self.now();
-            if now >= self.ticked + TICK {
-                self.ticked = now;
-                self.tick(now, sink);
-                if self.is_over() {
-                    break;
-                }
-            }
-            self.wait()?;
-            self.receive();
+        while !stop.load(Ordering::Relaxed) && !self.is_over() {
+            self.step(sink)?;
         }
+        self.finish(sink);
+        Ok(())
+    }
+
+    /// Sends what is due, waits 50 ms at most for packets, and takes them.
+    ///
+    /// # Errors
+    /// The system's, where it cannot wait for packets.
+    pub fn step(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
+        self.watch_clock();
+        self.send_due();
+        let now = self.now();
+        if now >= self.ticked + TICK {
+            self.ticked = now;
+            self.tick(now, sink);
+        }
+        self.wait()?;
+        self.receive();
+        Ok(())
+    }
+
+    /// Closes all intervals as they are. To be called last.
+    pub fn finish(&mut self, sink: &mut dyn Sink) {
         self.tick(self.now(), sink);
-        for session in &mut self.sessions {
+        for session in self.sessions.iter_mut() {
             while let Some(result) = session.finish(self.clock) {
                 sink.result(result);
             }
@@ -261,10 +234,10 @@ impl Engine {
         let present = self.intervals.at(self.now());
         let ends = self.sessions.iter().map(Session::first_open);
         sink.closed(ends.max().unwrap_or(present));
-        Ok(())
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether all sessions are over, and there is no reflector.
+    pub fn is_over(&self) -> bool {
         self.reflector.is_none() && self.sessions.iter().all(Session::is_over)
     }
 
@@ -294,28 +267,31 @@ impl Engine {
     fn send_due(&mut self) {
         for _ in 0..BATCH {
             let now = self.now();
-            let Some(&Reverse((due, index))) = self.due.peek() else {
+            let Some(&Reverse((due, key))) = self.due.peek() else {
                 return;
             };
             if due > now {
                 return;
             }
             self.due.pop();
-            self.send(index, now);
-            let next = self.sessions.get(index).and_then(Session::due);
-            if let Some(next) = next {
-                self.due.push(Reverse((next, index)));
+            self.send(key, now);
+            let next = self.sessions.get_mut(key);
+            if let Some(next) = next.and_then(|(session, _)| session.due()) {
+                self.due.push(Reverse((next, key)));
             }
         }
     }
 
-    fn send(&mut self, index: usize, now: Duration) {
-        let sender = self.sender_of.get(index).copied().unwrap_or(usize::MAX);
-        let parts = self
-            .sessions
-            .get_mut(index)
-            .zip(self.senders.get_mut(sender));
-        let Some((session, sender)) = parts else {
+    fn send(&mut self, key: SessionKey, now: Duration) {
+        // One that has left, or was ended.
+        let Some((session, sender)) = self.sessions.get_mut(key) else {
+            return;
+        };
+        let Some(sender) = self
+            .senders
+            .get_mut(sender)
+            .filter(|_| session.due().is_some())
+        else {
             return;
         };
         let to = session.settings().to;
@@ -330,7 +306,7 @@ impl Engine {
                     if sender.reports.len() == REPORTS_MAX {
                         sender.reports.pop_front();
                     }
-                    sender.reports.push_back((id, index, sequence));
+                    sender.reports.push_back((id, key, sequence));
                 }
             }
             Err(error) => {
@@ -403,7 +379,7 @@ impl Engine {
                 }
                 sender.reports.pop_front();
                 if ahead == 0 {
-                    if let Some(session) = self.sessions.get_mut(session) {
+                    if let Some((session, _)) = self.sessions.get_mut(session) {
                         session.transmitted(sequence, stamps);
                     }
                     break;
@@ -429,7 +405,8 @@ impl Engine {
             let packet = self.buffer.get(..received.bytes).unwrap_or_default();
             let from = plain(received.from);
             let session = sender.session_of(from, packet);
-            let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) else {
+            let Some((session, _)) = session.and_then(|session| self.sessions.get_mut(session))
+            else {
                 self.strangers += 1;
                 continue;
             };
@@ -478,31 +455,28 @@ impl Engine {
         }
     }
 
-    /// Time-outs, and intervals that have ended.
+    /// Time-outs, intervals that have ended, and sessions that leave.
     fn tick(&mut self, now: Duration, sink: &mut dyn Sink) {
-        for session in &mut self.sessions {
+        for session in self.sessions.iter_mut() {
             while let Some(result) = session.poll(now, self.clock) {
                 sink.result(result);
+                if session.has_left() {
+                    break;
+                }
+            }
+        }
+        let open = self.sessions.iter().filter(|session| !session.has_left());
+        let open = open.map(Session::first_open).min();
+        for (key, session, sender) in self.sessions.leave() {
+            if let Some(sender) = self.senders.get_mut(sender) {
+                sender.remove(session.settings(), session.mode(), key);
             }
         }
         sink.counts(
             self.reflector.as_ref().map(Reflector::counts),
             self.strangers,
         );
-        let open = self.sessions.iter().map(Session::first_open).min();
         sink.closed(open.unwrap_or_else(|| self.intervals.at(now)));
-    }
-}
-
-impl Sender {
-    /// The session that a packet of this reflector may be a reply to. It verifies the rest.
-    fn session_of(&self, from: SocketAddr, packet: &[u8]) -> Option<usize> {
-        let by_ssid = |mode: Mode| {
-            let ssid = Request::read(mode, packet)?.ssid;
-            self.sessions.get(&(from, mode, ssid)).copied()
-        };
-        let found = by_ssid(Mode::Open).or_else(|| by_ssid(Mode::Authenticated));
-        found.or_else(|| self.only.get(&from).copied().flatten())
     }
 }
 

@@ -15,11 +15,12 @@ use report::sender::ReportCounters;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics;
+use crate::mset::{View, Wanted};
 use crate::published::{Board, Published};
 use crate::reflector::ReflectorCounts;
 
 /// The paths, and what they answer.
-const PATHS: [(&str, &str); 6] = [
+const PATHS: [(&str, &str); 7] = [
     ("/", "this page"),
     ("/metrics", "everything, for Prometheus"),
     ("/healthz", "200 as long as the program works"),
@@ -32,6 +33,10 @@ const PATHS: [(&str, &str); 6] = [
         "sessions: the last interval and totals (JSON); ?name=",
     ),
     ("/api/v1/reflector", "the reflector's counts (JSON)"),
+    (
+        "/api/v1/mset",
+        "nodes that an m-set asks for, and the ways to them (JSON)",
+    ),
 ];
 
 /// Sessions that take as many bytes of an answer as a segment of a switch.
@@ -42,8 +47,10 @@ const SESSIONS_PER_SEGMENT: usize = 16;
 pub struct Sources {
     /// Results.
     pub board: Board,
-    /// How many sessions there are.
-    pub sessions: usize,
+    /// Names of the sessions that are configured.
+    pub sessions: Vec<String>,
+    /// What an m-set asks for, where one is followed.
+    pub mset: Option<View>,
     /// What the sender of reports counts, where there is one.
     pub reports: Option<Arc<ReportCounters>>,
 }
@@ -93,14 +100,19 @@ fn router(serving: Serving) -> Router {
         .route("/readyz", get(readyz))
         .route("/api/v1/sessions", get(sessions))
         .route("/api/v1/reflector", get(reflector))
+        .route("/api/v1/mset", get(mset))
         .fallback(not_found)
         .with_state(serving)
 }
 
 impl Serving {
     fn answer(&self) -> Answer {
-        self.in_flight
-            .answer(self.sources.sessions.div_ceil(SESSIONS_PER_SEGMENT))
+        self.in_flight.answer(
+            self.sources
+                .board
+                .session_count()
+                .div_ceil(SESSIONS_PER_SEGMENT),
+        )
     }
 }
 
@@ -125,16 +137,33 @@ async fn healthz() -> &'static str {
 }
 
 async fn readyz(State(serving): State<Serving>) -> (StatusCode, String) {
-    let sources = &serving.sources;
-    let (with, all) = (sources.board.session_count(), sources.sessions);
-    if with == all {
-        return (StatusCode::OK, "ok\n".to_owned());
+    let Sources {
+        board,
+        sessions,
+        mset,
+        ..
+    } = &serving.sources;
+    let with = sessions.iter().filter(|name| board.session(name).is_some());
+    let without = sessions.len() - with.count();
+    if without > 0 {
+        let why = format!(
+            "{without} of {} sessions have no result yet\n",
+            sessions.len()
+        );
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let why = format!(
-        "{} of {all} sessions have no result yet\n",
-        all - with.min(all)
-    );
-    (StatusCode::SERVICE_UNAVAILABLE, why)
+    let wanted = mset
+        .as_ref()
+        .map(View::read)
+        .filter(|wanted| !wanted.is_known);
+    if let Some(wanted) = wanted {
+        let why = wanted
+            .problem
+            .unwrap_or_else(|| "it is being read".to_owned());
+        let why = format!("mset: no topology is known yet: {why}\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    (StatusCode::OK, "ok\n".to_owned())
 }
 
 async fn metrics_page(State(serving): State<Serving>) -> Answered {
@@ -176,4 +205,16 @@ async fn sessions(
 async fn reflector(State(serving): State<Serving>, _: Parameters<Nothing>) -> Answered {
     let reflector = serving.sources.board.reflector();
     serving.answer().json(&ReflectorAnswer { reflector })
+}
+
+/// The answer of `/api/v1/mset`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MsetAnswer {
+    /// `None`: no m-set is followed.
+    pub mset: Option<Wanted>,
+}
+
+async fn mset(State(serving): State<Serving>, _: Parameters<Nothing>) -> Answered {
+    let mset = serving.sources.mset.as_ref().map(View::read);
+    serving.answer().json(&MsetAnswer { mset })
 }

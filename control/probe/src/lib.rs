@@ -6,20 +6,23 @@
 //!               |-- reflector (bounded tables) replies in place
 //!               wire: packets, TLVs, HMACs, timestamps       socket: UDP with the kernel's timestamps
 //!             published --> http: JSON, Prometheus            reporting --> report: NATS JetStream
+//!             mset: file or OSPF --> topology --> sessions that come and go
 //! ```
 //!
 //! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own. Who wants the results elsewhere
 //! than over HTTP gives the engine a [`engine::Sink`] of its own: it takes one [`result::SessionResult`] of each session and interval.
 //!
-//! What it is not: it knows no switch and no topology.
+//! What it is not: it knows no switch, and localises nothing.
 #![forbid(unsafe_code)]
 
 pub mod arrival;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod engine;
 pub mod http;
 pub mod metrics;
+pub mod mset;
 pub mod offset;
 pub mod published;
 pub mod reflector;

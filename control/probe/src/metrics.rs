@@ -16,47 +16,47 @@ const COUNTERS: [Family<Totals>; 10] = [
     (
         "vernier_probe_sent_packets_total",
         "Packets that were sent, of closed intervals.",
-        |t| Some(t.sent as f64),
+        |t| Some(t.counts.sent as f64),
     ),
     (
         "vernier_probe_received_packets_total",
         "Packets that were answered in time.",
-        |t| Some(t.received as f64),
+        |t| Some(t.counts.received as f64),
     ),
     (
         "vernier_probe_lost_packets_total",
         "Packets that were not answered in time.",
-        |t| Some(t.lost as f64),
+        |t| Some(t.counts.lost as f64),
     ),
     (
         "vernier_probe_duplicate_packets_total",
         "Replies to packets that were answered already.",
-        |t| Some(t.duplicates as f64),
+        |t| Some(t.counts.duplicates as f64),
     ),
     (
         "vernier_probe_reordered_packets_total",
         "Replies that arrived behind the reply to a later packet.",
-        |t| Some(t.reordered as f64),
+        |t| Some(t.counts.reordered as f64),
     ),
     (
         "vernier_probe_late_packets_total",
         "Replies to packets whose time was over.",
-        |t| Some(t.late as f64),
+        |t| Some(t.counts.late as f64),
     ),
     (
         "vernier_probe_not_sent_packets_total",
         "Packets that were due and not sent.",
-        |t| Some(t.not_sent as f64),
+        |t| Some(t.counts.not_sent as f64),
     ),
     (
         "vernier_probe_unusable_packets_total",
         "Replies whose delays are not counted: a clock was set.",
-        |t| Some(t.unusable as f64),
+        |t| Some(t.counts.unusable as f64),
     ),
     (
         "vernier_probe_rejected_packets_total",
         "Replies that failed verification or belong to no packet.",
-        |t| Some(t.rejected as f64),
+        |t| Some(t.counts.rejected as f64),
     ),
     (
         "vernier_probe_clock_steps_total",

@@ -9,29 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::engine::Sink;
 use crate::offset::Offset;
 use crate::reflector::ReflectorCounts;
-use crate::result::SessionResult;
+use crate::result::{Counts, SessionResult};
 
 /// Sums over all closed intervals of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Packets that were sent.
-    pub sent: u64,
-    /// Of these, packets that were answered in time.
-    pub received: u64,
-    /// Of these, packets that were not answered in time.
-    pub lost: u64,
-    /// Replies to packets that were answered already.
-    pub duplicates: u64,
-    /// Replies that arrived behind the reply to a later packet.
-    pub reordered: u64,
-    /// Replies to packets whose time was over.
-    pub late: u64,
-    /// Packets that were due and not sent.
-    pub not_sent: u64,
-    /// Replies whose delays are not counted.
-    pub unusable: u64,
-    /// Replies that failed verification or belong to no packet.
-    pub rejected: u64,
+    /// Packets and replies.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Intervals in which a clock was set.
     pub clock_steps: u64,
     /// Round trips that were measured.
@@ -89,15 +74,7 @@ struct State {
 
 impl Totals {
     fn add(&mut self, result: &SessionResult) {
-        self.sent += result.sent;
-        self.received += result.received;
-        self.lost += result.lost;
-        self.duplicates += result.duplicates;
-        self.reordered += result.reordered;
-        self.late += result.late;
-        self.not_sent += result.not_sent;
-        self.unusable += result.unusable;
-        self.rejected += result.rejected;
+        self.counts += result.counts;
         self.clock_steps += u64::from(result.clocks.state.has_stepped());
         if let Some(delays) = result.round_trip {
             self.round_trips += delays.samples;

@@ -1,6 +1,7 @@
 //! What is measured of a session in an interval: plain records, with serde, for any reporter.
 
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 
 use measure::histogram::Histogram;
 use measure::moments::Moments;
@@ -12,8 +13,6 @@ use crate::offset::Offset;
 use crate::reflector::ClockSource;
 
 /// One session in one interval: all packets that were sent in it, each answered or timed out.
-///
-/// Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable replies are counted beside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
     /// The session's name.
@@ -36,24 +35,9 @@ pub struct SessionResult {
     pub start_unix_ms: u64,
     /// How long it was, in ms.
     pub length_ms: u64,
-    /// Packets that were sent.
-    pub sent: u64,
-    /// Of these, packets that were answered in time.
-    pub received: u64,
-    /// Of these, packets that were not answered in time.
-    pub lost: u64,
-    /// Replies to packets that were answered already.
-    pub duplicates: u64,
-    /// Replies that arrived behind the reply to a later packet (RFC 4737).
-    pub reordered: u64,
-    /// Replies in this interval to packets whose time was over: these are lost.
-    pub late: u64,
-    /// Packets that were due and not sent: the system did not take them, or the program had no time.
-    pub not_sent: u64,
-    /// Replies whose delays are not counted, as a clock of this machine was set, or the reflector's times make no sense.
-    pub unusable: u64,
-    /// Replies in this interval that failed verification or belong to no packet.
-    pub rejected: u64,
+    /// Packets and replies.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// From the sending of requests to the arrival of replies, less the time in the reflector. `None` without replies.
     pub round_trip: Option<Delays>,
     /// From sender to reflector, as the clocks say: see `one_way`.
@@ -72,6 +56,44 @@ pub struct SessionResult {
     pub stamps: Option<StampedBy>,
     /// What the last reply's TLVs say.
     pub extensions: Option<Extensions>,
+}
+
+/// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable
+/// replies are counted beside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Of these, packets that were answered in time.
+    pub received: u64,
+    /// Of these, packets that were not answered in time.
+    pub lost: u64,
+    /// Replies to packets that were answered already.
+    pub duplicates: u64,
+    /// Replies that arrived behind the reply to a later packet (RFC 4737).
+    pub reordered: u64,
+    /// Replies in this interval to packets whose time was over: these are lost.
+    pub late: u64,
+    /// Packets that were due and not sent: the system did not take them, or the program had no time.
+    pub not_sent: u64,
+    /// Replies whose delays are not counted, as a clock of this machine was set, or the reflector's times make no sense.
+    pub unusable: u64,
+    /// Replies in this interval that failed verification or belong to no packet.
+    pub rejected: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.lost += other.lost;
+        self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
+        self.late += other.late;
+        self.not_sent += other.not_sent;
+        self.unusable += other.unusable;
+        self.rejected += other.rejected;
+    }
 }
 
 /// Delays of packets, in ns. One-way delays are below 0 where the clocks differ by more.

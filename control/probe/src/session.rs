@@ -145,6 +145,8 @@ pub struct Session {
     clock_steps_seen: u32,
     greatest_answered: Option<u32>,
     sent: u64,
+    /// The last interval of a session that was ended.
+    last: Option<u64>,
 }
 
 impl Session {
@@ -181,6 +183,7 @@ impl Session {
             clock_steps_seen: 0,
             greatest_answered: None,
             sent: 0,
+            last: None,
             settings,
         })
     }
@@ -197,8 +200,19 @@ impl Session {
 
     /// When the next packet is due; `None`: all are sent.
     pub fn due(&self) -> Option<Duration> {
-        let is_over = self.settings.count.is_some_and(|count| self.sent >= count);
+        let is_over =
+            self.last.is_some() || (self.settings.count).is_some_and(|count| self.sent >= count);
         (!is_over).then(|| self.schedule.next())
+    }
+
+    /// Sends nothing any more; the interval of `now` is its last.
+    pub fn end(&mut self, now: Duration) {
+        self.last.get_or_insert(self.intervals.at(now));
+    }
+
+    /// Whether it was ended, and its last interval is closed.
+    pub fn has_left(&self) -> bool {
+        self.last.is_some_and(|last| self.first_open > last)
     }
 
     /// The first interval that is not closed.
@@ -244,7 +258,7 @@ impl Session {
         let sequence = self.window.next_sequence();
         let number = self.intervals.at(now);
         let interval = self.interval(number);
-        interval.sent += 1;
+        interval.counts.sent += 1;
         interval.outstanding += 1;
         self.window.push(Sent {
             written: wall,
@@ -265,7 +279,7 @@ impl Session {
     /// The system did not take the request, or there is no room for it.
     pub fn leave_out(&mut self, now: Duration) {
         let number = self.intervals.at(now);
-        self.interval(number).not_sent += 1;
+        self.interval(number).counts.not_sent += 1;
         self.go_on(now);
     }
 
@@ -273,7 +287,7 @@ impl Session {
         let left_out = self.schedule.advance(now, &mut self.random);
         if left_out > 0 {
             let number = self.intervals.at(now);
-            self.interval(number).not_sent += left_out;
+            self.interval(number).counts.not_sent += left_out;
         }
     }
 
@@ -291,9 +305,11 @@ impl Session {
 
     /// Takes a reply.
     pub fn answered(&mut self, arrived: &Arrived, now: Duration) {
+        // An interval that will be closed.
         let present = self.intervals.at(now);
+        let present = self.last.map_or(present, |last| last.min(present));
         let Some(reply) = self.verified(arrived.packet) else {
-            self.interval(present).rejected += 1;
+            self.interval(present).counts.rejected += 1;
             return;
         };
         let sequence = reply.sender_sequence;
@@ -302,19 +318,19 @@ impl Session {
         let Some(sent) = self.window.get(sequence) else {
             let interval = self.interval(present);
             let count = if is_past {
-                &mut interval.late
+                &mut interval.counts.late
             } else {
-                &mut interval.rejected
+                &mut interval.counts.rejected
             };
             *count += 1;
             return;
         };
         if reply.sender_timestamp != format.encode(sent.written) {
-            self.interval(present).rejected += 1;
+            self.interval(present).counts.rejected += 1;
             return;
         }
         if sent.is_answered {
-            self.interval(present).duplicates += 1;
+            self.interval(present).counts.duplicates += 1;
             return;
         }
         sent.is_answered = true;
@@ -333,8 +349,8 @@ impl Session {
         // Its interval is open, since it has been under way until now.
         let interval = self.interval(sent.interval);
         interval.outstanding = interval.outstanding.saturating_sub(1);
-        interval.received += 1;
-        interval.reordered += u64::from(is_reordered);
+        interval.counts.received += 1;
+        interval.counts.reordered += u64::from(is_reordered);
         interval.reflector_clock = Some(ClockQuality {
             is_synchronised: reply.error.is_synchronised,
             error_ns: reply.error.error_ns(),
@@ -377,7 +393,7 @@ impl Session {
             if !sent.is_answered {
                 let interval = self.interval(sent.interval);
                 interval.outstanding = interval.outstanding.saturating_sub(1);
-                interval.lost += 1;
+                interval.counts.lost += 1;
             }
         }
         let number = self.first_open;
@@ -389,7 +405,7 @@ impl Session {
     /// Closes the oldest interval that is open, at the end of the program; `None`: none is. Packets that are under way then are not counted.
     pub fn finish(&mut self, clock: LocalClock) -> Option<SessionResult> {
         let interval = self.open.front_mut()?;
-        interval.sent -= interval.outstanding.min(interval.sent);
+        interval.counts.sent -= interval.outstanding.min(interval.counts.sent);
         interval.outstanding = 0;
         Some(self.close(clock))
     }
@@ -424,15 +440,7 @@ impl Session {
             interval: number,
             start_unix_ms: self.intervals.start_unix_ms(number),
             length_ms: u64::try_from(self.intervals.length.as_millis()).unwrap_or(u64::MAX),
-            sent: interval.sent,
-            received: interval.received,
-            lost: interval.lost,
-            duplicates: interval.duplicates,
-            reordered: interval.reordered,
-            late: interval.late,
-            not_sent: interval.not_sent,
-            unusable: interval.unusable,
-            rejected: interval.rejected,
+            counts: interval.counts,
             round_trip,
             forward,
             backward,

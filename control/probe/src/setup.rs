@@ -9,11 +9,11 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig};
-use crate::engine::{Engine, SocketError};
+use crate::engine::{Engine, SenderKey, SessionKey, SocketError};
 use crate::reflector::{Reflector, Settings};
 use crate::session::{Intervals, LengthError, Session, SessionSettings};
 use crate::wire::key::{Key, KeyError};
-use crate::wire::time::UnixNs;
+use crate::wire::time::{ErrorEstimate, UnixNs};
 
 /// Why what is configured cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -87,8 +87,17 @@ pub struct Ready {
     pub engine: Engine,
     /// Where the reflector listens.
     pub listening: Vec<SocketAddr>,
-    /// When intervals begin.
-    pub intervals: Intervals,
+    /// Opens further sessions.
+    pub opener: Opener,
+}
+
+/// Opens sessions.
+#[derive(Debug)]
+pub struct Opener {
+    error: ErrorEstimate,
+    count: Option<u64>,
+    keys: Keys,
+    random: Pcg64Mcg,
 }
 
 /// Opens all sockets and reads all keys. `interval` overrides the configuration's length, `count` limits the packets of each
@@ -102,16 +111,20 @@ pub fn ready(
     count: Option<u64>,
 ) -> Result<Ready, SetupError> {
     let seed = getrandom::u64().map_err(SetupError::Random)?;
-    let start = Instant::now();
     let intervals = Intervals {
         length: interval.unwrap_or(Duration::from_millis(config.interval_ms)),
         start: UnixNs::now(),
     };
-    let mut engine = Engine::new(start, intervals, config.timestamps);
-    let mut keys = Keys::default();
+    let mut engine = Engine::new(Instant::now(), intervals, config.timestamps);
+    let mut opener = Opener {
+        error: config.clock.estimate(),
+        count,
+        keys: Keys::default(),
+        random: Pcg64Mcg::seed_from_u64(seed),
+    };
     let mut listening = Vec::new();
     if let Some(reflector) = &config.reflector {
-        let settings = reflector_settings(config, reflector, &mut keys)?;
+        let settings = reflector_settings(config, reflector, &mut opener.keys)?;
         let listen: Vec<_> = reflector
             .listen
             .iter()
@@ -124,38 +137,72 @@ pub fn ready(
                 SetupError::Socket { path, error }
             })?;
     }
-    let mut identifiers: HashMap<(usize, SocketAddr), u16> = HashMap::new();
-    let mut random = Pcg64Mcg::seed_from_u64(seed);
     for (index, session) in config.sessions.iter().enumerate() {
-        let path = |key: &str| format!("sessions[{index}]{key}");
-        let to = session.to.with_port(PORT);
-        let from = session
-            .from
-            .map_or_else(|| any(to), |from: Address| from.with_port(0));
-        let class = session.dscp << 2;
-        let (sender, from) = engine.sender(from, class).map_err(|error| {
-            let path = path(".from");
-            SetupError::Socket { path, error }
-        })?;
-        let ssid = identifiers.entry((sender, to)).or_insert(0);
-        *ssid = ssid
-            .checked_add(1)
-            .ok_or_else(|| SetupError::Identifiers { path: path("") })?;
-        let settings = session_settings(config, session, (from, to), *ssid, count, |file, key| {
-            keys.load(file, || path(key))
-        })?;
-        let session = Session::new(settings, intervals, start.elapsed(), random.next_u64())
-            .map_err(|error| SetupError::Length {
-                path: path(".length"),
-                error,
-            })?;
-        engine.add(session, sender);
+        opener.open(&mut engine, session, 0, &format!("sessions[{index}]"))?;
     }
     Ok(Ready {
         engine,
         listening,
-        intervals,
+        opener,
     })
+}
+
+impl Opener {
+    /// Adds a session, by a socket of this lane; `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn open(
+        &mut self,
+        engine: &mut Engine,
+        session: &SessionConfig,
+        lane: usize,
+        path: &str,
+    ) -> Result<SessionKey, SetupError> {
+        let at = |key: &str| format!("{path}{key}");
+        let to = session.to.with_port(PORT);
+        let from = session
+            .from
+            .map_or_else(|| any(to), |from: Address| from.with_port(0));
+        let key = SenderKey {
+            from,
+            traffic_class: session.dscp << 2,
+            lane,
+        };
+        let opened = engine.sender(key, to).map_err(|error| {
+            let path = at(".from");
+            SetupError::Socket { path, error }
+        });
+        let (sender, from, ssid) = opened?;
+        let ssid = ssid.ok_or_else(|| SetupError::Identifiers { path: at("") })?;
+        let mut load = |file: &Option<PathBuf>, key| self.keys.load(file.as_deref(), || at(key));
+        let key = load(&session.key_file, ".key_file")?;
+        let tlv_key = load(&session.tlv_key_file, ".tlv_key_file")?;
+        let settings = SessionSettings {
+            name: session.name.clone(),
+            node: session.node.clone().unwrap_or_else(|| session.name.clone()),
+            class: session.class.clone(),
+            from,
+            to,
+            ssid,
+            dscp: session.dscp,
+            tlv_key: tlv_key.or_else(|| key.clone()),
+            key,
+            length: session.bytes(),
+            extensions: session.kinds(),
+            spacing: session.schedule,
+            gap: session.gap(),
+            count: self.count,
+            timeout: Duration::from_millis(session.timeout_ms),
+            error: self.error,
+        };
+        let (now, seed) = (engine.now(), self.random.next_u64());
+        let session = Session::new(settings, engine.intervals(), now, seed).map_err(|error| {
+            let path = at(".length");
+            SetupError::Length { path, error }
+        })?;
+        Ok(engine.add(session, sender))
+    }
 }
 
 fn any(to: SocketAddr) -> SocketAddr {
@@ -163,36 +210,6 @@ fn any(to: SocketAddr) -> SocketAddr {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
-}
-
-fn session_settings(
-    config: &Config,
-    session: &SessionConfig,
-    (from, to): (SocketAddr, SocketAddr),
-    ssid: u16,
-    count: Option<u64>,
-    mut load: impl FnMut(Option<&Path>, &str) -> Result<Option<Key>, SetupError>,
-) -> Result<SessionSettings, SetupError> {
-    let key = load(session.key_file.as_deref(), ".key_file")?;
-    let tlv_key = load(session.tlv_key_file.as_deref(), ".tlv_key_file")?;
-    Ok(SessionSettings {
-        name: session.name.clone(),
-        node: session.node.clone().unwrap_or_else(|| session.name.clone()),
-        class: session.class.clone(),
-        from,
-        to,
-        ssid,
-        dscp: session.dscp,
-        tlv_key: tlv_key.or_else(|| key.clone()),
-        key,
-        length: session.bytes(),
-        extensions: session.kinds(),
-        spacing: session.schedule,
-        gap: session.gap(),
-        count,
-        timeout: Duration::from_millis(session.timeout_ms),
-        error: config.clock.estimate(),
-    })
 }
 
 fn reflector_settings(

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::offset::ClockState;
-use crate::result::{Delays, OneWay, SessionResult};
+use crate::result::{Counts, Delays, OneWay, SessionResult};
 
 /// The table of one session.
 pub fn of(result: &SessionResult) -> String {
@@ -14,25 +14,25 @@ pub fn of(result: &SessionResult) -> String {
 }
 
 fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
-    let SessionResult {
-        to,
+    let SessionResult { to, counts, .. } = result;
+    let Counts {
         sent,
         received,
         lost,
         duplicates,
         reordered,
         ..
-    } = result;
+    } = counts;
     let percent = *lost as f64 * 100.0 / (*sent).max(1) as f64;
     writeln!(
         text,
         "{to}: {sent} sent, {received} answered, {lost} lost ({percent:.1} %), {duplicates} duplicates, {reordered} reordered"
     )?;
     let others = [
-        (result.late, "late"),
-        (result.not_sent, "not sent"),
-        (result.unusable, "without usable times"),
-        (result.rejected, "rejected"),
+        (counts.late, "late"),
+        (counts.not_sent, "not sent"),
+        (counts.unusable, "without usable times"),
+        (counts.rejected, "rejected"),
     ];
     for (count, what) in others {
         if count > 0 {

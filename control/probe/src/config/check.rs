@@ -6,7 +6,7 @@ use contract::config::document::{
     self, Check, Invalid, KeyPath, count_within, ensure, name, unique, within,
 };
 
-use super::{Address, Config, ReflectorConfig, SESSIONS_MAX, SessionConfig};
+use super::{Address, Config, MsetConfig, ReflectorConfig, SESSIONS_MAX, SessionConfig};
 
 /// Most packets that are under way or in open intervals, over all sessions: about 100 bytes each.
 const PACKETS_MAX: f64 = 4e6;
@@ -56,18 +56,51 @@ impl Config {
             format!("{PACKETS_MAX} packets within an interval and a time-out, over all sessions"),
             packets.ceil(),
         )?;
+        let template = self.mset.as_ref().map(MsetConfig::example);
+        if let Some(mset) = &self.mset {
+            let path = root.key("mset");
+            mset.check(&path)?;
+            self.check_session(&path.key("session"), &mset.example())?;
+            let node = self.mset_node().unwrap_or_default();
+            name(path.key("node"), &node)?;
+        }
         if let Some(report) = &self.report {
-            let timeouts = self.sessions.iter().map(|session| session.timeout_ms);
+            let sessions = self.sessions.iter().chain(&template);
+            let timeouts = sessions.map(|session| session.timeout_ms);
             let longest_ms = timeouts.max().unwrap_or_default();
             report.check(&root.key("report"), self.interval_ms, longest_ms)?;
         }
-        let is_idle = self.reflector.is_none() && self.sessions.is_empty();
+        let has_sessions = !self.sessions.is_empty() || self.mset.is_some();
+        let is_idle = self.reflector.is_none() && !has_sessions;
         ensure(
             !is_idle,
             root.key("sessions"),
-            "a session, or a reflector",
+            "a session, a reflector, or `mset`",
             "neither",
         )
+    }
+
+    /// Sessions of an m-set that there is room for, beside those that are configured.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of sessions, limited below"
+    )]
+    pub fn mset_room(&self) -> usize {
+        let Some(mset) = &self.mset else { return 0 };
+        let taken: f64 = self
+            .sessions
+            .iter()
+            .map(|session| self.packets(session))
+            .sum();
+        let left = (PACKETS_MAX - taken).max(0.0) / self.packets(&mset.example()).max(1e-9);
+        (left as usize).min(SESSIONS_MAX - self.sessions.len().min(SESSIONS_MAX))
+    }
+
+    /// Packets of a session within an interval and a time-out.
+    fn packets(&self, session: &SessionConfig) -> f64 {
+        let kept_ms = self.interval_ms + session.timeout_ms;
+        kept_ms as f64 / 1e3 / session.gap().as_secs_f64().max(1e-9)
     }
 
     /// Checks a session; packets of it that are in memory.
@@ -110,7 +143,7 @@ impl Config {
             bytes,
         )?;
         let kept_ms = self.interval_ms + session.timeout_ms;
-        let packets = kept_ms as f64 / 1e3 / session.gap().as_secs_f64().max(1e-9);
+        let packets = self.packets(session);
         ensure(
             packets <= SESSION_PACKETS_MAX,
             path.clone(),

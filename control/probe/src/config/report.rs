@@ -31,13 +31,15 @@ fn spool_kib() -> u32 {
     16_384
 }
 
+/// The host's name.
+pub(super) fn host() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
 impl ReportConfig {
     /// Where this prober stands.
     pub fn node(&self) -> String {
-        let host = || {
-            let system = rustix::system::uname();
-            system.nodename().to_string_lossy().into_owned()
-        };
         self.node.clone().unwrap_or_else(host)
     }
 

@@ -23,6 +23,43 @@ fn little_is_enough() {
 }
 
 #[test]
+fn reports_go_by_the_names_of_node_and_prober() {
+    let names = |keys: &str| {
+        let text = format!(
+            r#"{{"reflector": {{}}, "report": {{"nats": {{"servers": ["nats://a"]}}{keys}}}}}"#
+        );
+        let report = parse(&text).unwrap().report.unwrap();
+        (report.node(), report.name())
+    };
+    let both = |node: &str, name: &str| (node.to_owned(), name.to_owned());
+    assert_eq!(names(r#", "node": "a""#), both("a", "a.probe"));
+    assert_eq!(names(r#", "node": "a", "name": "b""#), both("a", "b"));
+    let (node, name) = names("");
+    assert_eq!(name, format!("{node}.probe"));
+}
+
+#[test]
+fn a_session_of_an_m_set_is_the_template_with_names_and_an_address() {
+    let config = parse(
+        r#"{"mset": {"topology": "a.json", "node": "a", "session": {"interval_ms": 5, "dscp": 46, "class": "gold"}}}"#,
+    );
+    let config = config.unwrap();
+    let to = Address::try_from("192.0.2.9".to_owned()).unwrap();
+    let session = config.mset.as_ref().unwrap().session("b", to, 1);
+    assert_eq!(
+        (&*session.name, session.node.as_deref()),
+        ("mset.b_2", Some("b"))
+    );
+    assert_eq!(
+        (session.dscp, &*session.class, session.to),
+        (46, "gold", to)
+    );
+    assert_eq!(config.mset_node().as_deref(), Some("a"));
+    // 400 packets within an interval and a time-out.
+    assert_eq!(config.mset_room(), 10_000);
+}
+
+#[test]
 fn a_share_of_the_link_is_a_gap() {
     // 44 + 66 bytes are 880 bits: a thousandth of 1 Mbit/s has one in 0.88 s.
     let config = parse(&session(r#", "share": 0.001, "link_bps": 1000000"#)).unwrap();
@@ -77,7 +114,7 @@ fn errors_say_where_and_what() {
     let cases = [
         (
             "{}".to_owned(),
-            "sessions: expected a session, or a reflector, got neither",
+            "sessions: expected a session, a reflector, or `mset`, got neither",
         ),
         (session(r#", "dcsp": 3"#), "sessions[0]"),
         (
@@ -140,6 +177,36 @@ fn errors_say_where_and_what() {
         (
             r#"{"reflector": {"limit_pps": 0}}"#.to_owned(),
             "reflector.limit_pps",
+        ),
+        (
+            r#"{"reflector": {}, "report": {"nats": {"servers": []}}}"#.to_owned(),
+            "report.nats.servers: expected 1 to 16 servers",
+        ),
+        (
+            r#"{"reflector": {}, "report": {"node": "a b", "nats": {"servers": ["nats://a"]}}}"#
+                .to_owned(),
+            "report.node: expected 1 to 64 letters",
+        ),
+        (
+            r#"{"sessions": [{"name": "a", "to": "::1", "timeout_ms": 3001}], "report": {"nats": {"servers": ["nats://a"]}}}"#
+                .to_owned(),
+            "report: expected `timeout_ms` of 3000 at most",
+        ),
+        (
+            r#"{"mset": {"topology": "a.json", "ospf": "127.0.0.1:2607"}}"#.to_owned(),
+            "mset: expected either `topology` or `ospf`",
+        ),
+        (
+            r#"{"mset": {"topology": "a.json", "advertise": "m-server"}}"#.to_owned(),
+            "mset: expected `names` and `advertise` with `ospf` only",
+        ),
+        (
+            r#"{"mset": {"topology": "a.json", "session": {"to": "::1"}}}"#.to_owned(),
+            "`to` is each node's own",
+        ),
+        (
+            r#"{"mset": {"topology": "a.json", "session": {"dscp": 64}}}"#.to_owned(),
+            "mset.session.dscp: expected 0 to 63, got 64",
         ),
         (
             r#"{"reflector": {}, "interval_ms": 5}"#.to_owned(),

@@ -32,8 +32,8 @@ struct Extremes {
 
 impl Sums {
     pub fn count(&mut self, result: &SessionResult) {
-        self.packets += result.sent;
-        self.lost += result.lost;
+        self.packets += result.counts.sent;
+        self.lost += result.counts.lost;
     }
 
     /// Delays, whose clocks may add so much.

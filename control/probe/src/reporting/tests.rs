@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::offset::Offset;
-use crate::result::{ClockQuality, Delays};
+use crate::result::{ClockQuality, Counts, Delays};
 use crate::wire::time::UnixNs;
 
 fn prober() -> Prober {
@@ -45,15 +45,12 @@ fn result(node: &str, interval: u64, delays_ns: &[i64]) -> SessionResult {
         interval,
         start_unix_ms: 0,
         length_ms: 500,
-        sent: answered + lost,
-        received: answered,
-        lost,
-        duplicates: 0,
-        reordered: 0,
-        late: 0,
-        not_sent: 0,
-        unusable: 0,
-        rejected: 0,
+        counts: Counts {
+            sent: answered + lost,
+            received: answered,
+            lost,
+            ..Counts::default()
+        },
         round_trip: Delays::of(delays_ns.iter().map(|ns| 3 * ns)),
         forward: Delays::of(delays_ns.iter().copied()),
         backward: Delays::of(delays_ns.iter().map(|ns| 2 * ns)),

@@ -3,7 +3,7 @@
 use super::window::Sent;
 use super::{Arrived, Reply};
 use crate::offset::Least;
-use crate::result::{ClockQuality, Delays, Extensions, StampedBy};
+use crate::result::{ClockQuality, Counts, Delays, Extensions, StampedBy};
 
 /// One-way delays of a packet, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +66,7 @@ impl Sample {
 /// The interval.
 #[derive(Debug, Default)]
 pub(super) struct Interval {
-    pub(super) sent: u64,
-    pub(super) received: u64,
-    pub(super) lost: u64,
-    pub(super) duplicates: u64,
-    pub(super) reordered: u64,
-    pub(super) late: u64,
-    pub(super) not_sent: u64,
-    pub(super) unusable: u64,
-    pub(super) rejected: u64,
+    pub(super) counts: Counts,
     /// Packets that are under way.
     pub(super) outstanding: u64,
     pub(super) reflector_clock: Option<ClockQuality>,
@@ -92,7 +84,7 @@ impl Interval {
     /// Takes the delays of a reply.
     pub(super) fn take(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else {
-            self.unusable += 1;
+            self.counts.unusable += 1;
             return;
         };
         let worst = self.stamps.map_or(sample.stamps, |stamps| StampedBy {

@@ -152,7 +152,14 @@ fn delays_are_those_of_the_path() {
         let [result] = &results[..] else {
             panic!("{results:?}")
         };
-        assert_eq!((result.sent, result.received, result.lost), (100, 100, 0));
+        assert_eq!(
+            (
+                result.counts.sent,
+                result.counts.received,
+                result.counts.lost
+            ),
+            (100, 100, 0)
+        );
         assert_eq!(
             (result.interval, result.start_unix_ms),
             (0, EPOCH / 1_000_000)
@@ -180,7 +187,12 @@ fn a_packet_under_way_is_not_lost() {
     path.deliver(&packet, sent + TIMEOUT.mul_f64(0.99));
     let result = &path.poll(secs(1) + TIMEOUT / 2)[0];
     assert_eq!(
-        (result.sent, result.received, result.lost, result.late),
+        (
+            result.counts.sent,
+            result.counts.received,
+            result.counts.lost,
+            result.counts.late
+        ),
         (100, 100, 0, 0)
     );
 }
@@ -193,7 +205,12 @@ fn a_reply_after_the_time_out_is_late_and_its_packet_lost() {
     path.deliver(&packet, sent + TIMEOUT + GAP);
     let result = &path.poll(secs(1))[0];
     assert_eq!(
-        (result.sent, result.received, result.lost, result.late),
+        (
+            result.counts.sent,
+            result.counts.received,
+            result.counts.lost,
+            result.counts.late
+        ),
         (1, 0, 1, 1)
     );
     assert_eq!((result.round_trip, result.stamps), (None, None));
@@ -208,8 +225,15 @@ fn duplicates_and_reordered_replies_are_counted_as_such() {
         path.deliver(packet, replies[3].2);
     }
     let result = &path.poll(secs(1))[0];
-    assert_eq!((result.sent, result.received, result.lost), (4, 4, 0));
-    assert_eq!((result.duplicates, result.reordered), (2, 1));
+    assert_eq!(
+        (
+            result.counts.sent,
+            result.counts.received,
+            result.counts.lost
+        ),
+        (4, 4, 0)
+    );
+    assert_eq!((result.counts.duplicates, result.counts.reordered), (2, 1));
 }
 
 #[test]
@@ -237,7 +261,11 @@ fn strangers_are_rejected() {
     path.deliver(&packet, at);
     let result = &path.poll(secs(1))[0];
     assert_eq!(
-        (result.received, result.rejected, result.duplicates),
+        (
+            result.counts.received,
+            result.counts.rejected,
+            result.counts.duplicates
+        ),
         (1, 5, 0)
     );
 }
@@ -316,11 +344,14 @@ fn when_the_own_clock_is_set_no_delay_is_made_up() {
     path.deliver(&packet, at);
     let result = &path.poll(secs(2))[0];
     assert_eq!(
-        (result.unusable, result.clocks.state),
+        (result.counts.unusable, result.clocks.state),
         (1, ClockState::SenderStepped)
     );
     assert_eq!(result.round_trip.unwrap().max_ns, 300_000);
-    assert_eq!(result.received, result.round_trip.unwrap().samples + 1);
+    assert_eq!(
+        result.counts.received,
+        result.round_trip.unwrap().samples + 1
+    );
 }
 
 #[test]
@@ -342,7 +373,7 @@ fn a_session_with_a_count_ends() {
     assert!(session.poll(secs(5), LocalClock::default()).is_none());
     assert!(session.is_over());
     let result = session.finish(LocalClock::default()).unwrap();
-    assert_eq!((result.sent, result.lost), (5, 5));
+    assert_eq!((result.counts.sent, result.counts.lost), (5, 5));
     assert_eq!(session.finish(LocalClock::default()), None);
 }
 
@@ -353,7 +384,14 @@ fn what_is_under_way_at_the_end_is_not_counted() {
     path.exchange();
     path.deliver(&packet, at);
     let result = path.session.finish(path.clock).unwrap();
-    assert_eq!((result.sent, result.received, result.lost), (1, 1, 0));
+    assert_eq!(
+        (
+            result.counts.sent,
+            result.counts.received,
+            result.counts.lost
+        ),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -387,7 +425,7 @@ fn memory_is_bounded_where_nobody_answers() {
     assert_eq!(refused, 100);
     let result = &path.poll(secs(2))[0];
     assert_eq!(
-        (result.not_sent, result.sent),
+        (result.counts.not_sent, result.counts.sent),
         (100, window::PACKETS_MAX as u64)
     );
 }
@@ -420,16 +458,16 @@ proptest! {
         }
         results.extend(path.poll(secs(60)));
         let sum = |of: fn(&SessionResult) -> u64| results.iter().map(of).sum::<u64>();
-        prop_assert_eq!(sum(|result| result.sent), fates.len() as u64);
+        prop_assert_eq!(sum(|result| result.counts.sent), fates.len() as u64);
         let mut expected = 0;
         for result in &results {
-            prop_assert_eq!(result.sent, result.received + result.lost);
-            prop_assert_eq!(result.round_trip.map_or(0, |delays| delays.samples), result.received);
+            prop_assert_eq!(result.counts.sent, result.counts.received + result.counts.lost);
+            prop_assert_eq!(result.round_trip.map_or(0, |delays| delays.samples), result.counts.received);
         }
         for (fate, delay_ms) in fates {
             expected += u64::from(fate > 0 && Duration::from_millis(delay_ms) < TIMEOUT);
         }
-        prop_assert_eq!(sum(|result| result.received), expected);
+        prop_assert_eq!(sum(|result| result.counts.received), expected);
     }
 
     #[test]
@@ -438,6 +476,6 @@ proptest! {
         path.exchange();
         path.deliver(&bytes, GAP);
         let result = &path.poll(secs(2))[0];
-        prop_assert_eq!((result.received, result.lost), (0, 1));
+        prop_assert_eq!((result.counts.received, result.counts.lost), (0, 1));
     }
 }

@@ -9,6 +9,7 @@
 mod clocks;
 mod command_line;
 mod document;
+mod following;
 mod peers;
 mod serving;
 mod support;

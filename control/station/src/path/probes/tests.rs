@@ -185,7 +185,12 @@ fn without_synchronised_clocks_it_is_half_of_the_round_trip_to_within_that_half(
             (figures.mean_ns, figures.bound_ns, figures.stddev_ns),
             (Some(200.0), Some(201.0), None)
         );
-        assert!(hop.hint.as_ref().unwrap().starts_with("half of the round"));
+        assert!(
+            hop.hint
+                .as_ref()
+                .unwrap()
+                .starts_with("half of the round trip;")
+        );
     }
     // Clocks that were synchronised once: the present round trip, not the delay of then.
     let mut state = report(

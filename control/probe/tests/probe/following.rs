@@ -1,0 +1,214 @@
+//! Sessions that follow an m-set: a file that changes, and routers of FRR with OSPF.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
+use testkit::namespace::{self, inside};
+use testkit::process::{PATIENCE, Process, until};
+
+use crate::support::{Daemon, NEVER, folder, free_port, reflector, skip};
+
+/// A star around A with these neighbours.
+fn write(file: &Path, neighbours: &[&str]) {
+    let links = neighbours.iter().map(|to| json!({ "from": "A", "to": to }));
+    let nodes = ["A"].iter().chain(neighbours);
+    let nodes: Vec<_> = nodes.map(|name| json!({ "name": name })).collect();
+    let text = json!({ "nodes": nodes, "links": links.collect::<Vec<_>>() });
+    let new = file.with_extension("new");
+    std::fs::write(&new, text.to_string()).unwrap();
+    std::fs::rename(new, file).unwrap();
+}
+
+fn config(file: &Path, reflectors: &[(&str, SocketAddr)]) -> Value {
+    let addresses = reflectors
+        .iter()
+        .map(|(node, address)| ((*node).to_owned(), json!(address.to_string())));
+    json!({
+        "interval_ms": 200,
+        "mset": {
+            "topology": file,
+            "node": "A",
+            "addresses": addresses.collect::<serde_json::Map<_, _>>(),
+            "transition_s": 0,
+            "session": { "interval_ms": 5, "timeout_ms": 300 },
+        },
+    })
+}
+
+/// An answer; null where there is none.
+fn answer(daemon: &Daemon, path: &str) -> Value {
+    let page = daemon.page(path).unwrap_or_default();
+    serde_json::from_str(&page).unwrap_or_default()
+}
+
+/// The totals of the session to a node; null where it has no result.
+fn total(daemon: &Daemon, node: &str) -> Value {
+    let answer = answer(daemon, &format!("/api/v1/sessions?name=mset.{node}"));
+    answer["sessions"][0]["total"].clone()
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    until(PATIENCE, &NEVER, what, || Ok(is_so().then_some(()))).unwrap();
+}
+
+#[test]
+fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
+    let (folder, _) = folder();
+    let file = folder.path().join("network.json");
+    let addresses = [(); 2].map(|()| free_port("127.0.0.1"));
+    let _reflectors = addresses.map(|address| reflector(folder.path(), address, None));
+    write(&file, &["B"]);
+    let [b, c] = addresses;
+    let daemon = Daemon::start(folder.path(), config(&file, &[("B", b), ("C", c)]), |_| {});
+    let received = |node: &str| total(&daemon, node)["received"].as_u64();
+    wait("B is not probed", || received("B") > Some(50));
+    assert_eq!(received("C"), None);
+    assert_eq!(daemon.page("/readyz").as_deref(), Some("ok\n"));
+
+    write(&file, &["C"]);
+    wait("C is not probed", || received("C") > Some(50));
+    // No transition: B has left, and all that was sent is counted.
+    let left = total(&daemon, "B");
+    let count = |name: &str| left[name].as_u64().unwrap();
+    assert_eq!(count("sent"), count("received") + count("lost"), "{left}");
+    let mset = answer(&daemon, "/api/v1/mset");
+    let targets = mset["mset"]["targets"].as_array().unwrap();
+    assert_eq!(
+        (targets.len(), &targets[0]["ways"]),
+        (1, &json!([["A", "C"]]))
+    );
+
+    write(&file, &["B", "C"]);
+    wait("B is not probed again", || {
+        received("B") > Some(count("received") + 50)
+    });
+    assert_eq!(total(&daemon, "B")["rejected"], 0);
+}
+
+/// Runs in the namespace of a router, on a thread that ends there.
+fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> T {
+    let space = std::fs::File::open(format!("/run/netns/{space}")).unwrap();
+    let inside = || {
+        let kind = rustix::thread::LinkNameSpaceType::Network;
+        rustix::thread::move_into_link_name_space(space.as_fd(), Some(kind)).unwrap();
+        run()
+    };
+    std::thread::scope(|scope| scope.spawn(inside).join().unwrap())
+}
+
+/// `vernier-probe` in the namespace of a router.
+struct Node {
+    name: String,
+    _process: Process,
+}
+
+impl Node {
+    fn start(folder: &Path, name: &str, names: &Value) -> Self {
+        let role = if ["C", "F"].contains(&name) {
+            "m-router"
+        } else {
+            "m-server"
+        };
+        let config = json!({
+            "interval_ms": 200,
+            "reflector": { "listen": ["0.0.0.0"] },
+            "mset": {
+                "ospf": format!("127.0.0.1:{API_PORT}"), "names": names, "node": name, "advertise": role,
+                "transition_s": 1, "session": { "interval_ms": 20, "timeout_ms": 300 },
+            },
+        });
+        let file = folder.join(format!("{name}-probe.json"));
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut command = inside(name, env!("CARGO_BIN_EXE_vernier-probe"));
+        command.arg("--config").arg(&file);
+        let log = folder.join(format!("{name}-probe.log"));
+        Self {
+            name: name.to_owned(),
+            _process: Process::start_logged(&mut command, log).unwrap(),
+        }
+    }
+
+    fn answer(&self, path: &str) -> Value {
+        let ask = || {
+            let answer = ureq::get(format!("http://127.0.0.1:9465{path}")).call();
+            answer.ok()?.body_mut().read_to_string().ok()
+        };
+        let text = within(&self.name, ask).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The nodes of its m-set, and of these the ones that have answered.
+    fn members(&self) -> [BTreeSet<String>; 2] {
+        let texts = |values: &Value, text: fn(&Value) -> Option<&str>| {
+            let values = values.as_array().into_iter().flatten();
+            values.filter_map(text).map(str::to_owned).collect()
+        };
+        let mset = self.answer("/api/v1/mset");
+        let sessions = self.answer("/api/v1/sessions");
+        let answered = |session: &Value| session["last"]["received"].as_u64() > Some(0);
+        let answering = sessions["sessions"].as_array().into_iter().flatten();
+        let answering: Vec<Value> = answering
+            .filter(|session| answered(session))
+            .cloned()
+            .collect();
+        [
+            texts(&mset["mset"]["targets"], |target| target["node"].as_str()),
+            texts(&answering.into(), |session| {
+                session["last"]["node"].as_str()
+            }),
+        ]
+    }
+
+    /// Waits until its m-set is this, and all of it answers.
+    fn wait(&self, expected: &[&str]) {
+        let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
+        wait(
+            &format!("the m-set of {} is not measured", self.name),
+            || {
+                let [members, answering] = self.members();
+                members == expected && answering.is_superset(&expected)
+            },
+        );
+    }
+}
+
+#[test]
+fn m_sets_of_live_ospf_are_measured() {
+    let id = Command::new("id").arg("-u").output().unwrap().stdout;
+    let frr = match (id.trim_ascii(), Frr::find()) {
+        (b"0", Some(frr)) => frr,
+        (b"0", None) => return skip("FRR is missing: make setup-test"),
+        _ => return skip("needs root"),
+    };
+    namespace::enter().unwrap();
+    namespace::prepare().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut routers = Routers::start(&frr, TOY, folder.path()).unwrap();
+    let all: Vec<_> = routers.names().map(str::to_owned).collect();
+    let names = (0..).zip(&all).map(|(index, name)| {
+        let id = router_id(index).to_string();
+        (id, json!(name))
+    });
+    let names = Value::Object(names.collect());
+    let nodes: Vec<_> = all
+        .iter()
+        .map(|name| Node::start(folder.path(), name, &names))
+        .collect();
+    let [a, _, c, d, e, f] = nodes.as_slice() else {
+        panic!("six routers");
+    };
+    a.wait(&["B", "F"]);
+    c.wait(&["D", "E", "F"]);
+    d.wait(&["C", "E", "F"]);
+    f.wait(&["A", "B", "D", "E"]);
+    // F reaches D and E through C only.
+    routers.set_link("E", "F", false).unwrap();
+    f.wait(&["A", "B"]);
+    e.wait(&["C", "D"]);
+    routers.check_alive().unwrap();
+}
