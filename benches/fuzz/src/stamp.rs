@@ -84,9 +84,10 @@ fn reply(key: Option<&Key>, mode: Mode, packet: &[u8]) {
         session.answered(&arrived, Duration::from_millis(50));
     }
     let result = session.poll(Duration::from_secs(10), clock).unwrap();
-    assert_eq!((result.sent, result.received + result.lost), (3, 3));
+    let counts = result.counts;
+    assert_eq!((counts.sent, counts.received + counts.lost), (3, 3));
     assert_eq!(
-        result.received + result.duplicates + result.rejected + result.late,
+        counts.received + counts.duplicates + counts.rejected + counts.late,
         2
     );
 }

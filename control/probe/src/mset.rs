@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use contract::config::document::{KeyPath, name};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use topology::mset::{Deployment, mset};
@@ -163,25 +164,39 @@ struct Following {
 impl Following {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            let problem = match self.source.next(LOOK) {
-                Ok(None) => None,
-                Ok(Some(network)) => Some(self.change(network).err()),
-                Err(problem) => Some(Some(problem)),
-            };
-            self.publish(problem);
+            match self.source.next(LOOK) {
+                Ok(None) => {}
+                Ok(Some(network)) => {
+                    let problem = self.change(network).err();
+                    self.note(problem);
+                }
+                Err(problem) => self.note(Some(problem)),
+            }
+            self.publish();
         }
     }
 
     /// Takes another topology up.
     fn change(&mut self, network: Network) -> Result<(), String> {
-        let ways = ways(&network.topology, &self.config, &self.node)?;
+        let mut ways = ways(&network.topology, &self.config, &self.node)?;
+        // Others would be no names in reports.
+        ways.retain(|way| {
+            let node = way.last().map_or("", String::as_str);
+            let is_name = name(KeyPath::default(), node).is_ok();
+            if !is_name {
+                tracing::warn!(
+                    "mset: {node:?} is not probed: expected a name of 1 to 64 letters, digits, `.`, `_` or `-`"
+                );
+            }
+            is_name
+        });
         self.addresses.extend(network.addresses);
         self.transition.change(self.began.elapsed(), ways);
         Ok(())
     }
 
-    /// Publishes what is to be probed now. `problem` is what the source said last, if it said something.
-    fn publish(&mut self, problem: Option<Option<String>>) {
+    /// Publishes what is to be probed now.
+    fn publish(&mut self) {
         let mut targets: BTreeMap<&str, Vec<NamedWay>> = BTreeMap::new();
         for way in self.transition.monitored(self.began.elapsed()) {
             if let Some(node) = way.last() {
@@ -204,12 +219,15 @@ impl Following {
             shared.wanted.targets = targets;
             shared.is_new = true;
         }
-        let Some(problem) = problem else { return };
+    }
+
+    /// Publishes why the topology is not known; `None`: it is.
+    fn note(&self, problem: Option<String>) {
+        let mut shared = self.shared.lock();
         shared.wanted.is_known |= problem.is_none();
         if shared.wanted.problem != problem {
-            match &problem {
-                Some(problem) => tracing::warn!("mset: {problem}; the m-set stays as it is"),
-                None => tracing::info!("mset: the topology is known"),
+            if let Some(problem) = &problem {
+                tracing::warn!("mset: {problem}; the m-set stays as it is");
             }
             shared.wanted.problem = problem;
         }

@@ -18,16 +18,8 @@ pub(super) struct Sums {
     /// The greatest error of clocks.
     error_ns: f64,
     medians_ns: f64,
-    extremes: Option<Extremes>,
-}
-
-/// Of all samples.
-#[derive(Debug, Clone, Copy)]
-struct Extremes {
-    min_ns: f64,
-    max_ns: f64,
-    p99_ns: f64,
-    p999_ns: f64,
+    /// All but the median.
+    quantiles: Option<Quantiles>,
 }
 
 impl Sums {
@@ -45,17 +37,18 @@ impl Sums {
         self.squares_ns2 += n * (delays.deviation_ns.powi(2) + delays.mean_ns.powi(2));
         self.error_ns = self.error_ns.max(error_ns);
         self.medians_ns += n * delays.p50_ns;
-        let (min_ns, max_ns) = (delays.min_ns as f64, delays.max_ns as f64);
-        let extremes = self.extremes.get_or_insert(Extremes {
-            min_ns,
-            max_ns,
-            p99_ns: delays.p99_ns,
-            p999_ns: delays.p999_ns,
-        });
-        extremes.min_ns = extremes.min_ns.min(min_ns);
-        extremes.max_ns = extremes.max_ns.max(max_ns);
-        extremes.p99_ns = extremes.p99_ns.max(delays.p99_ns);
-        extremes.p999_ns = extremes.p999_ns.max(delays.p999_ns);
+        let ones = Quantiles {
+            min_ns: float(delays.min_ns as f64),
+            max_ns: float(delays.max_ns as f64),
+            p50_ns: 0.0,
+            p99_ns: float(delays.p99_ns),
+            p999_ns: float(delays.p999_ns),
+        };
+        let all = self.quantiles.get_or_insert(ones);
+        all.min_ns = all.min_ns.min(ones.min_ns);
+        all.max_ns = all.max_ns.max(ones.max_ns);
+        all.p99_ns = all.p99_ns.max(ones.p99_ns);
+        all.p999_ns = all.p999_ns.max(ones.p999_ns);
     }
 
     /// A segment without names. Of several sessions the median is the mean of theirs, other percentiles are the greatest.
@@ -65,7 +58,7 @@ impl Sums {
             lost: i64::try_from(self.lost).unwrap_or(i64::MAX),
             ..Segment::default()
         };
-        let Some(extremes) = self.extremes else {
+        let Some(quantiles) = self.quantiles else {
             return counted;
         };
         let n = self.samples as f64;
@@ -79,11 +72,8 @@ impl Sums {
             bound_ns: bound_ns.map(float),
             stddev_ns: Some(float(deviation_ns)),
             quantiles: Some(Quantiles {
-                min_ns: float(extremes.min_ns),
-                max_ns: float(extremes.max_ns),
                 p50_ns: float(self.medians_ns / n),
-                p99_ns: float(extremes.p99_ns),
-                p999_ns: float(extremes.p999_ns),
+                ..quantiles
             }),
             ..counted
         }

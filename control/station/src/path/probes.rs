@@ -19,8 +19,11 @@ const PROBED: f64 = 1e6;
 pub(super) struct Probes<'s> {
     nodes: HashSet<&'s str>,
     /// By the first node, and the last.
-    between: HashMap<&'s str, HashMap<&'s str, Vec<(&'s State, &'s Known)>>>,
+    between: HashMap<&'s str, HashMap<&'s str, Vec<Reported<'s>>>>,
 }
+
+/// A segment, and who reports it.
+type Reported<'s> = (&'s State, &'s Known);
 
 impl<'s> Probes<'s> {
     pub fn of(states: &'s [State]) -> Self {
@@ -45,7 +48,7 @@ impl<'s> Probes<'s> {
     }
 
     /// Segments from one node to another.
-    pub fn between(&self, from: &str, to: &str) -> &[(&'s State, &'s Known)] {
+    pub fn between(&self, from: &str, to: &str) -> &[Reported<'s>] {
         let found = self.between.get(from).and_then(|from| from.get(to));
         found.map_or(&[], Vec::as_slice)
     }
@@ -59,10 +62,10 @@ pub(super) fn is_probe(kind: &str) -> bool {
 /// The network by wires, and by probes where no wires lead.
 pub(super) fn joined<'s>(states: &'s [State], wires: Vec<[&'s str; 2]>) -> Topology {
     let probes = Probes::of(states);
-    let probed = Weight::new(PROBED).unwrap_or(Weight::ONE);
+    let weight = Weight::new(PROBED).unwrap_or(Weight::ONE);
     let wires = wires.into_iter().map(|[a, b]| (a, b, Weight::ONE));
     let probes = probes.between.iter();
-    let probes = probes.flat_map(|(&a, others)| others.keys().map(move |&b| (a, b, probed)));
+    let probes = probes.flat_map(|(&a, others)| others.keys().map(move |&b| (a, b, weight)));
     Topology::of_weighted_links(wires.chain(probes))
 }
 
