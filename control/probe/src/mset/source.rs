@@ -41,7 +41,7 @@ pub(super) struct Ospf {
     names: Names,
     presence: Option<Presence>,
     connected: Option<(Client, Database)>,
-    /// Since when there are changes that were not handed out.
+    /// Since when there are changes that were not passed on.
     changed: Option<Instant>,
     again: Instant,
 }
