@@ -35,6 +35,24 @@ pub const TOY: &[Link<'static>] = &[
     ("E", "F", 2),
 ];
 
+/// When a router takes a neighbour for dead, in the words of ospfd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hello {
+    /// Hellos four times a second; dead after a second without one.
+    Fast,
+    /// Hellos each second; dead after ten: links may lose many.
+    Steady,
+}
+
+impl Hello {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Fast => "ip ospf dead-interval minimal hello-multiplier 4",
+            Self::Steady => "ip ospf hello-interval 1\n ip ospf dead-interval 10",
+        }
+    }
+}
+
 /// Where FRR is.
 #[derive(Debug, Clone)]
 pub struct Frr {
@@ -80,11 +98,29 @@ pub fn router_id(index: usize) -> Ipv4Addr {
 
 impl Routers {
     /// Makes namespaces and links, and starts the daemons; `folder` takes configurations and logs. Adjacencies form in
-    /// a second or so: hellos go out four times a second, and a neighbour is dead after a second without one.
+    /// a second or so ([`Hello::Fast`]).
     ///
     /// # Errors
     /// When something cannot be made or started.
     pub fn start(frr: &Frr, links: &[Link<'_>], folder: &Path) -> Result<Self> {
+        Self::start_with(frr, links, folder, Hello::Fast, |(from, to, _)| {
+            ip(&format!(
+                "link add {from}{to} netns {from} type veth peer name {to}{from} netns {to}"
+            ))
+        })
+    }
+
+    /// As [`Routers::start`]; `connect` makes both interfaces of a link, with whatever is between them.
+    ///
+    /// # Errors
+    /// As there, and those of `connect`.
+    pub fn start_with(
+        frr: &Frr,
+        links: &[Link<'_>],
+        folder: &Path,
+        hello: Hello,
+        mut connect: impl FnMut(&Link<'_>) -> Result<()>,
+    ) -> Result<Self> {
         allow_root()?;
         namespace::mount("tmpfs", "/var/run/frr")?;
         let mut names: Vec<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();
@@ -103,10 +139,12 @@ impl Routers {
             output(inside(name, "sysctl").args(["-qw", "net.ipv4.ip_forward=1"]))?;
         }
         for (index, link) in links.iter().enumerate() {
-            connect(index, link)?;
+            connect(link)?;
+            address(index, link)?;
         }
         for (index, name) in names.iter().enumerate() {
-            routers.start_daemons(frr, name, &configuration(index, name, links), folder)?;
+            let configuration = configuration(index, name, links, hello);
+            routers.start_daemons(frr, name, &configuration, folder)?;
         }
         Ok(routers)
     }
@@ -120,12 +158,18 @@ impl Routers {
     ) -> Result<()> {
         let file = folder.join(format!("{name}.conf"));
         fs::write(&file, configuration).context("cannot write a router's configuration")?;
+        let zebra = folder.join(format!("{name}-zebra.conf"));
+        // With the kernel's objects for next hops zebra 8.4 leaves out one of two where its interface came back just before.
+        fs::write(&zebra, "no zebra nexthop kernel enable\n")
+            .context("cannot write a router's configuration")?;
         for daemon in ["zebra", "ospfd"] {
             let mut command = frr.command(name, daemon);
             let pid = folder.join(format!("{name}-{daemon}.pid"));
             command.arg("-i").arg(pid);
             if daemon == "ospfd" {
                 command.arg("-a").arg("-f").arg(&file);
+            } else {
+                command.arg("-f").arg(&zebra);
             }
             let log = folder.join(format!("{name}-{daemon}.log"));
             self.daemons.push(Process::start_logged(&mut command, log)?);
@@ -177,21 +221,22 @@ fn allow_root() -> Result<()> {
     mounted.map(drop)
 }
 
-/// The index-th link: 10.9.INDEX.1 and 2.
-fn connect(index: usize, (from, to, _): &Link<'_>) -> Result<()> {
-    ip(&format!(
-        "link add {from}{to} netns {from} type veth peer name {to}{from} netns {to}"
-    ))?;
-    for (end, other, last) in [(from, to, 1), (to, from, 2)] {
-        ip(&format!(
-            "-n {end} addr add 10.9.{index}.{last}/30 dev {end}{other}"
-        ))?;
+/// The address of the first (0) or second (1) end of the index-th link: 10.9.INDEX.1 and 2.
+pub fn link_address(index: usize, end: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, u8::try_from(index).unwrap_or(u8::MAX), end + 1)
+}
+
+fn address(index: usize, (from, to, _): &Link<'_>) -> Result<()> {
+    for (end, other, at) in [(from, to, 0), (to, from, 1)] {
+        let address = link_address(index, at);
+        ip(&format!("-n {end} addr add {address}/30 dev {end}{other}"))?;
         ip(&format!("-n {end} link set {end}{other} up"))?;
     }
     Ok(())
 }
 
-fn configuration(index: usize, name: &str, links: &[Link<'_>]) -> String {
+fn configuration(index: usize, name: &str, links: &[Link<'_>], hello: Hello) -> String {
+    let hello = hello.words();
     let mut text = String::new();
     let ends = links
         .iter()
@@ -201,7 +246,7 @@ fn configuration(index: usize, name: &str, links: &[Link<'_>]) -> String {
         let _ = writeln!(
             text,
             "interface {name}{to}\n ip ospf area 0\n ip ospf cost {cost}\n ip ospf network point-to-point\n \
-             ip ospf dead-interval minimal hello-multiplier 4\n ip ospf retransmit-interval 3"
+             {hello}\n ip ospf retransmit-interval 3"
         );
     }
     let id = router_id(index);

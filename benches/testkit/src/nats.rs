@@ -46,8 +46,16 @@ impl NatsServer {
     /// # Errors
     /// When there is no program, or it does not listen: with its log.
     pub fn start(folder: &Path, more: &str) -> Result<Self> {
+        Self::start_at(free_address()?, folder, more)
+    }
+
+    /// As [`NatsServer::start`], at a given address.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_at(address: SocketAddr, folder: &Path, more: &str) -> Result<Self> {
         let mut server = Self {
-            address: free_address()?,
+            address,
             folder: folder.to_owned(),
             process: None,
         };

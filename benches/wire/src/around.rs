@@ -17,11 +17,12 @@ use records::snapshot::{Port, Segment, Snapshot};
 use reporting::statistics::mean;
 use serde::Serialize;
 use serde_json::{Value, json};
+use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif, wait};
 use testkit::transits::{Fate, Transit};
 
 use crate::namespaces::HOSTS;
-use crate::switch::{HASH_SEED, INTERVAL_MS, Impair, Setting, both, skip_process_ids};
+use crate::switch::{HASH_SEED, INTERVAL_MS, Impair, Setting, both};
 use crate::traffic::{Load, Traffic};
 
 /// What the box does both ways.

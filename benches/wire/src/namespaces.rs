@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 pub use testkit::namespace::enter;
-use testkit::namespace::{ip, prepare};
+use testkit::namespace::{ip, prepare, switch_offloads_off};
 use testkit::process::output;
 
 const NO_IPV6: [&str; 2] = [
@@ -90,10 +90,4 @@ pub fn build() -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Packets are then as on a wire: not merged, and with checksums of their own.
-fn switch_offloads_off(ethtool: &mut Command, interface: &str) -> Result<()> {
-    let off = ["tx", "rx", "tso", "gso", "gro"].map(|feature| [feature, "off"]);
-    output(ethtool.args(["-K", interface]).args(off.as_flattened())).map(drop)
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::Hasher;
 use serde_json::{Value, json};
+use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif};
 use testkit::transits::{self, Summary, Transit};
 
@@ -154,17 +155,6 @@ impl Plan {
             "dpdk": { "hugepages": false, "memory_mib": 512, "mbufs": 65_535 },
         })
     }
-}
-
-/// Makes the next process have an id that is a multiple of 256. `net_af_packet` names its groups of sockets by
-/// process id xor index of interface, which in a namespace with few of each soon collide: "could not set
-/// `PACKET_FANOUT`".
-pub fn skip_process_ids() -> Result<()> {
-    let last = "/proc/sys/kernel/ns_last_pid";
-    let text = fs::read_to_string(last).with_context(|| format!("cannot read {last}"))?;
-    let id: u32 = text.trim().parse().context("a process id is a number")?;
-    let next = (id / 256 + 1) * 256;
-    fs::write(last, (next - 1).to_string()).with_context(|| format!("cannot write {last}"))
 }
 
 #[derive(Debug)]
