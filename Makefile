@@ -169,6 +169,14 @@ wire: setup-wire ## Reports of two switches on the path between them, compared w
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
+# Further arguments of `make mplane`, such as `--seed 7`, `--faults 10`, `--quiet-minutes 5` or `--keep /tmp/testbed`.
+MPLANE_ARGS ?=
+
+.PHONY: mplane
+mplane: setup-mplane ## Six routers with OSPF, two of them m-routers: faults, and whether the station names their place; MPLANE_ARGS
+	$(CARGO) build --release --locked -p daemon -p impair -p mplane -p probe -p station
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-mplane $(MPLANE_ARGS)
+
 # Further arguments of `make scale`, such as `--switches 2000` or `--seconds 10`.
 SCALE_ARGS ?=
 
@@ -314,6 +322,10 @@ setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr
 	  { apt-get download -qq frr 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq frr; }; } && \
 	  dpkg -x frr_*.deb $(TOOLS) && rm -r $(TOOLS)/frr; \
 	} || echo 'FRR cannot be unpacked: tests do without.' >&2
+
+# Routers, NATS and all else are what tests need.
+.PHONY: setup-mplane
+setup-mplane: setup-test
 
 .PHONY: setup-wire
 setup-wire: setup-test

@@ -1,0 +1,206 @@
+//! The page of results, and the limits.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use reporting::{BUILD, Checks, Limit, Machine, Table, now_utc, write};
+use serde::Serialize;
+
+use crate::Arguments;
+use crate::fault::Fault;
+use crate::run::{Alarm, Outcome, REPORTS_MAX};
+use crate::truth::{Blamed, Relation, Verdict};
+
+/// Of thirty faults so many must be named rightly.
+const RIGHT: f64 = 28.0 / 30.0;
+
+/// What came of the run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    machine: Machine,
+    at: String,
+    seed: u64,
+    interval_ms: u32,
+    quiet_minutes: u64,
+    pub outcomes: Vec<Outcome>,
+    pub alarms: Vec<Alarm>,
+}
+
+impl Report {
+    pub fn new(arguments: &Arguments) -> Self {
+        Self {
+            machine: Machine::of_this_run(),
+            at: now_utc(),
+            seed: arguments.seed,
+            interval_ms: arguments.interval_ms,
+            quiet_minutes: arguments.quiet_minutes,
+            outcomes: Vec::new(),
+            alarms: Vec::new(),
+        }
+    }
+
+    /// What had to hold.
+    pub fn checks(&self) -> Checks {
+        let mut checks = Checks::default();
+        let right = self.right();
+        let all = self.outcomes.len();
+        if all > 0 {
+            let needed = (all as f64 * RIGHT).floor();
+            let what = format!("faults named rightly within {REPORTS_MAX} reports");
+            checks.limit(
+                what,
+                right as f64,
+                &format!("of {all}"),
+                Limit::AtLeast(needed),
+            );
+        }
+        if self.quiet_minutes > 0 {
+            let what = format!("blamed in {} minutes without a fault", self.quiet_minutes);
+            checks.limit(
+                what,
+                self.alarms.len() as f64,
+                "segments",
+                Limit::AtMost(0.0),
+            );
+        }
+        checks
+    }
+
+    fn right(&self) -> usize {
+        let right = |outcome: &&Outcome| outcome.verdict == Verdict::Right;
+        self.outcomes.iter().filter(right).count()
+    }
+
+    /// A fault in a line.
+    pub fn line(&self, outcome: &Outcome) -> String {
+        let Outcome {
+            fault,
+            verdict,
+            blamed,
+            error,
+        } = outcome;
+        let mut line = format!(
+            "{:2} {}: {}, {}: {}",
+            fault.number,
+            fault.place,
+            fault.kind.word(),
+            fault.kind,
+            verdict.word()
+        );
+        for blamed in blamed {
+            let _ = write!(
+                line,
+                "\n     {:?}, {} reports: {} {} ({:.4} -> {:.4})",
+                blamed.relation,
+                blamed.reports,
+                blamed.signal,
+                blamed.title,
+                blamed.usual,
+                blamed.now
+            );
+        }
+        if let Some(error) = error {
+            let _ = write!(line, "\n     {error}");
+        }
+        line
+    }
+
+    pub fn page(&self) -> String {
+        let mut page = format!(
+            "# Faults in a network, and where the station says they are\n\n\
+             Written by `make mplane` at {}, commit {}, {BUILD} build, on {}.\n\n\
+             Six routers of FRR with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
+             `vernier-probe`; an interval is {} ms. [What it is, and how to read it](../../docs/mplane.md). Seed {}.\n\n",
+            self.at, self.machine.commit, self.machine, self.interval_ms, self.seed
+        );
+        page += &self.checks().table().markdown();
+        page += "\n## Faults\n\n";
+        page += &self.faults();
+        page += "\n## Without a fault\n\n";
+        page += &self.quiet();
+        page
+    }
+
+    fn faults(&self) -> String {
+        let words = [
+            "place", "kind", "size", "cut", "blamed", "signal", "besides",
+        ];
+        let mut table = Table::default()
+            .figures(["number"])
+            .words(words)
+            .figures(["reports"])
+            .words(["verdict"]);
+        for outcome in &self.outcomes {
+            let Fault {
+                number,
+                kind,
+                place,
+                cut,
+                ..
+            } = outcome.fault;
+            let first = outcome.first();
+            let of = |get: fn(&Blamed) -> String| first.map_or_else(String::new, get);
+            table.row(&[
+                &number,
+                &place,
+                &kind.word(),
+                &kind,
+                &cut.map_or_else(String::new, |(from, to)| format!("{from}-{to}")),
+                &of(|blamed| blamed.title.clone()),
+                &of(|blamed| blamed.signal.clone()),
+                &besides(outcome),
+                &of(|blamed| format!("{:.0}", blamed.reports)),
+                &outcome.error.as_deref().unwrap_or(outcome.verdict.word()),
+            ]);
+        }
+        table.markdown()
+    }
+
+    fn quiet(&self) -> String {
+        if self.alarms.is_empty() {
+            return format!("Nothing was blamed in {} minutes.\n", self.quiet_minutes);
+        }
+        let mut table = Table::default()
+            .figures(["after, s"])
+            .words(["blamed", "signal"])
+            .figures(["now", "usual"]);
+        for alarm in &self.alarms {
+            table.row(&[
+                &format!("{:.0}", alarm.after_s),
+                &alarm.title,
+                &alarm.signal,
+                &format!("{:.4}", alarm.now),
+                &format!("{:.4}", alarm.usual),
+            ]);
+        }
+        table.markdown()
+    }
+
+    /// Writes page and figures.
+    pub fn write_to(&self, folder: &Path) -> Result<()> {
+        write(folder, "mplane", &self.page(), self)
+    }
+}
+
+/// Other segments that were blamed: how many of what kind.
+fn besides(outcome: &Outcome) -> String {
+    let count = |relation: Relation| {
+        let of = outcome
+            .blamed
+            .iter()
+            .filter(|blamed| blamed.relation == relation);
+        of.count()
+    };
+    let narrowest = count(Relation::Narrowest).saturating_sub(1);
+    let parts = [
+        (narrowest, "as narrow"),
+        (count(Relation::Wider), "wider"),
+        (count(Relation::Innocent), "elsewhere"),
+    ];
+    let words = parts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<_> = words
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    words.join(", ")
+}
