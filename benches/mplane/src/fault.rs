@@ -375,7 +375,8 @@ mod tests {
     fn every_place_comes_before_any_comes_again() {
         for seed in 0..50 {
             let all = faults(seed, 30);
-            let (whole, cut): (Vec<_>, Vec<_>) = all.iter().partition(|fault| fault.cut.is_none());
+            let (whole, cut): (Vec<&Fault>, Vec<&Fault>) =
+                all.iter().partition(|fault| fault.cut.is_none());
             assert_eq!((whole.len(), cut.len()), (18, 12));
             let first: BTreeSet<_> = whole[..13]
                 .iter()

@@ -72,40 +72,6 @@ impl Report {
         self.outcomes.iter().filter(right).count()
     }
 
-    /// A fault in a line.
-    pub fn line(&self, outcome: &Outcome) -> String {
-        let Outcome {
-            fault,
-            verdict,
-            blamed,
-            error,
-        } = outcome;
-        let mut line = format!(
-            "{:2} {}: {}, {}: {}",
-            fault.number,
-            fault.place,
-            fault.kind.word(),
-            fault.kind,
-            verdict.word()
-        );
-        for blamed in blamed {
-            let _ = write!(
-                line,
-                "\n     {:?}, {} reports: {} {} ({:.4} -> {:.4})",
-                blamed.relation,
-                blamed.reports,
-                blamed.signal,
-                blamed.title,
-                blamed.usual,
-                blamed.now
-            );
-        }
-        if let Some(error) = error {
-            let _ = write!(line, "\n     {error}");
-        }
-        line
-    }
-
     pub fn page(&self) -> String {
         let mut page = format!(
             "# Faults in a network, and where the station says they are\n\n\
@@ -181,6 +147,35 @@ impl Report {
     pub fn write_to(&self, folder: &Path) -> Result<()> {
         write(folder, "mplane", &self.page(), self)
     }
+}
+
+/// A fault in a line.
+pub fn line(outcome: &Outcome) -> String {
+    let Outcome {
+        fault,
+        verdict,
+        blamed,
+        error,
+    } = outcome;
+    let mut line = format!(
+        "{:2} {}: {}, {}: {}",
+        fault.number,
+        fault.place,
+        fault.kind.word(),
+        fault.kind,
+        verdict.word()
+    );
+    for blamed in blamed {
+        let _ = write!(
+            line,
+            "\n     {:?}, {} reports: {} {} ({:.4} -> {:.4})",
+            blamed.relation, blamed.reports, blamed.signal, blamed.title, blamed.usual, blamed.now
+        );
+    }
+    if let Some(error) = error {
+        let _ = write!(line, "\n     {error}");
+    }
+    line
 }
 
 /// Other segments that were blamed: how many of what kind.

@@ -1,6 +1,6 @@
 //! One fault after the other, and minutes without one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use testkit::process::wait;
 use crate::Arguments;
 use crate::fault::{Fault, faults};
 use crate::network::Plan;
-use crate::report::Report;
+use crate::report::{Report, line};
 use crate::testbed::Testbed;
 use crate::truth::{Blamed, Relation, Verdict, judge, relation, weight_ns};
 use crate::watch::{Key, key, now_unix_s};
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments, folder: &Path, stop: &AtomicBool) -> Result<bo
     let mut report = Report::new(arguments);
     for fault in faults(arguments.seed, arguments.faults) {
         let outcome = run.one(&mut testbed, &fault)?;
-        eprintln!("{}", report.line(&outcome));
+        eprintln!("{}", line(&outcome));
         report.outcomes.push(outcome);
         report.write_to(folder)?;
     }
@@ -125,7 +125,7 @@ impl Run<'_> {
     /// Restores the whole network, and waits until nothing is risen.
     fn restore(&self, testbed: &mut Testbed) -> Result<()> {
         self.cut(testbed, None)?;
-        self.wait_until_over(testbed, &BTreeMap::new())
+        self.wait_until_over(testbed, &BTreeSet::new())
     }
 
     /// Everything that is blamed in this time.
@@ -133,13 +133,13 @@ impl Run<'_> {
         eprintln!("{} minutes without a fault ...", duration.as_secs() / 60);
         let began = Instant::now();
         let mut alarms = Vec::new();
-        let mut present = BTreeMap::<Key, ()>::new();
+        let mut present = BTreeSet::<Key>::new();
         while began.elapsed() < duration {
             testbed.check()?;
             testbed.traffic.keep()?;
             let blame = testbed.answers.blame()?;
             for risen in &blame.risen {
-                if present.contains_key(&key(risen)) {
+                if present.contains(&key(risen)) {
                     continue;
                 }
                 let alarm = Alarm {
@@ -152,7 +152,7 @@ impl Run<'_> {
                 eprintln!("blamed without a fault: {alarm:?}");
                 alarms.push(alarm);
             }
-            present = blame.risen.iter().map(|risen| (key(risen), ())).collect();
+            present = blame.risen.iter().map(key).collect();
             wait(self.interval / 2, self.stop)?;
         }
         Ok(alarms)
@@ -161,7 +161,7 @@ impl Run<'_> {
     /// Puts a fault in, and takes it out when its time is over.
     fn one(&self, testbed: &mut Testbed, fault: &Fault) -> Result<Outcome> {
         self.cut(testbed, fault.cut)?;
-        let before: BTreeMap<Key, f64> = self.risen(testbed)?;
+        let before: BTreeSet<Key> = risen(testbed)?;
         let plan = testbed.network.plan()?;
         let mut outcome = Outcome {
             fault: *fault,
@@ -195,19 +195,11 @@ impl Run<'_> {
         self.pass(testbed, SETTLING_REPORTS)
     }
 
-    fn risen(&self, testbed: &Testbed) -> Result<BTreeMap<Key, f64>> {
-        let blame = testbed.answers.blame()?;
-        let risen = blame.risen.iter();
-        Ok(risen
-            .map(|risen| (key(risen), risen.since_unix_s))
-            .collect())
-    }
-
     fn watch(
         &self,
         testbed: &mut Testbed,
         fault: &Fault,
-        before: &BTreeMap<Key, f64>,
+        before: &BTreeSet<Key>,
         plan: &Plan,
     ) -> Result<Vec<Blamed>> {
         let inserted = fault.insert(&testbed.network, self.folder, self.stop);
@@ -218,7 +210,7 @@ impl Run<'_> {
         let look = |blamed: &mut BTreeMap<Key, Blamed>, order: &mut Vec<Key>| -> Result<()> {
             for risen in &testbed.answers.blame()?.risen {
                 let of = key(risen);
-                if before.contains_key(&of) || blamed.contains_key(&of) {
+                if before.contains(&of) || blamed.contains_key(&of) {
                     continue;
                 }
                 let end_unix_s = testbed.answers.last_end_unix_s(risen)?;
@@ -250,17 +242,18 @@ impl Run<'_> {
     }
 
     /// Waits until what is risen now was risen before.
-    fn wait_until_over(&self, testbed: &mut Testbed, before: &BTreeMap<Key, f64>) -> Result<()> {
+    fn wait_until_over(&self, testbed: &mut Testbed, before: &BTreeSet<Key>) -> Result<()> {
         for _ in 0..OVER_REPORTS {
             self.pass(testbed, 1)?;
-            if self
-                .risen(testbed)?
-                .keys()
-                .all(|of| before.contains_key(of))
-            {
+            if risen(testbed)?.is_subset(before) {
                 return self.pass(testbed, PAUSE_REPORTS);
             }
         }
         Ok(())
     }
+}
+
+/// What is risen now.
+fn risen(testbed: &Testbed) -> Result<BTreeSet<Key>> {
+    Ok(testbed.answers.blame()?.risen.iter().map(key).collect())
 }
