@@ -26,7 +26,7 @@ pub struct Risen {
     pub title: String,
     /// The switch that reports it.
     pub switch: String,
-    /// `inside`, `wire`, `around` or `probe`.
+    /// `inside`, `wire`, `around`, `probe` or `round_trip`.
     pub kind: String,
     /// Where packets enter it.
     pub from: String,
@@ -125,7 +125,7 @@ pub struct Level {
 pub struct BlamedHop {
     /// In words.
     pub title: String,
-    /// `inside`, `wire`, `around` or `probe`.
+    /// `inside`, `wire`, `around`, `probe` or `round_trip`.
     pub kind: String,
     /// `None` where its switch is silent, or there were no packets.
     pub level: Option<Level>,

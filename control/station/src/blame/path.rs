@@ -1,6 +1,6 @@
 //! Why a path is as it is.
 
-use locate::{Estimate, Explanation, Finding, Hop, Member, explain};
+use locate::{BOUND_ERRORS, Estimate, Explanation, Finding, Hop, Mean, Member, explain};
 use records::blame::{
     BlameCause, BlamedHop, Level, MeasuringFault, PathBlame, PathBlames, UncoveredHop,
 };
@@ -75,11 +75,26 @@ impl<'s> Blamer<'s> {
                     _ => with_class(name.clone(), &joined.class),
                 },
                 weight: joined.packets as f64,
-                finding: place.map(|place| self.finding(place)),
+                finding: place.map(|place| self.one_way(place)),
             }
         });
         let members = members.collect();
         Hop::Measured { name, members }
+    }
+
+    /// What is known of one direction: of a round trip it is between none of it and all, by half of it.
+    fn one_way(&self, place: Place<'s>) -> Finding {
+        let mut finding = self.finding(place);
+        if place.kind() == Kind::RoundTrip {
+            let halve = |mean: Mean| Mean {
+                value: mean.value / 2.0,
+                error: (mean.value / BOUND_ERRORS + mean.error) / 2.0,
+            };
+            finding.present_ns = finding.present_ns.map(halve);
+            finding.usual_ns = finding.usual_ns.map(|usual| usual / 2.0);
+            (finding.deviation_ns, finding.p99_ns) = (None, None);
+        }
+        finding
     }
 
     fn place(&self, kind: &str, joined: &Joined) -> Option<Place<'s>> {

@@ -167,8 +167,7 @@ impl Network<'_> {
                 known.last.kind() == kind
                     && class.is_none_or(|class| state.name(known.last.class) == class)
             });
-            self.hop(title.clone(), kind, found.map(|&(_, known)| known))
-                .ok()
+            self.hop(title.clone(), kind, found.copied()).ok()
         };
         let hops = [
             of(
