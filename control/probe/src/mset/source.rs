@@ -41,7 +41,7 @@ pub(super) struct Ospf {
     names: Names,
     presence: Option<Presence>,
     connected: Option<(Client, Database)>,
-    /// Since when there are changes that were not passed on.
+    /// Since when there are changes that were not published.
     changed: Option<Instant>,
     again: Instant,
 }
@@ -119,7 +119,7 @@ impl Ospf {
                     self.changed.get_or_insert_with(Instant::now);
                 }
             }
-            Ok(None) if self.changed.is_some() => return self.hand_out(),
+            Ok(None) if self.changed.is_some() => return self.publish(),
             Ok(None) => {}
             Err(error) => {
                 self.connected = None;
@@ -130,13 +130,13 @@ impl Ospf {
             .changed
             .is_some_and(|since| since.elapsed() > SETTLE_MAX)
         {
-            return self.hand_out();
+            return self.publish();
         }
         Ok(None)
     }
 
     /// The network as it is now.
-    fn hand_out(&mut self) -> Result<Option<Network>, String> {
+    fn publish(&mut self) -> Result<Option<Network>, String> {
         self.changed = None;
         let Some((_, database)) = &self.connected else {
             return Ok(None);
