@@ -179,6 +179,21 @@ fn errors_say_where_and_what() {
             "reflector.limit_pps",
         ),
         (
+            r#"{"reflector": {}, "interval_ms": 5}"#.to_owned(),
+            "interval_ms: expected 100 to 3600000",
+        ),
+        (
+            r#"{"reflector": {}, "http": {"listen": "0.0.0.0:80"}}"#.to_owned(),
+            "http.listen: expected a loopback",
+        ),
+    ];
+    assert_refused(&cases);
+}
+
+#[test]
+fn errors_of_reports_and_m_sets_say_where_and_what() {
+    assert_refused(&[
+        (
             r#"{"reflector": {}, "report": {"nats": {"servers": []}}}"#.to_owned(),
             "report.nats.servers: expected 1 to 16 servers",
         ),
@@ -208,19 +223,14 @@ fn errors_say_where_and_what() {
             r#"{"mset": {"topology": "a.json", "session": {"dscp": 64}}}"#.to_owned(),
             "mset.session.dscp: expected 0 to 63, got 64",
         ),
-        (
-            r#"{"reflector": {}, "interval_ms": 5}"#.to_owned(),
-            "interval_ms: expected 100 to 3600000",
-        ),
-        (
-            r#"{"reflector": {}, "http": {"listen": "0.0.0.0:80"}}"#.to_owned(),
-            "http.listen: expected a loopback",
-        ),
-    ];
+    ]);
+}
+
+fn assert_refused(cases: &[(String, &str)]) {
     for (text, expected) in cases {
-        let error = parse(&text).unwrap_err();
+        let error = parse(text).unwrap_err();
         assert!(
-            error.contains(expected) && error.starts_with("probe.json:1:"),
+            error.contains(*expected) && error.starts_with("probe.json:1:"),
             "{text}\n{error}"
         );
     }
