@@ -11,6 +11,9 @@ use serde::de::DeserializeOwned;
 /// No answer takes so long.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often it is asked before that is an error.
+const ATTEMPTS: usize = 3;
+
 /// Where the station answers.
 #[derive(Debug)]
 pub struct Station {
@@ -33,8 +36,13 @@ pub fn key(risen: &Risen) -> Key {
 }
 
 impl Station {
-    /// The answer at a path.
+    /// The answer at a path; a busy machine may keep it waiting, and then it is asked again.
     fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let again = (1..ATTEMPTS).find_map(|_| self.ask_once(path).ok());
+        again.map_or_else(|| self.ask_once(path), Ok)
+    }
+
+    fn ask_once<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let url = format!("http://{}{path}", self.address);
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))

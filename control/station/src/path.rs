@@ -16,7 +16,7 @@ use topology::Topology;
 
 use crate::fleet::by_number;
 use crate::state::{Known, State, Sums};
-use probes::{Probes, is_probe};
+use probes::{Probes, Step, is_probe};
 
 mod around;
 mod probes;
@@ -199,7 +199,11 @@ impl<'s> Network<'s> {
         let mut place = 0;
         while let Some(&switch) = route.get(place) {
             let step = (place + 1 < route.len()).then(|| self.step(route, links, place, class));
-            let out = step.as_ref().map_or(ends[1], |step| step.ports[0]);
+            let towards = |step: &Step<'_>| {
+                let named = || self.port_to(switch, route[place + 1]);
+                step.ports[0].or_else(named)
+            };
+            let out = step.as_ref().map_or(ends[1], towards);
             let is_probed = |hop: Option<&Hop>| hop.is_some_and(|hop| is_probe(&hop.kind));
             let is_at_probe =
                 is_probed(chain.last()) || is_probed(step.as_ref().map(|step| &step.hop));
@@ -209,7 +213,8 @@ impl<'s> Network<'s> {
             }
             let Some(step) = step else { break };
             chain.push(step.hop);
-            into = step.ports[1];
+            let named = || self.port_to(route[step.to], route[step.to - 1]);
+            into = step.ports[1].or_else(named);
             place = step.to;
         }
         let (sum, loss_ratio) = sum(&chain);

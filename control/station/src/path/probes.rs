@@ -119,6 +119,18 @@ impl Network<'_> {
         }
     }
 
+    /// The port of a switch that has the name of a neighbour, where no wire says which one leads there.
+    pub(super) fn port_to(&self, switch: &str, neighbour: &str) -> Option<&str> {
+        let state = self.states.get(switch)?;
+        let inside = state
+            .segments
+            .iter()
+            .filter(|known| known.last.kind() == Kind::Inside);
+        let mut ports = inside.flat_map(|known| [known.last.from, known.last.to]);
+        let port = ports.find(|&port| state.name(port) == neighbour)?;
+        Some(state.name(port))
+    }
+
     /// How old the figures of a wire to this switch may be before it counts as idle.
     fn patience_s(&self, switch: &str) -> f64 {
         let length_ns = self.states.get(switch).map_or(0, |state| state.length_ns);

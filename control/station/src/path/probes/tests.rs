@@ -40,7 +40,7 @@ fn take(state: &mut State, name: &str, node: Option<&str>, ago_s: u64, segments:
         epochs: 1,
         start_unix_ns: end_unix_ns - 1_000_000_000,
         length_ns: 1_000_000_000,
-        names: ["a", "r", "b", "c", "p", "p:q", "all", "lda"]
+        names: ["a", "r", "b", "c", "p", "p:q", "all", "lda", "x:p", "x:c"]
             .map(str::to_owned)
             .to_vec(),
         segments,
@@ -203,4 +203,44 @@ fn without_synchronised_clocks_it_is_half_of_the_round_trip_to_within_that_half(
     take(&mut state, "a.probe", Some("a"), 1, vec![round_trip]);
     let answer = paths(&[state], None, "a", "b");
     assert_eq!(hops(&answer.paths[0]), [("round_trip", "a > b")]);
+}
+
+#[test]
+fn between_probes_ports_with_the_names_of_neighbours_say_how_a_switch_is_passed() {
+    let file = Topology::of_links([("a", "r"), ("r", "b")]);
+    let states = [
+        report(
+            "a.probe",
+            Some("a"),
+            1,
+            vec![segment(Kind::Probe, 0, 1, 100.0)],
+        ),
+        // `a` and `b` lead to them, `p` and `c` to the router that the switch stands around.
+        report(
+            "r",
+            None,
+            1,
+            vec![
+                segment(Kind::Inside, 0, 4, 10.0),
+                segment(Kind::Around, 8, 9, 500.0),
+                segment(Kind::Inside, 3, 2, 20.0),
+            ],
+        ),
+        report(
+            "b.probe",
+            Some("b"),
+            1,
+            vec![segment(Kind::Probe, 1, 2, 200.0)],
+        ),
+    ];
+    let there = paths(&states, Some(&file), "a", "b");
+    let expected = [
+        ("probe", "a > r"),
+        ("inside", "r: a>p"),
+        ("around", "r: x:p>x:c"),
+        ("inside", "r: c>b"),
+        ("probe", "r > b"),
+    ];
+    assert_eq!(hops(&there.paths[0]), expected);
+    assert!(there.paths[0].is_covered);
 }
