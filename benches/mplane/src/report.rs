@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
-use reporting::{BUILD, Checks, Limit, Machine, Table, now_utc, write};
+use reporting::{BUILD, Checks, Machine, Table, now_utc, write};
 use serde::Serialize;
 
 use crate::Arguments;
@@ -12,8 +12,9 @@ use crate::fault::Fault;
 use crate::run::{Alarm, Outcome, REPORTS_MAX};
 use crate::truth::{Blamed, Relation, Verdict};
 
-/// Of thirty faults so many must be named rightly.
-const RIGHT: f64 = 28.0 / 30.0;
+/// So many of so many faults must be named rightly.
+const RIGHT: usize = 28;
+const OF: usize = 30;
 
 /// What came of the run.
 #[derive(Debug, Serialize)]
@@ -24,7 +25,8 @@ pub struct Report {
     interval_ms: u32,
     quiet_minutes: u64,
     pub outcomes: Vec<Outcome>,
-    pub alarms: Vec<Alarm>,
+    /// What was blamed without a fault; `None` before that part was run.
+    pub alarms: Option<Vec<Alarm>>,
 }
 
 impl Report {
@@ -36,7 +38,7 @@ impl Report {
             interval_ms: arguments.interval_ms,
             quiet_minutes: arguments.quiet_minutes,
             outcomes: Vec::new(),
-            alarms: Vec::new(),
+            alarms: None,
         }
     }
 
@@ -46,23 +48,15 @@ impl Report {
         let right = self.right();
         let all = self.outcomes.len();
         if all > 0 {
-            let needed = (all as f64 * RIGHT).floor();
+            let needed = all * RIGHT / OF;
             let what = format!("faults named rightly within {REPORTS_MAX} reports");
-            checks.limit(
-                what,
-                right as f64,
-                &format!("of {all}"),
-                Limit::AtLeast(needed),
-            );
+            let got = format!("{right} of {all}, limit {needed}");
+            checks.add(what, got, right >= needed);
         }
-        if self.quiet_minutes > 0 {
+        if let Some(alarms) = &self.alarms {
             let what = format!("blamed in {} minutes without a fault", self.quiet_minutes);
-            checks.limit(
-                what,
-                self.alarms.len() as f64,
-                "segments",
-                Limit::AtMost(0.0),
-            );
+            let got = format!("{} segments, limit 0", alarms.len());
+            checks.add(what, got, alarms.is_empty());
         }
         checks
     }
@@ -124,14 +118,17 @@ impl Report {
     }
 
     fn quiet(&self) -> String {
-        if self.alarms.is_empty() {
+        let Some(alarms) = &self.alarms else {
+            return "Not run.\n".to_owned();
+        };
+        if alarms.is_empty() {
             return format!("Nothing was blamed in {} minutes.\n", self.quiet_minutes);
         }
         let mut table = Table::default()
             .figures(["after, s"])
             .words(["blamed", "signal"])
             .figures(["now", "usual"]);
-        for alarm in &self.alarms {
+        for alarm in alarms {
             table.row(&[
                 &format!("{:.0}", alarm.after_s),
                 &alarm.title,
@@ -198,4 +195,60 @@ fn besides(outcome: &Outcome) -> String {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::fault::faults;
+
+    fn report(right: usize, alarms: Option<Vec<Alarm>>) -> Report {
+        let mut report = Report::new(&Arguments::parse_from(["vernier-mplane"]));
+        let outcomes = faults(1, 30).into_iter().enumerate();
+        report.outcomes = outcomes
+            .map(|(index, fault)| Outcome {
+                fault,
+                verdict: if index < right {
+                    Verdict::Right
+                } else {
+                    Verdict::Missed
+                },
+                blamed: Vec::new(),
+                error: None,
+            })
+            .collect();
+        report.alarms = alarms;
+        report
+    }
+
+    #[test]
+    fn limits_are_28_of_30_and_nothing_without_a_fault() {
+        assert!(report(28, Some(Vec::new())).checks().hold());
+        assert!(!report(27, Some(Vec::new())).checks().hold());
+        let alarm = Alarm {
+            after_s: 1.0,
+            title: "A > B".to_owned(),
+            signal: "delay".to_owned(),
+            now: 2.0,
+            usual: 1.0,
+        };
+        let noisy = report(30, Some(vec![alarm]));
+        assert!(!noisy.checks().hold());
+        let page = noisy.page();
+        assert!(
+            page.contains("30 of 30, limit 28") && page.contains("A > B"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_page_does_not_claim_a_part_that_was_not_run() {
+        let page = report(30, None).page();
+        assert!(
+            page.contains("Not run.") && !page.contains("30 minutes"),
+            "{page}"
+        );
+    }
 }

@@ -91,7 +91,8 @@ pub fn run(arguments: &Arguments, folder: &Path, stop: &AtomicBool) -> Result<bo
     }
     if arguments.quiet_minutes > 0 {
         run.restore(&mut testbed)?;
-        report.alarms = run.quiet(&mut testbed, Duration::from_mins(arguments.quiet_minutes))?;
+        let duration = Duration::from_mins(arguments.quiet_minutes);
+        report.alarms = Some(run.quiet(&mut testbed, duration)?);
         report.write_to(folder)?;
     }
     drop(testbed);
