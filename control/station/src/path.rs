@@ -16,7 +16,7 @@ use topology::Topology;
 
 use crate::fleet::by_number;
 use crate::state::{Known, State, Sums};
-use probes::{Probes, Step, is_probe};
+use probes::{Probes, is_probe};
 
 mod around;
 mod probes;
@@ -199,11 +199,13 @@ impl<'s> Network<'s> {
         let mut place = 0;
         while let Some(&switch) = route.get(place) {
             let step = (place + 1 < route.len()).then(|| self.step(route, links, place, class));
-            let towards = |step: &Step<'_>| {
-                let named = || self.port_to(switch, route[place + 1]);
-                step.ports[0].or_else(named)
+            let out = match &step {
+                Some(step) => {
+                    let named = || self.port_to(switch, route[place + 1]);
+                    step.ports[0].or_else(named)
+                }
+                None => ends[1],
             };
-            let out = step.as_ref().map_or(ends[1], towards);
             let is_probed = |hop: Option<&Hop>| hop.is_some_and(|hop| is_probe(&hop.kind));
             let is_at_probe =
                 is_probed(chain.last()) || is_probed(step.as_ref().map(|step| &step.hop));

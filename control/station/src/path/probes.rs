@@ -78,7 +78,7 @@ pub(super) struct Step<'a> {
     pub hop: Hop,
 }
 
-impl Network<'_> {
+impl<'s> Network<'s> {
     /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
     pub(super) fn step<'a>(
         &'a self,
@@ -174,7 +174,7 @@ impl Network<'_> {
         let back = self.probes.between(to, from);
         let title = nodes.join(" > ");
         let is_senders = |state: &State| state.node.as_deref() == Some(from);
-        let of = |kind: Kind, found: &mut dyn Iterator<Item = &(&State, &Known)>| {
+        let of = |kind: Kind, found: &mut dyn Iterator<Item = &(&'s State, &'s Known)>| {
             let found = found.filter(|(state, known)| {
                 known.last.kind() == kind
                     && class.is_none_or(|class| state.name(known.last.class) == class)
