@@ -74,6 +74,12 @@ fn switch(router: &str, number: u16, interval_ms: u32, key: &Path) -> Value {
         .map(|neighbour| json!([neighbour, inner_port(neighbour)]))
         .collect();
     let inner: Vec<_> = neighbours.iter().map(|name| inner_port(name)).collect();
+    // Each on a CPU of its own; by themselves all would take the last one.
+    let mut worker = json!({ "idle": "sleep" });
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus >= M_ROUTERS.len() {
+        worker["core"] = (number - 1).into();
+    }
     let rules = ["source_ports", "destination_ports"]
         .map(|ports| json!({ "class": TRANSIT, "protocol": "udp", ports: TRAFFIC_PORTS }));
     json!({
@@ -95,7 +101,7 @@ fn switch(router: &str, number: u16, interval_ms: u32, key: &Path) -> Value {
             // All clocks are this machine's.
             "clock": { "error_ns": 0 },
         },
-        "workers": [{ "idle": "sleep" }],
+        "workers": [worker],
         "http": { "listen": SocketAddr::from((Ipv4Addr::LOCALHOST, 9_470 + number)) },
         "report": { "nats": { "servers": [format!("nats://127.0.0.1:{NATS_PORT}")] } },
         "dpdk": { "hugepages": false, "memory_mib": 256, "mbufs": 32_767 },
