@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Finding, Rise};
+use crate::finding::{BOUND_ERRORS, Finding, Rise};
 use crate::locator::{Locator, PART_MAX};
 use crate::report::{Fault, FaultKind, Signal};
 
@@ -142,6 +142,33 @@ pub struct Explanation {
 
 /// An unexplained part of a rise below this is the accuracy of the shares.
 const UNEXPLAINED_MIN: f64 = 0.2;
+
+impl Finding {
+    /// `None` without a delay now. Losses that are not known are none.
+    pub fn estimate(&self) -> Option<Estimate> {
+        let present = self.present_ns.filter(|_| self.silent_since_ms.is_none())?;
+        let loss = self.present_loss.unwrap_or_default();
+        Some(Estimate {
+            mean_ns: present.value,
+            bound_ns: BOUND_ERRORS * present.error,
+            usual_ns: self.usual_ns.unwrap_or(present.value),
+            loss: loss.value,
+            loss_bound: BOUND_ERRORS * loss.error,
+            usual_loss: self.usual_loss,
+        })
+    }
+
+    fn state(&self, segment: &str, now_ms: u64) -> State {
+        State {
+            segment: segment.to_owned(),
+            estimate: self.estimate(),
+            deviation_ns: self.deviation_ns,
+            p99_ns: self.p99_ns,
+            age_ms: (self.time_ms > 0).then(|| now_ms.saturating_sub(self.time_ms)),
+            is_ready: self.is_ready,
+        }
+    }
+}
 
 impl Locator {
     /// Which segments account for what a path suffers, at a time. `end_to_end` is the name of a series of reports like a

@@ -4,12 +4,13 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::explain::{Estimate, State};
 use crate::report::{Fault, FaultKind, Signal};
-use crate::segment::{BOUND_ERRORS, Segment};
 
 /// How long a step of a clock is shown.
 const STEP_SHOWN_MS: u64 = 600_000;
+
+/// Bounds are this many standard errors wide: the half of 98 %.
+pub const BOUND_ERRORS: f64 = 2.326;
 
 /// A mean with its standard error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -80,20 +81,6 @@ impl Rise {
 }
 
 impl Finding {
-    /// `None` without a delay now. Losses that are not known are none.
-    pub fn estimate(&self) -> Option<Estimate> {
-        let present = self.present_ns.filter(|_| self.silent_since_ms.is_none())?;
-        let loss = self.present_loss.unwrap_or_default();
-        Some(Estimate {
-            mean_ns: present.value,
-            bound_ns: BOUND_ERRORS * present.error,
-            usual_ns: self.usual_ns.unwrap_or(present.value),
-            loss: loss.value,
-            loss_bound: BOUND_ERRORS * loss.error,
-            usual_loss: self.usual_loss,
-        })
-    }
-
     /// The rise of a signal, unless measuring is at fault.
     pub fn rise(&self, signal: Signal) -> Option<Rise> {
         let rise = match signal {
@@ -120,47 +107,5 @@ impl Finding {
             since_ms,
         })
         .collect()
-    }
-
-    pub(crate) fn state(&self, segment: &str, now_ms: u64) -> State {
-        State {
-            segment: segment.to_owned(),
-            estimate: self.estimate(),
-            deviation_ns: self.deviation_ns,
-            p99_ns: self.p99_ns,
-            age_ms: (self.time_ms > 0).then(|| now_ms.saturating_sub(self.time_ms)),
-            is_ready: self.is_ready,
-        }
-    }
-}
-
-impl Segment {
-    /// What is known of it at a time.
-    pub(crate) fn finding(&self, now_ms: u64) -> Finding {
-        let (present_ns, present_loss) = (self.present(), self.present_loss());
-        let rise = |present: Option<Mean>, raised: Option<&crate::delay::Raised>| {
-            let (present, raised) = (present?, raised?);
-            Some(Rise {
-                by: (present.value - raised.usual).max(0.0),
-                error: present.error,
-                since_ms: raised.since_ms,
-            })
-        };
-        let last = self.last();
-        Finding {
-            time_ms: last.map_or(0, |last| last.time_ms),
-            present_ns,
-            present_loss,
-            usual_ns: self.delay.usual_ns(now_ms),
-            usual_loss: self.loss.usual(),
-            deviation_ns: last.and_then(|last| last.deviation_ns),
-            p99_ns: last.and_then(|last| last.p99_ns),
-            is_ready: self.delay.is_ready(),
-            delay: rise(present_ns, self.delay.raised()),
-            loss: rise(present_loss, self.loss.raised()),
-            unsynchronised_since_ms: self.unsynchronised_since_ms(),
-            step: self.step(),
-            silent_since_ms: self.silent_since(now_ms),
-        }
     }
 }

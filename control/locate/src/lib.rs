@@ -23,8 +23,7 @@ mod segment;
 mod tail;
 
 pub use explain::{Cause, Estimate, Explanation, Hop, Member, Part, State, Uncovered, explain};
-pub use finding::{Finding, Mean, Rise, Step};
+pub use finding::{BOUND_ERRORS, Finding, Mean, Rise, Step};
 pub use locator::{Locator, PART_MAX};
 pub use memory::MemoryError;
 pub use report::{Event, EventKind, Fault, FaultKind, Report, Signal};
-pub use segment::BOUND_ERRORS;

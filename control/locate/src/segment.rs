@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::median;
-use crate::delay::{Change, Delay};
-use crate::finding::{Mean, Step};
+use crate::delay::{Change, Delay, Raised};
+use crate::finding::{BOUND_ERRORS, Finding, Mean, Rise, Step};
 use crate::loss::Loss;
 use crate::report::{Event, EventKind, Report, Signal};
 
@@ -16,8 +16,6 @@ const KEPT: usize = 64;
 const PRESENT: usize = 5;
 /// Intervals without a report until a segment is silent.
 const SILENT_AFTER: u64 = 3;
-/// Bounds are this many standard errors wide: the half of 98 %.
-pub const BOUND_ERRORS: f64 = 2.326;
 
 /// The delays before and from a time.
 #[derive(Debug, Clone, Copy)]
@@ -176,12 +174,33 @@ impl Segment {
         (now_ms > last.time_ms.saturating_add(patience)).then_some(last.time_ms)
     }
 
-    pub(crate) const fn unsynchronised_since_ms(&self) -> Option<u64> {
-        self.unsynchronised_since_ms
-    }
-
-    pub(crate) const fn step(&self) -> Option<Step> {
-        self.step
+    /// What is known of it at a time.
+    pub(crate) fn finding(&self, now_ms: u64) -> Finding {
+        let (present_ns, present_loss) = (self.present(), self.present_loss());
+        let rise = |present: Option<Mean>, raised: Option<&Raised>| {
+            let (present, raised) = (present?, raised?);
+            Some(Rise {
+                by: (present.value - raised.usual).max(0.0),
+                error: present.error,
+                since_ms: raised.since_ms,
+            })
+        };
+        let last = self.last();
+        Finding {
+            time_ms: last.map_or(0, |last| last.time_ms),
+            present_ns,
+            present_loss,
+            usual_ns: self.delay.usual_ns(now_ms),
+            usual_loss: self.loss.usual(),
+            deviation_ns: last.and_then(|last| last.deviation_ns),
+            p99_ns: last.and_then(|last| last.p99_ns),
+            is_ready: self.delay.is_ready(),
+            delay: rise(present_ns, self.delay.raised()),
+            loss: rise(present_loss, self.loss.raised()),
+            unsynchronised_since_ms: self.unsynchronised_since_ms,
+            step: self.step,
+            silent_since_ms: self.silent_since(now_ms),
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use records::blame::{Blame, Risen};
 use report::msp::Kind;
 
 use crate::fleet::by_number;
-use crate::found::{finding, ms, signal_label};
+use crate::found::{ms, signal_label};
+use crate::known::finding;
 use crate::path::label;
 use crate::state::{Known, State};
 use crate::summary::is_silent;

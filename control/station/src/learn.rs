@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use locate::Locator;
 use report::msp::{Kind, Report, Segment};
 
-use crate::found::{Found, ms, segment_name};
+use crate::found::{Found, ms};
+use crate::path::label;
 use crate::state::State;
 
 /// The histories of a switch that was not heard for so long are dropped: an hour.
@@ -251,6 +252,12 @@ impl Learner {
         switches
             .map(|(switch, learnt)| (switch.as_str(), learnt.heard_ms, learnt.locator.to_bytes()))
     }
+}
+
+/// The name of a segment among those of its switch: kind, ends and class.
+fn segment_name(kind: Kind, from: &str, to: &str, class: &str) -> String {
+    let kind = label(kind);
+    format!("{kind} {from}>{to} {class}")
 }
 
 /// A segment's report as localisation takes it.

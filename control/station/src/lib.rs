@@ -29,6 +29,7 @@ pub mod blame;
 pub mod fleet;
 pub mod flow;
 pub mod found;
+pub mod known;
 pub mod learn;
 pub mod members;
 pub mod memory;

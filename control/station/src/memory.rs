@@ -10,13 +10,7 @@ use prost::Message;
 use report::subject;
 
 use crate::learn::Learner;
-use crate::store::{Store, StoreError, failed};
-
-/// Name of the stream.
-pub(crate) const MEMORIES: &str = "KV_vernier_located";
-
-/// What a subject of the bucket begins with.
-pub(crate) const KEY: &str = "$KV.vernier_located.";
+use crate::store::{MEMORIES, MEMORY_KEY, Store, StoreError, failed};
 
 /// Bytes of one value at most: a server takes a MiB.
 const PART_BYTES_MAX: usize = 512 << 10;
@@ -52,7 +46,7 @@ struct Part {
 
 fn key(switch: &str, number: u32) -> String {
     let (partition, token) = (subject::partition(switch), subject::token(switch));
-    format!("{KEY}{partition}.{token}.{number}")
+    format!("{MEMORY_KEY}{partition}.{token}.{number}")
 }
 
 /// All parts of one memory, in order, if they are there and of one time.
@@ -85,7 +79,9 @@ impl Store {
         partition: u16,
         learner: &mut Learner,
     ) -> Result<Option<u64>, StoreError> {
-        let values = self.last(MEMORIES, format!("{KEY}{partition}.>")).await?;
+        let values = self
+            .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
+            .await?;
         let mut by_switch: HashMap<String, Vec<Part>> = HashMap::new();
         for (payload, _) in values {
             // What cannot be read is learnt anew.

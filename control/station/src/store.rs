@@ -21,7 +21,6 @@ use futures_util::StreamExt;
 use prost::Message;
 use report::subject;
 
-use crate::memory;
 use crate::settings::Settings;
 use crate::state::{Minute, State};
 
@@ -34,7 +33,13 @@ pub const HISTORY: &str = "VERNIER_HISTORY";
 /// Name of the stream of states.
 const STATES: &str = "KV_vernier_switches";
 
-/// What a subject of the bucket begins with.
+/// Name of the stream of what was learnt.
+pub(crate) const MEMORIES: &str = "KV_vernier_located";
+
+/// What a subject of that bucket begins with.
+pub(crate) const MEMORY_KEY: &str = "$KV.vernier_located.";
+
+/// What a subject of the bucket of states begins with.
 const KEY: &str = "$KV.vernier_switches.";
 
 /// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
@@ -118,7 +123,7 @@ impl Store {
             ..of(name, &format!("{key}>"), &settings.history)
         };
         let states = bucket(STATES, KEY);
-        let memories = bucket(memory::MEMORIES, memory::KEY);
+        let memories = bucket(MEMORIES, MEMORY_KEY);
         for config in [reports, history, states, memories] {
             let made = context.create_or_update_stream(config).await;
             made.map_err(failed("cannot make a stream"))?;
