@@ -56,6 +56,18 @@ impl<'s> Place<'s> {
         self.kind() == Kind::Wire && self.ends()[1].contains(':')
     }
 
+    /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
+    fn is_in_directions(self) -> bool {
+        let of_one = |known: &Known| {
+            let other = Place { known, ..self };
+            known.last.kind() == Kind::Probe
+                && known.last.samples > 0
+                && other.ends() == self.ends()
+                && other.class() == self.class()
+        };
+        self.kind() == Kind::RoundTrip && self.state.segments.iter().any(of_one)
+    }
+
     /// The port of the switch that the wire is at.
     fn port(self) -> &'s str {
         let [from, to] = self.ends();
@@ -144,26 +156,13 @@ impl<'s> Blamer<'s> {
                 .is_some_and(|(peer, _)| !is_silent(peer, self.now_unix_ns))
     }
 
-    /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
-    fn is_in_directions(&self, place: Place<'s>) -> bool {
-        let of_one = |known: &Known| {
-            let other = Place { known, ..place };
-            known.last.kind() == Kind::Probe
-                && known.last.samples > 0
-                && other.ends() == place.ends()
-                && other.class() == place.class()
-        };
-        place.kind() == Kind::RoundTrip && place.state.segments.iter().any(of_one)
-    }
-
     /// All that is risen, the worst first, at most so many, of a class or of all; and what is wrong with measuring.
     pub fn all(&self, class: Option<&str>, limit: usize) -> Blame {
         let (mut segments, mut learning) = (0, 0);
         let mut risen = Vec::new();
         let is_asked = |place: &Place<'s>| class.is_none_or(|class| place.class() == class);
         let places = self.places().filter(is_asked);
-        let is_left_out =
-            |place: Place<'s>| self.is_second_hand(place) || self.is_in_directions(place);
+        let is_left_out = |place: Place<'s>| self.is_second_hand(place) || place.is_in_directions();
         for place in places.filter(|&place| !is_left_out(place)) {
             let finding = self.finding(place);
             segments += 1;

@@ -88,7 +88,7 @@ impl<'s> Blamer<'s> {
         if place.kind() == Kind::RoundTrip {
             let halve = |mean: Mean| Mean {
                 value: mean.value / 2.0,
-                error: (mean.value / BOUND_ERRORS + mean.error) / 2.0,
+                error: f64::midpoint(mean.value / BOUND_ERRORS, mean.error),
             };
             finding.present_ns = finding.present_ns.map(halve);
             finding.usual_ns = finding.usual_ns.map(|usual| usual / 2.0);
