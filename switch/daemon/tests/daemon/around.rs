@@ -107,7 +107,11 @@ impl Network {
 
     fn config(&self) -> Value {
         let port = |name: &str, interface: &str| {
-            let device = format!("net_af_packet_{name},iface={}{interface}", self.0);
+            // Room for what comes while other programs have the CPU.
+            let device = format!(
+                "net_af_packet_{name},iface={}{interface},framecnt=4096",
+                self.0
+            );
             json!({ "name": name, "device": device })
         };
         json!({
@@ -183,7 +187,11 @@ fn losses_of_a_firewall_are_exact_and_its_delays_those_of_every_flow() {
     let answer = switch.json("/api/v1/ports").unwrap();
     for (there, back, lost) in [("inside", "outside", dropped), ("outside", "inside", 0)] {
         let at = |port: &str, counter: &str| around(&answer, port, counter);
-        assert_eq!(at(there, "lost_packets"), lost, "{there}");
+        assert_eq!(
+            at(there, "lost_packets"),
+            lost,
+            "{there}: {sent} datagrams were sent, {dropped} dropped by the firewall"
+        );
         assert_eq!(
             at(there, "entered_packets"),
             at(back, "returned_packets") + lost,
