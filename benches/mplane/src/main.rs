@@ -15,7 +15,7 @@
 //!
 //! - [`network`], [`cable`]: routers, links and what can be put into them; [`switches`], [`traffic`]: what runs there.
 //! - [`fault`]: what is put in, and where; [`truth`]: which segments have it.
-//! - [`watch`]: what the station says; [`run`]: one fault after the other, and the quiet part; [`report`]: the page.
+//! - [`watch`]: what the station says; [`mod@run`]: one fault after the other, and the quiet part; [`report`]: the page.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
