@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use testkit::process::free_address;
+use testkit::process::free_ports;
 
 #[test]
 fn the_demo_shows_the_path_and_leaves_nothing() {
@@ -32,7 +32,7 @@ fn the_demo_shows_the_path_and_leaves_nothing() {
         std::env::var("PATH").unwrap()
     );
     let folder = tempfile::tempdir().unwrap();
-    let port = free_address().unwrap().port();
+    let port = free_ports(4).unwrap();
     let output = Command::new(script)
         .arg("1")
         .env("PATH", path)
