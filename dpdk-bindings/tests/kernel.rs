@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use common::{Burst, eal, frame, pool};
-use dpdk_bindings::{Mbuf, Port, PortConfig};
+use dpdk_bindings::{Eal, Mbuf, Mempool, Port, PortConfig};
 
 /// A pair of interfaces, gone with this value.
 struct Veth {
@@ -58,6 +58,33 @@ fn wait_for_link(port: &Port<'_>, up: bool) {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// A port that starts while loopback is busy has nothing of that.
+fn nothing_of_loopback_is_received(eal: &Eal, pool: &Mempool<'_>, veth: &Veth) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let _ = socket.send(&[0; 64]);
+            }
+        });
+        for n in 2..5 {
+            let device = format!("net_af_packet{n},iface={},framecnt=4096", veth.ours);
+            let attached = eal.attach(&device).unwrap();
+            let port = attached.start(&PortConfig::default(), pool).unwrap();
+            let mut rx = port.rx_queue(0).unwrap();
+            let mut burst = Burst::new();
+            while rx.receive(&mut burst) > 0 {
+                let is_loopback = |mbuf: &Mbuf<'_>| mbuf.head()[26..30] == [127, 0, 0, 1];
+                assert!(!burst.drain(..).any(|mbuf| is_loopback(&mbuf)), "start {n}");
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
 }
 
 #[test]
@@ -123,36 +150,11 @@ fn links_of_interfaces_are_seen_and_queues_share_them() {
         for rx in &mut rxs {
             let mut burst = Burst::new();
             rx.receive(&mut burst);
-            let ours = burst
-                .iter()
-                .filter(|mbuf| mbuf.head()[12..14] == [0x88, 0xb5]);
+            let is_ours = |mbuf: &&Mbuf<'_>| mbuf.head()[12..14] == [0x88, 0xb5];
+            let ours = burst.iter().filter(is_ours);
             ours.for_each(|mbuf| seen[common::number(mbuf) as usize & 31] = true);
         }
     }
     drop((txs, rxs, near, far));
-
-    // A port that starts while loopback is busy has nothing of that.
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(socket.local_addr().unwrap()).unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Relaxed) {
-                let _ = socket.send(&[0; 64]);
-            }
-        });
-        for n in 2..5 {
-            let device = format!("net_af_packet{n},iface={},framecnt=4096", veth.ours);
-            let attached = eal.attach(&device).unwrap();
-            let port = attached.start(&PortConfig::default(), &pool).unwrap();
-            let mut rx = port.rx_queue(0).unwrap();
-            let mut burst = Burst::new();
-            while rx.receive(&mut burst) > 0 {
-                let is_loopback = |mbuf: &Mbuf<'_>| mbuf.head()[26..30] == [127, 0, 0, 1];
-                assert!(!burst.drain(..).any(|mbuf| is_loopback(&mbuf)), "start {n}");
-            }
-        }
-        is_over.store(true, Relaxed);
-    });
+    nothing_of_loopback_is_received(&eal, &pool, &veth);
 }

@@ -272,8 +272,8 @@ pub fn free_address() -> Result<SocketAddr> {
         .context("no free port on 127.0.0.1")
 }
 
-/// The first of `count` ports one after the other on loopback that no process uses, below those that the kernel
-/// gives to whoever asks for any.
+/// The first of `count` ports one after the other on loopback that no process uses, below the kernel's
+/// ephemeral ones.
 ///
 /// # Errors
 /// When there are none.
