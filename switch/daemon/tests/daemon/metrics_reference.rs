@@ -146,7 +146,7 @@ fn what_is_exposed_is_in_the_reference_and_the_reverse() {
     switch.wait_for(|switch| missing(&scrape(switch)).is_empty() || is_settled(switch));
     let families = scrape(&switch);
     switch.stop();
-    // How the peer ends is not told here: DPDK's net_memif frees the rings of a lost connection while a worker sends.
+    // How the peer ends is not tested here: DPDK's net_memif frees the rings of a lost connection while a worker sends.
     drop(peer);
 
     // With everything on no circumstance is an excuse.
