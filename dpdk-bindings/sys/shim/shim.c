@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 /* For rte_dev_event_callback_register, which 22.11 and later have under this name. */
 #define ALLOW_EXPERIMENTAL_API
+#include "memif.h"
 #include "shim.h"
 
 #include <dirent.h>
@@ -654,6 +655,8 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 		return from_driver(rc);
 	if (strcmp(info.driver_name, "net_af_packet") == 0)
 		discard_unbound(port, config->rx_queues);
+	if (strcmp(info.driver_name, "net_memif") == 0)
+		vernier_memif_started(port);
 	return chains && sends_chains(&info);
 }
 

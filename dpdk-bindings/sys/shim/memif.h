@@ -1,0 +1,6 @@
+#pragma once
+
+#include <stdint.h>
+
+/* To be called when a port of net_memif has started, before it is polled; one port at a time. */
+void vernier_memif_started(uint16_t port);

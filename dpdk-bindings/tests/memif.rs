@@ -1,0 +1,77 @@
+//! `net_memif` whose other end, a process of its own, goes away while packets pass.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what does not work as it should fails the test"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Burst, eal, pool, start};
+
+/// Names the socket to the process that is the other end.
+const SOCKET: &str = "VERNIER_TEST_MEMIF";
+/// How often the other end goes away.
+const ROUNDS: usize = 100;
+
+fn device(role: &str, socket: &Path) -> String {
+    let socket = socket.display();
+    format!("net_memif0,role={role},id=0,socket={socket},socket-abstract=no,rsize=12")
+}
+
+#[test]
+fn a_worker_survives_the_loss_of_its_peer() {
+    if let Some(socket) = std::env::var_os(SOCKET) {
+        return come_and_go(Path::new(&socket));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let eal = eal();
+    let pool = pool(&eal);
+    let port = start(&eal, &device("server", &socket), &pool);
+    let (mut rx, mut tx) = (port.rx_queue(0).unwrap(), port.tx_queue(0).unwrap());
+    let mut peer = Command::new(std::env::current_exe().unwrap())
+        .args(std::env::args_os().skip(1))
+        .env(SOCKET, &socket)
+        .spawn()
+        .unwrap();
+    let (mut sent, mut received) = (0, Burst::new());
+    let mut burst = Burst::new();
+    let status = loop {
+        for _ in 0..1000 {
+            let room = burst.remaining_capacity();
+            burst.extend((0..room).map_while(|_| pool.alloc_frame(&[], 1500)));
+            sent += tx.transmit(&mut burst);
+            rx.receive(&mut received);
+            received.clear();
+        }
+        if let Some(status) = peer.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert!(status.success(), "{status}");
+    assert!(sent > ROUNDS, "{sent} packets in {ROUNDS} rounds");
+}
+
+/// The other end: connects, takes packets and closes, again and again.
+fn come_and_go(socket: &Path) {
+    let eal = eal();
+    let pool = pool(&eal);
+    for round in 0..ROUNDS {
+        let port = start(&eal, &device("client", socket), &pool);
+        let mut rx = port.rx_queue(0).unwrap();
+        let (began, mut received) = (Instant::now(), 0);
+        while received < 256 {
+            assert!(began.elapsed() < Duration::from_secs(20), "round {round}");
+            // A client asks for the connection again when it is asked for its link.
+            if !port.link().up {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            received += common::receive_all(&mut rx).len();
+        }
+    }
+}
