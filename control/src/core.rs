@@ -33,6 +33,7 @@ mod flow_state;
 mod generation;
 mod measurement;
 mod minute;
+mod neighbours;
 mod publisher;
 mod rates;
 mod segment;

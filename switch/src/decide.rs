@@ -246,7 +246,7 @@ impl Decide {
                 {
                     return Some(to);
                 }
-                let decide = |head| Decision::new(PatchPanel::decide(way, head), class(head));
+                let decide = |head| Decision::new(panel.decide(way, head), class(head));
                 decisions.extend(heads.map(decide));
             }
             Forwarding::Bridge(bridge) if bridge.lan().has_vlans() => {
@@ -272,6 +272,15 @@ impl Decide {
             }
         }
         one_port(decisions)
+    }
+
+    /// Whether frames that were decided about since this was asked may be of LLDP.
+    #[inline]
+    pub fn take_lldp(&mut self) -> bool {
+        std::mem::take(match &mut self.forwarding {
+            Forwarding::Patch(panel) => &mut panel.saw_lldp,
+            Forwarding::Bridge(bridge) => &mut bridge.saw_lldp,
+        })
     }
 
     /// Puts in the decisions that were left out about a burst of so many frames.

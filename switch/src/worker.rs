@@ -193,6 +193,9 @@ impl<I: PacketIo> Worker<I> {
         let mut decisions = Decisions::new_const();
         let heads = arrivals.iter().map(|packet| self.io.head(packet));
         let all_to = self.decide.decide_burst(from, heads, now, &mut decisions);
+        if !decisions.is_empty() && self.decide.take_lldp() {
+            self.listen(arrivals, from);
+        }
         if self.wires.is_at(from) {
             self.decide.complete(&mut decisions, all_to, arrivals.len());
             self.count_arrivals(arrivals, &decisions, from, now);

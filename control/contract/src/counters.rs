@@ -11,6 +11,7 @@ use measure::flows::{FlowTable, Untracked};
 
 use crate::labelled_enum;
 use crate::limits::CLASSES_MAX;
+use crate::lldp::LldpSlot;
 pub use crate::metric::Counter;
 use crate::metric::counters;
 
@@ -94,6 +95,8 @@ counters! {
         pub queues: [QueueCounters; QUEUES_MAX],
         /// The device that the port leads to.
         pub around: AroundCounters,
+        /// What the neighbour says of itself.
+        pub lldp: LldpSlot,
     }
     read as PortReading
 }

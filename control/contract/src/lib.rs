@@ -8,6 +8,7 @@
 //!    worker --- wire::handover: shards, heard frames ------> pairs epochs
 //!           <-- wire::handover: frames to send, sessions ---
 //!    worker <-- wire::clock: the line that TAI is read by -- draws it
+//!    worker --- lldp: the last frame of each port ---------> reads who the neighbour is
 //!    worker <-> fdb: what stations were learned where <----> its master copy
 //!
 //!    config: the one description of a switch that both are built from; check: what it would use
@@ -29,6 +30,7 @@ pub mod handover;
 pub mod ids;
 mod labelled;
 pub mod limits;
+pub mod lldp;
 pub mod metric;
 pub mod secret;
 pub mod sync;

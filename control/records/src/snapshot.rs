@@ -18,8 +18,8 @@ mod segment;
 mod wire;
 
 pub use data_plane::{
-    AroundCounts, Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, Pool, Port,
-    PortFact, PortReading, QueueCounts, References, Worker,
+    AroundCounts, Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, LldpNeighbour,
+    Pool, Port, PortFact, PortReading, QueueCounts, References, Worker,
 };
 pub use flows::{
     AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,

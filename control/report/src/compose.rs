@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use records::snapshot::{EpochFigures, Segment, Snapshot, WireSegment};
+use records::snapshot::{EpochFigures, Port, Segment, Snapshot, WireSegment};
 
 use crate::Names;
 use crate::msp::{self, Flow, Health, Kind, Neighbour, Quantiles, Report};
@@ -266,6 +266,7 @@ fn delays(segment: &mut msp::Segment, last: &EpochFigures, names: &mut Names) {
     }
 }
 
+/// Other ends of wires; of links without one, who says by LLDP to be there.
 fn neighbours(snapshot: &Snapshot, names: &mut Names) -> Vec<Neighbour> {
     let wires = snapshot.wires.iter();
     let known = wires.filter_map(|wire| {
@@ -275,9 +276,21 @@ fn neighbours(snapshot: &Snapshot, names: &mut Names) -> Vec<Neighbour> {
             peer_switch: peer.switch,
             peer_port: names.index(&peer.port_name),
             session: wire.session.clone(),
+            system: None,
         })
     });
-    known.collect()
+    let mut known: Vec<_> = known.collect();
+    let has_wire = |port: &Port| snapshot.wires.iter().any(|wire| wire.port == port.name);
+    for port in snapshot.ports.iter().filter(|port| !has_wire(port)) {
+        known.extend(port.neighbours.iter().map(|neighbour| Neighbour {
+            port: names.index(&port.name),
+            peer_switch: 0,
+            peer_port: names.index(&neighbour.port),
+            session: String::new(),
+            system: Some(neighbour.system.clone()),
+        }));
+    }
+    known
 }
 
 fn signed(number: u64) -> i64 {

@@ -6,7 +6,7 @@ use prost::{DecodeError, Message};
 pub const VERSION_MAJOR: u32 = 1;
 
 /// Minor version: rises with every field that is added, which older receivers ignore.
-pub const VERSION_MINOR: u32 = 1;
+pub const VERSION_MINOR: u32 = 2;
 
 /// What a switch, or a prober, reports of the epochs since its last report, usually one.
 #[derive(Clone, PartialEq, Message)]
@@ -204,21 +204,31 @@ pub struct Flow {
     pub p99_ns: Option<f32>,
 }
 
-/// The other end of a wire.
+/// The other end of a wire, or of a link whose other end speaks LLDP.
 #[derive(Clone, PartialEq, Message)]
 pub struct Neighbour {
     /// Name of the port here.
     #[prost(uint32, tag = "1")]
     pub port: u32,
-    /// The other switch's number on wires.
+    /// The other switch's number on wires; 0 by LLDP.
     #[prost(uint32, tag = "2")]
     pub peer_switch: u32,
     /// Name of the port there.
     #[prost(uint32, tag = "3")]
     pub peer_port: u32,
-    /// State of the session: `waiting`, `mismatch`, `established`, `lost` or `loop`.
+    /// State of the session: `waiting`, `mismatch`, `established`, `lost` or `loop`; empty by LLDP.
     #[prost(string, tag = "4")]
     pub session: String,
+    /// By LLDP (IEEE 802.1AB) the name that the other end gives itself; absent on wires.
+    #[prost(string, optional, tag = "5")]
+    pub system: Option<String>,
+}
+
+impl Neighbour {
+    /// The other switch's number on wires; `None` by LLDP.
+    pub fn wire_switch(&self) -> Option<u32> {
+        self.system.is_none().then_some(self.peer_switch)
+    }
 }
 
 /// Why bytes are no report.

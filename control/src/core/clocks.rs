@@ -75,9 +75,18 @@ impl Clocks {
             .now
             .saturating_since(self.schedule.start_of(epoch.next()));
         let age = Duration::from_secs_f64(self.rate.to_ns(age_ticks as f64) / 1e9);
-        // A clock that is set before 1970 shows 1970.
+        self.unix().saturating_sub(age).as_secs_f64()
+    }
+
+    /// The system's clock, in seconds since 1970.
+    pub fn unix_s(&self) -> f64 {
+        self.unix().as_secs_f64()
+    }
+
+    /// A clock that is set before 1970 shows 1970.
+    fn unix(&self) -> Duration {
         let now = self.reading.system.duration_since(UNIX_EPOCH);
-        now.unwrap_or_default().saturating_sub(age).as_secs_f64()
+        now.unwrap_or_default()
     }
 }
 

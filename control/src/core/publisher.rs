@@ -9,7 +9,7 @@ use super::clocks::Clocks;
 use super::measurement::Measurement;
 use super::rates::Rates;
 use super::workers::Workers;
-use super::{REFRESH, labelled};
+use super::{REFRESH, labelled, neighbours};
 use crate::contain::contained;
 use crate::data_plane::DataPlane;
 use crate::published::{Lookup, Published};
@@ -110,7 +110,10 @@ impl Publisher {
         let draft = &mut self.draft;
         for (index, port) in (0..).map(PortIndex).zip(&mut draft.ports) {
             let facts = data_plane.port(index);
-            *port = read_port(std::mem::take(port), facts, &workers.of_port(index));
+            let blocks = workers.of_port(index);
+            *port = read_port(std::mem::take(port), facts, &blocks);
+            let frames = blocks.iter().filter_map(|block| block.lldp.take());
+            neighbours::renew(&mut port.neighbours, frames, clocks.unix_s());
         }
         let exceptions = workers.counters().map(|worker| worker.exceptions.read());
         draft.exceptions = exceptions.sum();
@@ -209,6 +212,7 @@ fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
             device: around.device,
             counts: blocks.iter().map(|block| block.around.read()).sum(),
         }),
+        neighbours: port.neighbours,
         name: port.name,
         rx_pps: port.rx_pps,
         tx_pps: port.tx_pps,

@@ -99,7 +99,7 @@ impl<'s> Blamer<'s> {
         let mut at_port = neighbours.filter(|other| state.name(other.port) == port);
         let other = at_port.next()?;
         Some((
-            self.numbers.get(&other.peer_switch)?,
+            self.numbers.get(&other.wire_switch()?)?,
             state.name(other.peer_port),
         ))
     }

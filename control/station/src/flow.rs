@@ -109,7 +109,7 @@ fn link(
     let by_wire = ports
         .filter(|other| from.state.name(other.port) == out)
         .find_map(|other| {
-            let peer = numbers.get(&other.peer_switch)?;
+            let peer = numbers.get(&other.wire_switch()?)?;
             let into = from.state.name(other.peer_port);
             let to = at(&peer.switch, into)?;
             let title = format!("{}:{out} > {}:{into}", from.state.switch, peer.switch);

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use records::station::{Hop, Joined, PathAnswer, Paths, SegmentFigures, StationSegment};
-use report::msp::Kind;
+use report::msp::{Kind, Neighbour};
 use topology::Topology;
 
 use crate::fleet::by_number;
@@ -37,6 +37,12 @@ pub enum PathError {
         "no path leads from {0} to {1}; see `neighbours` of the switches, or the topology's file"
     )]
     Apart(String, String),
+}
+
+/// The switch or device at the other end of a link.
+fn name_of<'s>(link: &'s Neighbour, numbers: &HashMap<u32, &'s State>) -> Option<&'s str> {
+    let by_wire = || Some(numbers.get(&link.wire_switch()?)?.switch.as_str());
+    link.system.as_deref().or_else(by_wire)
 }
 
 /// The end of a path: a switch, and perhaps its port: `edge-1` or `edge-1:lan`.
@@ -71,14 +77,15 @@ pub struct Network<'s> {
 }
 
 impl<'s> Network<'s> {
-    /// By the topology of a file, else by the wires that the switches report, and by probes where no wires lead.
+    /// By the topology of a file, else by the wires and the LLDP neighbours that the switches report, and by probes where
+    /// neither leads.
     pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
         let numbers = by_number(states);
         let topology = file.cloned().unwrap_or_else(|| {
             let links = states.iter().flat_map(|state| {
                 let others = state.neighbours.iter();
-                let others = others.filter_map(|other| numbers.get(&other.peer_switch));
-                others.map(|other| [state.switch.as_str(), other.switch.as_str()])
+                let others = others.filter_map(|other| name_of(other, &numbers));
+                others.map(|other| [state.switch.as_str(), other])
             });
             // By itself each is known, too.
             let alone = states.iter().map(|state| {
@@ -154,31 +161,24 @@ impl<'s> Network<'s> {
 
     /// Ports by which one switch reaches the next, and those at the other end.
     fn ports(&self, from: &str, to: &str) -> Vec<[Option<&str>; 2]> {
-        let (from, to) = (self.states.get(from), self.states.get(to));
-        let leads = |state: &'s State, other: &State| -> Vec<[&'s str; 2]> {
-            let others = state.neighbours.iter();
-            let to_it = others.filter(|link| {
-                let peer = self.numbers.get(&link.peer_switch);
-                peer.is_some_and(|peer| peer.switch == other.switch)
+        let leads = |switch: &str, other: &str| -> Vec<[Option<&'s str>; 2]> {
+            let Some(&state) = self.states.get(switch) else {
+                return Vec::new();
+            };
+            let to_it = state.neighbours.iter();
+            let to_it = to_it.filter(|link| name_of(link, &self.numbers) == Some(other));
+            let ports = to_it.map(|link| {
+                // By LLDP the other end has no wire.
+                let is_wire = link.system.is_none();
+                let there = is_wire.then(|| state.name(link.peer_port));
+                [Some(state.name(link.port)), there]
             });
-            to_it
-                .map(|link| [state.name(link.port), state.name(link.peer_port)])
-                .collect()
+            ports.collect()
         };
-        let mut ports: Vec<[Option<&str>; 2]> = Vec::new();
-        if let (Some(from), Some(to)) = (from, to) {
-            ports.extend(
-                leads(from, to)
-                    .into_iter()
-                    .map(|[out, into]| [Some(out), Some(into)]),
-            );
-            if ports.is_empty() {
-                ports.extend(
-                    leads(to, from)
-                        .into_iter()
-                        .map(|[into, out]| [Some(out), Some(into)]),
-                );
-            }
+        let mut ports = leads(from, to);
+        if ports.is_empty() {
+            let back = leads(to, from).into_iter();
+            ports.extend(back.map(|[into, out]| [out, into]));
         }
         if ports.is_empty() {
             vec![[None, None]]

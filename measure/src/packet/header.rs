@@ -59,6 +59,8 @@ pub mod ethertype {
     pub const QINQ_OLD: u16 = 0x9100;
     /// MAC control, such as PAUSE.
     pub const MAC_CONTROL: u16 = 0x8808;
+    /// LLDP (IEEE 802.1AB).
+    pub const LLDP: u16 = 0x88cc;
     /// Smaller values are lengths of LLC frames (IEEE 802.3, 3.2.6).
     pub const MIN: u16 = 0x0600;
 }

@@ -58,6 +58,8 @@ pub struct Bridge {
     fdb: Fdb,
     storms: [StormLimit; PORTS],
     statics: Vec<(StationKey, PortIndex)>,
+    /// Whether frames came that no bridge forwards: some may be of LLDP.
+    pub(super) saw_lldp: bool,
 }
 
 impl Bridge {
@@ -82,6 +84,7 @@ impl Bridge {
             fdb,
             storms,
             statics,
+            saw_lldp: false,
         }
     }
 
@@ -155,6 +158,7 @@ impl Bridge {
         let (destination, source) = MacAddress::both(header);
         let is_group = destination.is_group();
         if is_group && destination.is_link_local() {
+            self.saw_lldp = true;
             return Verdict::Drop(DropReason::LinkLocal);
         }
         if !source.is_station() {

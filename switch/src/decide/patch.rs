@@ -11,6 +11,8 @@ use super::{PortSet, Verdict};
 #[derive(Debug)]
 pub struct PatchPanel {
     partner: Vec<Option<PortIndex>>,
+    /// Whether frames of LLDP came.
+    pub(super) saw_lldp: bool,
 }
 
 impl PatchPanel {
@@ -25,7 +27,10 @@ impl PatchPanel {
                 }
             }
         }
-        Self { partner }
+        Self {
+            partner,
+            saw_lldp: false,
+        }
     }
 
     /// The verdict on all that comes in by `from`, but for frames that end at the link.
@@ -38,23 +43,36 @@ impl PatchPanel {
         }
     }
 
-    /// Whether none of these frames ends at the link, and none is a runt.
+    /// Whether all of these frames pass, and none is of LLDP.
     #[inline]
     pub(super) fn passes_all<'h>(mut heads: impl Iterator<Item = &'h [u8]>) -> bool {
-        let passes = |header: &ethernet::Header<'_>| header.ethertype() != ethertype::MAC_CONTROL;
-        heads.all(|head| ethernet::Header::of(head).is_some_and(|header| passes(&header)))
+        heads.all(|head| {
+            let header = ethernet::Header::of(head);
+            header.is_some_and(|header| !is_of_link(header.ethertype()))
+        })
     }
 
     /// The verdict on a frame, given that on all.
     #[inline]
-    pub(super) fn decide(way: Verdict, head: &[u8]) -> Verdict {
+    pub(super) fn decide(&mut self, way: Verdict, head: &[u8]) -> Verdict {
         match ethernet::Header::of(head) {
             None => Verdict::Drop(DropReason::Runt),
-            // MAC control frames (IEEE 802.3 annex 31A), PAUSE among them, end at the link.
-            Some(header) if header.ethertype() == ethertype::MAC_CONTROL => {
-                Verdict::Drop(DropReason::Pause)
+            Some(header) if is_of_link(header.ethertype()) => {
+                // MAC control frames (IEEE 802.3 annex 31A), PAUSE among them, end at the link.
+                if header.ethertype() == ethertype::MAC_CONTROL {
+                    return Verdict::Drop(DropReason::Pause);
+                }
+                self.saw_lldp = true;
+                way
             }
             Some(_) => way,
         }
     }
+}
+
+/// Whether a frame of this type is one of MAC control or LLDP. One comparison tells that of most.
+#[inline]
+fn is_of_link(ethertype: u16) -> bool {
+    ethertype >> 8 == ethertype::LLDP >> 8
+        && matches!(ethertype, ethertype::MAC_CONTROL | ethertype::LLDP)
 }

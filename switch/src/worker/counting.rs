@@ -6,7 +6,7 @@ use contract::ids::PortIndex;
 use measure::packet::Census;
 
 use super::Worker;
-use crate::packet_io::{ClassIndex, PacketIo, Tag};
+use crate::packet_io::{Burst, ClassIndex, PacketIo, Tag};
 
 impl<I: PacketIo> Worker<I> {
     /// Shows how full queues, rings and tables are.
@@ -20,6 +20,14 @@ impl<I: PacketIo> Worker<I> {
         }
         self.counters.ring_packets.set(in_rings as u64);
         self.meter.show(&self.counters);
+    }
+
+    /// Shows the control core what a neighbour says of itself, if one of these frames does.
+    #[cold]
+    pub(super) fn listen(&self, arrivals: &Burst<I::Packet>, from: PortIndex) {
+        for packet in arrivals {
+            self.port(from).lldp.offer(self.io.head(packet));
+        }
     }
 
     /// Counts a packet that was to leave by `to` and does not.

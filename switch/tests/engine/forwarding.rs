@@ -2,8 +2,10 @@
 //! every delay is known exactly.
 use contract::counters::DropReason;
 use contract::ids::PortIndex;
+use contract::lldp::FRAME_BYTES;
 use measure::shard::Tally;
 use proptest::prelude::*;
+use simulate::rack::{self, Rack, config, port};
 use simulate::tube::*;
 use switch::packet_io::BURST;
 
@@ -298,5 +300,49 @@ proptest! {
         prop_assert_eq!(sent, totals.received + totals.late);
         prop_assert_eq!(sent, counters.ports.iter().map(|port| port.tx_packets.get()).sum::<u64>());
         prop_assert_eq!(io.live_packets(), 0);
+    }
+}
+
+/// Of what a port hears by LLDP, frames that pass and frames that are dropped are shown to the control core, by every way
+/// through a worker.
+#[test]
+fn what_a_neighbour_says_is_heard_whether_it_passes_or_not() {
+    let frame = |last, ethertype: u16| {
+        let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, last, 2, 0, 0, 0, 0, 9];
+        frame.extend(ethertype.to_be_bytes());
+        frame.extend([b'x'; 600]);
+        frame
+    };
+    let lldp = frame(0x0e, 0x88cc);
+    let patch = r#""forwarding": {"mode": "patch", "pairs": [["a", "b"]]}"#;
+    let bridge = r#""forwarding": {"mode": "bridge"}"#;
+    // Two classes: packets are tagged.
+    let classes = r#", "classes": [{"name": "gold"}, {"name": "silver"}]"#;
+    for (forwarding, passes) in [(patch, true), (bridge, false)] {
+        for classes in ["", classes] {
+            let ports = [port("a", ""), port("b", "")].join(", ");
+            let mut rack = Rack::new(config(1, &ports, &format!("{forwarding}{classes}")));
+            rack.arrive(0, frame(3, 0x888e));
+            rack.arrive(0, rack::udp(1, 1, 64));
+            rack.pass_at(10);
+            let heard = |rack: &Rack, port: usize| rack.workers[0].counters.ports[port].lldp.take();
+            assert_eq!(heard(&rack, 0), None, "nobody said anything");
+
+            rack.arrive(0, rack::udp(1, 2, 64));
+            rack.arrive(0, lldp.clone());
+            rack.arrive(0, rack::udp(1, 3, 64));
+            rack.pass_at(20);
+            assert_eq!(heard(&rack, 0).as_deref(), Some(&lldp[..FRAME_BYTES]));
+            assert_eq!(heard(&rack, 0), None, "it is taken once");
+            assert_eq!(heard(&rack, 1), None, "it came in by the other port");
+            rack.pass_at(1_000_000);
+            let out = rack.departed(1);
+            assert_eq!(
+                out.iter().any(|(_, out)| *out == lldp),
+                passes,
+                "{forwarding}"
+            );
+            rack.assert_conserved();
+        }
     }
 }

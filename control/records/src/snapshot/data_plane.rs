@@ -43,7 +43,25 @@ record! {
         /// The device that it leads to, where packets are measured around one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub around: Option<AroundCounts>,
+        /// Who is at the other end of its link.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub neighbours: Vec<LldpNeighbour>,
     }
+}
+
+/// A neighbour of a port, as it says of itself by LLDP (IEEE 802.1AB). Texts have at most 64 characters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LldpNeighbour {
+    /// Its system name; its chassis where it has none.
+    pub system: String,
+    /// Its chassis: an Ethernet address, or a name.
+    pub chassis: String,
+    /// Its port: an Ethernet address, or a name.
+    pub port: String,
+    /// When it was heard last, in seconds since 1970.
+    pub heard_unix_s: f64,
+    /// Seconds for which that holds, from then on.
+    pub ttl_s: u16,
 }
 
 /// What enters a device of others by a port of this switch, and comes back by it.

@@ -1,5 +1,5 @@
 use prost::Message;
-use records::snapshot::{Segment, Snapshot};
+use records::snapshot::{LldpNeighbour, Segment, Snapshot};
 
 use super::*;
 
@@ -72,9 +72,42 @@ fn figures_are_those_of_the_snapshot() {
     let chosen = figures.unwrap().chosen.as_ref().unwrap();
     assert!((f64::from(wire.mean_ns) - chosen.mean_ns).abs() < 0.1);
     assert_eq!(wire.bound_ns, chosen.bound_ns.map(float));
-    assert_eq!(report.neighbours.len(), 1);
+    let systems = report
+        .neighbours
+        .iter()
+        .map(|other| other.system.as_deref());
+    assert!(systems.eq([None, Some("leaf-3")]));
     assert_eq!(report.flows.len(), 1);
     assert_eq!(Report::read(&report.encode_to_vec()).unwrap(), report);
+}
+
+#[test]
+fn neighbours_are_told_by_lldp_where_no_wire_is() {
+    let mut snapshot = Snapshot::example();
+    let with_wire = snapshot.wires[0].port.clone();
+    for port in &mut snapshot.ports {
+        port.neighbours = vec![LldpNeighbour {
+            system: "leaf".to_owned(),
+            port: "Ethernet7".to_owned(),
+            ..LldpNeighbour::default()
+        }];
+    }
+    let without_wire = snapshot.ports.iter().filter(|port| port.name != with_wire);
+    let expected: Vec<_> = without_wire.map(|port| port.name.clone()).collect();
+    let report = Composer::new(1, 1).report(&snapshot, 0).unwrap();
+    let by_lldp = report.neighbours.iter();
+    let by_lldp: Vec<_> = by_lldp.filter(|other| other.system.is_some()).collect();
+    let ports: Vec<_> = by_lldp
+        .iter()
+        .map(|other| report.name(other.port))
+        .collect();
+    assert_eq!(ports, expected);
+    assert!(!expected.is_empty());
+    for other in by_lldp {
+        assert_eq!(other.system.as_deref(), Some("leaf"));
+        assert_eq!(report.name(other.peer_port), "Ethernet7");
+        assert_eq!(other.wire_switch(), None);
+    }
 }
 
 /// A typical report of a switch of 16 patched ports, and what a segment adds to it.

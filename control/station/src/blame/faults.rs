@@ -82,9 +82,11 @@ impl<'s> Blamer<'s> {
     /// Wires of a switch that measure nothing. Where the other end is silent, that says it.
     fn sessions(&self, state: &'s State) -> impl Iterator<Item = MeasuringFault> {
         let broken = state.neighbours.iter().filter(|other| {
-            let peer = self.numbers.get(&other.peer_switch);
-            other.session != "established"
-                && peer.is_none_or(|peer| !is_silent(peer, self.now_unix_ns))
+            other.wire_switch().is_some_and(|peer| {
+                let peer = self.numbers.get(&peer);
+                other.session != "established"
+                    && peer.is_none_or(|peer| !is_silent(peer, self.now_unix_ns))
+            })
         });
         broken.map(|other| {
             let port = state.name(other.port);

@@ -19,6 +19,7 @@ fn switch(number: u32, segments: &[(Kind, [u32; 3], f32, f32)]) -> State {
         peer_switch,
         peer_port: 1 - port,
         session: "established".to_owned(),
+        system: None,
     };
     let reported = segments
         .iter()

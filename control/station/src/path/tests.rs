@@ -11,6 +11,7 @@ fn switch(number: u32, segments: Vec<Segment>, wires: &[(u32, u32, u32)]) -> Sta
         peer_switch,
         peer_port,
         session: "established".to_owned(),
+        system: None,
     };
     let report = Report {
         version_major: 1,
@@ -157,6 +158,46 @@ fn a_topology_of_a_file_has_routers_that_do_not_report_and_equal_paths() {
             .any(|hint| hint.starts_with("no wire is known between s1 and r2")),
         "{hints:?}"
     );
+}
+
+#[test]
+fn neighbours_by_lldp_are_links_without_a_wire() {
+    let by_lldp = |port, system: &str| Neighbour {
+        port,
+        peer_port: 2,
+        system: Some(system.to_owned()),
+        ..Neighbour::default()
+    };
+    // The number 0 is also a wire's: a neighbour by LLDP is not that switch.
+    let mut states = [
+        switch(0, Vec::new(), &[]),
+        switch(1, Vec::new(), &[]),
+        switch(2, Vec::new(), &[]),
+    ];
+    states[1].neighbours = vec![by_lldp(1, "leaf")];
+    states[2].neighbours = vec![by_lldp(0, "leaf")];
+    let found = paths(&states, "s1", "s2", None).unwrap();
+    assert_eq!(found.paths.len(), 1);
+    assert_eq!(found.paths[0].switches, ["s1", "leaf", "s2"]);
+    let hints = found.paths[0].chain.iter();
+    let hints: Vec<_> = hints.filter_map(|hop| hop.hint.as_deref()).collect();
+    assert!(
+        hints
+            .iter()
+            .any(|hint| hint.starts_with("no wire is known between leaf and s2")),
+        "{hints:?}"
+    );
+    let apart = paths(&states, "s0", "s1", None).unwrap_err();
+    assert_eq!(apart, PathError::Apart("s0".to_owned(), "s1".to_owned()));
+    // What the switch does between its ports is measured, from the port to the neighbour.
+    states[1] = switch(
+        1,
+        vec![segment(Kind::Inside, [0, 1, 3], 30, 100.0, None)],
+        &[],
+    );
+    states[1].neighbours = vec![by_lldp(1, "leaf")];
+    let found = paths(&states, "s1:p", "leaf", None).unwrap();
+    assert_eq!(found.paths[0].chain[0].title, "s1: p>q");
 }
 
 #[test]

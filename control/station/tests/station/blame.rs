@@ -78,6 +78,7 @@ impl Fleet {
                 peer_switch: peer,
                 peer_port: 1 - port,
                 session: "established".to_owned(),
+                system: None,
             });
         };
         if number > 1 {

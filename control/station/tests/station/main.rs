@@ -186,6 +186,7 @@ fn chained(number: u32, epoch: u64) -> Report {
         peer_switch: number + 1,
         peer_port: 0,
         session: "established".to_owned(),
+        system: None,
     }];
     if number > 1 {
         segments.push(segment(Kind::Wire, 2, 0, 5_000.0, 40.0));
@@ -194,6 +195,7 @@ fn chained(number: u32, epoch: u64) -> Report {
             peer_switch: number - 1,
             peer_port: 1,
             session: "established".to_owned(),
+            system: None,
         });
     }
     Report {

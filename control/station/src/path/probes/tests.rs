@@ -58,6 +58,7 @@ fn wired(mut state: State, number: u32, peer_switch: u32) -> State {
         peer_switch,
         peer_port: port,
         session: "established".to_owned(),
+        system: None,
     }];
     state
 }
