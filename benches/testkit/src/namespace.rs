@@ -1,10 +1,12 @@
 //! Namespaces (network, mounts, processes) that end with their process: nothing has to be cleaned up.
 
 use std::fs;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::process::output;
 
@@ -67,6 +69,26 @@ pub fn inside(space: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", space]).arg(program);
     command
+}
+
+/// Runs something in a network namespace of the testbed, on a thread that ends there. Processes that it starts are there, too.
+///
+/// # Errors
+/// When there is no such namespace.
+///
+/// # Panics
+/// When what runs panics.
+pub fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> Result<T> {
+    let file = fs::File::open(format!("/run/netns/{space}"))
+        .with_context(|| format!("there is no namespace {space}"))?;
+    let enter = || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        anyhow::Ok(run())
+    };
+    std::thread::scope(|scope| {
+        let outcome = scope.spawn(enter).join();
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Packets of an interface are then as on a wire: not merged, and with checksums of their own. `ethtool` is the command to

@@ -15,15 +15,16 @@ use contract::config::document::{KeyPath, name};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use topology::mset::{Deployment, mset};
+use topology::ospf::database::Addresses;
+use topology::ospf::presence::Presence;
 use topology::paths::Paths;
+use topology::source::Source;
 use topology::transition::{NamedWay, Transition};
 use topology::{Role, Router, Topology};
 
 use crate::config::{Address, MsetConfig, PORT};
-use source::Source;
 
 mod sessions;
-mod source;
 
 pub use sessions::MsetSessions;
 
@@ -99,12 +100,20 @@ impl Follower {
     pub fn start(config: MsetConfig, node: String) -> io::Result<Self> {
         let shared = Arc::<Mutex<Shared>>::default();
         let stop = Arc::<AtomicBool>::default();
+        let presence = config.advertise.map(|role| Presence {
+            role,
+            name: Some(node.clone()),
+        });
+        let file = || Source::file(config.topology.clone().unwrap_or_default());
+        let source = config.ospf.map_or_else(file, |server| {
+            Source::ospf(server, config.names.clone(), presence)
+        });
         let following = Following {
             transition: Transition::new(Duration::from_secs(config.transition_s)),
             began: Instant::now(),
             addresses: BTreeMap::new(),
             shared: Arc::clone(&shared),
-            source: Source::of(&config, &node),
+            source,
             config,
             node,
         };
@@ -142,13 +151,6 @@ impl Drop for Follower {
     }
 }
 
-/// A topology, and the addresses that it has for its nodes.
-#[derive(Debug)]
-struct Network {
-    topology: Topology,
-    addresses: BTreeMap<String, Address>,
-}
-
 /// The thread's own.
 struct Following {
     config: MsetConfig,
@@ -166,8 +168,8 @@ impl Following {
         while !stop.load(Ordering::Relaxed) {
             match self.source.next(LOOK) {
                 Ok(None) => {}
-                Ok(Some(network)) => {
-                    let problem = self.change(network).err();
+                Ok(Some((topology, addresses))) => {
+                    let problem = self.change(&topology, &addresses).err();
                     self.note(problem);
                 }
                 Err(problem) => self.note(Some(problem)),
@@ -177,8 +179,8 @@ impl Following {
     }
 
     /// Takes another topology up.
-    fn change(&mut self, network: Network) -> Result<(), String> {
-        let mut ways = ways(&network.topology, &self.config, &self.node)?;
+    fn change(&mut self, topology: &Topology, addresses: &Addresses) -> Result<(), String> {
+        let mut ways = ways(topology, &self.config, &self.node)?;
         // Others would be no names in reports.
         ways.retain(|way| {
             let node = way.last().map_or("", String::as_str);
@@ -190,7 +192,11 @@ impl Following {
             }
             is_name
         });
-        self.addresses.extend(network.addresses);
+        let own = topology.routers().filter_map(|router| {
+            let (ip, _) = addresses.of(router).find(|(_, length)| *length == 32)?;
+            Some((topology.name(router).to_owned(), reflector(ip)))
+        });
+        self.addresses.extend(own);
         self.transition.change(self.began.elapsed(), ways);
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::Station;
 use crate::blame::Blamer;
 use crate::page;
 use crate::path::{Network, figures, label, segment};
+use crate::settings::Ends;
 use crate::state::State as Switch;
 use crate::summary::summary;
 
@@ -210,8 +211,8 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing
             || switch.missed_epochs > 0
             || !switch.problems.is_empty()
     });
-    let routers = station
-        .topology
+    let topology = station.topology();
+    let routers = topology
         .iter()
         .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
     let is_unreported = |name: &&str| {
@@ -225,24 +226,10 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing
     })
 }
 
-/// From where to where.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PathQuery {
-    /// A switch, `edge-1`, or its port, `edge-1:lan`.
-    from: String,
-    /// Likewise.
-    to: String,
-    /// Only this class; else all joined.
-    class: Option<String>,
-}
-
-async fn path(
-    State(station): Shared,
-    Parameters(asked): Parameters<PathQuery>,
-) -> Result<Json<Paths>> {
+async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Result<Json<Paths>> {
     let states = station.fleet.states();
-    let network = Network::new(&states, station.topology.as_ref(), crate::now_unix_ns());
+    let topology = station.topology();
+    let network = Network::new(&states, topology.as_deref(), crate::now_unix_ns());
     let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
     paths
         .map(Answer)
@@ -273,7 +260,8 @@ async fn blame(
     let class = asked.class.as_deref();
     match (asked.from, asked.to) {
         (Some(from), Some(to)) => {
-            let network = Network::new(&states, station.topology.as_ref(), now);
+            let topology = station.topology();
+            let network = Network::new(&states, topology.as_deref(), now);
             let paths = network.paths(&from, &to, class);
             let paths =
                 paths.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;

@@ -16,13 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use anyhow::Context;
 use async_nats::{Client, Event};
 use futures_util::{FutureExt, StreamExt};
+use parking_lot::RwLock;
 use report::connection::{Connection, backoff};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
+use topology::ospf::database::Addresses;
+use topology::source::Source;
 
 pub mod answers;
 pub mod blame;
@@ -45,8 +49,11 @@ use fleet::Fleet;
 use learn::Room;
 use members::{ALIVE, BEAT, GONE, Members};
 use owner::Work;
-use settings::Settings;
+use settings::{Ends, Settings};
 use store::{Store, StoreError, failed};
+
+/// Between two looks at the topology's source.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How often the lag is asked for.
 const LAG_EVERY: Duration = Duration::from_secs(5);
@@ -56,8 +63,10 @@ const LAG_EVERY: Duration = Duration::from_secs(5);
 pub struct Station {
     /// What it answers from.
     pub fleet: Fleet,
-    /// The topology of a file.
-    pub topology: Option<Topology>,
+    /// The topology, where it is not what switches report.
+    topology: RwLock<Option<Arc<Topology>>>,
+    /// Paths with series of their own.
+    pub paths: Vec<Ends>,
     /// What it has counted as an owner.
     pub work: Arc<Work>,
     /// Segments whose histories it has as an owner.
@@ -83,19 +92,15 @@ pub fn now_unix_ns() -> u64 {
 }
 
 impl Station {
-    /// A station that does nothing yet.
+    /// A station that does nothing yet, but that follows the topology.
     ///
     /// # Errors
-    /// Where the topology's file has none.
-    pub fn new(settings: &Settings) -> Result<Self, topology::read::ReadError> {
-        let topology = settings
-            .topology
-            .as_deref()
-            .map(topology::read::file)
-            .transpose()?;
-        Ok(Self {
+    /// Where the topology's file has none, or the system gives no thread.
+    pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        let station = Arc::new(Self {
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
-            topology,
+            topology: RwLock::default(),
+            paths: settings.paths.clone(),
             work: Arc::default(),
             room: Arc::new(Room::new(settings.located_segments.into())),
             is_connected: AtomicBool::new(false),
@@ -103,7 +108,48 @@ impl Station {
             alive: AtomicU64::new(1),
             owned: AtomicU64::new(0),
             lag: AtomicU64::new(0),
-        })
+        });
+        if let Some(source) = settings.source() {
+            station.follow(source)?;
+        }
+        Ok(station)
+    }
+
+    /// Takes up the topology, and its changes on a thread of its own for as long as the station is there.
+    fn follow(self: &Arc<Self>, mut source: Source) -> anyhow::Result<()> {
+        // Of a file the first look reads it: better none than a wrong one.
+        if let Source::File { .. } = source {
+            let read = source.next(Duration::ZERO).map_err(anyhow::Error::msg);
+            self.take_topology(read.context("topology")?);
+        }
+        let station = Arc::downgrade(self);
+        let run = move || {
+            let mut complaints = Complaints::default();
+            while let Some(station) = station.upgrade() {
+                match source.next(LOOK) {
+                    Ok(read) => station.take_topology(read),
+                    Err(problem) => {
+                        complaints.say(&format!("topology: {problem}; it stays as it is"));
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("vernier-topology".to_owned());
+        thread.spawn(run)?;
+        Ok(())
+    }
+
+    fn take_topology(&self, read: Option<(Topology, Addresses)>) {
+        if let Some((topology, _)) = read {
+            let (routers, links) = (topology.routers().count(), topology.links());
+            tracing::info!("topology: {routers} routers, {links} links, each direction for itself");
+            *self.topology.write() = Some(Arc::new(topology));
+        }
+    }
+
+    /// The topology, where it is not what switches report.
+    pub fn topology(&self) -> Option<Arc<Topology>> {
+        self.topology.read().clone()
     }
 
     /// Works until it is to stop. Whatever fails is logged and tried again.

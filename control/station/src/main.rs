@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use api::http::Server;
 use clap::Parser;
 use contract::config::Nats;
@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     settings.check().map_err(anyhow::Error::msg)?;
     let connection = Connection::of(&settings.nats)?;
-    let station = Arc::new(Station::new(&settings).context("topology")?);
+    let station = Station::new(&settings)?;
     let server = Server::of(&settings.http)?;
     let router = answers::router(Arc::clone(&station));
     let serving = server

@@ -1,15 +1,18 @@
 //! The page for Prometheus.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use report::msp::Kind;
 
 use records::blame::Blame;
+use records::station::PathAnswer;
 
 use crate::Station;
 use crate::blame::Blamer;
-use crate::path::{figures, label};
+use crate::path::{Network, figures, label};
+use crate::settings::Ends;
 use crate::state::{State, Sums};
 use crate::summary::summary;
 
@@ -23,6 +26,9 @@ pub fn metrics(station: &Station) -> String {
     let mut page = Page::default();
     switches(&mut page, &states, now);
     segments(&mut page, &states);
+    let topology = station.topology();
+    let network = Network::new(&states, topology.as_deref(), now);
+    paths(&mut page, &station.paths, &network);
     blamed(&mut page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
     own(&mut page, station);
     page.text + &api::process::own_metrics()
@@ -133,6 +139,70 @@ fn segments(page: &mut Page, states: &[State]) {
     }
 }
 
+/// One figure of a path.
+type PathFigure = fn(&PathAnswer) -> Option<f64>;
+
+/// Paths between the ends that the configuration names.
+fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
+    let found = watched.iter().map(|ends| {
+        let class = ends.class.as_deref();
+        let found = network.paths(&ends.from, &ends.to, class);
+        let paths = found.map_or_else(|_| Vec::new(), |found| found.paths);
+        let labels = [
+            ("from", ends.from.as_str()),
+            ("to", &ends.to),
+            ("class", class.unwrap_or_default()),
+        ];
+        (labels, paths)
+    });
+    let found: Vec<_> = found.collect();
+    page.family(
+        "vernier_station_paths",
+        "gauge",
+        "Paths of least cost, at most 16; 0 while an end is not known.",
+    );
+    for (labels, paths) in &found {
+        page.series(labels, paths.len());
+    }
+    let families: [(&str, &str, PathFigure); 4] = [
+        (
+            "delay_mean_seconds",
+            "Sum of the mean delays of the segments that are covered.",
+            |path| Some(path.sum.mean_ns? / 1e9),
+        ),
+        ("delay_bound_seconds", "Sum of their bounds.", |path| {
+            Some(path.sum.bound_ns? / 1e9)
+        }),
+        (
+            "loss_ratio",
+            "Share of packets lost on the segments that are covered.",
+            |path| (path.sum.packets > 0).then_some(path.loss_ratio),
+        ),
+        (
+            "uncovered_segments",
+            "Segments that nothing measures.",
+            |path| {
+                let uncovered = path.chain.iter().filter(|hop| hop.figures.is_none());
+                Some(uncovered.count() as f64)
+            },
+        ),
+    ];
+    for (name, help, of) in families {
+        page.family(&format!("vernier_station_path_{name}"), "gauge", help);
+        for (labels, paths) in &found {
+            for (n, path) in paths.iter().enumerate() {
+                let Some(value) = of(path) else { continue };
+                // Parallel links are paths over the same switches.
+                let is_parallel = |other: &&PathAnswer| other.switches == path.switches;
+                let link = paths[..n].iter().filter(is_parallel).count().to_string();
+                let by = [("path", path.switches.join(" > ")), ("link", link)];
+                let by = by.each_ref().map(|(name, value)| (*name, value.as_str()));
+                page.series(&[&labels[..], &by].concat(), value);
+            }
+        }
+    }
+}
+
 /// What is risen: how many, and the worst of them.
 fn blamed(page: &mut Page, blame: &Blame) {
     let families = [
@@ -182,10 +252,7 @@ fn blamed(page: &mut Page, blame: &Blame) {
 fn own(page: &mut Page, station: &Station) {
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64;
     let is_connected = station.is_connected.load(Ordering::Relaxed);
-    let links = station
-        .topology
-        .as_ref()
-        .map_or(0, topology::Topology::links);
+    let links = station.topology().map_or(0, |topology| topology.links());
     let bytes = station.fleet.minutes_bytes();
     let work = &station.work;
     #[rustfmt::skip]
@@ -204,7 +271,7 @@ fn own(page: &mut Page, station: &Station) {
         ("delay_seconds", "gauge", "From an epoch's end to its state being written.", count(&work.delay_ns) / 1e9),
         ("history_bytes", "gauge", "Bytes of minutes in memory.", bytes as f64),
         ("unreadable_values_total", "counter", "Values in JetStream that could not be read.", count(&station.fleet.unreadable)),
-        ("topology_links", "gauge", "Links of the topology's file; 0 without one.", links as f64),
+        ("topology_links", "gauge", "Links of the topology's file or of OSPF; 0 without.", links as f64),
     ];
     for (name, kind, help, value) in families {
         page.family(&format!("vernier_station_{name}"), kind, help);
@@ -226,11 +293,11 @@ impl Page {
         let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// A series; names of switches, ports and classes need no escapes.
+    /// A series.
     fn series(&mut self, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> = labels
             .iter()
-            .map(|(name, value)| format!("{name}=\"{value}\""))
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
             .collect();
         let labels = if labels.is_empty() {
             String::new()
@@ -239,4 +306,13 @@ impl Page {
         };
         let _ = writeln!(self.text, "{}{labels} {value}", self.name);
     }
+}
+
+/// A label's value as the text format writes it. Neighbours by LLDP have any name.
+fn escaped(value: &str) -> Cow<'_, str> {
+    if !value.contains(['\\', '"', '\n']) {
+        return value.into();
+    }
+    let value = value.replace('\\', r"\\").replace('"', "\\\"");
+    value.replace('\n', r"\n").into()
 }

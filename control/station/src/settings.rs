@@ -1,11 +1,13 @@
 //! The configuration of a station, in JSON.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use contract::config::{ConfigError, Http, Nats, parse_file};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use topology::ospf::database::Names;
+use topology::source::Source;
 
 /// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -17,9 +19,19 @@ pub struct Settings {
     #[serde(default = "http")]
     pub http: Http,
     /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
-    /// switches and the wires between them, as reports have them.
+    /// switches, the wires between them and neighbours by LLDP, as reports have them.
     #[serde(default)]
     pub topology: Option<PathBuf>,
+    /// Instead: FRR's ospfd on a router of the area, as the IPv4 address and port of its API, such as 127.0.0.1:2607; followed live.
+    #[serde(default)]
+    pub ospf: Option<SocketAddrV4>,
+    /// Names of routers by their ids, with `ospf`: those of switches, or of probers' nodes.
+    #[serde(default)]
+    pub names: Names,
+    /// Paths with series of their own on the page for Prometheus, at most 64; default none.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    pub paths: Vec<Ends>,
     /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes leave first.
     #[serde(default = "memory_mib")]
     #[schemars(range(min = 1, max = 1_048_576))]
@@ -39,6 +51,19 @@ pub struct Settings {
     #[serde(default = "replicas")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: u32,
+}
+
+/// From where to where.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ends {
+    /// A switch, `edge-1`, or its port, `edge-1:lan`.
+    pub from: String,
+    /// Likewise.
+    pub to: String,
+    /// Only this class; else all joined.
+    #[serde(default)]
+    pub class: Option<String>,
 }
 
 /// Limits of a stream: the oldest is dropped at the first that is reached.
@@ -106,12 +131,22 @@ impl Settings {
             nats,
             http: http(),
             topology: None,
+            ospf: None,
+            names: Names::new(),
+            paths: Vec::new(),
             memory_mib: memory_mib(),
             located_segments: located_segments(),
             reports: reports(),
             history: history(),
             replicas: replicas(),
         }
+    }
+
+    /// Where the topology comes from, if it is not what switches report.
+    pub fn source(&self) -> Option<Source> {
+        let ospf = |server| Source::ospf(server, self.names.clone(), None);
+        let file = || self.topology.clone().map(Source::file);
+        self.ospf.map(ospf).or_else(file)
     }
 
     /// What is out of range.
@@ -122,7 +157,15 @@ impl Settings {
         if let Some((key, expected)) = self.nats.fault() {
             return Err(format!("nats.{key}: expected {expected}"));
         }
+        if self.topology.is_some() && self.ospf.is_some() {
+            return Err("expected either `topology` or `ospf`".to_owned());
+        }
+        if !self.names.is_empty() && self.ospf.is_none() {
+            return Err("names: expected with `ospf` only".to_owned());
+        }
+        let paths = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
         let ranges = [
+            ("paths", paths, 0, 64),
             ("memory_mib", self.memory_mib, 1, 1_048_576),
             ("located_segments", self.located_segments, 0, 10_000_000),
             ("reports.hours", self.reports.hours, 1, 100_000),
@@ -134,6 +177,12 @@ impl Settings {
         for (key, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
                 return Err(format!("{key}: expected {least} to {most}, got {value}"));
+            }
+        }
+        for (n, ends) in self.paths.iter().enumerate() {
+            if self.paths[..n].contains(ends) {
+                let Ends { from, to, .. } = ends;
+                return Err(format!("paths.{n}: {from} > {to} is there twice"));
             }
         }
         let is_guarded = |listen: SocketAddr| {
@@ -176,6 +225,18 @@ mod tests {
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "hours": 9}"#,
                 "hours: unknown field `hours`",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "topology": "a.json", "ospf": "127.0.0.1:2607"}"#,
+                "either `topology` or `ospf`",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "names": {"10.0.0.1": "a"}}"#,
+                "names: expected with `ospf` only",
+            ),
+            (
+                r#"{"nats": {"servers": ["nats://a"]}, "paths": [{"from": "a", "to": "b"}, {"from": "a", "to": "b"}]}"#,
+                "paths.1: a > b is there twice",
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "http": {"listen": "0.0.0.0:1"}}"#,

@@ -7,7 +7,7 @@
 //!                                                          \--> transition: old and new sets after a change
 //! ```
 //!
-//! It knows nothing of a running switch, and it prints nothing; only [`ospf::client`] talks to another program. After MPLANE (Kompella et al., "Router Support for
+//! It knows nothing of a running switch, and it prints nothing; only [`ospf::client`] talks to another program, and [`source`] follows it or a file. After MPLANE (Kompella et al., "Router Support for
 //! Fine-Grained Latency Measurements", ToN 2012, section VI): routers that measure (m-routers) divide the paths between all routers into segments.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod ospf;
 pub mod paths;
 pub mod plan;
 pub mod read;
+pub mod source;
 mod topology;
 pub mod transition;
 

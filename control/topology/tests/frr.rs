@@ -6,13 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
-use testkit::namespace;
+use testkit::namespace::{self, within};
 use testkit::process::{PATIENCE, until};
 use topology::mset::{Deployment, mset};
 use topology::ospf::client::Client;
@@ -59,16 +58,12 @@ struct Node {
 impl Node {
     fn connect(name: &str, index: usize) -> Self {
         let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
-        let space = std::fs::File::open(format!("/run/netns/{name}")).unwrap();
         let connect = || {
-            let kind = rustix::thread::LinkNameSpaceType::Network;
-            rustix::thread::move_into_link_name_space(space.as_fd(), Some(kind)).unwrap();
             until(PATIENCE, &RUNNING, "ospfd's API is not there", || {
                 Ok(Client::connect(server, Duration::from_secs(5)).ok())
             })
         };
-        // A thread of its own, which ends there.
-        let mut client = std::thread::scope(|scope| scope.spawn(connect).join().unwrap()).unwrap();
+        let mut client = within(name, connect).unwrap().unwrap();
         let (database, id) = client.synchronise().unwrap();
         assert_eq!(id, router_id(index));
         Self {

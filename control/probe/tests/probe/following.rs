@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
-use testkit::namespace::{self, inside};
+use testkit::namespace::{self, inside, within};
 use testkit::process::{PATIENCE, Process, until};
 
 use crate::support::{Daemon, NEVER, folder, free_port, reflector, skip};
@@ -90,17 +89,6 @@ fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
     assert_eq!(total(&daemon, "B")["rejected"], 0);
 }
 
-/// Runs in the namespace of a router, on a thread that ends there.
-fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> T {
-    let space = std::fs::File::open(format!("/run/netns/{space}")).unwrap();
-    let inside = || {
-        let kind = rustix::thread::LinkNameSpaceType::Network;
-        rustix::thread::move_into_link_name_space(space.as_fd(), Some(kind)).unwrap();
-        run()
-    };
-    std::thread::scope(|scope| scope.spawn(inside).join().unwrap())
-}
-
 /// `vernier-probe` in the namespace of a router.
 struct Node {
     name: String,
@@ -138,7 +126,7 @@ impl Node {
             let answer = ureq::get(format!("http://127.0.0.1:9465{path}")).call();
             answer.ok()?.body_mut().read_to_string().ok()
         };
-        let text = within(&self.name, ask).unwrap_or_default();
+        let text = within(&self.name, ask).unwrap().unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 

@@ -17,6 +17,7 @@ use testkit::nats::NatsServer;
 mod blame;
 mod demo;
 mod memory;
+mod ospf;
 mod outage;
 mod probes;
 mod support;
@@ -249,7 +250,8 @@ fn assert_path(station: &Station) {
 fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
-    let stations = [(); 2].map(|()| Station::start(&server, &json!({})));
+    let watched = json!({ "paths": [{ "from": "s1:west", "to": "s3:east" }, { "from": "s1", "to": "a \"b" }] });
+    let stations = [(); 2].map(|()| Station::start(&server, &watched));
     let reporter = Reporter::new(&server);
     for number in 1..=3 {
         for epoch in [0, 1, 2, 2, 1, 5] {
@@ -283,6 +285,19 @@ fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
             assert_eq!(switch["gaps"][0]["first_epoch"], 3);
         }
         assert_path(station);
+        let page = station.text("/metrics").unwrap();
+        let ends = r#"from="s1:west",to="s3:east",class="""#;
+        let path = format!(r#"{{{ends},path="s1 > s2 > s3",link="0"}}"#);
+        for series in [
+            format!("vernier_station_path_delay_mean_seconds{path} 0.000013"),
+            format!("vernier_station_path_delay_bound_seconds{path} 0.00000008"),
+            format!("vernier_station_path_loss_ratio{path} 0.0199"),
+            format!("vernier_station_path_uncovered_segments{path} 0"),
+            format!("vernier_station_paths{{{ends}}} 1"),
+            r#"vernier_station_paths{from="s1",to="a \"b",class=""} 0"#.to_owned(),
+        ] {
+            assert!(page.contains(&series), "no {series} in {page}");
+        }
     }
     wait_for("what is no report is counted", || {
         stations

@@ -4,13 +4,10 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use topology::ospf::client::Client;
-use topology::ospf::database::{Database, Names};
-use topology::ospf::presence::Presence;
-use topology::read;
-
-use super::{Network, reflector};
-use crate::config::MsetConfig;
+use crate::ospf::client::{Client, ClientError};
+use crate::ospf::database::{Addresses, Database, Names};
+use crate::ospf::presence::Presence;
+use crate::{Topology, read};
 
 /// Longest wait for an answer of ospfd.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,21 +19,25 @@ const AGAIN: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_secs(3);
 
 /// What is known of a file's content without reading it.
-type Stamp = Option<(SystemTime, u64)>;
+pub type Stamp = Option<(SystemTime, u64)>;
 
 /// A source of topologies.
-pub(super) enum Source {
+#[derive(Debug)]
+pub enum Source {
+    /// A file.
     File {
+        /// Where it is.
         file: PathBuf,
-        /// Of the file as it was read last.
+        /// What it was when it was read last.
         read: Option<Stamp>,
     },
+    /// A router.
     Ospf(Box<Ospf>),
-    /// What the configuration's check refuses.
-    None,
 }
 
-pub(super) struct Ospf {
+/// FRR's ospfd, to which it connects again when it has to.
+#[derive(Debug)]
+pub struct Ospf {
     server: SocketAddrV4,
     names: Names,
     presence: Option<Presence>,
@@ -47,32 +48,28 @@ pub(super) struct Ospf {
 }
 
 impl Source {
-    pub fn of(config: &MsetConfig, node: &str) -> Self {
-        let presence = config.advertise.map(|role| Presence {
-            role,
-            name: Some(node.to_owned()),
-        });
-        if let Some(server) = config.ospf {
-            return Self::Ospf(Box::new(Ospf {
-                server,
-                names: config.names.clone(),
-                presence,
-                connected: None,
-                changed: None,
-                again: Instant::now(),
-            }));
-        }
-        match config.topology.clone() {
-            Some(file) => Self::File { file, read: None },
-            None => Self::None,
-        }
+    /// A file, as [`read::file`] reads it.
+    pub fn file(file: PathBuf) -> Self {
+        Self::File { file, read: None }
     }
 
-    /// Waits about so long; the topology, if it may have changed.
+    /// OSPF, by the API of ospfd; with `presence` the router advertises it meanwhile.
+    pub fn ospf(server: SocketAddrV4, names: Names, presence: Option<Presence>) -> Self {
+        Self::Ospf(Box::new(Ospf {
+            server,
+            names,
+            presence,
+            connected: None,
+            changed: None,
+            again: Instant::now(),
+        }))
+    }
+
+    /// Waits about so long; the topology, if it may have changed, and the prefixes that OSPF has.
     ///
     /// # Errors
     /// Why it is not known, in words.
-    pub fn next(&mut self, wait: Duration) -> Result<Option<Network>, String> {
+    pub fn next(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
         match self {
             Self::Ospf(ospf) => ospf.next(wait),
             Self::File { file, read } => {
@@ -87,21 +84,14 @@ impl Source {
                 }
                 *read = Some(now);
                 let topology = read::file(file).map_err(|error| error.to_string())?;
-                Ok(Some(Network {
-                    topology,
-                    addresses: [].into(),
-                }))
-            }
-            Self::None => {
-                std::thread::sleep(wait);
-                Ok(None)
+                Ok(Some((topology, Addresses::default())))
             }
         }
     }
 }
 
 impl Ospf {
-    fn next(&mut self, wait: Duration) -> Result<Option<Network>, String> {
+    fn next(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
         let Some((client, database)) = &mut self.connected else {
             if Instant::now() < self.again {
                 std::thread::sleep(wait);
@@ -136,24 +126,14 @@ impl Ospf {
     }
 
     /// The network as it is now.
-    fn publish(&mut self) -> Result<Option<Network>, String> {
+    fn publish(&mut self) -> Result<Option<(Topology, Addresses)>, String> {
         self.changed = None;
         let Some((_, database)) = &self.connected else {
             return Ok(None);
         };
-        let view = database
-            .view(&self.names)
-            .map_err(|error| error.to_string())?;
-        let routers = view.topology.routers();
-        let addresses = routers.filter_map(|router| {
-            let own = view.addresses.of(router).find(|(_, length)| *length == 32);
-            let (ip, _) = own?;
-            Some((view.topology.name(router).to_owned(), reflector(ip)))
-        });
-        Ok(Some(Network {
-            addresses: addresses.collect(),
-            topology: view.topology,
-        }))
+        let view = database.view(&self.names);
+        let view = view.map_err(|error| error.to_string())?;
+        Ok(Some((view.topology, view.addresses)))
     }
 
     fn connect(&self) -> Result<(Client, Database), String> {
@@ -165,6 +145,6 @@ impl Ospf {
             }
             Ok((client, database))
         };
-        connected().map_err(|error: topology::ospf::client::ClientError| error.to_string())
+        connected().map_err(|error: ClientError| error.to_string())
     }
 }
