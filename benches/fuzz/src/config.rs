@@ -245,22 +245,17 @@ fn check(text: &str) {
 
 fn refused(error: &ConfigError) {
     let words = error.to_string();
-    match error {
-        ConfigError::Shape { at, .. } => {
-            assert!(
-                at.line >= 1 && words.contains(&format!("{at}: ")),
-                "{words}"
-            );
-        }
-        ConfigError::Value {
-            at, path, expected, ..
-        } => {
-            assert!(
-                at.line >= 1 && !path.is_empty() && !expected.is_empty(),
-                "{words}"
-            );
-        }
-        ConfigError::Read { .. } | ConfigError::Ports => panic!("{words}"),
+    let ConfigError::Invalid { faults, .. } = error else {
+        panic!("{words}");
+    };
+    assert!(!faults.is_empty());
+    for fault in faults {
+        let at = &fault.at;
+        assert!(
+            at.line >= 1 && words.contains(&format!("{at}: ")),
+            "{words}"
+        );
+        assert!(!fault.invalid.expected.is_empty(), "{words}");
     }
 }
 

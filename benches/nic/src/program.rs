@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::guest::Guest;
 
 /// How long it may take to start, to end, or to come to what it is waited for.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often it is asked.
 const LOOK: Duration = Duration::from_millis(200);

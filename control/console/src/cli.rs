@@ -17,6 +17,7 @@ mod blame;
 mod configuration;
 mod connection;
 mod flows;
+mod machine;
 mod mset;
 mod plan;
 mod reload;
@@ -29,6 +30,8 @@ use connection::Connection;
 
 /// Exit code of a command that succeeded.
 const DONE: u8 = 0;
+/// What the user can correct: usage, a configuration.
+const UNUSABLE: u8 = 2;
 /// The switch refuses the configuration, or would.
 const REFUSED: u8 = 3;
 
@@ -36,7 +39,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed: no switch answers, or not in time
-  2  bad usage, configuration, token file, topology or numbers
+  2  bad usage, configuration, token file, topology or numbers; a switch would not start here (check)
   3  a reload is refused (reload), or would be (check)
 `config diff` has those of diff(1): 0 same, 1 different, 2 trouble.";
 
@@ -74,7 +77,7 @@ enum Command {
     Flow(flows::Flow),
     /// Print the state of the switch: readiness, last reload, workers, tables
     Status(Question),
-    /// Validate a configuration; print what it would use, and what a reload of it would change
+    /// Validate a configuration; print what it would use, what a reload of it would change, and whether it would start here
     Check(configuration::Check),
     /// Show the running configuration, or compare configurations
     #[command(subcommand)]
@@ -123,7 +126,7 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("vernier: {error:#}");
-            ExitCode::from(if is_diff { 2 } else { exit_code(&error) })
+            ExitCode::from(if is_diff { UNUSABLE } else { exit_code(&error) })
         }
     }
 }
@@ -168,7 +171,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
         || error.is::<plan::PlanError>()
         || error.is::<mset::MsetError>();
     if is_question || is_numbers || error.is::<ConfigError>() {
-        2
+        UNUSABLE
     } else {
         1
     }

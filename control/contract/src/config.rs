@@ -25,6 +25,7 @@ mod report;
 mod resolve;
 mod schema;
 mod serving;
+mod shape;
 mod stations;
 mod validate;
 mod wire;
@@ -40,7 +41,7 @@ pub use measurement::{
     Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
     RliPolicy, SegmentPorts, Stamps,
 };
-pub use parse::{ConfigError, Position, parse_file};
+pub use parse::{ConfigError, Fault, Position, parse_file};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use report::{Nats, Report};
 pub use schema::{SCHEMA_ID, schema};

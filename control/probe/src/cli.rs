@@ -209,7 +209,10 @@ impl Arguments {
 
 /// Options are checked as a configuration's keys are.
 fn checked(config: Config) -> Result<Config> {
-    config.check().map_err(|invalid| {
+    config.check().map_err(|faults| {
+        let Some(invalid) = faults.0.into_iter().next() else {
+            return anyhow::anyhow!("options that mean nothing");
+        };
         let path = invalid.path.to_string();
         let key = path
             .rsplit('.')
@@ -219,7 +222,7 @@ fn checked(config: Config) -> Result<Config> {
         anyhow::anyhow!(
             "--{key}: expected {}, got {}",
             invalid.expected,
-            invalid.got
+            invalid.got.unwrap_or_default()
         )
     })?;
     Ok(config)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use contract::config::document;
 use contract::config::{ConfigError, Http};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reflector::ClockSource;
@@ -34,7 +35,7 @@ pub const SESSIONS_MAX: usize = 50_000;
 const OVERHEAD_BYTES: (u32, u32) = (66, 86);
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Answers others; `None`: no reflector.
@@ -64,7 +65,7 @@ pub struct Config {
 }
 
 /// The session-reflector.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReflectorConfig {
     /// Addresses, with ports or without (862); 1 to 64. Default all of IPv4 and of IPv6.
@@ -84,7 +85,7 @@ pub struct ReflectorConfig {
 }
 
 /// A session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionConfig {
     /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
@@ -133,7 +134,7 @@ pub struct SessionConfig {
 }
 
 /// TLVs that a session can send (RFC 8972).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
     /// Ports and addresses at the reflector.
@@ -149,7 +150,7 @@ pub enum Asked {
 }
 
 /// The clock of this machine, as other ends are informed of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clock {
     /// You vouch for the clock: it is off UTC by so many nanoseconds at most, 0 to 1,000,000,000. `None`: it is not synchronised.

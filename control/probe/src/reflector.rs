@@ -29,7 +29,9 @@ use limit::Limit;
 use sessions::{Sessions, State};
 
 /// Where a clock gets its time from (RFC 8972, table 7).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockSource {
     /// NTP.

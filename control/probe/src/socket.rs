@@ -29,7 +29,9 @@ const BUFFER_BYTES: usize = 4 << 20;
 const TTL: u32 = 255;
 
 /// Whose timestamps are asked for. Where they are not to be had, the next are taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StampsWanted {
     /// The interface's, then the kernel's.

@@ -64,7 +64,7 @@ impl Router {
 }
 
 /// What a node can measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Role {
     /// A router that measures nothing.
     #[serde(rename = "plain")]

@@ -5,6 +5,7 @@
 //!                                     |
 //!                                    data_plane: links, lowered ports, FDB, removals, watchdog (service)
 //!                                    reload: draft of the new configuration -> change of generation
+//!  main -> opened (files, addresses; machine: what is there) -> run; `--check` ends before
 //! ```
 //!
 //! What it is not: it forwards and measures nothing itself.
@@ -15,6 +16,8 @@ mod draft;
 pub mod live;
 pub mod log;
 mod lowered;
+pub mod machine;
+pub mod opened;
 pub mod options;
 mod privileges;
 mod record;

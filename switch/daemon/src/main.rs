@@ -8,12 +8,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Parser;
 use contract::config::Config;
+use contract::config::document::{self, Faults};
 use daemon::log::{Lines, Log};
+use daemon::opened::Opened;
 use daemon::options::{RunOptions, Signals};
-use daemon::run;
+use daemon::run::{self, RunError};
 use dpdk_bindings::HugePages;
 use tracing_subscriber::EnvFilter;
 
@@ -27,8 +29,9 @@ static ALLOCATOR: HugePages = HugePages;
 /// privileges nor hugepages.
 #[derive(Debug, Parser)]
 #[command(
+    name = "vernierd",
     version,
-    after_help = "SIGHUP reads the configuration again. Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage or configuration."
+    after_help = "SIGHUP reads the configuration again. Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage, or a configuration that cannot start here."
 )]
 struct Arguments {
     /// Configuration (JSON)
@@ -39,9 +42,13 @@ struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pcap: Option<PathBuf>,
 
-    /// Validate the configuration, say what it would use, and end
+    /// Look whether a switch would start here with this configuration, say what it would use, and end
     #[arg(long)]
     check: bool,
+
+    /// With --check: validate for another machine, and look for nothing on this one
+    #[arg(long = "static", requires = "check")]
+    is_static: bool,
 
     /// End after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -60,7 +67,7 @@ struct Arguments {
     wire_record: Option<PathBuf>,
 
     /// Form of the log on standard error
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
 
@@ -88,19 +95,36 @@ fn main() -> ExitCode {
         }
     };
     start_log(arguments.log_format, log.lines());
-    let config = match load(&arguments) {
-        Ok(config) => config,
-        Err(error) => return fail(&error, 2, log.lines()),
-    };
-    if arguments.check {
-        return match say(&contract::check::report(&config)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.into(), 1, log.lines()),
-        };
-    }
-    match run(&config, &arguments, log.lines()) {
+    match begin(&arguments, log.lines()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, 1, log.lines()),
+        Err(error) => {
+            let code = match error.downcast_ref::<RunError>() {
+                Some(RunError::Run(_)) => 1,
+                _ => 2,
+            };
+            fail(&error, code, log.lines())
+        }
+    }
+}
+
+/// Checks, or runs.
+fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
+    let config = load(arguments)?;
+    if !arguments.is_static {
+        let opened = Opened::of(&config).map_err(|faults| located(arguments, faults))?;
+        if !arguments.check {
+            return run(&config, opened, arguments, log);
+        }
+    }
+    say(&contract::check::report(&config)).map_err(|error| RunError::Run(error.into()).into())
+}
+
+/// Faults with their places in the configuration's file, if there is one.
+fn located(arguments: &Arguments, faults: Faults) -> anyhow::Error {
+    let file = arguments.config.as_deref();
+    match file.and_then(|file| document::read_file(file).ok()) {
+        Some((text, origin)) => document::value_error(&origin, &text, faults).into(),
+        None => faults.into(),
     }
 }
 
@@ -121,7 +145,7 @@ fn load(arguments: &Arguments) -> anyhow::Result<Config> {
     Ok(config?)
 }
 
-fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
+fn run(config: &Config, opened: Opened, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
     let signals = Signals::default();
     let flags = [
         (signal_hook::consts::SIGINT, &signals.stop),
@@ -145,11 +169,11 @@ fn run(config: &Config, arguments: &Arguments, log: Lines) -> anyhow::Result<()>
         File::create(path).with_context(cannot_write)
     });
     let summary = summary.transpose()?;
-    let outcome = run::run(config, &options, &signals)?;
+    let outcome = run::run(config, opened, &options, &signals)?;
     if let Some(mut file) = summary {
-        let json = serde_json::to_string_pretty(&outcome).context("cannot write the summary")?;
+        let json = serde_json::to_string_pretty(&outcome)?;
         file.write_all(json.as_bytes())
-            .context("cannot write the summary")?;
+            .map_err(|error| RunError::Run(anyhow!("cannot write the summary: {error}")))?;
     }
     Ok(())
 }
@@ -178,6 +202,8 @@ fn fail(error: &anyhow::Error, code: u8, mut log: Lines) -> ExitCode {
         }
     }
     // Never fails: a line that finds no room is counted.
-    let _ = log.write_all(format!("vernierd: {words}\n").as_bytes());
+    for line in words.lines() {
+        let _ = log.write_all(format!("vernierd: {line}\n").as_bytes());
+    }
     ExitCode::from(code)
 }

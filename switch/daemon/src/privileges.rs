@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use contract::config::device::pci_address;
 use contract::config::{Config, Device};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -101,13 +102,8 @@ fn needed_besides(device: &str, root: &Path) -> CapabilitySet {
 
 /// Whether a PCI device is without an IOMMU, or behind one that is too narrow.
 fn is_physical(device: &str, root: &Path) -> bool {
-    let address = device.split(',').next().unwrap_or_default();
-    let address = address.strip_prefix("pci:").unwrap_or(address);
-    let parts = address.split(':').count();
-    let address = match parts {
-        2 => format!("0000:{address}"),
-        3 => address.to_owned(),
-        _ => return false,
+    let Some(address) = pci_address(device) else {
+        return false;
     };
     let folder = root.join("sys/bus/pci/devices").join(address);
     let Ok(driver) = fs::read_link(folder.join("driver")) else {

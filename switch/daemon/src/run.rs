@@ -20,7 +20,6 @@ use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
-use report::sender::Sender;
 use serde::Serialize;
 use switch::generation::Generations;
 use switch::meter::{Devices, Plan};
@@ -37,6 +36,7 @@ use switch::wiring::{budget, random_seed};
 
 use crate::data_plane::SwitchDataPlane;
 use crate::live;
+use crate::opened::Opened;
 use crate::options::{RunOptions, Signals};
 use crate::privileges;
 use crate::reload::{Orders, Reload};
@@ -51,34 +51,45 @@ pub struct Outcome {
     pub snapshot: Snapshot,
 }
 
-/// What a configuration names besides devices, open before anything is started.
-struct Opened {
-    /// By port.
-    sources: Vec<Option<Source>>,
-    server: Option<http::Server>,
-    sender: Option<Sender>,
-    wire_keys: WireKeys,
-}
-
-impl Opened {
-    fn of(config: &Config) -> Result<Self> {
-        let sources = config.ports.iter().map(plans::open_source);
-        Ok(Self {
-            sources: sources.collect::<Result<_>>()?,
-            server: http::Server::of(&config.http)?,
-            sender: Sender::of(config.report.as_ref()).context("report")?,
-            wire_keys: config.read_wire_keys()?,
-        })
-    }
+/// Why a switch ended otherwise than it was to.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It could not start, and will not the next time: something has to be changed.
+    #[error(transparent)]
+    Start(anyhow::Error),
+    /// Something failed while it ran.
+    #[error(transparent)]
+    Run(anyhow::Error),
 }
 
 /// Builds the switch, runs it until it is to stop or the duration is over, and takes it down.
 ///
 /// # Errors
-/// Whatever keeps it from starting, in words for its user; nothing is left behind then.
-pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<Outcome> {
+/// [`RunError::Start`] in words for its user; nothing is left behind then. [`RunError::Run`].
+pub fn run(
+    config: &Config,
+    opened: Opened,
+    options: &RunOptions,
+    signals: &Signals,
+) -> Result<Outcome, RunError> {
+    let mut has_started = false;
+    build(config, opened, options, signals, &mut has_started).map_err(|error| {
+        if has_started {
+            RunError::Run(error)
+        } else {
+            RunError::Start(error)
+        }
+    })
+}
+
+fn build(
+    config: &Config,
+    opened: Opened,
+    options: &RunOptions,
+    signals: &Signals,
+    has_started: &mut bool,
+) -> Result<Outcome> {
     let mut config = config.clone();
-    let opened = Opened::of(&config)?;
     let recording = (options.wire_record.as_ref())
         .map(|file| {
             Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
@@ -86,8 +97,6 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
         .transpose()?;
 
     let budget_mib = budget::of_machine();
-    budget::keep(&config, budget_mib)?;
-
     // Before EAL makes threads.
     privileges::give_up(&config)?;
     let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
@@ -120,6 +129,7 @@ pub fn run(config: &Config, options: &RunOptions, signals: &Signals) -> Result<O
     let start = |(place, attached)| devices::start(&config, place, attached, site);
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
+    *has_started = true;
     let outcome = switch(site, &config, ports, opened, options, signals)?;
     if options.live {
         live::summarise(&outcome.snapshot);

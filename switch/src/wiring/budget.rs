@@ -1,18 +1,24 @@
 //! Most memory for all that is not packets, where the configuration names no budget.
 
 use std::fs;
+use std::path::Path;
 
-use anyhow::{Result, bail};
 use contract::config::Config;
+use contract::config::document::{Check, KeyPath, ensure};
 use contract::config::memory::Memory;
 
 /// The budget of a switch that starts now in MiB: half of what the machine has free (`MemAvailable`,
 /// proc(5)); none where it does not say.
 pub fn of_machine() -> Option<usize> {
-    available_mib(&fs::read_to_string("/proc/meminfo").ok()?).map(|free| free / 2)
+    available_mib(Path::new("/")).map(|free| free / 2)
 }
 
-fn available_mib(meminfo: &str) -> Option<usize> {
+/// What the machine has free in MiB, by the `/proc` below `root`.
+pub fn available_mib(root: &Path) -> Option<usize> {
+    parse(&fs::read_to_string(root.join("proc/meminfo")).ok()?)
+}
+
+fn parse(meminfo: &str) -> Option<usize> {
     let line = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -24,20 +30,23 @@ fn available_mib(meminfo: &str) -> Option<usize> {
 ///
 /// # Errors
 /// What it needs, and what most of it is for.
-pub fn keep(config: &Config, budget_mib: Option<usize>) -> Result<()> {
-    let memory = Memory::of(config);
+pub fn keep(config: &Config, budget_mib: Option<usize>) -> Check {
     let Some(budget_mib) = budget_mib.filter(|_| config.memory_budget_mib.is_none()) else {
         return Ok(());
     };
-    if memory.total_mib() > budget_mib {
-        let largest = memory.largest().map_or("", |item| item.purpose);
-        bail!(
-            "memory_budget_mib: all but packets needs {} MiB, most of it for {largest}; half of what was \
-             free is {budget_mib} MiB: ask for less, or name a budget",
+    let memory = Memory::of(config);
+    let largest = memory.largest().map_or("", |item| item.purpose);
+    ensure(
+        memory.total_mib() <= budget_mib,
+        KeyPath::default().key("memory_budget_mib"),
+        format!(
+            "a budget, or a configuration that needs {budget_mib} MiB at most for all but packets, half of what was free"
+        ),
+        format!(
+            "none, and one that needs {} MiB, most of it for {largest}",
             memory.total_mib()
-        );
-    }
-    Ok(())
+        ),
+    )
 }
 
 #[cfg(test)]
@@ -47,8 +56,8 @@ mod tests {
     #[test]
     fn half_of_what_is_free_is_the_budget() {
         let meminfo = "MemTotal:  24000000 kB\nMemAvailable:   2097152 kB\n";
-        assert_eq!(available_mib(meminfo), Some(2048));
-        assert_eq!(available_mib("MemTotal: 1 kB\n"), None);
+        assert_eq!(parse(meminfo), Some(2048));
+        assert_eq!(parse("MemTotal: 1 kB\n"), None);
         assert!(of_machine().is_some_and(|mib| mib > 0));
     }
 

@@ -3,17 +3,19 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::connection::Connection;
-use super::{DONE, Form, REFUSED, print, print_json};
+use super::machine::Machine;
+use super::{DONE, Form, REFUSED, UNUSABLE, print, print_json};
 use crate::client::{Client, ClientError};
 use contract::check;
 use contract::check::cost::Step;
 use contract::config::memory::{self, Item, Memory};
-use contract::config::{Change, Config, ConfigError};
+use contract::config::{Change, Config, ConfigError, Fault};
 
 /// Characters of a value that are shown on a line; JSON has all of it.
 const VALUE_CHARS_MAX: usize = 60;
@@ -26,6 +28,9 @@ pub struct Check {
     /// Do not ask a running switch what a reload would change
     #[arg(long)]
     offline: bool,
+    /// Do not look whether a switch would start on this machine; with a switch that answers nobody looks
+    #[arg(long = "static")]
+    is_static: bool,
     #[command(flatten)]
     connection: Connection,
     #[command(flatten)]
@@ -130,6 +135,7 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
                 let invalid = Checked {
                     valid: false,
                     error: Some(error.to_string()),
+                    faults: faults(&error),
                     ..Checked::default()
                 };
                 print_json(&invalid)?;
@@ -144,17 +150,36 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
     };
     let is_refused =
         matches!(&reload, Some(Prospect::Changes { changes, .. }) if !all_live(changes));
+    // What a switch that answers has, another one could not.
+    let answers = !matches!(&reload, None | Some(Prospect::Unknown(_)));
+    let machine = if check.is_static || answers {
+        None
+    } else {
+        Some(Machine::of(&check.file).context("cannot run vernierd")?)
+    };
+    let would_not_start = machine.as_ref().is_some_and(Machine::is_refused);
     if check.form.json {
-        print_json(&Checked::new(&config, reload.as_ref()))?;
+        print_json(&Checked {
+            machine,
+            ..Checked::new(&config, reload.as_ref())
+        })?;
     } else {
         let mut text = check::report(&config);
         if let Some(reload) = &reload {
             text += "\n";
             text += &reload.text();
         }
+        if let Some(machine) = &machine {
+            text += "\n";
+            text += &machine.text();
+        }
         print(&text)?;
     }
-    Ok(if is_refused { REFUSED } else { DONE })
+    Ok(match (is_refused, would_not_start) {
+        (true, _) => REFUSED,
+        (false, true) => UNUSABLE,
+        (false, false) => DONE,
+    })
 }
 
 fn all_live(changes: &[Change]) -> bool {
@@ -243,8 +268,10 @@ impl Prospect {
 #[derive(Debug, Default, Serialize)]
 struct Checked<'c> {
     valid: bool,
-    /// What is wrong with the file.
+    /// What is wrong with the file, in lines.
     error: Option<String>,
+    /// The same, one by one.
+    faults: Vec<FaultAnswer<'c>>,
     switch: Option<&'c str>,
     ports: Vec<&'c str>,
     segments: usize,
@@ -254,6 +281,33 @@ struct Checked<'c> {
     memory: Vec<Item>,
     cost: Vec<Step>,
     reload: Option<Reload<'c>>,
+    /// Whether it would start on this machine; `null` where nobody looked.
+    machine: Option<Machine>,
+}
+
+/// Something that is wrong in a file.
+#[derive(Debug, Serialize)]
+struct FaultAnswer<'c> {
+    line: usize,
+    column: usize,
+    path: String,
+    /// What was expected, or all that is to say.
+    expected: &'c str,
+    found: Option<&'c str>,
+}
+
+fn faults(error: &ConfigError) -> Vec<FaultAnswer<'_>> {
+    let ConfigError::Invalid { faults, .. } = error else {
+        return Vec::new();
+    };
+    let faults = faults.iter().map(|Fault { at, invalid }| FaultAnswer {
+        line: at.line,
+        column: at.column,
+        path: invalid.path.to_string(),
+        expected: &invalid.expected,
+        found: invalid.got.as_deref(),
+    });
+    faults.collect()
 }
 
 /// The outcome that a reload would have.
@@ -273,7 +327,6 @@ impl<'c> Checked<'c> {
         let memory = Memory::of(config);
         Self {
             valid: true,
-            error: None,
             switch: Some(&config.name),
             ports: config.ports.iter().map(|port| port.name.as_str()).collect(),
             segments: config.segments().len(),
@@ -283,6 +336,7 @@ impl<'c> Checked<'c> {
             memory: memory.items().to_vec(),
             cost: check::cost::steps(config),
             reload: prospect.map(Reload::from),
+            ..Self::default()
         }
     }
 }

@@ -98,7 +98,7 @@ fn check_accepts_the_embedded_demo_and_says_what_it_would_use() {
         env!("CARGO_MANIFEST_DIR"),
         "/../contract/src/config/demo.json"
     );
-    let (code, out, _) = run(&["check", demo, "--offline"]);
+    let (code, out, _) = run(&["check", demo, "--offline", "--static"]);
     assert_eq!(code, 0);
     assert!(out.contains("segments    2: east>west, west>east"), "{out}");
 }
@@ -122,16 +122,16 @@ fn check_says_that_no_switch_answers_unless_it_need_not_ask() {
         env!("CARGO_MANIFEST_DIR"),
         "/../contract/src/config/demo.json"
     );
-    let (code, out, _) = run(&["check", demo, "--url", &nobody()]);
+    let (code, out, _) = run(&["check", demo, "--static", "--url", &nobody()]);
     assert_eq!(code, 0);
     let last = out.lines().last().unwrap();
     assert!(
         last.starts_with("a reload was not checked: no switch answers at "),
         "{last}"
     );
-    let (code, out, _) = run(&["check", demo, "--offline"]);
+    let (code, out, _) = run(&["check", demo, "--offline", "--static"]);
     assert_eq!((code, out.contains("reload")), (0, false), "{out}");
-    let (code, checked) = json(&["check", demo, "--offline", "--json"]);
+    let (code, checked) = json(&["check", demo, "--offline", "--static", "--json"]);
     assert_eq!(
         (code, &checked["valid"], &checked["reload"]),
         (0, &true.into(), &serde_json::Value::Null)
@@ -139,6 +139,50 @@ fn check_says_that_no_switch_answers_unless_it_need_not_ask() {
     assert_eq!(checked["segments"], 2);
     let (code, checked) = json(&["check", "/nowhere/v.json", "--json"]);
     assert_eq!((code, &checked["valid"]), (2, &false.into()));
+}
+
+#[test]
+fn check_gives_every_fault_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("v.json");
+    let text = "{\n\"ports\": [],\n\"forwarding\": { \"mode\": \"brige\" },\n\"nam\": 1 }";
+    std::fs::write(&file, text).unwrap();
+    let (code, checked) = json(&["check", file.to_str().unwrap(), "--json"]);
+    assert_eq!(code, 2);
+    let faults = checked["faults"].as_array().unwrap();
+    let places = faults
+        .iter()
+        .map(|fault| (fault["line"].as_u64(), fault["path"].as_str()));
+    let expected = [
+        (Some(2), Some("ports")),
+        (Some(3), Some("forwarding.mode")),
+        (Some(4), Some("nam")),
+    ];
+    assert_eq!(places.collect::<Vec<_>>(), expected);
+    assert_eq!(faults[1]["found"], "\"brige\"; did you mean `bridge`?");
+}
+
+#[test]
+fn check_says_where_no_switch_could_be_asked_to_look() {
+    let demo = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../contract/src/config/demo.json"
+    );
+    // Alone, in a folder without `vernierd`.
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("vernier");
+    std::fs::copy(env!("CARGO_BIN_EXE_vernier"), &alone).unwrap();
+    let output = std::process::Command::new(alone)
+        .args(["check", demo, "--offline"])
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        out.ends_with("this machine was not checked: there is no vernierd here\n"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn check_and_diff_compare_with_what_runs() {
         (3, &true.into(), &"demo".into())
     );
     assert_eq!(reload["changes"].as_array().unwrap().len(), 2);
-    assert_eq!(run(&["check", path, "--offline"]).0, 0);
+    assert_eq!(run(&["check", path, "--offline", "--static"]).0, 0);
 }
 
 /// A switch that takes up a reload once it is asked for.

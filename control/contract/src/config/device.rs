@@ -176,9 +176,47 @@ impl Device {
         let Self::Dpdk(device) = self else {
             return false;
         };
-        // Domain, bus, device and function in hexadecimal; the domain may be left out.
-        device.starts_with(|first: char| first.is_ascii_hexdigit()) && device.contains(':')
+        pci_address(device).is_some()
     }
+}
+
+/// Buses of DPDK 22.11 on which devices may be named as `BUS:NAME`.
+const BUSES: [&str; 8] = [
+    "pci",
+    "vdev",
+    "auxiliary",
+    "vmbus",
+    "dpaa_bus",
+    "fslmc",
+    "ifpga",
+    "cdx",
+];
+
+/// Whether this is how DPDK names a device: a PCI address, `net_...` (or `eth_...`, as some were once called) for a
+/// virtual one, or `BUS:NAME`.
+pub(super) fn is_of_dpdk(name: &str) -> bool {
+    let is_virtual = |name: &str| {
+        ["net_", "eth_", "virtio_user"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let on_bus = name.split_once(':').filter(|(bus, _)| BUSES.contains(bus));
+    on_bus.is_some() || is_virtual(name) || pci_address(name).is_some()
+}
+
+/// The PCI address that a device string of DPDK's begins with, as the kernel writes it (`0000:03:00.0`).
+pub fn pci_address(device: &str) -> Option<String> {
+    let name = device.split(',').next().unwrap_or_default();
+    let (rest, function) = name.strip_prefix("pci:").unwrap_or(name).rsplit_once('.')?;
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let parts: Vec<u32> = rest.split(':').map(number).collect::<Option<_>>()?;
+    let (domain, bus, device) = match parts[..] {
+        [bus, device] => (0, bus, device),
+        [domain, bus, device] => (domain, bus, device),
+        _ => return None,
+    };
+    let function = number(function)?;
+    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
 impl Replay {

@@ -5,5 +5,6 @@
 
 pub use super::parse::{parse_json, read_file, value_error};
 pub use super::validate::{
-    Check, Invalid, KeyPath, count_within, ensure, http, name, unique, within,
+    Check, Faults, Invalid, KeyPath, all, count_within, ensure, http, name, suggestion, unique,
+    within,
 };

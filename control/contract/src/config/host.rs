@@ -94,7 +94,7 @@ impl HostConfig {
             host.measurement.flows = Some(flows());
         }
         if let Some((path, why)) = host.meaningless() {
-            return Err(refusal(file, text, &path, why));
+            return Err(refusal(file, text, path, why));
         }
         // What is checked is the same whatever ports there are, and however many.
         let mut model = host.config(&[("port".to_owned(), true)]);

@@ -52,6 +52,9 @@ const WIRE_EPOCHS: usize = 2;
 /// A packet buffer: `rte_mbuf` and its pool's header (192), headroom (128), data (2,048); about.
 const MBUF_BYTES: usize = 192 + 128 + 2_048;
 
+/// A page without hugepages, which DPDK gives to one buffer alone: none lies across two.
+const PAGE_BYTES: usize = 4_096;
+
 /// Memory for one purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Item {
@@ -127,9 +130,15 @@ fn item(purpose: &'static str, bytes: usize, copies: usize, of: impl Into<String
     }
 }
 
-/// Memory of the packet buffers, which DPDK has.
+/// Memory of the packet buffers and of the ring that those lie in which are free; DPDK has it.
 pub fn packet_bytes(config: &Config) -> usize {
-    config.dpdk.mbufs as usize * MBUF_BYTES
+    let mbufs = config.dpdk.mbufs as usize;
+    let each = if config.dpdk.hugepages {
+        MBUF_BYTES
+    } else {
+        PAGE_BYTES
+    };
+    mbufs * each + (mbufs + 1).next_power_of_two() * size_of::<usize>()
 }
 
 fn layout(config: &Config) -> ShardLayout {

@@ -1,20 +1,22 @@
 //! From text to a [`Config`], with errors that say where.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::io::{self, Read};
 
+use schemars::{JsonSchema, schema_for};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
-use super::validate::{Invalid, KeyPath, Step, validate};
-use super::{Config, Forwarding, PORTS_MAX, Station, defaults};
+use super::validate::{Faults, Invalid, KeyPath, Step, validate};
+use super::{Config, Forwarding, PORTS_MAX, Station, defaults, shape};
 use crate::file;
 
-/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
-const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
+/// Most faults that are listed; of more only the number is given.
+const LISTED_MAX: usize = 20;
 
 /// Most bytes of a configuration: as many static stations as there may be, and room.
 const BYTES_MAX: u64 = 256 << 20;
@@ -30,27 +32,13 @@ pub enum ConfigError {
         /// Why not.
         error: io::Error,
     },
-    /// It is not JSON, or not of the right shape.
-    #[error("{at}: {path}{message}")]
-    Shape {
-        /// Where.
-        at: Position,
-        /// The JSON path and `: `, or nothing at the root.
-        path: String,
-        /// What was expected and what was found.
-        message: String,
-    },
-    /// A value means nothing or is out of range.
-    #[error("{at}: {path}: expected {expected}, got {got}")]
-    Value {
-        /// Where.
-        at: Position,
-        /// The JSON path, such as `ports[1].egress.queue_packets`.
-        path: String,
-        /// What it may be.
-        expected: String,
-        /// What it is.
-        got: String,
+    /// It is not JSON, or not of the right shape, or values mean nothing or are out of range.
+    #[error("{}", listed(.faults, *.more))]
+    Invalid {
+        /// The first of them, at most 20.
+        faults: Vec<Fault>,
+        /// How many more there are.
+        more: usize,
     },
     /// A running switch has no index left for another port.
     #[error(
@@ -58,6 +46,36 @@ pub enum ConfigError {
          restart it to name more"
     )]
     Ports,
+}
+
+/// Something that is wrong in a configuration's text.
+#[derive(Debug)]
+pub struct Fault {
+    /// Where, by line and column.
+    pub at: Position,
+    /// Where, by keys, and what.
+    pub invalid: Invalid,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.invalid)
+    }
+}
+
+fn listed(faults: &[Fault], more: usize) -> String {
+    let mut lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.join("\n")
+}
+
+impl ConfigError {
+    fn of(fault: Fault) -> Self {
+        let (faults, more) = (vec![fault], 0);
+        Self::Invalid { faults, more }
+    }
 }
 
 /// A position in a configuration's text.
@@ -123,7 +141,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut config: Self = parse_json(text, origin)?;
         settle(&mut config);
-        validate(&config).map_err(|invalid| value_error(origin, text, invalid))?;
+        validate(&config).map_err(|faults| value_error(origin, text, faults))?;
         Ok(config)
     }
 }
@@ -132,7 +150,9 @@ impl Config {
 ///
 /// # Errors
 /// [`ConfigError`]: not readable, not JSON, an unknown key.
-pub fn parse_file<T: DeserializeOwned>(path: &std::path::Path) -> Result<T, ConfigError> {
+pub fn parse_file<T: DeserializeOwned + JsonSchema>(
+    path: &std::path::Path,
+) -> Result<T, ConfigError> {
     let (text, origin) = read_file(path)?;
     parse_json(&text, &origin)
 }
@@ -162,69 +182,72 @@ fn read_text(path: &std::path::Path) -> io::Result<String> {
 /// What the text spells, of the right shape but not checked yet; `origin` names it in errors.
 ///
 /// # Errors
-/// [`ConfigError::Shape`]: not JSON, or not of this shape.
-pub fn parse_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, ConfigError> {
+/// [`ConfigError::Invalid`]: not JSON, or not of this shape.
+pub fn parse_json<T: DeserializeOwned + JsonSchema>(
+    text: &str,
+    origin: &str,
+) -> Result<T, ConfigError> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let parsed = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| shape_error(origin, text, error.path(), error.inner()))?;
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let first = shape_fault(origin, text, error.path(), error.inner());
+        shape_error::<T>(origin, text, first)
+    })?;
     json.end().map_err(|error| {
         let (at, message) = position_of(origin, &error);
-        let path = String::new();
-        ConfigError::Shape { at, path, message }
+        let invalid = Invalid::said(KeyPath::default(), message);
+        ConfigError::of(Fault { at, invalid })
     })?;
     Ok(parsed)
+}
+
+/// All that is wrong with the shape of a text; serde says only the `first`.
+fn shape_error<T: JsonSchema>(origin: &str, text: &str, first: Fault) -> ConfigError {
+    let schema = schema_for!(T).into();
+    let mut faults = shape::faults(text, &schema);
+    // What a parser of ours refuses, which no schema says.
+    let is_said = |fault: &Invalid| {
+        let (own, other) = (&fault.path.0, &first.invalid.path.0);
+        own.starts_with(other) || other.starts_with(own)
+    };
+    if faults.is_empty() {
+        return ConfigError::of(first);
+    }
+    if !faults.iter().any(is_said) {
+        faults.push(first.invalid);
+    }
+    value_error(origin, text, Faults(faults))
 }
 
 /// Whether the text has a value at this path, not a default.
 pub(super) fn is_given(text: &str, path: &KeyPath) -> bool {
     let root: Option<&RawValue> = serde_json::from_str(text).ok();
     let mut steps = path.0.iter();
-    let value =
-        root.and_then(|root| steps.try_fold(root, |value, &step| member(value.get(), step)));
+    let value = root.and_then(|root| steps.try_fold(root, |value, step| member(value.get(), step)));
     value.is_some()
 }
 
 /// A value that may not be there at all.
-pub(super) fn refusal(origin: &str, text: &str, path: &KeyPath, message: &str) -> ConfigError {
-    ConfigError::Shape {
-        at: value_position(origin, text, path),
-        path: format!("{path}: "),
-        message: message.to_owned(),
-    }
+pub(super) fn refusal(origin: &str, text: &str, path: KeyPath, message: &str) -> ConfigError {
+    value_error(origin, text, Invalid::said(path, message).into())
 }
 
 /// JSON that is no configuration: points at the value that is wrong.
-fn shape_error(origin: &str, text: &str, path: &Path, error: &serde_json::Error) -> ConfigError {
-    // The path ends in a question mark where not even the key could be read.
-    let path_text = path.to_string();
+fn shape_fault(origin: &str, text: &str, path: &Path, error: &serde_json::Error) -> Fault {
     let (end, mut message) = position_of(origin, error);
-    if is_secret(path) {
-        hide_value(&mut message);
-    }
     let steps = path.iter().filter_map(|segment| match segment {
-        Segment::Map { key } => Some(Step::Key(key)),
+        Segment::Map { key } => Some(Step::Key(Cow::Owned(key.clone()))),
         Segment::Seq { index } => Some(Step::Index(*index)),
+        // Where not even the key could be read.
         _ => None,
     });
-    ConfigError::Shape {
-        at: position(origin, text, steps).unwrap_or(end),
-        path: separated(path_text.trim_end_matches(['?', '.'])),
-        message,
+    let path = KeyPath(steps.collect());
+    if path.is_secret() {
+        hide_value(&mut message);
     }
-}
-
-/// The path before a message.
-fn separated(path: &str) -> String {
-    let separator = if path.is_empty() { "" } else { ": " };
-    format!("{path}{separator}")
-}
-
-/// Whether a secret belongs at this path, or near it.
-fn is_secret(path: &Path) -> bool {
-    path.iter().any(|segment| match segment {
-        Segment::Map { key } => SECRETS.iter().any(|secret| key.contains(secret)),
-        _ => false,
-    })
+    Fault {
+        at: position(origin, text, &path).unwrap_or(end),
+        invalid: Invalid::said(path, message),
+    }
 }
 
 /// Leaves what was expected, and not what was found.
@@ -248,19 +271,21 @@ fn position_of(origin: &str, error: &serde_json::Error) -> (Position, String) {
     (at, message)
 }
 
-/// The error of a value in a text that was parsed before.
-pub fn value_error(origin: &str, text: &str, invalid: Invalid) -> ConfigError {
-    ConfigError::Value {
+/// The error of values in a text that was parsed before, in the order of the text.
+pub fn value_error(origin: &str, text: &str, Faults(faults): Faults) -> ConfigError {
+    let more = faults.len().saturating_sub(LISTED_MAX);
+    let faults = faults.into_iter().take(LISTED_MAX).map(|invalid| Fault {
         at: value_position(origin, text, &invalid.path),
-        path: invalid.path.to_string(),
-        expected: invalid.expected,
-        got: invalid.got,
-    }
+        invalid,
+    });
+    let mut faults: Vec<Fault> = faults.collect();
+    faults.sort_by_key(|fault| (fault.at.line, fault.at.column));
+    ConfigError::Invalid { faults, more }
 }
 
 /// Where a value is, of a text that is JSON.
 fn value_position(origin: &str, text: &str, path: &KeyPath) -> Position {
-    let found = position(origin, text, path.0.iter().copied());
+    let found = position(origin, text, path);
     debug_assert!(found.is_some(), "the text was parsed before");
     found.unwrap_or(Position {
         origin: origin.to_owned(),
@@ -271,13 +296,9 @@ fn value_position(origin: &str, text: &str, path: &KeyPath) -> Position {
 
 /// Where a value begins, or, for a default, the nearest value around it. `None`
 /// when the text is not JSON.
-fn position<'s>(
-    origin: &str,
-    text: &str,
-    steps: impl Iterator<Item = Step<'s>>,
-) -> Option<Position> {
+fn position(origin: &str, text: &str, path: &KeyPath) -> Option<Position> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
-    for step in steps {
+    for step in &path.0 {
         match member(value.get(), step) {
             Some(inner) => value = inner,
             None => break,
@@ -293,15 +314,15 @@ fn position<'s>(
     })
 }
 
-fn member<'t>(value: &'t str, step: Step) -> Option<&'t RawValue> {
+fn member<'t>(value: &'t str, step: &Step) -> Option<&'t RawValue> {
     match step {
         Step::Key(key) => {
             let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
-            object.get(key).copied()
+            object.get(key.as_ref()).copied()
         }
         Step::Index(index) => {
             let array: Vec<&RawValue> = serde_json::from_str(value).ok()?;
-            array.get(index).copied()
+            array.get(*index).copied()
         }
     }
 }

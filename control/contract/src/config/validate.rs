@@ -1,5 +1,6 @@
 //! What no type can say: ranges, and names that refer to each other.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
@@ -7,41 +8,55 @@ use std::ops::RangeInclusive;
 
 use super::memory::Memory;
 use super::packets::Held;
-use super::{Config, Worker};
+use super::{Config, Worker, shape};
 
 mod classes;
 mod forwarding;
 mod measurement;
 mod ports;
-mod ranges;
 mod report;
 mod serving;
 mod wire;
 
 pub use serving::http;
 
+/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
+const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
+
 /// One step into a JSON document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step<'k> {
-    Key(&'k str),
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(Cow<'static, str>),
     Index(usize),
 }
 
 /// A path in a JSON document, displayed as `ports[1].egress.queue_packets`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeyPath(pub(super) Vec<Step<'static>>);
+pub struct KeyPath(pub(super) Vec<Step>);
 
 impl KeyPath {
     /// The path of a member.
     #[must_use]
-    pub fn key(&self, key: &'static str) -> Self {
-        Self([&self.0[..], &[Step::Key(key)]].concat())
+    pub fn key(&self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.then(Step::Key(key.into()))
     }
 
     /// The path of an element, from 0.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self([&self.0[..], &[Step::Index(index)]].concat())
+        self.then(Step::Index(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        Self([&self.0[..], &[step]].concat())
+    }
+
+    /// Whether a secret belongs at this path, or near it.
+    pub(super) fn is_secret(&self) -> bool {
+        let is_secret = |key: &str| SECRETS.iter().any(|secret| key.contains(secret));
+        self.0
+            .iter()
+            .any(|step| matches!(step, Step::Key(key) if is_secret(key)))
     }
 }
 
@@ -63,14 +78,71 @@ impl fmt::Display for KeyPath {
 pub struct Invalid {
     /// Where.
     pub path: KeyPath,
-    /// What it may be.
+    /// What it may be; or all that is to say.
     pub expected: String,
-    /// What it is.
-    pub got: String,
+    /// What it is; `None` where `expected` says it all.
+    pub got: Option<String>,
+}
+
+impl Invalid {
+    /// What was found out where the value was used.
+    pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
+        Self {
+            path,
+            expected: words.to_string(),
+            got: None,
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.0.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        match &self.got {
+            Some(got) => write!(f, "expected {}, got {got}", self.expected),
+            None => f.write_str(&self.expected),
+        }
+    }
+}
+
+/// All that is wrong; one thing at least.
+#[derive(Debug)]
+pub struct Faults(pub Vec<Invalid>);
+
+impl From<Invalid> for Faults {
+    fn from(invalid: Invalid) -> Self {
+        Self(vec![invalid])
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl fmt::Display for Faults {
+    /// A line for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
 }
 
 /// What a check comes to.
-pub type Check = Result<(), Invalid>;
+pub type Check<T = ()> = Result<T, Faults>;
+
+/// All that several checks find.
+///
+/// # Errors
+/// Every [`Invalid`] of theirs.
+pub fn all(checks: impl IntoIterator<Item = Check>) -> Check {
+    let faults = checks.into_iter().filter_map(Check::err);
+    let faults: Vec<Invalid> = faults.flat_map(|faults| faults.0).collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Faults(faults))
+    }
+}
 
 /// What must hold.
 ///
@@ -85,11 +157,12 @@ pub fn ensure(
     if holds {
         return Ok(());
     }
-    Err(Invalid {
+    let invalid = Invalid {
         path,
         expected: expected.to_string(),
-        got: got.to_string(),
-    })
+        got: Some(got.to_string()),
+    };
+    Err(invalid.into())
 }
 
 /// A number in a range.
@@ -106,15 +179,16 @@ pub fn within<T: PartialOrd + fmt::Display>(
 }
 
 /// Sizes of a synopsis; where they make none, the error says why.
-fn laid_out<T>(
-    path: KeyPath,
-    layout: Result<T, impl fmt::Display>,
-    expected: &str,
-) -> Result<T, Invalid> {
-    layout.map_err(|error| Invalid {
-        path,
-        expected: expected.to_owned(),
-        got: error.to_string(),
+fn laid_out<T>(path: KeyPath, layout: Result<T, impl fmt::Display>, expected: &str) -> Check<T> {
+    layout.map_err(|error| {
+        let got = Some(error.to_string());
+        let expected = expected.to_owned();
+        let invalid = Invalid {
+            path,
+            expected,
+            got,
+        };
+        invalid.into()
     })
 }
 
@@ -128,7 +202,12 @@ pub fn count_within(
     range: RangeInclusive<usize>,
     what: &str,
 ) -> Check {
-    let expected = format!("{} to {} {what}", range.start(), range.end());
+    let (least, most) = (range.start(), range.end());
+    let expected = if least == most {
+        format!("{least} {what}")
+    } else {
+        format!("{least} to {most} {what}")
+    };
     ensure(range.contains(&count), path, expected, count)
 }
 
@@ -146,7 +225,8 @@ pub fn name(path: KeyPath, name: &str) -> Check {
 /// A name that refers to one of `known`; `what` is `port` or `class`.
 fn known(path: KeyPath, name: &str, what: &str, known: &[&str]) -> Check {
     let expected = format!("the name of a {what} ({})", known.join(", "));
-    ensure(known.contains(&name), path, expected, format!("{name:?}"))
+    let got = format!("{name:?}{}", suggestion(name, known.iter().copied()));
+    ensure(known.contains(&name), path, expected, got)
 }
 
 /// What must not come twice; `what` ends in "of its own" or the like.
@@ -183,24 +263,41 @@ fn class_names(config: &Config) -> Vec<&str> {
     classes.map(|class| config.class_name(class)).collect()
 }
 
-/// Checks every range and reference; the first that does not hold is the error.
+/// `; did you mean ...?`, where one of the words that there are is like this one.
+pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> String {
+    /// How alike two words are at least, 0 to 1: at most two letters of five are another, or in another place.
+    const ALIKE: f64 = 0.6;
+    let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(word, known);
+    let alike = words.into_iter().filter(|known| likeness(known) >= ALIKE);
+    let best = alike.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    best.map_or(String::new(), |best| format!("; did you mean `{best}`?"))
+}
+
+/// Checks every range and reference.
+///
+/// # Errors
+/// All that does not hold, but for what has no meaning before other things hold.
 pub(super) fn validate(config: &Config) -> Check {
     let root = KeyPath::default();
-    ranges::ranges(config)?;
-    name(root.key("name"), &config.name)?;
-    classes::classes(&root.key("classes"), config)?;
-    ports::ports(&root.key("ports"), config)?;
-    forwarding::forwarding(&root.key("forwarding"), config)?;
-    classes::rules(&root.key("rules"), config)?;
-    workers(&root.key("workers"), config)?;
-    measurement::measurement(&root.key("measurement"), config)?;
-    wire::switch(&root.key("wire"), config)?;
+    shape::ranges(config)?;
+    all([
+        name(root.key("name"), &config.name),
+        classes::classes(&root.key("classes"), config),
+        ports::ports(&root.key("ports"), config),
+        forwarding::forwarding(&root.key("forwarding"), config),
+        classes::rules(&root.key("rules"), config),
+        workers(&root.key("workers"), config),
+        measurement::measurement(&root.key("measurement"), config),
+        wire::switch(&root.key("wire"), config),
+        serving::http(&root.key("http"), &config.http),
+        serving::prometheus(&root.key("prometheus"), &config.prometheus),
+        report::report(&root.key("report"), config.report.as_ref()),
+    ])?;
     wire::wires(&root.key("ports"), config)?;
-    serving::http(&root.key("http"), &config.http)?;
-    serving::prometheus(&root.key("prometheus"), &config.prometheus)?;
-    report::report(&root.key("report"), config.report.as_ref())?;
-    packets(root.key("dpdk").key("mbufs"), config)?;
-    budget(root.key("memory_budget_mib"), config)
+    all([
+        packets(root.key("dpdk").key("mbufs"), config),
+        budget(root.key("memory_budget_mib"), config),
+    ])
 }
 
 /// All that is not packets fits.
@@ -237,16 +334,19 @@ fn packets(path: KeyPath, config: &Config) -> Check {
 fn workers(path: &KeyPath, config: &Config) -> Check {
     let workers = &config.workers;
     let mut cores = HashSet::new();
-    for (index, Worker { core, .. }) in workers.iter().enumerate() {
-        if let Some(core) = core {
-            let path = path.index(index).key("core");
-            unique(&mut cores, core, path, "a CPU of its own")?;
-        }
-    }
-    if workers.iter().any(|worker| worker.queues.is_some()) {
-        queues(path, config)?;
-    }
-    Ok(())
+    let named = workers.iter().enumerate();
+    let named = named.filter_map(|(index, Worker { core, .. })| Some((index, (*core)?)));
+    let cores = all(named.map(|(index, core)| {
+        let path = path.index(index).key("core");
+        unique(&mut cores, core, path, "a CPU of its own")
+    }));
+    let has_queues = workers.iter().any(|worker| worker.queues.is_some());
+    let queues = if has_queues {
+        queues(path, config)
+    } else {
+        Ok(())
+    };
+    all([cores, queues])
 }
 
 /// Every receive queue is served by one worker.

@@ -9,6 +9,7 @@ use measure::wire::session::{Key, KeyId, KeyRing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::validate::{Check, Faults, Invalid, KeyPath};
 use super::{CLASSES_MAX, Config, LdaBank, MacAddress, RliMethod, RliPolicy};
 use crate::secret::{self, SecretFault};
 
@@ -229,17 +230,15 @@ impl Wire {
 /// Keys that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum WireKeyError {
-    /// A file cannot be used.
-    #[error("{of}.keys[{index}].file {}: {fault}; make it with `openssl rand -hex 16`", file.display())]
-    File {
+    /// A file was not read.
+    #[error("{of}.keys[{index}].file {} was not read with the others", file.display())]
+    Unread {
         /// Whose list it is in.
         of: String,
         /// Which key, counted from 0.
         index: usize,
         /// Its file.
         file: PathBuf,
-        /// What is wrong with it, never its contents.
-        fault: String,
     },
     /// Keys that do not go together, which a configuration that was parsed has none of.
     #[error("keys of a wire: {0}")]
@@ -319,27 +318,37 @@ impl Config {
     /// Reads the keys of all wires: each file once for a start, or for a reload.
     ///
     /// # Errors
-    /// [`WireKeyError`] for a file that cannot be read, that others may read or change, or that holds no key.
-    pub fn read_wire_keys(&self) -> Result<WireKeys, WireKeyError> {
+    /// Every file that cannot be read, that others may read or change, or that holds no key.
+    pub fn read_wire_keys(&self) -> Check<WireKeys> {
+        let root = KeyPath::default();
+        let ports = self.wires().map(|(port, wire)| {
+            let path = root.key("ports").index(port).key("wire");
+            (path, &wire.keys)
+        });
+        let all = self.wire.iter().map(|wire| (root.key("wire"), &wire.keys));
         let mut keys = WireKeys::default();
-        let ports = self
-            .wires()
-            .map(|(port, wire)| (format!("ports[{port}].wire"), &wire.keys));
-        let all = self.wire.iter().map(|wire| ("wire".to_owned(), &wire.keys));
+        let mut faults = Vec::new();
         for (of, list) in all.chain(ports) {
             for (index, WireKey { file, .. }) in list.iter().enumerate() {
-                if !keys.0.contains_key(file) {
-                    let key = read_key(file).map_err(|fault| WireKeyError::File {
-                        of: of.clone(),
-                        index,
-                        file: file.clone(),
-                        fault,
-                    })?;
-                    keys.0.insert(file.clone(), key);
+                if keys.0.contains_key(file) {
+                    continue;
+                }
+                match read_key(file) {
+                    Ok(key) => drop(keys.0.insert(file.clone(), key)),
+                    Err(fault) => {
+                        let path = of.key("keys").index(index).key("file");
+                        let file = file.display();
+                        let words = format!("{file}: {fault}; make it with `openssl rand -hex 16`");
+                        faults.push(Invalid::said(path, words));
+                    }
                 }
             }
         }
-        Ok(keys)
+        if faults.is_empty() {
+            Ok(keys)
+        } else {
+            Err(Faults(faults))
+        }
     }
 
     /// The keys that a wire accepts, from those that were read, and the one that it sends under.
@@ -357,11 +366,10 @@ impl Config {
         }
         let (of, list, key) = self.key_list(port);
         for (index, WireKey { id, file }) in list.iter().enumerate() {
-            let key = keys.0.get(file).ok_or_else(|| WireKeyError::File {
+            let key = keys.0.get(file).ok_or_else(|| WireKeyError::Unread {
                 of: of.clone(),
                 index,
                 file: file.clone(),
-                fault: "it was not read with the others".to_owned(),
             })?;
             ring = ring.with(KeyId(*id), key.clone())?;
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use contract::config::document::{
-    self, Check, Invalid, KeyPath, count_within, ensure, name, unique, within,
+    self, Check, KeyPath, count_within, ensure, name, unique, within,
 };
 
 use super::{Address, Config, MsetConfig, ReflectorConfig, SESSIONS_MAX, SessionConfig};
@@ -18,7 +18,7 @@ impl Config {
     /// Checks every range and reference; the first that does not hold is the error.
     ///
     /// # Errors
-    /// [`Invalid`]
+    /// [`Faults`](document::Faults)
     pub fn check(&self) -> Check {
         let root = KeyPath::default();
         within(root.key("interval_ms"), self.interval_ms, 100..=3_600_000)?;
@@ -104,7 +104,7 @@ impl Config {
     }
 
     /// Checks a session; packets of it that are in memory.
-    fn check_session(&self, path: &KeyPath, session: &SessionConfig) -> Result<f64, Invalid> {
+    fn check_session(&self, path: &KeyPath, session: &SessionConfig) -> Check<f64> {
         if let Some(node) = &session.node {
             name(path.key("node"), node)?;
         }

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use contract::config::document::{Check, KeyPath, ensure, name, within};
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use topology::Role;
@@ -12,7 +13,7 @@ use topology::Role;
 use super::{Address, SessionConfig};
 
 /// Probes what the m-set of a node asks for, as it changes. Either `topology` or `ospf`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MsetConfig {
     /// The network: a file as `vernier mset` reads it. It is read again when it changes.
@@ -44,6 +45,7 @@ pub struct MsetConfig {
     pub transition_s: u64,
     /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
     #[serde(default = "template", deserialize_with = "session")]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub session: SessionConfig,
 }
 

@@ -2,6 +2,7 @@
 
 use contract::config::document::{Check, KeyPath, ensure, name, within};
 use contract::config::{self, Nats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest name of a node or a prober.
@@ -11,7 +12,7 @@ const NAME_MAX: usize = 64;
 const SUFFIX: &str = ".probe";
 
 /// Reports of every interval to NATS JetStream; needs `nats.servers` only.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportConfig {
     /// Name of the node where this prober stands: of the switch there, or of the router in the topology. `None`: the host's name.

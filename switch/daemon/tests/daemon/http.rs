@@ -149,7 +149,7 @@ fn a_token_that_anybody_may_read_is_refused_at_start() {
     command.args(["--duration", "1", "--config"]).arg(&path);
     let output = command.stdout(Stdio::null()).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert_eq!(output.status.code(), Some(2), "{words}");
     assert!(words.contains("chmod o="), "{words}");
     assert!(
         words.contains(&file.path().display().to_string()),

@@ -7,6 +7,7 @@
 )]
 
 mod around;
+mod check;
 mod faults;
 mod flows;
 mod hostile_clients;

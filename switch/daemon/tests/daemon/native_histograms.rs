@@ -123,7 +123,10 @@ fn worst_error(
 /// The numbers of series in the line of `vernierd --check`: classic, and native.
 fn checked(switch: &Daemon) -> [u64; 2] {
     let file = switch.folder.path().join("vernier.json");
-    let output = vernierd().args(["--check", "--config"]).arg(file).output();
+    let output = vernierd()
+        .args(["--check", "--static", "--config"])
+        .arg(file)
+        .output();
     let report = String::from_utf8(output.unwrap().stdout).unwrap();
     let line = report
         .lines()

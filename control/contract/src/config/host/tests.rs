@@ -69,8 +69,8 @@ fn a_host_s_ports_become_a_whole_configuration() {
 fn errors_say_where_and_what_to_do() {
     assert_eq!(
         error(r#"{"ports": []}"#),
-        "plugin.json:1:11: ports: unknown field `ports`, expected one of `name`, `classes`, \
-         `rules`, `measurement`, `memory_budget_mib`, `http`, `prometheus`, `report`"
+        "plugin.json:1:11: ports: expected one of the keys classes, http, measurement, \
+         memory_budget_mib, name, prometheus, report, rules, got `ports`"
     );
     assert_eq!(
         error("{\n  \"measurement\": { \"interval_ms\": 1 }\n}"),

@@ -269,10 +269,12 @@ fn numbers(document: &Value, pointer: &str) -> Vec<String> {
 /// What the parser has against a configuration, where it is a range of numbers.
 fn range_error(config: &Value) -> Option<String> {
     match parse(config).err()? {
-        ConfigError::Value { expected, .. } => Some(expected)
-            .filter(|words| words.starts_with(|c: char| c.is_ascii_digit()))
-            .filter(|words| words.contains(" to ")),
-        ConfigError::Shape { .. } => None,
+        ConfigError::Invalid { faults, .. } => {
+            let mut expected = faults.into_iter().map(|fault| fault.invalid.expected);
+            expected.find(|words| {
+                words.starts_with(|c: char| c.is_ascii_digit()) && words.contains(" to ")
+            })
+        }
         error => panic!("{error}"),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{Check, KeyPath, class_names, ensure, known, name, port_names, port_range, unique};
+use super::{
+    Check, KeyPath, all, class_names, ensure, known, name, port_names, port_range, unique,
+};
 use crate::config::{Config, FlowRule, Rule};
 
 /// Protocols that have ports: TCP, UDP, SCTP.
@@ -10,22 +12,16 @@ const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
 pub(super) fn classes(path: &KeyPath, config: &Config) -> Check {
     let mut names = HashSet::new();
-    for (index, class) in config.classes.iter().enumerate() {
-        let path = path.index(index);
-        name(path.key("name"), &class.name)?;
-        unique(
-            &mut names,
-            &class.name,
-            path.key("name"),
-            "a name of its own",
-        )?;
-    }
-    Ok(())
+    all(config.classes.iter().enumerate().map(|(index, class)| {
+        let path = path.index(index).key("name");
+        name(path.clone(), &class.name)?;
+        unique(&mut names, &class.name, path, "a name of its own")
+    }))
 }
 
 pub(super) fn rules(path: &KeyPath, config: &Config) -> Check {
-    let mut rules = config.rules.iter().enumerate();
-    rules.try_for_each(|(index, rule)| self::rule(&path.index(index), rule, config))
+    let rules = config.rules.iter().enumerate();
+    all(rules.map(|(index, rule)| self::rule(&path.index(index), rule, config)))
 }
 
 fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
@@ -39,8 +35,8 @@ fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
         let path = path.key("ingress");
         listed(path.clone(), ingress.len())?;
         let names = port_names(config);
-        let mut each = ingress.iter().enumerate();
-        each.try_for_each(|(index, name)| known(path.index(index), name, "port", &names))?;
+        let each = ingress.iter().enumerate();
+        all(each.map(|(index, name)| known(path.index(index), name, "port", &names)))?;
     }
     for (key, values) in [("pcp", &rule.pcp), ("dscp", &rule.dscp)] {
         if let Some(values) = values {
@@ -105,6 +101,6 @@ fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
 
 /// Rules that name flows.
 pub(super) fn flow_rules(path: &KeyPath, rules: &[FlowRule]) -> Check {
-    let mut each = rules.iter().enumerate();
-    each.try_for_each(|(index, rule)| five_tuple(&path.index(index), rule))
+    let each = rules.iter().enumerate();
+    all(each.map(|(index, rule)| five_tuple(&path.index(index), rule)))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Check, KeyPath, count_within, ensure, known, port_names, unique};
+use super::{Check, KeyPath, all, count_within, ensure, known, port_names, unique};
 use crate::config::{Config, Forwarding, Port, Station, Vlan, VlanIds};
 
 pub(super) fn forwarding(path: &KeyPath, config: &Config) -> Check {
@@ -29,21 +29,21 @@ pub(super) fn forwarding(path: &KeyPath, config: &Config) -> Check {
 fn pairs(path: &KeyPath, pairs: &[(String, String)], config: &Config) -> Check {
     let names = port_names(config);
     let mut taken = HashSet::new();
-    for (index, (a, b)) in pairs.iter().enumerate() {
-        for (end, name) in [a, b].into_iter().enumerate() {
-            let path = path.index(index).index(end);
-            known(path.clone(), name, "port", &names)?;
-            let expected = "a port that is in no pair yet";
-            ensure(taken.insert(name), path, expected, format!("{name:?}"))?;
-        }
-    }
-    Ok(())
+    let ends = pairs.iter().enumerate().flat_map(|(index, (a, b))| {
+        let path = path.index(index);
+        [(path.index(0), a), (path.index(1), b)]
+    });
+    all(ends.map(|(path, name)| {
+        known(path.clone(), name, "port", &names)?;
+        let expected = "a port that is in no pair yet";
+        ensure(taken.insert(name), path, expected, format!("{name:?}"))
+    }))
 }
 
 fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
     let names = port_names(config);
     let mut seen = HashSet::new();
-    for (index, station) in stations.iter().enumerate() {
+    all(stations.iter().enumerate().map(|(index, station)| {
         let path = path.index(index);
         let address = station.address;
         // The lowest bit of the first octet: individual or group (IEEE 802, clause 8.2).
@@ -60,9 +60,8 @@ fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
             (address.to_string(), station.vlan),
             path.key("address"),
             "an address once in a VLAN",
-        )?;
-    }
-    Ok(())
+        )
+    }))
 }
 
 /// A VLAN that the port has; 0 on a port without VLANs.

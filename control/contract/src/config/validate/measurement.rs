@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use measure::digest::DEVICE_PORTS_MAX;
 
 use super::classes::flow_rules;
-use super::{Check, KeyPath, ensure, known, laid_out, name, port_names, unique};
+use super::{Check, KeyPath, all, ensure, known, laid_out, name, port_names, unique};
 use crate::config::{CLASSES_MAX, Config, FlowSelection, Forwarding, Lda, Lds};
 use crate::config::{Measurement, PORTS_MAX, Rli, RliMethod, RliPolicy, SegmentPorts, Stamps};
 
@@ -16,36 +16,40 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
     let measurement = &config.measurement;
     let interval_ms = measurement.interval_ms;
     let grace = measurement.grace();
-    ensure(
+    let short_grace = ensure(
         grace * 2 < measurement.interval(),
         path.key("grace_ms"),
         format!("less than half of interval_ms ({interval_ms})"),
         grace.as_millis(),
-    )?;
-    if let Some(seed) = &measurement.hash_seed {
+    );
+    let rules = match measurement.flows.as_ref().map(|flows| &flows.select) {
+        Some(FlowSelection::Rules(rules)) => &rules[..],
+        _ => &[],
+    };
+    let (seed, pairs) = (&measurement.hash_seed, &measurement.segments);
+    let seed = seed.as_deref().map(|seed| {
         let holds = seed.len() == 32 && seed.chars().all(|c| c.is_ascii_hexdigit());
         // It is a secret: it is counted, not quoted.
         let got = format!("{} characters, or others", seed.chars().count());
-        ensure(holds, path.key("hash_seed"), "32 hexadecimal digits", got)?;
-    }
-    if let Some(pairs) = &measurement.segments {
-        segments(&path.key("segments"), pairs, config)?;
-    }
-    around(&path.key("around"), config)?;
-    if let Some(lda) = &measurement.lda {
-        self::lda(&path.key("lda"), lda)?;
-    }
-    if let Some(lds) = &measurement.lds {
-        self::lds(&path.key("lds"), lds)?;
-    }
-    if let Some(rli) = &measurement.rli {
-        self::rli(&path.key("rli"), rli, config)?;
-    }
-    if let Some(FlowSelection::Rules(rules)) = measurement.flows.as_ref().map(|flows| &flows.select)
-    {
-        flow_rules(&path.key("flows").key("select").key("rules"), rules)?;
-    }
-    Ok(())
+        ensure(holds, path.key("hash_seed"), "32 hexadecimal digits", got)
+    });
+    let pairs = pairs.as_ref();
+    let (lda, lds, rli) = (&measurement.lda, &measurement.lds, &measurement.rli);
+    let checks = [
+        Some(short_grace),
+        seed,
+        pairs.map(|pairs| segments(&path.key("segments"), pairs, config)),
+        Some(around(&path.key("around"), config)),
+        lda.as_ref().map(|lda| self::lda(&path.key("lda"), lda)),
+        lds.as_ref().map(|lds| self::lds(&path.key("lds"), lds)),
+        rli.as_ref()
+            .map(|rli| self::rli(&path.key("rli"), rli, config)),
+        Some(flow_rules(
+            &path.key("flows").key("select").key("rules"),
+            rules,
+        )),
+    ];
+    all(checks.into_iter().flatten())
 }
 
 /// Pairs that packets can take.
@@ -54,7 +58,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
     ensure(!segments.is_empty(), path.clone(), expected, "none")?;
     let names = port_names(config);
     let mut seen = HashSet::new();
-    for (index, segment) in segments.iter().enumerate() {
+    all(segments.iter().enumerate().map(|(index, segment)| {
         let path = path.index(index);
         let SegmentPorts { from, to } = segment;
         known(path.key("from"), from, "port", &names)?;
@@ -69,16 +73,16 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
             Forwarding::Host => (true, String::new()),
         };
         ensure(exists, path.key("to"), expected, format!("{to:?}"))?;
-        unique(&mut seen, (from, to), path, "a segment once")?;
-    }
-    Ok(())
+        unique(&mut seen, (from, to), path, "a segment once")
+    }))
 }
 
 /// Devices that packets come back from.
 fn around(path: &KeyPath, config: &Config) -> Check {
     let names = port_names(config);
     let (mut devices, mut taken) = (HashSet::new(), HashSet::new());
-    for (index, around) in config.measurement.around.iter().enumerate() {
+    let devices_around = config.measurement.around.iter().enumerate();
+    all(devices_around.map(|(index, around)| {
         let path = path.index(index);
         let (key, device) = (path.key("name"), around.name.as_str());
         name(key.clone(), device)?;
@@ -106,8 +110,8 @@ fn around(path: &KeyPath, config: &Config) -> Check {
             let expected = "a port without a `wire`: the other switch is at the end of the device's segment, not this one";
             ensure(wire.is_none(), path, expected, format!("{port:?}"))?;
         }
-    }
-    Ok(())
+        Ok(())
+    }))
 }
 
 pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Check, KeyPath, class_names, ensure, known, name, unique, within};
+use super::{Check, KeyPath, all, class_names, ensure, known, name, suggestion, unique, within};
+use crate::config::device::is_of_dpdk;
 use crate::config::{Config, Device, Egress, Forwarding, Port, Queue, Red, Vlan, VlanIds};
 
 /// Most bytes that wait in a queue: 1 GiB.
@@ -14,40 +15,57 @@ const HEADER_BYTES: u32 = 22;
 pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
     let ports = &config.ports;
     let (mut names, mut devices) = (HashSet::new(), HashSet::new());
-    for (index, port) in ports.iter().enumerate() {
+    all(ports.iter().enumerate().map(|(index, port)| {
         let path = path.index(index);
-        name(path.key("name"), &port.name)?;
-        unique(
-            &mut names,
-            &port.name,
-            path.key("name"),
-            "a name of its own",
-        )?;
-        if let Device::Dpdk(device) = &port.device {
-            unique(
-                &mut devices,
-                device,
-                path.key("device"),
-                "a device of its own",
-            )?;
-        }
-        rx_queues(path.key("rx_queues"), port)?;
-        if let Some(vlan) = &port.vlan {
-            let path = path.key("vlan");
-            let bridges = matches!(config.forwarding, Forwarding::Bridge { .. });
-            let expected = "no VLANs in mode patch, which passes every frame as it is";
-            ensure(bridges, path.clone(), expected, "some")?;
-            self::vlan(&path, vlan)?;
-        }
-        if let Some(max) = port.max_stations {
-            let path = path.key("max_stations");
-            let bridges = matches!(config.forwarding, Forwarding::Bridge { .. });
-            let expected = "none in mode patch, which learns no stations";
-            ensure(bridges, path, expected, max)?;
-        }
-        egress(&path.key("egress"), port, config)?;
-    }
-    Ok(())
+        let of_name = path.key("name");
+        let by_name = name(of_name.clone(), &port.name)
+            .and_then(|()| unique(&mut names, &port.name, of_name, "a name of its own"));
+        let device = match &port.device {
+            Device::Dpdk(device) if config.forwarding != Forwarding::Host => {
+                let path = path.key("device");
+                known_device(path.clone(), device)
+                    .and_then(|()| unique(&mut devices, device, path, "a device of its own"))
+            }
+            _ => Ok(()),
+        };
+        all([
+            by_name,
+            device,
+            rx_queues(path.key("rx_queues"), port),
+            of_bridge(&path, port, &config.forwarding),
+            egress(&path.key("egress"), port, config),
+        ])
+    }))
+}
+
+/// A device of DPDK: on one of its buses, or the name of a virtual one.
+fn known_device(path: KeyPath, device: &str) -> Check {
+    let text = device.split(',').next().unwrap_or_default();
+    let scheme = text.split_once(':').map_or(text, |(scheme, _)| scheme);
+    let kinds = ["sink", "replay", "generate", "net_null", "net_pcap"]
+        .into_iter()
+        .chain(["net_af_packet", "net_af_xdp", "net_memif", "net_tap"]);
+    let expected = "sink, replay:FILE, generate:KEY=VALUE,..., a PCI address (0000:03:00.0) or a virtual device of DPDK's \
+                    (net_af_packet0,iface=eth1)";
+    let got = format!("{device:?}{}", suggestion(scheme, kinds));
+    ensure(is_of_dpdk(text), path, expected, got)
+}
+
+/// Keys that mean something for the ports of a bridge alone.
+fn of_bridge(path: &KeyPath, port: &Port, forwarding: &Forwarding) -> Check {
+    let bridges = matches!(forwarding, Forwarding::Bridge { .. });
+    let vlan = port.vlan.as_ref().map_or(Ok(()), |vlan| {
+        let path = path.key("vlan");
+        let expected = "no VLANs in mode patch, which passes every frame as it is";
+        ensure(bridges, path.clone(), expected, "some")?;
+        self::vlan(&path, vlan)
+    });
+    let stations = port.max_stations.map_or(Ok(()), |max| {
+        let path = path.key("max_stations");
+        let expected = "none in mode patch, which learns no stations";
+        ensure(bridges, path, expected, max)
+    });
+    all([vlan, stations])
 }
 
 fn rx_queues(path: KeyPath, port: &Port) -> Check {
@@ -69,8 +87,8 @@ fn vlan(path: &KeyPath, vlan: &Vlan) -> Check {
     };
     let path = path.key("vlans");
     let mut seen = HashSet::new();
-    let mut each = vlans.iter().enumerate();
-    each.try_for_each(|(n, id)| unique(&mut seen, id, path.index(n), "a VLAN once"))?;
+    let each = vlans.iter().enumerate();
+    all(each.map(|(n, id)| unique(&mut seen, id, path.index(n), "a VLAN once")))?;
     let passes = !vlans.is_empty() || native.is_some();
     ensure(passes, path, "one VLAN at least, or a `native` one", "none")
 }
@@ -84,15 +102,23 @@ fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
     } = egress;
     let is_shaped = capacity_bps.is_some() || *burst_bytes == 0;
     let expected = "`capacity_bps` beside it";
-    ensure(is_shaped, path.key("burst_bytes"), expected, "none")?;
-    bytes(path.key("queue_bytes"), egress.queue_bytes, port.mtu)?;
-    if let Some(owner) = egress.owner {
-        let last = config.workers.len().saturating_sub(1);
-        within(path.key("owner"), owner, 0..=last)?;
-    }
-    if egress.queues.is_empty() {
-        return Ok(());
-    }
+    let last = config.workers.len().saturating_sub(1);
+    let owner = |owner| within(path.key("owner"), owner, 0..=last);
+    all([
+        ensure(is_shaped, path.key("burst_bytes"), expected, "none"),
+        bytes(path.key("queue_bytes"), egress.queue_bytes, port.mtu),
+        egress.owner.map_or(Ok(()), owner),
+        if egress.queues.is_empty() {
+            Ok(())
+        } else {
+            class_queues(path, port, config)
+        },
+    ])
+}
+
+/// Queues of classes.
+fn class_queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
+    let egress = &port.egress;
     let lone = Egress::default();
     let expected = "no such key beside `queues`, which have their own `packets` and `bytes`";
     let packets = egress.queue_packets;
@@ -118,7 +144,7 @@ fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
     let queues = &port.egress.queues;
     let names = class_names(config);
     let mut taken = HashSet::new();
-    for (index, queue) in queues.iter().enumerate() {
+    all(queues.iter().enumerate().map(|(index, queue)| {
         let path = path.index(index);
         let classes = path.key("classes");
         let expected = "one class at least";
@@ -130,10 +156,9 @@ fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
             ensure(is_new, classes.index(index), expected, format!("{name:?}"))?;
         }
         bytes(path.key("bytes"), queue.bytes, port.mtu)?;
-        if let Some(red) = &queue.red {
-            self::red(&path.key("red"), red, queue)?;
-        }
-    }
+        let red = |red| self::red(&path.key("red"), red, queue);
+        queue.red.as_ref().map_or(Ok(()), red)
+    }))?;
     let missing = names.into_iter().find(|name| !taken.contains(name));
     let expected = format!("a queue for class {}", missing.unwrap_or_default());
     ensure(missing.is_none(), path.clone(), expected, "none")

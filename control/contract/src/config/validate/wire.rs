@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use measure::packet::header::ethertype;
 
 use super::measurement::{self, row_holds};
-use super::{Check, KeyPath, class_names, ensure, known, laid_out, name, unique, within};
+use super::{Check, KeyPath, all, class_names, ensure, known, laid_out, name, unique, within};
 use crate::config::{Config, Device, Port, RliMethod, Wire, WireKey, WirePeer};
 use crate::units::rate;
 
@@ -17,14 +17,13 @@ pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
     let Some(wire) = &config.wire else {
         return Ok(());
     };
-    keys(path, &wire.keys)?;
-    key(path, wire.key, &wire.keys)
+    all([keys(path, &wire.keys), key(path, wire.key, &wire.keys)])
 }
 
 fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
     let path = path.key("keys");
     let mut ids = HashSet::new();
-    for (index, key) in keys.iter().enumerate() {
+    all(keys.iter().enumerate().map(|(index, key)| {
         let path = path.index(index);
         unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
         let is_named = !key.file.as_os_str().is_empty();
@@ -32,9 +31,8 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
         let text = key.file.as_os_str().as_encoded_bytes();
         let is_key = text.len() == 32 && text.iter().all(u8::is_ascii_hexdigit);
         let expected = "the name of the file that holds the key";
-        ensure(!is_key, path.key("file"), expected, "what looks like a key")?;
-    }
-    Ok(())
+        ensure(!is_key, path.key("file"), expected, "what looks like a key")
+    }))
 }
 
 /// The key to send under is one of `keys`.
@@ -46,8 +44,10 @@ fn key(path: &KeyPath, key: Option<u16>, keys: &[WireKey]) -> Check {
 
 pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
     let mut peers = HashSet::new();
-    for (index, port) in config.ports.iter().enumerate() {
-        let Some(wire) = &port.wire else { continue };
+    all(config.ports.iter().enumerate().map(|(index, port)| {
+        let Some(wire) = &port.wire else {
+            return Ok(());
+        };
         let path = path.index(index);
         around(&path, index, port, config)?;
         let path = path.key("wire");
@@ -57,9 +57,8 @@ pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
             let expected = "ends of its own";
             unique(&mut peers, ends, path.key("peer"), expected)?;
         }
-        sizes(&path, index, wire, config)?;
-    }
-    Ok(())
+        sizes(&path, index, wire, config)
+    }))
 }
 
 /// What has to be there besides.

@@ -17,8 +17,8 @@ fn classes_and_rules_are_checked() {
         ),
         (
             "/rules/0/class",
-            json!("video"),
-            "rules[0].class: expected the name of a class (voice, rest), got \"video\"",
+            json!("cctv"),
+            "rules[0].class: expected the name of a class (voice, rest), got \"cctv\"",
         ),
         (
             "/rules",
@@ -59,7 +59,8 @@ fn classes_and_rules_are_checked() {
         (
             "/rules/0/protocol",
             json!("upd"),
-            "rules[0].protocol: expected icmp, tcp, udp, icmpv6, sctp or a number from 0 to 255",
+            "rules[0].protocol: expected \"icmp\", \"tcp\", \"udp\", \"icmpv6\" or \"sctp\", or a whole number or null, \
+             got \"upd\"; did you mean `udp`?",
         ),
     ]);
 }

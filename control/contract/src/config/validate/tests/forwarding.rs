@@ -30,7 +30,7 @@ fn vlans_are_checked() {
         (
             "/ports/0/vlan/vlans",
             json!("all"),
-            "ports[0].vlan: expected a list of VLANs, or null for all",
+            "ports[0].vlan.vlans: expected a list or null, got \"all\"",
         ),
         (
             "/ports/0/vlan",

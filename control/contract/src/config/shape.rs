@@ -1,0 +1,419 @@
+//! A JSON document held against the schema of what it is to be: keys, kinds, words, ranges of numbers, lengths of lists.
+//!
+//! serde stops at the first thing that is wrong; this finds all of them, in words for the person who wrote the document.
+//! Of strings it knows what has a form of its own (addresses, devices) by the name of its definition.
+
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Number, Value};
+
+use super::device::Device;
+use super::validate::{self, Check, Invalid, KeyPath, all, count_within, ensure, suggestion};
+use super::{Config, Forwarding, MacAddress, Prefix, schema};
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| schema().into());
+
+/// Most bytes of a document that is looked at for more than the first thing that is wrong: values take some ten times as much.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Most bytes of a string that is quoted.
+const QUOTED_MAX: usize = 200;
+
+/// The pattern of a name ([`validate::name`]).
+const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+
+/// Every number and every list of a configuration is within the range that the schema gives for it.
+pub(super) fn ranges(config: &Config) -> Check {
+    let mut config = config.clone();
+    match &mut config.forwarding {
+        // There may be a million. Their VLANs are compared with their ports'.
+        Forwarding::Bridge { stations, .. } => stations.clear(),
+        // In no file, and not in the schema.
+        Forwarding::Host => config.forwarding = any_patch(),
+        Forwarding::Patch { .. } => {}
+    }
+    let root = KeyPath::default();
+    match serde_json::to_value(config) {
+        Ok(value) => Shape { root: &SCHEMA }.check(&SCHEMA, &value, &root),
+        Err(error) => ensure(false, root, "what JSON can express", error),
+    }
+}
+
+fn any_patch() -> Forwarding {
+    Forwarding::Patch {
+        pairs: vec![<(String, String)>::default()],
+        link_loss_forwarding: false,
+    }
+}
+
+/// Everything that is wrong with a document by this schema; nothing where it is no JSON, or too long.
+pub(super) fn faults(text: &str, schema: &Value) -> Vec<Invalid> {
+    if text.len() > BYTES_MAX {
+        return Vec::new();
+    }
+    let Ok(value) = serde_json::from_str(text) else {
+        return Vec::new();
+    };
+    let checked = Shape { root: schema }.check(schema, &value, &KeyPath::default());
+    let mut faults = checked.err().map_or_else(Vec::new, |faults| faults.0);
+    for fault in &mut faults {
+        if fault.path.is_secret() && fault.got.is_some() {
+            fault.got = Some("something else".to_owned());
+        }
+    }
+    faults
+}
+
+/// A whole schema, which its parts refer to.
+#[derive(Clone, Copy)]
+struct Shape<'s> {
+    root: &'s Value,
+}
+
+impl<'s> Shape<'s> {
+    fn check(self, schema: &'s Value, value: &Value, path: &KeyPath) -> Check {
+        if let Some(Value::String(reference)) = schema.get("$ref") {
+            if let Some(words) = value.as_str()
+                && let Some(form) = Form::of(reference)
+            {
+                return form.check(words, path);
+            }
+            self.check(self.referred(schema), value, path)?;
+        }
+        let shapes = ["anyOf", "oneOf"].map(|key| schema.get(key).and_then(Value::as_array));
+        for shapes in shapes.into_iter().flatten() {
+            self.one_of(shapes, value, path)?;
+        }
+        if let Some(kinds) = schema.get("type") {
+            let is_right = kinds_of(kinds).any(|kind| is_of_kind(value, kind));
+            let expected = names_of(kinds_of(kinds));
+            ensure(is_right, path.clone(), expected, described(value))?;
+        }
+        match value {
+            Value::Number(number) => number_within(schema, number, path),
+            Value::String(words) => form_of(schema, words, path),
+            Value::Array(items) => self.items(schema, items, path),
+            Value::Object(members) => self.members(schema, members, path),
+            Value::Null | Value::Bool(_) => Ok(()),
+        }
+    }
+
+    /// What a schema refers to; itself where it does not.
+    fn referred(self, schema: &'s Value) -> &'s Value {
+        let Some(Value::String(reference)) = schema.get("$ref") else {
+            return schema;
+        };
+        let referred = self.root.pointer(reference.trim_start_matches('#'));
+        debug_assert!(referred.is_some(), "the schema has no {reference}");
+        referred.unwrap_or(&Value::Null)
+    }
+
+    /// The value is of one of several shapes. What is wrong with it is said by the shape that it comes nearest to.
+    fn one_of(self, shapes: &'s [Value], value: &Value, path: &KeyPath) -> Check {
+        let mut flat = Vec::new();
+        self.flatten(shapes, &mut flat);
+        let whole = |shape: &&(&'s Value, &'s Value)| is_of_shape(shape.1, value);
+        let words: Vec<&str> = flat
+            .iter()
+            .filter_map(|(_, shape)| shape.get("const")?.as_str())
+            .collect();
+        if let Some((shape, _)) = flat.iter().find(whole) {
+            return self.check(shape, value, path);
+        }
+        if let (Value::Object(members), Some(tag)) = (value, tag_of(&flat)) {
+            return self.tagged(&flat, tag, members, path);
+        }
+        // Of the right kind, and nothing else is.
+        let mut alike = flat.iter().filter(|(_, shape)| is_nearly(shape, value));
+        if let (Some((shape, _)), None) = (alike.next(), alike.next()) {
+            return self.check(shape, value, path);
+        }
+        let hint = suggestion(value.as_str().unwrap_or_default(), words.iter().copied());
+        let expected = Self::expected(&flat);
+        ensure(false, path.clone(), expected, described(value) + &hint)
+    }
+
+    /// Shapes as they are written, and what they refer to; shapes of shapes in their place.
+    fn flatten(self, shapes: &'s [Value], flat: &mut Vec<(&'s Value, &'s Value)>) {
+        for shape in shapes {
+            let referred = self.referred(shape);
+            let inner = ["anyOf", "oneOf"].map(|key| referred.get(key).and_then(Value::as_array));
+            match inner.into_iter().flatten().next() {
+                Some(inner) => self.flatten(inner, flat),
+                None => flat.push((shape, referred)),
+            }
+        }
+    }
+
+    /// An object whose member `tag` says which shape it has.
+    fn tagged(
+        self,
+        shapes: &[(&'s Value, &'s Value)],
+        tag: &'s str,
+        members: &Map<String, Value>,
+        path: &KeyPath,
+    ) -> Check {
+        let tag_of = |shape: &'s Value| shape["properties"][tag].get("const");
+        let words: Vec<&str> = (shapes.iter())
+            .filter_map(|(_, shape)| tag_of(shape)?.as_str())
+            .collect();
+        let expected = one_of_words(&words);
+        let Some(value) = members.get(tag) else {
+            let expected = format!("`{tag}`: {expected}");
+            return ensure(false, path.clone(), expected, "none");
+        };
+        let mut shapes = shapes.iter();
+        let Some((shape, _)) = shapes.find(|(_, shape)| tag_of(shape) == Some(value)) else {
+            let hint = suggestion(value.as_str().unwrap_or_default(), words);
+            let got = described(value) + &hint;
+            return ensure(false, path.key(tag.to_owned()), expected, got);
+        };
+        self.members(self.referred(shape), members, path)
+    }
+
+    /// What one of these shapes is, in words.
+    fn expected(shapes: &[(&Value, &Value)]) -> String {
+        let words: Vec<&str> = (shapes.iter())
+            .filter_map(|(_, shape)| shape.get("const")?.as_str())
+            .collect();
+        let objects = shapes
+            .iter()
+            .filter_map(|(_, shape)| shape["required"][0].as_str());
+        let objects: Vec<String> = objects
+            .map(|key| format!("an object with `{key}`"))
+            .collect();
+        let others = shapes.iter().filter(|(_, shape)| {
+            shape.get("const").is_none() && shape["required"][0].as_str().is_none()
+        });
+        let kinds = others.flat_map(|(_, shape)| kinds_of(&shape["type"]));
+        let kinds: Vec<&str> = kinds.collect();
+        let mut parts = Vec::new();
+        if !words.is_empty() {
+            parts.push(one_of_words(&words));
+        }
+        parts.extend(objects);
+        if !kinds.is_empty() {
+            parts.push(names_of(kinds.into_iter()));
+        }
+        parts.join(", or ")
+    }
+
+    fn items(self, schema: &'s Value, items: &[Value], path: &KeyPath) -> Check {
+        length_within(schema, items.len(), path)?;
+        let first = schema.get("prefixItems").and_then(Value::as_array);
+        let first = first.map_or(&[][..], Vec::as_slice);
+        let rest = schema.get("items");
+        let each = items.iter().enumerate();
+        all(each.map(|(index, item)| match first.get(index).or(rest) {
+            Some(schema) => self.check(schema, item, &path.index(index)),
+            None => Ok(()),
+        }))
+    }
+
+    fn members(self, schema: &'s Value, members: &Map<String, Value>, path: &KeyPath) -> Check {
+        let Some(known) = schema.get("properties").and_then(Value::as_object) else {
+            return Ok(());
+        };
+        let required = schema.get("required").and_then(Value::as_array);
+        let required = required.into_iter().flatten().filter_map(Value::as_str);
+        let missing = required.filter(|key| !members.contains_key(*key));
+        let missing = missing.map(|key| {
+            let expected = format!("the key `{key}`");
+            ensure(false, path.clone(), expected, "an object without it")
+        });
+        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        let unknown = members
+            .keys()
+            .filter(|key| is_closed && !known.contains_key(*key));
+        let unknown = unknown.map(|key| {
+            let names = known.keys().map(String::as_str);
+            let list: Vec<&str> = names.clone().collect();
+            let expected = format!("one of the keys {}", list.join(", "));
+            let got = format!("`{key}`{}", suggestion(key, names));
+            ensure(false, path.key(key.clone()), expected, got)
+        });
+        let each = known.iter().map(|(key, schema)| match members.get(key) {
+            Some(member) => self.check(schema, member, &path.key(key.clone())),
+            None => Ok(()),
+        });
+        all(missing.chain(unknown).chain(each))
+    }
+}
+
+/// A string with a form of its own, by the name of its definition.
+#[derive(Clone, Copy)]
+struct Form(fn(&str) -> Result<(), String>);
+
+impl Form {
+    fn of(reference: &str) -> Option<Self> {
+        fn parsed<T: std::str::FromStr<Err: ToString>>(words: &str) -> Result<(), String> {
+            words
+                .parse::<T>()
+                .map(drop)
+                .map_err(|error| error.to_string())
+        }
+        Some(Self(match reference.trim_start_matches("#/$defs/") {
+            "Device" => parsed::<Device>,
+            "MacAddress" => parsed::<MacAddress>,
+            "Prefix" => parsed::<Prefix>,
+            _ => return None,
+        }))
+    }
+
+    fn check(self, words: &str, path: &KeyPath) -> Check {
+        (self.0)(words).map_err(|said| Invalid::said(path.clone(), said).into())
+    }
+}
+
+/// The member that says which of several objects it is: the first that is always the same in each of them.
+fn tag_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Option<&'s str> {
+    let objects = shapes.iter().filter_map(|(_, shape)| {
+        let properties = shape.get("properties")?.as_object()?;
+        properties
+            .iter()
+            .find_map(|(key, member)| member.get("const").map(|_| key.as_str()))
+    });
+    let mut objects = objects;
+    let tag = objects.next()?;
+    objects.all(|other| other == tag).then_some(tag)
+}
+
+/// Whether a value is of this one of several shapes: it is that word, or it has the keys that the shape requires, and its
+/// tag, or it is of that kind.
+fn is_of_shape(shape: &Value, value: &Value) -> bool {
+    if let Some(word) = shape.get("const") {
+        return word == value;
+    }
+    let required = shape.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    let has_all = required.all(|key| {
+        let tag = shape["properties"][key].get("const");
+        let member = value.get(key);
+        member.is_some() && (tag.is_none() || tag == member)
+    });
+    has_all && is_nearly(shape, value)
+}
+
+/// Whether a value is of the kind that a shape wants.
+fn is_nearly(shape: &Value, value: &Value) -> bool {
+    let is_any = shape.get("type").is_none();
+    shape.get("const").is_none()
+        && (is_any || kinds_of(&shape["type"]).any(|kind| is_of_kind(value, kind)))
+}
+
+fn kinds_of(kinds: &Value) -> impl Iterator<Item = &str> {
+    let one = kinds.as_str();
+    let list = kinds.as_array().into_iter().flatten();
+    one.into_iter().chain(list.filter_map(Value::as_str))
+}
+
+fn is_of_kind(value: &Value, kind: &str) -> bool {
+    match value {
+        Value::Null => kind == "null",
+        Value::Bool(_) => kind == "boolean",
+        Value::Number(number) => kind == "number" || (kind == "integer" && !number.is_f64()),
+        Value::String(_) => kind == "string",
+        Value::Array(_) => kind == "array",
+        Value::Object(_) => kind == "object",
+    }
+}
+
+/// Kinds in words: `a whole number or null`.
+fn names_of<'s>(kinds: impl Iterator<Item = &'s str>) -> String {
+    let names = kinds.map(|kind| match kind {
+        "boolean" => "true or false",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a string",
+        "array" => "a list",
+        "object" => "an object",
+        other => other,
+    });
+    let mut names: Vec<&str> = names.collect();
+    names.sort_by_key(|&name| name == "null");
+    names.join(" or ")
+}
+
+fn one_of_words(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// A value in few words: lists, objects and long strings are not quoted.
+fn described(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("a list of {}", items.len()),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(words) if words.len() > QUOTED_MAX => {
+            format!("a string of {} bytes", words.len())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A string of this form.
+fn form_of(schema: &Value, words: &str, path: &KeyPath) -> Check {
+    if schema.get("pattern").and_then(Value::as_str) == Some(NAME) {
+        return validate::name(path.clone(), words);
+    }
+    if schema.get("format").and_then(Value::as_str) == Some("ip") {
+        let is_address = words.parse::<IpAddr>().is_ok();
+        return ensure(
+            is_address,
+            path.clone(),
+            "an IP address",
+            format!("{words:?}"),
+        );
+    }
+    Ok(())
+}
+
+fn length_within(schema: &Value, length: usize, path: &KeyPath) -> Check {
+    let bound = |key| usize::try_from(schema.get(key)?.as_u64()?).ok();
+    match (bound("minItems").unwrap_or(0), bound("maxItems")) {
+        (least, Some(most)) => count_within(path.clone(), length, least..=most, "entries"),
+        // A list that only may not be empty has a check that says what to do.
+        (_, None) => Ok(()),
+    }
+}
+
+fn number_within(schema: &Value, number: &Number, path: &KeyPath) -> Check {
+    let bound = |key| schema.get(key).and_then(Value::as_f64);
+    let value = number.as_f64().unwrap_or(f64::NAN);
+    match (
+        bound("minimum"),
+        bound("exclusiveMinimum"),
+        bound("maximum"),
+    ) {
+        (Some(least), _, Some(most)) => {
+            let expected = format!("{least} to {most}");
+            ensure(
+                (least..=most).contains(&value),
+                path.clone(),
+                expected,
+                value,
+            )
+        }
+        (_, Some(limit), Some(most)) => {
+            let expected = format!("over {limit}, up to {most}");
+            ensure(
+                limit < value && value <= most,
+                path.clone(),
+                expected,
+                value,
+            )
+        }
+        (Some(least), _, None) => {
+            let expected = format!("{least} or more");
+            ensure(value >= least, path.clone(), expected, value)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

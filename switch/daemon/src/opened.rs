@@ -1,0 +1,76 @@
+//! What a configuration names besides devices, opened before anything is started: captures, the HTTP address, files of
+//! tokens and keys.
+
+use api::http::{Server, StartError};
+use contract::config::document::{Check, Faults, Invalid, KeyPath};
+use contract::config::{Config, WireKeys};
+use report::sender::Sender;
+use switch::source::Source;
+use switch::wiring::plans;
+
+use crate::machine::Machine;
+
+/// All of it, open.
+#[derive(Debug)]
+pub struct Opened {
+    /// By port.
+    pub(crate) sources: Vec<Option<Source>>,
+    pub(crate) server: Option<Server>,
+    pub(crate) sender: Option<Sender>,
+    pub(crate) wire_keys: WireKeys,
+}
+
+impl Opened {
+    /// Looks for what `config` names on this machine, and opens it.
+    ///
+    /// # Errors
+    /// Everything that keeps a switch from starting here, as far as it can be known without DPDK.
+    pub fn of(config: &Config) -> Check<Self> {
+        let root = KeyPath::default();
+        let mut faults = Vec::new();
+        let sources = config.ports.iter().enumerate().map(|(index, port)| {
+            let path = root.key("ports").index(index).key("device");
+            let source =
+                plans::open_source(port).map_err(|error| Invalid::said(path, format!("{error:#}")));
+            source.unwrap_or_else(|fault| {
+                faults.push(fault);
+                None
+            })
+        });
+        let sources = sources.collect();
+        if let Err(missing) = Machine::here().check(config) {
+            faults.extend(missing.0);
+        }
+        let server = Server::of(&config.http).map_err(|error| {
+            let path = root.key("http");
+            let path = match error {
+                StartError::Listen(_) => path.key("listen"),
+                StartError::Token(_) => path.key("token_file"),
+            };
+            Faults::from(Invalid::said(path, error))
+        });
+        let sender = Sender::of(config.report.as_ref())
+            .map_err(|error| Invalid::said(root.key("report").key("nats"), error).into());
+        let (server, sender, wire_keys) = (
+            taken(server, &mut faults),
+            taken(sender, &mut faults),
+            taken(config.read_wire_keys(), &mut faults),
+        );
+        if !faults.is_empty() {
+            return Err(Faults(faults));
+        }
+        Ok(Self {
+            sources,
+            server,
+            sender,
+            wire_keys,
+        })
+    }
+}
+
+fn taken<T: Default>(opened: Check<T>, faults: &mut Vec<Invalid>) -> T {
+    opened.unwrap_or_else(|Faults(more)| {
+        faults.extend(more);
+        T::default()
+    })
+}

@@ -1,0 +1,249 @@
+//! What `vernierd --check` passes starts here, and what cannot start here it refuses by name.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::pcap::Writer;
+
+use crate::support::{free_address, is_root, key_file, vernierd, written};
+
+/// Two ports of a bridge, with members put into it (JSON pointers).
+fn config(changes: &[(&str, Value)]) -> Value {
+    let mut config = json!({
+        "ports": [{ "name": "a", "device": "generate:flows=9" }, { "name": "b", "device": "sink" }],
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "hash_seed": "00112233445566778899aabbccddeeff" },
+        "workers": [{ "idle": "sleep" }],
+        "http": { "listen": free_address().to_string() },
+        "dpdk": { "hugepages": false },
+    });
+    for (place, value) in changes {
+        let (parent, key) = place.rsplit_once('/').unwrap();
+        match config.pointer_mut(parent).unwrap() {
+            Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
+            object => object[key] = value.clone(),
+        }
+    }
+    config
+}
+
+/// Exit code, and what was written on standard error.
+fn said(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), words)
+}
+
+/// Its check and its start.
+fn check_and_start(file: &Path) -> [(Option<i32>, String); 2] {
+    let mut check = vernierd();
+    check.args(["--check", "--config"]).arg(file);
+    let mut start = vernierd();
+    start.args(["--duration", "0.1", "--config"]).arg(file);
+    [said(&mut check), said(&mut start)]
+}
+
+#[test]
+fn what_cannot_start_here_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    for (name, text, mode) in [
+        ("text", "no capture", 0o600),
+        ("open", "0123456789abcdef", 0o644),
+        ("empty", "", 0o600),
+    ] {
+        std::fs::write(place(name), text).unwrap();
+        std::fs::set_permissions(place(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let device = |device: &str| vec![("/ports/0/device", json!(device))];
+    let listen = |listen: &str| vec![("/http", json!({ "listen": listen, "insecure": true }))];
+    let with_token = |file: &str| {
+        let http = json!({ "listen": free_address().to_string(), "token_file": place(file) });
+        vec![("/http", http)]
+    };
+    let dpdk = |dpdk: Value| vec![("/dpdk", dpdk)];
+    let key = |file: &str| {
+        let keys = json!([{ "id": 1, "file": place(file) }]);
+        vec![("/wire", json!({ "switch": 1, "keys": keys }))]
+    };
+    let nats =
+        json!({ "nats": { "servers": ["nats://127.0.0.1"], "credentials_file": place("none") } });
+    let nothing = place("none").display().to_string();
+    let cases = [
+        (device("net_nonsense0"), "ports[0].device"),
+        (
+            device("net_af_packt0,iface=lo"),
+            "did you mean `net_af_packet`?",
+        ),
+        (device("net_af_packet0,iface=nosuch0"), "\"nosuch0\""),
+        (device("net_af_packet0"), "iface=eth1"),
+        (device("net_af_xdp0,iface=nosuch0"), "\"nosuch0\""),
+        (device("net_pcap0,iface=nosuch0"), "\"nosuch0\""),
+        (device("net_tap0,remote=nosuch0"), "\"nosuch0\""),
+        (device(&format!("net_pcap0,rx_pcap={nothing}")), &nothing),
+        (device("0000:ff:1f.7"), "0000:ff:1f.7"),
+        (device("ff:1f.7"), "0000:ff:1f.7"),
+        (device(&format!("replay:{nothing}")), &nothing),
+        (
+            device(&format!("replay:{}", place("text").display())),
+            "neither a pcap",
+        ),
+        (vec![("/workers/0/core", json!(99_999))], "workers[0].core"),
+        (with_token("none"), "http.token_file"),
+        (with_token("open"), "chmod o="),
+        (with_token("empty"), "http.token_file"),
+        (listen(&taken), "http.listen"),
+        (listen("192.0.2.1:9464"), "http.listen"),
+        (
+            dpdk(json!({ "hugepages": true, "memory_mib": 1_048_576 })),
+            "hugepages that are free",
+        ),
+        (
+            dpdk(json!({ "memory_mib": 1_048_576 })),
+            "this machine has free",
+        ),
+        (
+            dpdk(json!({ "memory_mib": 16 })),
+            "packet buffers of dpdk.mbufs",
+        ),
+        (
+            dpdk(json!({ "eal_args": ["--nonsense"] })),
+            "dpdk.eal_args[0]",
+        ),
+        (dpdk(json!({ "eal_args": ["--help"] })), "dpdk.eal_args[0]"),
+        (key("none"), "wire.keys[0].file"),
+        (key("open"), "wire.keys[0].file"),
+        (vec![("/report", nats)], "report.nats"),
+    ];
+    for (changes, wanted) in cases {
+        let (_folder, file) = written(&config(&changes).to_string());
+        let mut valid = vernierd();
+        valid.args(["--check", "--static", "--config"]).arg(&file);
+        let (code, words) = said(&mut valid);
+        assert_eq!(code, Some(0), "{wanted} elsewhere: {words}");
+        for (code, words) in check_and_start(&file) {
+            assert_eq!(code, Some(2), "{wanted}: {words}");
+            assert!(words.contains(wanted), "{wanted}: {words}");
+        }
+    }
+}
+
+#[test]
+fn vernier_asks_vernierd() {
+    let vernier = Path::new(env!("CARGO_BIN_EXE_vernierd")).with_file_name("vernier");
+    if !vernier.is_file() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "not to be skipped in CI: no vernier"
+        );
+        eprintln!("SKIPPED: vernier is not built beside vernierd");
+        return;
+    }
+    for (core, code, wanted) in [
+        (json!(null), 0, "a switch would start here"),
+        (json!(99_999), 2, "a switch would NOT start here"),
+    ] {
+        let (_folder, file) = written(&config(&[("/workers/0/core", core)]).to_string());
+        let mut check = Command::new(&vernier);
+        let output = check
+            .args(["check", "--offline"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{out}");
+        assert!(out.contains(wanted), "{out}");
+    }
+}
+
+#[test]
+fn all_faults_are_said_at_once_with_their_lines() {
+    let changes = [
+        ("/ports/0/device", json!("net_af_packet0,iface=nosuch0")),
+        ("/workers/0/core", json!(99_999)),
+        ("/http/token_file", json!("/nowhere/token")),
+    ];
+    let text = serde_json::to_string_pretty(&config(&changes)).unwrap();
+    let (_folder, file) = written(&text);
+    for (code, words) in check_and_start(&file) {
+        assert_eq!(code, Some(2), "{words}");
+        for (key, value) in [
+            ("ports[0].device", "nosuch0"),
+            ("workers[0].core", "99999"),
+            ("http.token_file", "/nowhere"),
+        ] {
+            let line = text.lines().position(|line| line.contains(value)).unwrap() + 1;
+            let place = format!("{}:{line}:", file.display());
+            let said = words
+                .lines()
+                .any(|words| words.contains(&place) && words.contains(key));
+            assert!(said, "{place} {key}: {words}");
+        }
+    }
+}
+
+/// Fifty: every kind of device, both ways of forwarding, every method.
+#[test]
+fn what_the_check_passes_starts() {
+    if !is_root("network interfaces") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    key_file(folder.path());
+    let capture = folder.path().join("one.pcap");
+    let mut writer = Writer::new(File::create(&capture).unwrap()).unwrap();
+    writer.write(&[0; 60]).unwrap();
+    writer.finish().unwrap();
+    let capture = capture.display();
+    let devices = [
+        ["generate:flows=9".to_owned(), "sink".to_owned()],
+        ["net_null0".to_owned(), "net_ring0".to_owned()],
+        [
+            format!("net_pcap0,rx_pcap={capture}"),
+            "net_null0".to_owned(),
+        ],
+        [
+            format!("replay:{capture}?loop=0"),
+            "generate:side=1,flows=9".to_owned(),
+        ],
+        [
+            "net_af_packet0,iface=lo".to_owned(),
+            "net_tap0,iface=vcheck0".to_owned(),
+        ],
+    ];
+    let forwarding = [
+        json!({ "mode": "patch", "pairs": [["a", "b"]] }),
+        json!({ "mode": "bridge" }),
+    ];
+    let measurement = [
+        json!({}),
+        json!({ "enabled": false }),
+        json!({ "lda": { "banks": [{ "rows": 64, "probability": 1 }] }, "stamps": "packet" }),
+        json!({ "lds": { "cells": 4096 }, "flows": { "slots": 64 } }),
+        json!({ "rli": { "policy": { "kind": "count", "packets": 100 } } }),
+    ];
+    for [a, b] in &devices {
+        for forwarding in &forwarding {
+            for measurement in &measurement {
+                let changes = [
+                    ("/ports/0/device", json!(a)),
+                    ("/ports/1/device", json!(b)),
+                    ("/forwarding", forwarding.clone()),
+                    ("/measurement", measurement.clone()),
+                    ("/http", json!({ "listen": null })),
+                ];
+                let text = config(&changes).to_string();
+                let (_folder, file) = written(&text);
+                for (code, words) in check_and_start(&file) {
+                    assert_eq!(code, Some(0), "{text}\n{words}");
+                }
+            }
+        }
+    }
+}
