@@ -125,7 +125,9 @@ pub fn main() -> ExitCode {
     match run(&station, command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("vernier: {error:#}");
+            for line in format!("{error:#}").lines() {
+                eprintln!("vernier: {line}");
+            }
             ExitCode::from(if is_diff { UNUSABLE } else { exit_code(&error) })
         }
     }

@@ -224,7 +224,7 @@ mod tests {
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "hours": 9}"#,
-                "hours: unknown field `hours`",
+                "hours: expected one of the keys history, http",
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "topology": "a.json", "ospf": "127.0.0.1:2607"}"#,

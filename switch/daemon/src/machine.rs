@@ -44,7 +44,7 @@ const VIRTUAL: [&str; 16] = [
     "virtio_user",
 ];
 
-/// EAL's long options in DPDK 22.11 (`eal_options.h`), each of which may be cut short.
+/// EAL's long options in DPDK 22.11 (`eal_options.h`); each may be cut short.
 const EAL_OPTIONS: [&str; 32] = [
     "allow",
     "base-virtaddr",

@@ -11,8 +11,8 @@ use contract::config::schema;
 const HEAD: &str = "\
 # Configuration
 
-One JSON file. `vernierd --check --config FILE` validates it and prints what it would use; errors name the line, the key,
-what was expected and what was found. An unknown key is refused. JSON has no comments: the
+One JSON file. `vernierd --check --config FILE` validates it, looks for what it names on this machine and prints what it would use; all
+errors are said at once, each with the line, the key, what was expected and what was found. An unknown key is refused. JSON has no comments: the
 [examples](../examples/README.md) are explained beside them.
 
 This page is made from the code (`make docs`), and so is [vernier.schema.json](vernier.schema.json), a JSON Schema

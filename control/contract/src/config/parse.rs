@@ -15,6 +15,10 @@ use super::validate::{Faults, Invalid, KeyPath, Step, validate};
 use super::{Config, Forwarding, PORTS_MAX, Station, defaults, shape};
 use crate::file;
 
+/// What serde says of a key that is there twice, before it; and what we say, after it.
+const TWICE_OF_SERDE: &str = "duplicate field ";
+const TWICE: &str = " is given twice";
+
 /// Most faults that are listed; of more only the number is given.
 const LISTED_MAX: usize = 20;
 
@@ -212,7 +216,7 @@ fn shape_error<T: JsonSchema>(origin: &str, text: &str, first: Fault) -> ConfigE
     if faults.is_empty() {
         return ConfigError::of(first);
     }
-    if !faults.iter().any(is_said) {
+    if first.invalid.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
         faults.push(first.invalid);
     }
     value_error(origin, text, Faults(faults))
@@ -243,6 +247,9 @@ fn shape_fault(origin: &str, text: &str, path: &Path, error: &serde_json::Error)
     let path = KeyPath(steps.collect());
     if path.is_secret() {
         hide_value(&mut message);
+    }
+    if let Some(key) = message.strip_prefix(TWICE_OF_SERDE) {
+        message = format!("{key}{TWICE}");
     }
     Fault {
         at: position(origin, text, &path).unwrap_or(end),

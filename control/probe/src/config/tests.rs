@@ -149,7 +149,7 @@ fn errors_say_where_and_what() {
             session(r#", "tlvs": ["location", "location"]"#),
             "sessions[0].tlvs[1]: expected each TLV once",
         ),
-        (session(r#", "to": 5"#), "duplicate field"),
+        (session(r#", "to": 5"#), "`to` is given twice"),
         (
             r#"{"sessions": [{"name": "a", "to": "nowhere"}]}"#.to_owned(),
             "sessions[0].to: \"nowhere\" is not an address",

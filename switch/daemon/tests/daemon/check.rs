@@ -49,6 +49,7 @@ fn check_and_start(file: &Path) -> [(Option<i32>, String); 2] {
 
 #[test]
 fn what_cannot_start_here_is_refused_by_name() {
+    // Long: a table of faults.
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
     for (name, text, mode) in [

@@ -135,7 +135,7 @@ fn the_outcome_of_every_reload_is_published() {
     let steps = [
         (&wanted, "done", "measurement.lda.banks[0].rows"),
         (&wanted, "unchanged", ""),
-        (&misspelt, "refused", "unknown field `nam`"),
+        (&misspelt, "refused", "got `nam`; did you mean `name`?"),
         (&renamed, "refused", "name: measurement points are named"),
     ];
     for (number, (config, outcome, message)) in (1..).zip(steps) {

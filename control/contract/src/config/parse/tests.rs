@@ -91,6 +91,18 @@ fn shape_errors_say_where_what_was_expected_and_what_was_found() {
         "v.json:6:46: forwarding.pairs: expected one of the keys ageing_s, fdb_entries, \
              flood_limit_pps, mode, stations, got `pairs`"
     );
+    let twice = error(&patched("\"device\"", "\"name\": 5, \"device\""));
+    let lines: Vec<&str> = twice.lines().collect();
+    assert!(
+        lines.len() == 2 && twice.contains("ports[0].name: expected a string, got 5"),
+        "{twice}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.ends_with("`name` is given twice")),
+        "{twice}"
+    );
     assert_eq!(
         error(&format!("{PATCH} {{}}")),
         "v.json:7:3: trailing characters"
