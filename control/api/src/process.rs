@@ -1,12 +1,12 @@
-//! Metrics of the process itself (requests served, snapshots published), kept by the recorder of
+//! Metrics of the process itself (requests served, snapshots published, CPU, memory, open files), kept by the recorder of
 //! `metrics-exporter-prometheus` and appended to `/metrics`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_process::Collector;
 
 use control::contain::{PANICS_TOTAL, Part, contained_in};
 use control::core::PUBLISH_SECONDS;
@@ -19,8 +19,6 @@ const HTTP_CONNECTIONS: &str = "vernier_http_connections";
 const HTTP_REJECTED: &str = "vernier_http_rejected_total";
 /// Time to answer a request.
 pub(crate) const HTTP_REQUEST_SECONDS: &str = "vernier_http_request_seconds";
-/// Start of the process: Prometheus tells a restart by it.
-const START: &str = "process_start_time_seconds";
 /// Lines of the log that were lost.
 const LOG_LOST_LINES: &str = "vernier_log_lost_lines_total";
 
@@ -70,7 +68,13 @@ pub(crate) fn recorder() -> PrometheusHandle {
 
 /// The process's own metrics as text, for a page of [`crate::prometheus::write_families`].
 pub fn own_metrics() -> String {
-    recorder().render()
+    render(&recorder())
+}
+
+/// What the recorder has, and `process_*` as it is now; by the start Prometheus tells restarts.
+pub(crate) fn render(recorder: &PrometheusHandle) -> String {
+    Collector::default().collect();
+    recorder.render()
 }
 
 fn install() -> PrometheusHandle {
@@ -105,13 +109,7 @@ fn install() -> PrometheusHandle {
         Unit::Seconds,
         "Time to estimate an epoch's figures and publish the snapshot."
     );
-    describe_gauge!(
-        START,
-        Unit::Seconds,
-        "Start of the process since 1970 (UTC), to within a few seconds."
-    );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    metrics::gauge!(START).set(now.unwrap_or_default().as_secs_f64());
+    Collector::default().describe();
     describe_counter!(
         LOG_LOST_LINES,
         "Lines of the log that could not be written."

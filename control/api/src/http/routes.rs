@@ -334,7 +334,7 @@ async fn metrics_page(State(sources): State<Sources>, headers: HeaderMap) -> Ans
     let config = snapshot.config.as_ref();
     let settings = config.map_or(&defaults, |config| &config.prometheus);
     let format = accept::format(&headers);
-    let own = sources.recorder.render();
+    let own = process::render(&sources.recorder);
     let answer = sources.answer().written(format.content_type(), |answer| {
         prometheus::write(&snapshot, &own, settings, format, answer)
     })?;

@@ -417,10 +417,18 @@ fn the_process_s_own_metrics_are_on_the_page() {
         r#"vernier_http_requests_total{path="/healthz",status="200"}"#,
         "vernier_http_request_seconds_bucket",
         r#"vernier_http_rejected_total{reason="crowded"} 0"#,
+        "process_cpu_seconds_total ",
     ] {
         assert!(text.contains(wanted), "{text}");
     }
     assert!(own_metric(&server, "vernier_http_connections") >= 1.0);
+    let resident = own_metric(&server, "process_resident_memory_bytes");
+    assert!(resident > 1e6 && resident <= own_metric(&server, "process_virtual_memory_bytes"));
+    let (open, most) = (
+        own_metric(&server, "process_open_fds"),
+        own_metric(&server, "process_max_fds"),
+    );
+    assert!(3.0 < open && open < most, "{open} of {most}");
     if let Some(said) = prometheus::tests::promtool(&text) {
         assert_eq!(said, "exit status: 0", "{text}");
     }
