@@ -18,6 +18,8 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
 
 use super::accept;
 use super::access::{self, Access};
@@ -292,6 +294,7 @@ pub(super) fn layered(router: Router, access: Access, paths: Arc<[&'static str]>
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn_with_state(access, access::guard))
         .layer(from_fn(connection::receive))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(from_fn_with_state(paths, count))
 }
 

@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use flate2::read::GzDecoder;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
@@ -50,6 +51,52 @@ fn every_path_answers_with_its_content_type() {
     }
     let answer = fetch(&server, "/metric");
     assert!(answer.status == 404 && answer.body.contains("/metrics"));
+}
+
+/// The body of an answer in chunks (RFC 9112, section 7.1).
+fn unchunked(mut chunks: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|two| two == b"\r\n").unwrap();
+        let length = std::str::from_utf8(&chunks[..end]).unwrap();
+        let length = usize::from_str_radix(length, 16).unwrap();
+        if length == 0 {
+            return body;
+        }
+        body.extend(&chunks[end + 2..][..length]);
+        chunks = &chunks[end + 2 + length + 2..];
+    }
+}
+
+#[test]
+fn answers_are_compressed_for_who_accepts_it() {
+    let (server, _) = serve(example());
+    for target in ["/metrics", "/api/v1/segments", "/api/v1/flows"] {
+        let plain = fetch(&server, target);
+        assert_eq!(plain.header("content-encoding"), None);
+        let mut bytes = Vec::new();
+        let mut client = ask(&server, "GET", target, &["Accept-Encoding: br, gzip"]);
+        client.read_to_end(&mut bytes).unwrap();
+        let head = bytes
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap();
+        let answer = Answer::of(&String::from_utf8_lossy(&bytes[..head + 4]));
+        assert_eq!(answer.header("content-encoding"), Some("gzip"), "{target}");
+        assert!(
+            answer.head.contains("vary: accept-encoding"),
+            "{}",
+            answer.head
+        );
+        let body = unchunked(&bytes[head + 4..]);
+        let mut text = String::new();
+        GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+        if target == "/metrics" {
+            assert!(text.contains("vernier_http_rejected_total") && body.len() * 3 < text.len());
+        } else {
+            assert_eq!(text, plain.body);
+        }
+    }
 }
 
 #[test]
