@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use records::blame::{Blame, Risen};
 use records::station::{Paths, StationSegments};
 use serde::de::DeserializeOwned;
@@ -56,10 +56,13 @@ impl Station {
         serde_json::from_str(&text).with_context(|| format!("{url}: {text}"))
     }
 
-    /// Whether every segment of every path is measured.
-    pub fn is_covered(&self, from: &str, to: &str) -> Result<bool> {
+    /// Segments of all paths that are not measured; at least one path there is.
+    pub fn uncovered(&self, from: &str, to: &str) -> Result<Vec<String>> {
         let paths: Paths = self.ask(&format!("/api/v1/path?from={from}&to={to}"))?;
-        Ok(!paths.paths.is_empty() && paths.paths.iter().all(|path| path.is_covered))
+        ensure!(!paths.paths.is_empty(), "no path leads from {from} to {to}");
+        let hops = paths.paths.into_iter().flat_map(|path| path.chain);
+        let uncovered = hops.filter(|hop| hop.figures.is_none());
+        Ok(uncovered.map(|hop| hop.title).collect())
     }
 
     /// What is risen in all of the network.
