@@ -16,6 +16,7 @@ use contract::config::ConfigError;
 mod blame;
 mod configuration;
 mod connection;
+mod difference;
 mod flows;
 mod machine;
 mod mset;
@@ -55,8 +56,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show a live table of a running switch
-    Top(Connection),
+    /// Show a live table of a running switch, or of several
+    Top(tables::Top),
     /// Print the measured segments; with --station those of all switches
     Segments(Question),
     /// Ask a station for the segments of all paths between two switches
@@ -118,6 +119,11 @@ struct Form {
     json: bool,
 }
 
+/// The command line, for its manual.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Runs the tool with the arguments of this process.
 pub fn main() -> ExitCode {
     let Arguments { station, command } = Arguments::parse();
@@ -135,7 +141,7 @@ pub fn main() -> ExitCode {
 
 fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
     match command {
-        Command::Top(connection) => tables::top(&connection),
+        Command::Top(top) => tables::top(top),
         Command::Segments(question) if station.is_given() => station.segments(question.form),
         Command::Segments(question) => tables::segments(&question),
         Command::Path(asked) => station.path(&asked),

@@ -1,13 +1,15 @@
-//! The live table: segments with the course of the selected one, flows, and classes, in a terminal.
+//! The live table of one switch or several, in a terminal: segments with the course of the selected one, flows and all that
+//! is known of one, classes, ports and wires.
 //!
 //! ```text
-//!  keys -> App -> draw                      this thread: never waits for a switch
-//!           |  ^
-//!   Request v  | Update                     one at a time
-//!          Feed -> SnapshotSource           a thread that asks: in this process, or over HTTP
+//!  keys -> Fleet -> App -> draw             this thread: never waits for a switch
+//!                   |  ^
+//!           Request v  | Update             of each switch, one at a time
+//!                  Feed -> SnapshotSource   a thread that asks: in this process, or over HTTP
 //! ```
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -20,18 +22,28 @@ mod app;
 mod classes;
 mod draw;
 mod feed;
+mod fleet;
 mod source;
+mod tab;
 
-use app::{App, KeyEffect, Tab};
-use feed::Feed;
+use app::{App, KeyEffect};
+use feed::{Feed, Request};
+use fleet::Fleet;
+use tab::Tab;
 
 pub use source::{InProcess, SnapshotSource};
 
-/// How often the switch is asked.
+/// How often the switch that is shown is asked.
 const FETCH: Duration = Duration::from_millis(250);
+
+/// How often the others are, and for one flow, whose answer may have to be decoded.
+const FETCH_SELDOM: Duration = Duration::from_secs(1);
 
 /// How long a key may wait to be seen.
 const KEYS: Duration = Duration::from_millis(50);
+
+/// How old a screen may be: it tells for how long a switch has been silent.
+const REDRAW: Duration = Duration::from_secs(1);
 
 /// Why the live table ended.
 #[derive(Debug, thiserror::Error)]
@@ -47,22 +59,34 @@ pub enum TopError {
     Source(#[from] ClientError),
 }
 
-/// Shows the data of `source` until the user quits (`q`, Escape, Ctrl-C) or `is_over` is true. The
-/// terminal is always restored.
+/// Shows the data of these sources until the user quits (`q`, Ctrl-C) or `is_over` is true. The terminal is always restored.
 ///
 /// # Errors
-/// [`TopError`]. A source that stops answering later is shown, not returned.
+/// [`TopError`]. A source that stops answering later is shown, not returned; of several sources also one that never
+/// answered.
 pub fn run(
-    mut source: impl SnapshotSource + Send + 'static,
+    sources: Vec<impl SnapshotSource + Send + 'static>,
     is_over: impl Fn() -> bool,
 ) -> Result<(), TopError> {
     if !io::stdout().is_terminal() {
         return Err(TopError::NoTerminal);
     }
-    let app = App::new(source.latest()?);
-    let feed = Feed::start(source)?;
+    let is_only = sources.len() == 1;
+    let (mut apps, mut links) = (Vec::new(), Vec::new());
+    for mut source in sources {
+        let snapshot = if is_only {
+            source.latest()?
+        } else {
+            Arc::default()
+        };
+        apps.push(App::new(source.address(), snapshot));
+        links.push(Link {
+            feed: Feed::start(source)?,
+            asked: None,
+        });
+    }
     let mut terminal = ratatui::try_init()?;
-    let outcome = interact(&mut terminal, app, feed, is_over);
+    let outcome = interact(&mut terminal, Fleet::new(apps), links, is_over);
     ratatui::try_restore()?;
     Ok(outcome?)
 }
@@ -76,49 +100,76 @@ pub fn screens(
     columns: u16,
     rows: u16,
 ) -> Result<Vec<(&'static str, String)>, TopError> {
-    let mut app = App::new(source.latest()?);
+    let mut fleet = Fleet::new(vec![App::new(source.address(), source.latest()?)]);
     let mut screens = Vec::new();
     for tab in Tab::ALL {
+        let app = fleet.app(0);
         app.tab = tab;
         app.take(Ok(feed::fetch(source, app.request())?));
         let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
-        let Ok(_) = terminal.draw(|frame| draw::draw(frame, &app));
+        let Ok(_) = terminal.draw(|frame| fleet.draw(frame));
         screens.push((tab.label(), terminal.backend().to_string()));
     }
     Ok(screens)
 }
 
+/// The thread that asks one switch, and what it was asked last.
+struct Link {
+    feed: Feed,
+    asked: Option<(Instant, Request)>,
+}
+
+impl Link {
+    fn ask(&mut self, request: Request, is_shown: bool) {
+        let often = if is_shown && request.flow.is_none() {
+            FETCH
+        } else {
+            FETCH_SELDOM
+        };
+        let is_due = self
+            .asked
+            .as_ref()
+            .is_none_or(|(at, last)| at.elapsed() >= often || *last != request);
+        if is_due && self.feed.ask(&request) {
+            self.asked = Some((Instant::now(), request));
+        }
+    }
+}
+
 fn interact(
     terminal: &mut ratatui::DefaultTerminal,
-    mut app: App,
-    mut feed: Feed,
+    mut fleet: Fleet,
+    mut links: Vec<Link>,
     is_over: impl Fn() -> bool,
 ) -> io::Result<()> {
-    let mut asked: Option<(Instant, feed::Request)> = None;
-    let mut is_changed = true;
+    let mut drawn: Option<Instant> = None;
     while !is_over() {
-        if is_changed {
-            terminal.draw(|frame| draw::draw(frame, &app))?;
+        if drawn.is_none_or(|at| at.elapsed() >= REDRAW) {
+            terminal.draw(|frame| fleet.draw(frame))?;
+            drawn = Some(Instant::now());
         }
-        let request = app.request();
-        let is_due = asked
-            .as_ref()
-            .is_none_or(|(at, last)| at.elapsed() >= FETCH || *last != request);
-        if is_due && feed.ask(&request) {
-            asked = Some((Instant::now(), request));
+        for (index, link) in links.iter_mut().enumerate() {
+            let is_shown = index == fleet.current() && !fleet.is_listed;
+            let request = if is_shown {
+                fleet.shown().request()
+            } else {
+                Request::default()
+            };
+            link.ask(request, is_shown);
         }
-        is_changed = false;
         if event::poll(KEYS)? {
-            is_changed = true;
+            drawn = None;
             if let Event::Key(key) = event::read()?
-                && app.press(key) == KeyEffect::Quit
+                && fleet.press(key) == KeyEffect::Quit
             {
                 break;
             }
         }
-        if let Some(update) = feed.take() {
-            is_changed = true;
-            app.take(update);
+        for (index, link) in links.iter_mut().enumerate() {
+            if let Some(update) = link.feed.take() {
+                drawn = None;
+                fleet.app(index).take(update);
+            }
         }
     }
     Ok(())

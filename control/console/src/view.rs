@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
 use records::answers::{ClassTotals, Classes, Ports};
-use records::snapshot::{AroundCounts, Delays, Port, Segment, Snapshot};
+use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot};
 
 mod blame;
 mod flows;
@@ -18,6 +18,9 @@ pub use flows::{flow, flows};
 pub use station::{missing, paths, station_segments};
 pub use status::status;
 pub use wires::wires;
+pub(crate) use wires::{
+    WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS, clock_words, wire_row, wire_segment_row,
+};
 
 /// A number as text, or a dash where there is none.
 pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> String {
@@ -264,13 +267,13 @@ pub(crate) fn port_row(port: &Port) -> [String; 7] {
         count(port.counts.rx_packets),
         count(port.counts.tx_packets),
         count(port.counts.queued_packets),
-        dropped(port),
+        dropped(&port.drops),
     ]
 }
 
 /// `12 queue_full, 3 runt`.
-fn dropped(port: &Port) -> String {
-    let reasons = port.drops.iter().filter(|drop| drop.packets > 0);
+pub(crate) fn dropped(drops: &[Labelled]) -> String {
+    let reasons = drops.iter().filter(|drop| drop.packets > 0);
     let reasons = reasons.map(|drop| format!("{} {}", count(drop.packets), drop.label));
     listed(reasons).unwrap_or_else(|| "0".to_owned())
 }

@@ -2,8 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +13,7 @@ use clap::Parser;
 use contract::config::Nats;
 use report::connection::Connection;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use station::cli::Arguments;
 use station::settings::Settings;
 use station::{Station, answers};
 use tokio::sync::watch;
@@ -22,26 +21,6 @@ use tracing_subscriber::EnvFilter;
 
 /// How often the signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Join the reports of many switches, and answer for segments, paths and what is missing.
-#[derive(Debug, Parser)]
-#[command(name = "vernier-station", version)]
-struct Arguments {
-    /// Configuration (JSON)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Server of NATS, without a configuration
-    #[arg(
-        long,
-        value_name = "URL",
-        conflicts_with = "config",
-        default_value = "nats://127.0.0.1:4222"
-    )]
-    nats: String,
-    /// Serve answers here, whatever the configuration says
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -11,6 +11,7 @@
 //! What it is not: it forwards and measures nothing itself.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod data_plane;
 mod draft;
 pub mod live;

@@ -41,12 +41,13 @@ pub fn attend(
     if options.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
         let log = options.log.as_ref();
         let _held = log.filter(|_| io::stderr().is_terminal()).map(hold);
-        let (published, lists) = (Arc::clone(published), Arc::clone(published));
+        let [latest, flows, flow] = [0; 3].map(|_| Arc::clone(published));
         let source = top::InProcess {
-            latest: move || published.read(),
-            flows: move |query: &FlowQuery| lists.flows(query),
+            latest: move || latest.read(),
+            flows: move |query: &FlowQuery| flows.flows(query),
+            flow: move |name| flow.flow(name),
         };
-        return top::run(source, is_over).context("cannot show the live table");
+        return top::run(vec![source], is_over).context("cannot show the live table");
     }
     let mut next_table = Instant::now() + REFRESH;
     while !is_over() {

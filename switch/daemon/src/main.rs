@@ -3,15 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use contract::config::Config;
 use contract::config::document::{self, Faults};
+use daemon::cli::{Arguments, LogFormat};
 use daemon::log::{Lines, Log};
 use daemon::opened::Opened;
 use daemon::options::{RunOptions, Signals};
@@ -22,68 +21,6 @@ use tracing_subscriber::EnvFilter;
 /// Tables of many megabytes lie in huge pages, wherever they are made.
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
-
-/// A software switch that measures latency inline.
-///
-/// Without --config it switches generated traffic between two ports, which needs neither a NIC nor
-/// privileges nor hugepages.
-#[derive(Debug, Parser)]
-#[command(
-    name = "vernierd",
-    version,
-    after_help = "SIGHUP reads the configuration again. Exit codes: 0 ended cleanly, 1 failed while running, 2 bad usage, or a configuration that cannot start here."
-)]
-struct Arguments {
-    /// Configuration (JSON)
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-
-    /// Replay a capture through the built-in configuration, with its own timing
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
-    pcap: Option<PathBuf>,
-
-    /// Look whether a switch would start here with this configuration, say what it would use, and end
-    #[arg(long)]
-    check: bool,
-
-    /// With --check: validate for another machine, and look for nothing on this one
-    #[arg(long = "static", requires = "check")]
-    is_static: bool,
-
-    /// End after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    duration: Option<Duration>,
-
-    /// Show a live table, and a summary at the end
-    #[arg(long)]
-    live: bool,
-
-    /// Write the last snapshot and the time it covers to this file at the end (JSON)
-    #[arg(long, value_name = "FILE")]
-    summary_json: Option<PathBuf>,
-
-    /// Take down every packet of every wire in this file: exact truth, for tests
-    #[arg(long, value_name = "FILE", hide = true)]
-    wire_record: Option<PathBuf>,
-
-    /// Form of the log on standard error
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| "expected a number of seconds over 0, such as 10 or 0.5".to_owned())
-}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

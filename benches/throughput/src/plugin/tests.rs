@@ -55,6 +55,7 @@ fn the_end_of_an_epoch_is_waited_for() {
             Arc::new(snapshot(epoch, 1_000 * epoch))
         },
         flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
+        flow: |name| Snapshot::default().answer(name),
     };
     let from = epoch_end(&mut published, &bench, &mut process).unwrap();
     let to = epoch_end(&mut published, &bench, &mut process).unwrap();
@@ -70,6 +71,7 @@ fn a_process_that_ends_is_not_waited_for() {
     let mut published = InProcess {
         latest: || Arc::new(Snapshot::default()),
         flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
+        flow: |name| Snapshot::default().answer(name),
     };
     let error = epoch_end(&mut published, &bench, &mut process).unwrap_err();
     assert!(error.to_string().contains("ended early"), "{error}");

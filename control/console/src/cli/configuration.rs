@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::connection::Connection;
+use super::difference;
 use super::machine::Machine;
 use super::{DONE, Form, REFUSED, UNUSABLE, print, print_json};
 use crate::client::{Client, ClientError};
@@ -16,9 +17,6 @@ use contract::check;
 use contract::check::cost::Step;
 use contract::config::memory::{self, Item, Memory};
 use contract::config::{Change, Config, ConfigError, Fault};
-
-/// Characters of a value that are shown on a line; JSON has all of it.
-const VALUE_CHARS_MAX: usize = 60;
 
 /// `vernier check`.
 #[derive(Debug, Args)]
@@ -110,8 +108,7 @@ fn compare(diff: &Diff) -> anyhow::Result<u8> {
         let differences: Vec<Difference> = changes.iter().map(Difference::from).collect();
         print_json(&differences)?;
     } else {
-        let lines: String = changes.iter().map(|change| line(change) + "\n").collect();
-        print(&lines)?;
+        print(&changes.iter().map(difference::text).collect::<String>())?;
     }
     Ok(u8::from(!changes.is_empty()))
 }
@@ -238,7 +235,7 @@ impl Prospect {
                 let would = format!("a reload of the switch \"{switch}\" at {url} would");
                 let lines = |text: &mut String, changes: &[&Change]| {
                     for change in changes {
-                        let _ = writeln!(text, "  {}", values(change));
+                        difference::write(text, change, "  ", "");
                         if let Some(why) = change.fixed {
                             let _ = writeln!(text, "    {why}");
                         }
@@ -369,29 +366,6 @@ impl<'c> From<&'c Prospect> for Reload<'c> {
     }
 }
 
-/// `measurement.lds.cells: 70000 -> 4000`, and why it needs a restart where it does.
-fn line(change: &Change) -> String {
-    let values = values(change);
-    match change.fixed {
-        Some(why) => format!("{values} (needs a restart: {why})"),
-        None => format!("{values} (live)"),
-    }
-}
-
-fn values(change: &Change) -> String {
-    let (old, new) = (short(&change.old), short(&change.new));
-    format!("{}: {old} -> {new}", change.path)
-}
-
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= VALUE_CHARS_MAX {
-        return text;
-    }
-    let start: String = text.chars().take(VALUE_CHARS_MAX - 3).collect();
-    start + "..."
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -402,7 +376,7 @@ mod tests {
         Change {
             path: path.to_owned(),
             old: json!(1),
-            new: json!("x".repeat(100)),
+            new: json!(2),
             fixed,
         }
     }
@@ -414,14 +388,6 @@ mod tests {
             changes,
         };
         prospect.text()
-    }
-
-    #[test]
-    fn long_values_are_cut_and_lines_stay_lines() {
-        let line = line(&change("a.b", None));
-        assert!(line.starts_with("a.b: 1 -> \"xxxx"), "{line}");
-        assert!(line.ends_with("xx... (live)"), "{line}");
-        assert_eq!(short(&json!("x".repeat(58))).len(), 60);
     }
 
     #[test]

@@ -1,24 +1,72 @@
 //! Segments, ports, classes, wires and the switch as a whole, as tables; the live table.
 
+use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::connection::Connection;
 use super::{DONE, Question, print, print_json};
+use crate::client::DEFAULT_URL;
 use crate::{top, view};
 use records::answers::Segments;
 use records::snapshot::Snapshot;
 
 /// `vernier top`.
-pub fn top(connection: &Connection) -> anyhow::Result<u8> {
+#[derive(Debug, Args)]
+pub struct Top {
+    /// A switch's HTTP address; several switches: repeat it, or commas between
+    #[arg(long = "url", value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL, value_delimiter = ',')]
+    urls: Vec<String>,
+    /// File with the addresses of switches instead, one on a line; empty lines, and what follows a #, do not count
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+    /// File with the switches' token, where they need one
+    #[arg(long, value_name = "FILE", env = "VERNIER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// `vernier top`.
+pub fn top(asked: Top) -> anyhow::Result<u8> {
     let stop = stop_flag()?;
-    top::run(connection.client()?, || stop.load(Ordering::Relaxed))?;
+    let urls = match &asked.hosts {
+        Some(file) => hosts(file)?,
+        None => asked.urls,
+    };
+    let client = |url| {
+        let token_file = asked.token_file.clone();
+        Connection { url, token_file }.client()
+    };
+    let clients = urls.into_iter().map(client).collect::<Result<_, _>>()?;
+    top::run(clients, || stop.load(Ordering::Relaxed))?;
     Ok(DONE)
+}
+
+/// The addresses in a file.
+fn hosts(file: &Path) -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("{}: cannot read the addresses of switches", file.display()))?;
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or(""));
+    let urls: Vec<String> = lines
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect();
+    anyhow::ensure!(
+        !urls.is_empty(),
+        "{}: expected addresses of switches, one on a line, such as {DEFAULT_URL}; it has none",
+        file.display()
+    );
+    Ok(urls)
 }
 
 /// Set by the signals that end a program, so that the terminal is restored first.

@@ -1,22 +1,26 @@
-//! What the live table shows, and what the user chose.
+//! What the live table shows of one switch, and what the user chose.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::classes::{ClassRow, class_rows};
 use super::feed::{Request, Update};
+use super::tab::{Sort, Tab, next};
 use crate::client::ClientError;
-use crate::view::packets_per_s;
-use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowQuery, Width};
+use records::answers::{CourseQuery, FlowPage, FlowQuery, Width};
 use records::history::Course;
-use records::snapshot::{Segment, Snapshot};
+use records::snapshot::{FlowAnswer, Port, Segment, Snapshot};
 
 /// Flows that are asked for: some screens of them.
 const FLOWS_MAX: usize = 200;
 
 /// Rows that a page key moves by.
 const PAGE: usize = 10;
+
+/// A switch that has not answered for so long is shown as gone.
+const GONE: Duration = Duration::from_secs(3);
 
 /// Effect of a key press on the program.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,118 +29,27 @@ pub(super) enum KeyEffect {
     Quit,
 }
 
-/// The table in the middle of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tab {
-    Segments,
-    Flows,
-    Classes,
+/// What the middle of the screen holds.
+#[derive(Debug, Default)]
+pub(super) enum View {
+    /// The table of the tab.
+    #[default]
+    Table,
+    /// All that is known of one flow; the answer is `None` before it has come.
+    Flow {
+        name: String,
+        answer: Option<Box<FlowAnswer>>,
+        scroll: u16,
+    },
+    /// The keys.
+    Help,
 }
 
-impl Tab {
-    pub(super) const ALL: [Self; 3] = [Self::Segments, Self::Flows, Self::Classes];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Segments => "segments",
-            Self::Flows => "flows",
-            Self::Classes => "classes",
-        }
-    }
-
-    /// By what it can be ordered; the first is the default.
-    fn sorts(self) -> &'static [Sort] {
-        match self {
-            Self::Segments | Self::Classes => &[
-                Sort::Configuration,
-                Sort::Packets,
-                Sort::Lost,
-                Sort::Mean,
-                Sort::Stddev,
-                Sort::P99,
-            ],
-            Self::Flows => &[Sort::Packets, Sort::Lost, Sort::Mean, Sort::Stddev],
-        }
-    }
-}
-
-/// By what rows are ordered, greatest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
-    Configuration,
-    Packets,
-    Lost,
-    Mean,
-    Stddev,
-    P99,
-}
-
-impl Sort {
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Configuration => "as configured",
-            Self::Packets => "by packets/s",
-            Self::Lost => "by lost packets",
-            Self::Mean => "by mean",
-            Self::Stddev => "by stddev",
-            Self::P99 => "by p99",
-        }
-    }
-
-    fn of_segment(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
-        let stamped = snapshot.fresh(segment).and_then(|last| last.stamped);
-        match self {
-            Self::Configuration => 0.0,
-            Self::Packets => packets_per_s(snapshot, segment),
-            Self::Lost => segment.total.counts.dropped_packets as f64,
-            Self::Mean => stamped.map_or(-1.0, |stamped| stamped.mean_ns),
-            Self::Stddev => stamped.map_or(-1.0, |stamped| stamped.stddev_ns),
-            Self::P99 => stamped.map_or(-1.0, |stamped| stamped.p99_ns),
-        }
-    }
-
-    fn of_class(self, class: &ClassRow) -> f64 {
-        match self {
-            Self::Configuration => 0.0,
-            Self::Packets => class.packets_per_s,
-            Self::Lost => class.lost_packets as f64,
-            Self::Mean => class.mean_ns.unwrap_or(-1.0),
-            Self::Stddev => class.stddev_ns.unwrap_or(-1.0),
-            Self::P99 => class.p99_max_ns.unwrap_or(-1.0),
-        }
-    }
-
-    fn of_flows(self) -> FlowOrder {
-        match self {
-            Self::Lost => FlowOrder::Lost,
-            Self::Mean => FlowOrder::Mean,
-            Self::Stddev => FlowOrder::Stddev,
-            Self::Configuration | Self::Packets | Self::P99 => FlowOrder::Packets,
-        }
-    }
-}
-
-/// The next longer span of the chart, and after the longest the shortest.
-fn next(width: Width) -> Width {
-    match width {
-        Width::Second => Width::TenSeconds,
-        Width::TenSeconds => Width::Minute,
-        Width::Minute => Width::Second,
-    }
-}
-
-/// The span of the chart with buckets of this width.
-pub(super) fn span(width: Width) -> &'static str {
-    match width {
-        Width::Second => "last minute",
-        Width::TenSeconds => "last ten minutes",
-        Width::Minute => "last hour",
-    }
-}
-
-/// All that the table shows, and what the user chose.
+/// All that the table shows of a switch, and what the user chose.
 #[derive(Debug)]
 pub(super) struct App {
+    /// Its address; empty for the switch of this process.
+    pub address: String,
     pub snapshot: Arc<Snapshot>,
     /// The flows on the screen; `None` before they have come.
     pub flows: Option<FlowPage>,
@@ -144,7 +57,14 @@ pub(super) struct App {
     course: Option<(CourseQuery, Course)>,
     /// Why this is not the latest.
     pub trouble: Option<String>,
+    /// When it answered last, or the start.
+    answered: Instant,
     pub tab: Tab,
+    pub view: View,
+    /// Only rows whose names contain this are shown.
+    pub filter: String,
+    /// Whether keys go to the filter.
+    pub is_typing: bool,
     /// Width of the chart's buckets.
     pub width: Width,
     /// For each tab, index of the chosen order.
@@ -155,46 +75,67 @@ pub(super) struct App {
     pub selected_flow: usize,
     /// Name of a class; empty: the first.
     selected_class: String,
+    /// Name of a port; empty: the first.
+    selected_port: String,
 }
 
 impl App {
-    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
+    pub(super) fn new(address: String, snapshot: Arc<Snapshot>) -> Self {
         Self {
+            address,
             snapshot,
             flows: None,
             course: None,
             trouble: None,
+            answered: Instant::now(),
             tab: Tab::Segments,
+            view: View::Table,
+            filter: String::new(),
+            is_typing: false,
             width: Width::Second,
             sorts: [0; Tab::ALL.len()],
             selected: 0,
             selected_flow: 0,
             selected_class: String::new(),
+            selected_port: String::new(),
         }
+    }
+
+    /// How long it has not answered, where that is too long or there was an error.
+    pub(super) fn silent_for(&self) -> Option<Duration> {
+        let silent = self.answered.elapsed();
+        (self.trouble.is_some() || silent > GONE).then_some(silent)
     }
 
     /// The request for what the screen shows.
     pub(super) fn request(&self) -> Request {
+        if let View::Flow { name, .. } = &self.view {
+            return Request {
+                flow: name.parse().ok(),
+                ..Request::default()
+            };
+        }
         match self.tab {
             Tab::Segments => Request {
                 course: self.course_query(),
-                flows: None,
+                ..Request::default()
             },
             Tab::Flows if self.has_flows() => Request {
-                course: None,
                 flows: Some(FlowQuery {
                     sort: self.sort().of_flows(),
                     limit: FLOWS_MAX,
+                    contains: (!self.filter.is_empty()).then(|| self.filter.clone()),
                     ..FlowQuery::default()
                 }),
+                ..Request::default()
             },
-            Tab::Flows | Tab::Classes => Request::default(),
+            _ => Request::default(),
         }
     }
 
     /// The course of the selected segment.
     fn course_query(&self) -> Option<CourseQuery> {
-        let segment = self.snapshot.segments.get(self.selected)?;
+        let segment = self.segment()?;
         Some(CourseQuery {
             ingress: Some(segment.ingress.clone()),
             egress: Some(segment.egress.clone()),
@@ -220,6 +161,7 @@ impl App {
         self.selected = index.unwrap_or(0);
         self.snapshot = update.snapshot;
         self.trouble = None;
+        self.answered = Instant::now();
         if let (Some(of), Some(course)) = (update.request.course, update.course) {
             self.course = Some((of, course));
         }
@@ -229,6 +171,11 @@ impl App {
         }
         if !self.has_flows() {
             self.flows = None;
+        }
+        if let (View::Flow { name, answer, .. }, Some(flow)) = (&mut self.view, update.flow)
+            && *name == flow.flow
+        {
+            *answer = Some(Box::new(flow));
         }
     }
 
@@ -257,9 +204,21 @@ impl App {
         (self.course_query().as_ref() == Some(query)).then_some(course)
     }
 
+    /// The selected segment; the first that is shown where the filter hides it.
+    pub(super) fn segment(&self) -> Option<&Segment> {
+        let order = self.order();
+        let shown = order.iter().find(|&&index| index == self.selected);
+        let index = shown.or_else(|| order.first())?;
+        self.snapshot.segments.get(*index)
+    }
+
     pub(super) fn sort(&self) -> Sort {
         let sorts = self.tab.sorts();
         sorts[self.sorts[self.tab as usize] % sorts.len()]
+    }
+
+    pub(super) fn is_shown(&self, name: &str) -> bool {
+        name.contains(&self.filter)
     }
 
     /// Indices of the segments in the order in which they are shown.
@@ -269,7 +228,9 @@ impl App {
             _ => Sort::Configuration,
         };
         let segments = &self.snapshot.segments;
-        let mut order: Vec<usize> = (0..segments.len()).collect();
+        let is_shown =
+            |index: &usize| self.tab != Tab::Segments || self.is_shown(&segments[*index].title());
+        let mut order: Vec<usize> = (0..segments.len()).filter(is_shown).collect();
         let key = |index: usize| sort.of_segment(&self.snapshot, &segments[index]);
         order.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
         order
@@ -278,10 +239,8 @@ impl App {
     /// The classes in the order in which they are shown.
     pub(super) fn classes(&self) -> Vec<ClassRow> {
         let mut rows = class_rows(&self.snapshot);
-        let sort = match self.tab {
-            Tab::Classes => self.sort(),
-            _ => Sort::Configuration,
-        };
+        rows.retain(|row| self.is_shown(&row.class));
+        let sort = self.sort();
         rows.sort_by(|a, b| sort.of_class(b).total_cmp(&sort.of_class(a)));
         rows
     }
@@ -293,28 +252,45 @@ impl App {
         index.unwrap_or(0)
     }
 
+    /// The ports in the order in which they are shown.
+    pub(super) fn ports(&self) -> Vec<&Port> {
+        let ports = self.snapshot.ports.iter();
+        let mut ports: Vec<&Port> = ports.filter(|port| self.is_shown(&port.name)).collect();
+        let sort = self.sort();
+        ports.sort_by(|a, b| sort.of_port(b).total_cmp(&sort.of_port(a)));
+        ports
+    }
+
+    /// Index of the selected port in these.
+    pub(super) fn port_index(&self, ports: &[&Port]) -> usize {
+        let mut ports = ports.iter();
+        let index = ports.position(|port| port.name == self.selected_port);
+        index.unwrap_or(0)
+    }
+
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
-        if key.kind == KeyEventKind::Release {
-            return KeyEffect::Stay;
-        }
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
                 return KeyEffect::Quit;
             }
-            KeyCode::Char('q') | KeyCode::Esc => return KeyEffect::Quit,
+            code if self.is_typing => self.type_filter(code),
+            KeyCode::Char('q') => return KeyEffect::Quit,
+            KeyCode::Esc => return self.leave(),
             KeyCode::Up | KeyCode::Char('k') => self.step(|row| row.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.step(|row| row + 1),
             KeyCode::PageUp => self.step(|row| row.saturating_sub(PAGE)),
             KeyCode::PageDown => self.step(|row| row + PAGE),
             KeyCode::Home | KeyCode::Char('g') => self.step(|_| 0),
             KeyCode::End | KeyCode::Char('G') => self.step(|_| usize::MAX),
-            KeyCode::Char('1') => self.tab = Tab::Segments,
-            KeyCode::Char('2') => self.tab = Tab::Flows,
-            KeyCode::Char('3') => self.tab = Tab::Classes,
-            KeyCode::Tab => self.tab = Tab::ALL[(self.tab as usize + 1) % Tab::ALL.len()],
-            KeyCode::BackTab => {
-                self.tab = Tab::ALL[(self.tab as usize + Tab::ALL.len() - 1) % Tab::ALL.len()];
+            KeyCode::Char(digit @ '1'..='5') => {
+                self.show(Tab::ALL[usize::from(digit as u8 - b'1') % Tab::ALL.len()]);
             }
+            KeyCode::Tab => self.show(Tab::ALL[(self.tab as usize + 1) % Tab::ALL.len()]),
+            KeyCode::BackTab => {
+                let last = Tab::ALL.len() - 1;
+                self.show(Tab::ALL[(self.tab as usize + last) % Tab::ALL.len()]);
+            }
+            KeyCode::Enter if self.tab == Tab::Flows => self.open_flow(),
             KeyCode::Char('s') => {
                 let sort = &mut self.sorts[self.tab as usize];
                 *sort = (*sort + 1) % self.tab.sorts().len();
@@ -323,13 +299,77 @@ impl App {
                 }
             }
             KeyCode::Char('w') => self.width = next(self.width),
+            KeyCode::Char('/') => {
+                self.view = View::Table;
+                self.is_typing = true;
+            }
+            KeyCode::Char('?') => self.view = View::Help,
             _ => {}
         }
         KeyEffect::Stay
     }
 
-    /// Moves the selection within the order shown.
+    fn show(&mut self, tab: Tab) {
+        self.tab = tab;
+        self.view = View::Table;
+    }
+
+    fn type_filter(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(letter) => self.filter.push(letter),
+            _ => {}
+        }
+        self.selected_flow = 0;
+    }
+
+    /// Whether Escape has nothing left to leave.
+    pub(super) fn is_at_top(&self) -> bool {
+        self.is_table() && self.filter.is_empty()
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.view, View::Table)
+    }
+
+    /// Back to the table, then without the filter, then out.
+    fn leave(&mut self) -> KeyEffect {
+        if self.is_at_top() {
+            return KeyEffect::Quit;
+        }
+        if self.is_table() {
+            self.filter.clear();
+        }
+        self.view = View::Table;
+        KeyEffect::Stay
+    }
+
+    fn open_flow(&mut self) {
+        let page = self.flows.as_ref();
+        if let Some(flow) = page.and_then(|page| page.flows.get(self.selected_flow)) {
+            self.view = View::Flow {
+                name: flow.flow.clone(),
+                answer: None,
+                scroll: 0,
+            };
+        }
+    }
+
+    /// Moves the selection within the order shown, or the text of a flow.
     fn step(&mut self, to: impl Fn(usize) -> usize) {
+        match &mut self.view {
+            View::Table => {}
+            View::Help => return,
+            View::Flow { scroll, .. } => {
+                *scroll = u16::try_from(to(usize::from(*scroll))).unwrap_or(0);
+                return;
+            }
+        }
         match self.tab {
             Tab::Segments => {
                 let order = self.order();
@@ -347,6 +387,13 @@ impl App {
                 let class = classes.get(to).map(|row| row.class.clone());
                 self.selected_class = class.unwrap_or_default();
             }
+            Tab::Ports => {
+                let ports = self.ports();
+                let to = to(self.port_index(&ports)).min(ports.len().saturating_sub(1));
+                let port = ports.get(to).map(|port| port.name.clone());
+                self.selected_port = port.unwrap_or_default();
+            }
+            Tab::Wires => {}
         }
     }
 }

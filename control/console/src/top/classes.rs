@@ -16,6 +16,9 @@ pub(super) struct ClassRow {
     pub stddev_ns: Option<f64>,
     /// The greatest of its segments: percentiles do not add up.
     pub p99_max_ns: Option<f64>,
+    /// Likewise.
+    pub p999_max_ns: Option<f64>,
+    pub max_ns: Option<f64>,
 }
 
 /// Every class that a segment is measured in, in the order of the configuration.
@@ -50,6 +53,8 @@ fn class_row(snapshot: &Snapshot, class: &str) -> ClassRow {
             mean_ns,
             stddev_ns,
             p99_ns,
+            p999_ns,
+            max_ns,
             ..
         }) = last.stamped
         else {
@@ -59,7 +64,10 @@ fn class_row(snapshot: &Snapshot, class: &str) -> ClassRow {
         packets += n;
         sum_ns += n * mean_ns;
         squares_ns2 += n * (mean_ns.powi(2) + stddev_ns.powi(2));
-        row.p99_max_ns = Some(row.p99_max_ns.unwrap_or(0.0).max(p99_ns));
+        let greatest = |before: Option<f64>, ns| Some(before.unwrap_or(0.0).max(ns));
+        row.p99_max_ns = greatest(row.p99_max_ns, p99_ns);
+        row.p999_max_ns = greatest(row.p999_max_ns, p999_ns);
+        row.max_ns = greatest(row.max_ns, max_ns);
     }
     if packets > 0.0 {
         let mean_ns = sum_ns / packets;

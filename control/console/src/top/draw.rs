@@ -3,19 +3,23 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
 
-use super::app::{App, Tab, span};
+use super::app::{App, View};
 use super::classes::ClassRow;
-use crate::view::{
-    FLOW_HEADINGS, PORT_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, known, port_row, row,
-};
-use contract::units::{count, duration_ns, rate, uptime};
-use records::snapshot::{Estimate, Flow, Segment, Snapshot, State};
+use super::tab::Tab;
+use crate::view::{FLOW_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, known, row};
+use contract::units::{count, duration_ns, rate};
+use records::snapshot::{Estimate, Flow, Segment};
 
 mod chart;
+mod flow;
+mod head;
+mod list;
+mod ports;
 mod table;
+mod wires;
 
 use table::Columns;
 
@@ -41,8 +45,8 @@ const NAME_MIN: usize = 20;
 /// Rows of the frame around a table, and of its headings.
 const FRAME: usize = 3;
 
-/// Headings of the classes' table.
-const CLASS_HEADINGS: [&str; 7] = [
+/// Headings of the classes' table; percentiles are the greatest of their segments.
+const CLASS_HEADINGS: [&str; 9] = [
     "class",
     "segments",
     "packets/s",
@@ -50,9 +54,12 @@ const CLASS_HEADINGS: [&str; 7] = [
     "mean",
     "stddev",
     "p99 max",
+    "p99.9 max",
+    "max",
 ];
 
-pub(super) fn draw(frame: &mut Frame, app: &App) {
+/// The list of all switches, or one of them.
+pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: bool) {
     let [head, tabs, middle, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -60,98 +67,33 @@ pub(super) fn draw(frame: &mut Frame, app: &App) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    frame.render_widget(headline(&app.snapshot, head.width), head);
-    frame.render_widget(tab_line(app), tabs);
-    frame.render_widget(footline(app), foot);
-    match app.tab {
-        Tab::Segments => segments_tab(frame, middle, app),
-        Tab::Flows => flows_tab(frame, middle, app),
-        Tab::Classes => classes_tab(frame, middle, app),
+    let app = &apps[current];
+    frame.render_widget(head::headline(app, head.width), head);
+    frame.render_widget(head::tab_line(app, apps.len(), is_listed), tabs);
+    frame.render_widget(head::footline(app, is_listed), foot);
+    if is_listed {
+        return list::draw(frame, middle, apps, current);
     }
-}
-
-/// Switch, state and epoch; on a narrow screen only the most important parts.
-fn headline(snapshot: &Snapshot, width: u16) -> Line<'static> {
-    let state = match snapshot.state {
-        State::Running => Span::from("running").fg(GOOD),
-        state => Span::from(state.label()).fg(ESTIMATE),
-    };
-    let epoch = match snapshot.epoch {
-        _ if !snapshot.measuring => "measurement off".to_owned(),
-        Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
-        None => "first epoch".to_owned(),
-    };
-    // Each with a rank: the highest is left out first, of equal ones the last.
-    let mut parts = vec![
-        (2, Span::styled(snapshot.version.clone(), DIM)),
-        (0, Span::from(snapshot.switch.clone()).bold()),
-        (0, state),
-        (1, Span::from(epoch)),
-        (3, Span::from(format!("up {}", uptime(snapshot.uptime_s)))),
-    ];
-    for (index, worker) in snapshot.workers.iter().enumerate() {
-        let busy = worker.busy_ratio * 100.0;
-        parts.push(if worker.is_stalled {
-            (
-                0,
-                Span::from(format!("worker {index} STALLED")).fg(BAD).bold(),
-            )
-        } else {
-            (1, Span::from(format!("worker {index} {busy:.0}% busy")))
-        });
+    match (&app.view, app.tab) {
+        (View::Help, _) => return flow::help(frame, middle),
+        (
+            View::Flow {
+                name,
+                answer,
+                scroll,
+            },
+            _,
+        ) => flow::draw(frame, middle, app, name, answer.as_deref(), *scroll),
+        (View::Table, Tab::Segments) => segments_tab(frame, middle, app),
+        (View::Table, Tab::Flows) => flows_tab(frame, middle, app),
+        (View::Table, Tab::Classes) => classes_tab(frame, middle, app),
+        (View::Table, Tab::Ports) => ports::tab(frame, middle, app),
+        (View::Table, Tab::Wires) => wires::tab(frame, middle, app),
     }
-    let name = Span::from(" vernier").fg(ACCENT).bold();
-    let separator = Span::styled(" | ", DIM);
-    let length = |parts: &[(u8, Span<'static>)]| -> usize {
-        let widths = parts
-            .iter()
-            .map(|(_, part)| separator.width() + part.width());
-        name.width() + widths.sum::<usize>()
-    };
-    while length(&parts) > usize::from(width) {
-        let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
-        match first {
-            Some((index, (rank, _))) if *rank > 0 => drop(parts.remove(index)),
-            _ => break,
-        }
+    // What a silent switch said last is not what is now.
+    if app.silent_for().is_some() {
+        frame.buffer_mut().set_style(middle, DIM);
     }
-    let parts = parts
-        .into_iter()
-        .flat_map(|(_, part)| [separator.clone(), part]);
-    Line::from([name.clone()].into_iter().chain(parts).collect::<Vec<_>>())
-}
-
-fn tab_line(app: &App) -> Line<'static> {
-    let mut spans = Vec::new();
-    for (index, tab) in Tab::ALL.into_iter().enumerate() {
-        let text = format!(" {} {} ", index + 1, tab.label());
-        let style = if tab == app.tab { SELECTED } else { DIM };
-        spans.push(Span::from(" "));
-        spans.push(Span::styled(text, style));
-    }
-    Line::from(spans)
-}
-
-fn footline(app: &App) -> Line<'_> {
-    if let Some(trouble) = &app.trouble {
-        return Line::from(format!(" {trouble}")).fg(BAD).bold();
-    }
-    let key = |key: &'static str| Span::from(key).fg(ACCENT).bold();
-    let mut spans = vec![
-        key(" q"),
-        " quit  ".into(),
-        key("1 2 3"),
-        " tabs  ".into(),
-        key("up/down"),
-        " select  ".into(),
-        key("s"),
-        " sort: ".into(),
-        Span::from(app.sort().label()),
-    ];
-    if app.tab == Tab::Segments {
-        spans.extend(["  ".into(), key("w"), " ".into(), span(app.width).into()]);
-    }
-    Line::from(spans)
 }
 
 fn framed(title: impl Into<Line<'static>>) -> Block<'static> {
@@ -191,9 +133,14 @@ fn segments_tab(frame: &mut Frame, area: Rect, app: &App) {
     let snapshot = &app.snapshot;
     let [segments, course, ports] =
         shares(area, snapshot.segments.len().max(1), snapshot.ports.len());
-    draw_segments(frame, segments, app, &app.order(), Some(app.selected));
+    draw_segments(frame, segments, app, &app.order(), app.segment());
     chart::draw(frame, course, app);
-    draw_ports(frame, ports, snapshot);
+    ports::draw(
+        frame,
+        ports,
+        &snapshot.ports.iter().collect::<Vec<_>>(),
+        None,
+    );
 }
 
 fn draw_segments(
@@ -201,7 +148,7 @@ fn draw_segments(
     area: Rect,
     app: &App,
     order: &[usize],
-    selected: Option<usize>,
+    selected: Option<&Segment>,
 ) {
     let snapshot = &app.snapshot;
     if !snapshot.measuring {
@@ -216,11 +163,15 @@ fn draw_segments(
         (row(snapshot, segment), style)
     });
     let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
-    let expendable = [
-        "p99.9", "p99.99", "max", "samples", "lost", "stddev", "+-98%",
-    ];
+    // An estimate goes with its bound.
+    let expendable = ["p99.99", "samples", "stddev", "+-98%, LDA mean", "lost"];
     table.fit(area, &expendable);
-    let row = order.iter().position(|&index| Some(index) == selected);
+    let names = |segment: &Segment| segment.names().map(str::to_owned);
+    let selected = selected.map(names);
+    let is_selected = |index: &usize| snapshot.segments.get(*index).map(names) == selected;
+    let row = selected
+        .as_ref()
+        .and_then(|_| order.iter().position(|index| is_selected(index)));
     draw_table(frame, area, table.widget(), "segments", row);
 }
 
@@ -255,20 +206,6 @@ fn segment_style(heading: &str, segment: &Segment) -> Style {
         ("LDA mean" | "+-98%", Some(_)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),
     }
-}
-
-fn draw_ports(frame: &mut Frame, area: Rect, snapshot: &Snapshot) {
-    let rows = snapshot.ports.iter().map(|port| {
-        let style = move |heading: &str| match heading {
-            "port" if !port.facts.is_up => Style::new().fg(BAD),
-            "dropped" if port.dropped_packets() > 0 => Style::new().fg(BAD),
-            _ => Style::new(),
-        };
-        (port_row(port), style)
-    });
-    let mut table = Columns::new(&PORT_HEADINGS, rows.collect());
-    table.fit(area, &["sent", "received", "queued"]);
-    draw_table(frame, area, table.widget(), "ports", None);
 }
 
 fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
@@ -358,7 +295,7 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         (class_cells(class), style)
     });
     let mut table = Columns::new(&CLASS_HEADINGS, rows.collect());
-    table.fit(list, &["segments", "stddev"]);
+    table.fit(list, &["segments", "stddev", "p99 max"]);
     draw_table(frame, list, table.widget(), "classes", Some(index));
     let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
@@ -366,7 +303,7 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
     draw_segments(frame, segments, app, &order, None);
 }
 
-fn class_cells(class: &ClassRow) -> [String; 7] {
+fn class_cells(class: &ClassRow) -> [String; 9] {
     [
         class.class.clone(),
         class.segments.to_string(),
@@ -375,5 +312,7 @@ fn class_cells(class: &ClassRow) -> [String; 7] {
         known(class.mean_ns, duration_ns),
         known(class.stddev_ns, duration_ns),
         known(class.p99_max_ns, duration_ns),
+        known(class.p999_max_ns, duration_ns),
+        known(class.max_ns, duration_ns),
     ]
 }

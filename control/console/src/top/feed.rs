@@ -9,7 +9,7 @@ use super::source::SnapshotSource;
 use crate::client::ClientError;
 use records::answers::{CourseQuery, FlowPage, FlowQuery};
 use records::history::Course;
-use records::snapshot::Snapshot;
+use records::snapshot::{FlowAnswer, FlowName, Snapshot};
 
 /// What is requested besides the snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub course: Option<CourseQuery>,
     /// Flows.
     pub flows: Option<FlowQuery>,
+    /// All that is known of one flow.
+    pub flow: Option<FlowName>,
 }
 
 /// The answers.
@@ -27,6 +29,7 @@ pub(super) struct Update {
     pub snapshot: Arc<Snapshot>,
     pub course: Option<Course>,
     pub flows: Option<FlowPage>,
+    pub flow: Option<FlowAnswer>,
 }
 
 /// A source, and the thread that asks it: one request at a time.
@@ -90,15 +93,21 @@ pub(super) fn fetch(
         }
         None => None,
     };
-    let flows = match &request.flows {
-        Some(query) => Some(source.flows(query)?),
-        None => None,
+    let flows = request.flows.as_ref();
+    let flows = flows.map(|query| source.flows(query)).transpose()?;
+    let flow = match request.flow.map(|name| source.flow(name)) {
+        // It looks for another flow at present.
+        Some(Err(ClientError::Refused {
+            is_for_now: true, ..
+        })) => None,
+        answer => answer.transpose()?,
     };
     Ok(Update {
         request,
         snapshot,
         course,
         flows,
+        flow,
     })
 }
 
@@ -115,6 +124,10 @@ mod tests {
     struct Slow<S>(Receiver<()>, S);
 
     impl<S: SnapshotSource> SnapshotSource for Slow<S> {
+        fn address(&self) -> String {
+            self.1.address()
+        }
+
         fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError> {
             let _ = self.0.recv();
             self.1.latest()
@@ -127,6 +140,10 @@ mod tests {
         fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
             self.1.flows(query)
         }
+
+        fn flow(&mut self, name: FlowName) -> Result<FlowAnswer, ClientError> {
+            self.1.flow(name)
+        }
     }
 
     #[test]
@@ -135,6 +152,7 @@ mod tests {
         let here = InProcess {
             latest: || Arc::new(Snapshot::example()),
             flows: |query: &FlowQuery| FlowPage::of(&Snapshot::example(), &[], query),
+            flow: |name| Snapshot::example().answer(name),
         };
         let mut feed = Feed::start(Slow(waits, here)).unwrap();
         let request = Request {

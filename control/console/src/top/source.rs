@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use crate::client::{Client, ClientError};
 use records::answers::{CourseQuery, Epochs, FlowPage, FlowQuery};
-use records::snapshot::Snapshot;
+use records::snapshot::{FlowAnswer, FlowName, Snapshot};
 
 /// A switch that answers with its latest snapshot, the courses of segments, and flows.
 pub trait SnapshotSource {
+    /// Where it is; empty in this process.
+    fn address(&self) -> String;
+
     /// The latest snapshot.
     ///
     /// # Errors
@@ -25,22 +28,35 @@ pub trait SnapshotSource {
     /// # Errors
     /// As [`SnapshotSource::latest`].
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError>;
+
+    /// All that is known of one flow.
+    ///
+    /// # Errors
+    /// As [`SnapshotSource::latest`].
+    fn flow(&mut self, name: FlowName) -> Result<FlowAnswer, ClientError>;
 }
 
-/// The switch in this process: functions that give its latest snapshot, and the selected flows.
+/// The switch in this process: functions that give its latest snapshot, the selected flows, and one flow.
 #[derive(Debug)]
-pub struct InProcess<L, F> {
+pub struct InProcess<L, F, O> {
     /// The latest snapshot.
     pub latest: L,
     /// The selected flows.
     pub flows: F,
+    /// One flow.
+    pub flow: O,
 }
 
-impl<L, F> SnapshotSource for InProcess<L, F>
+impl<L, F, O> SnapshotSource for InProcess<L, F, O>
 where
     L: Fn() -> Arc<Snapshot>,
     F: Fn(&FlowQuery) -> FlowPage,
+    O: Fn(FlowName) -> FlowAnswer,
 {
+    fn address(&self) -> String {
+        String::new()
+    }
+
     fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError> {
         Ok((self.latest)())
     }
@@ -52,10 +68,18 @@ where
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
         Ok((self.flows)(query))
     }
+
+    fn flow(&mut self, name: FlowName) -> Result<FlowAnswer, ClientError> {
+        Ok((self.flow)(name))
+    }
 }
 
 /// A switch that is asked over HTTP.
 impl SnapshotSource for Client {
+    fn address(&self) -> String {
+        self.url().to_owned()
+    }
+
     fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError> {
         self.get("/api/v1/snapshot", &[]).map(Arc::new)
     }
@@ -66,6 +90,10 @@ impl SnapshotSource for Client {
 
     fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
         self.ask("/api/v1/flows", query)
+    }
+
+    fn flow(&mut self, name: FlowName) -> Result<FlowAnswer, ClientError> {
+        self.get("/api/v1/flow", &[("flow", name.to_string())])
     }
 }
 
@@ -102,6 +130,7 @@ mod tests {
         let mut here = InProcess {
             latest: || published.read(),
             flows: |query: &FlowQuery| published.flows(query),
+            flow: |name| published.flow(name),
         };
         let mut there = Client::new(&format!("{}/", server.address()), None);
         let snapshot = there.latest().unwrap();
@@ -133,6 +162,10 @@ mod tests {
             contains: Some(">10.0.0.2:".to_owned()),
             ..FlowQuery::default()
         };
-        assert_eq!(there.flows(&query).unwrap(), here.flows(&query).unwrap());
+        let page = there.flows(&query).unwrap();
+        assert_eq!(page, here.flows(&query).unwrap());
+        let flows = published.read().flows.clone().unwrap();
+        let name = flows.top[0].flow.flow.parse().unwrap();
+        assert_eq!(there.flow(name).unwrap(), here.flow(name).unwrap());
     }
 }

@@ -1,17 +1,27 @@
 use std::sync::Arc;
 
+use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::Sort;
+use super::app::View;
 use super::feed::{Request, Update};
+use super::tab::Sort;
 use super::*;
 use records::answers::{CourseQuery, FlowOrder, FlowPage, FlowScope, FlowState, Width};
 use records::history::{Bucket, Course};
-use records::snapshot::Snapshot;
+use records::snapshot::{AnsweredFlow, FlowAnswer, Snapshot};
+
+const URL: &str = "http://x";
 
 fn screen_of(app: &App, width: u16, height: u16) -> Vec<String> {
+    drawn(width, height, |frame| {
+        draw::draw(frame, std::slice::from_ref(app), 0, false);
+    })
+}
+
+fn drawn(width: u16, height: u16, draw: impl FnOnce(&mut Frame)) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw::draw(frame, app)).unwrap();
+    terminal.draw(draw).unwrap();
     let buffer = terminal.backend().buffer().clone();
     let row = |y| {
         (0..width)
@@ -34,7 +44,7 @@ fn assert_shows(screen: &[String], text: &str) {
 }
 
 fn app() -> App {
-    App::new(Arc::new(Snapshot::example()))
+    App::new(URL.to_owned(), Arc::new(Snapshot::example()))
 }
 
 fn press(app: &mut App, code: KeyCode) -> KeyEffect {
@@ -60,6 +70,14 @@ fn update(app: &App, snapshot: Snapshot) -> Update {
             .as_ref()
             .map(|query| course(query.width_s.unwrap().seconds())),
         flows: request.flows.as_ref().map(|_| page(&[80, 443])),
+        flow: request.flow.map(|name| FlowAnswer {
+            flow: name.to_string(),
+            tracked: vec![AnsweredFlow {
+                flow: page(&[80]).flows.remove(0),
+                courses: Vec::new(),
+            }],
+            ..FlowAnswer::default()
+        }),
         request,
         snapshot: Arc::new(snapshot),
     }
@@ -86,7 +104,7 @@ fn page(ports: &[u16]) -> FlowPage {
 
 fn unreachable() -> ClientError {
     ClientError::Unreachable {
-        url: "http://x".to_owned(),
+        url: URL.to_owned(),
         reason: "gone".to_owned(),
     }
 }
@@ -101,14 +119,16 @@ fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
         screen[0],
         " vernier | 0.1.0 | demo | running | epoch 81 of 250 ms | up 20s | worker 0 25% busy"
     );
-    assert_eq!(screen[1], "  1 segments   2 flows   3 classes");
+    assert_eq!(
+        screen[1],
+        "  1 segments   2 flows   3 classes   4 ports   5 wires"
+    );
     for text in [
-        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99      max  samples",
-        "east>west     80.0 k    12     412 us    410 us  7.40 us  310 us  1.40 ms  2.79 ms   10.9 k",
+        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99    p99.9      max",
         "mean delay of east>west, last minute: true LDA",
         "-60 s",
         "west  80.1 k  80.0 k    1.64 M  1.64 M      37  12 queue_full",
-        "q quit  1 2 3 tabs  up/down select  s sort: as configured  w last minute",
+        " q quit  ? keys  / filter  s sort: as configured  w last minute",
     ] {
         assert_shows(&screen, text);
     }
@@ -133,7 +153,7 @@ fn eighty_columns_hold_whole_columns_and_the_chart() {
         "{headline}"
     );
     for text in [
-        "segment    packets/s  lost  true mean  LDA mean    +-98%  stddev      p99",
+        "segment    packets/s  lost  true mean      p99    p99.9      max",
         "mean delay of east>west, last minute",
         "now",
         "port    rx/s    tx/s  received    sent  queued        dropped",
@@ -146,10 +166,10 @@ fn eighty_columns_hold_whole_columns_and_the_chart() {
 
 #[test]
 fn any_size_of_terminal_will_do() {
-    for (width, height) in [(1, 1), (20, 5), (60, 12), (300, 100)] {
+    for (width, height) in [(1, 1), (20, 5), (60, 12), (70, 20), (300, 100)] {
         for snapshot in [Snapshot::example(), Snapshot::default()] {
-            let mut app = App::new(Arc::new(snapshot.clone()));
-            for key in ['1', '2', '3'] {
+            let mut app = App::new(URL.to_owned(), Arc::new(snapshot.clone()));
+            for key in ['1', '2', '3', '4', '5', '?'] {
                 press(&mut app, KeyCode::Char(key));
                 screen_of(&app, width, height);
                 let latest = update(&app, snapshot.clone());
@@ -195,10 +215,10 @@ fn the_selection_stays_with_its_segment_when_others_come_and_go() {
 fn sorting_puts_the_greatest_first_and_keeps_the_selection() {
     let mut snapshot = Snapshot::example();
     snapshot.segments.swap(0, 1);
-    let mut app = App::new(Arc::new(snapshot));
+    let mut app = App::new(URL.to_owned(), Arc::new(snapshot));
     assert_eq!(app.order(), [0, 1]);
     let mut seen = vec![app.sort()];
-    for _ in 0..5 {
+    for _ in 0..7 {
         press(&mut app, KeyCode::Char('s'));
         seen.push(app.sort());
         assert_eq!(app.order(), [1, 0], "{:?}", app.sort());
@@ -213,11 +233,11 @@ fn sorting_puts_the_greatest_first_and_keeps_the_selection() {
 fn tabs_are_reached_by_number_and_by_the_tab_key() {
     let mut app = app();
     for (key, tab) in [
-        (KeyCode::Char('3'), Tab::Classes),
+        (KeyCode::Char('4'), Tab::Ports),
+        (KeyCode::Tab, Tab::Wires),
         (KeyCode::Tab, Tab::Segments),
-        (KeyCode::Tab, Tab::Flows),
-        (KeyCode::BackTab, Tab::Segments),
-        (KeyCode::BackTab, Tab::Classes),
+        (KeyCode::BackTab, Tab::Wires),
+        (KeyCode::Char('3'), Tab::Classes),
         (KeyCode::Char('2'), Tab::Flows),
         (KeyCode::Char('1'), Tab::Segments),
     ] {
@@ -238,7 +258,7 @@ fn only_what_is_shown_is_asked_for() {
             offset: 0,
             limit: 1,
         }),
-        flows: None,
+        ..Request::default()
     };
     for width in [
         Width::Second,
@@ -334,12 +354,12 @@ fn flows_are_listed_and_the_selected_one_is_shown_in_full() {
 fn classes_are_listed_with_the_segments_of_the_selected_one() {
     let mut snapshot = Snapshot::example();
     snapshot.segments[1].class = "gold".to_owned();
-    let mut app = App::new(Arc::new(snapshot));
+    let mut app = App::new(URL.to_owned(), Arc::new(snapshot));
     press(&mut app, KeyCode::Char('3'));
     let lines = screen(&app);
     assert_shows(
         &lines,
-        "class  segments  packets/s  lost    mean  stddev  p99 max",
+        "class  segments  packets/s  lost    mean  stddev  p99 max  p99.9 max      max",
     );
     assert_shows(
         &lines,
@@ -369,8 +389,127 @@ fn trouble_is_shown_until_it_is_over() {
     app.take(Err(unreachable()));
     let lines = screen(&app);
     assert!(lines[29].contains("no switch answers at http://x: gone"));
+    assert!(
+        lines[0].contains("NO ANSWER for 0s") && !lines[0].contains("running"),
+        "{lines:?}"
+    );
     assert_shows(&lines, "east>west");
     let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
-    assert!(screen(&app)[29].contains("quit"));
+    let lines = screen(&app);
+    assert!(lines[29].contains("quit") && lines[0].contains("running"));
+}
+
+#[test]
+fn seventy_columns_and_twenty_rows_hold_the_tail_and_the_chart() {
+    let mut app = app();
+    let latest = update(&app, Snapshot::example());
+    app.take(Ok(latest));
+    let lines = screen_of(&app, 70, 20);
+    for text in [
+        "segment    packets/s  lost  true mean      p99    p99.9      max",
+        "mean delay of east>west, last minute",
+        "-60 s",
+        "q quit  ? keys  / filter",
+    ] {
+        assert_shows(&lines, text);
+    }
+}
+
+#[test]
+fn a_filter_hides_rows_and_is_asked_of_flows() {
+    let mut app = app();
+    press(&mut app, KeyCode::Char('/'));
+    for letter in "west>q".chars() {
+        assert_eq!(press(&mut app, KeyCode::Char(letter)), KeyEffect::Stay);
+    }
+    assert_shows(&screen(&app), "/west>q_");
+    assert!(app.order().is_empty() && app.segment().is_none());
+    press(&mut app, KeyCode::Backspace);
+    assert_eq!(app.order(), [1]);
+    assert_eq!(app.segment().unwrap().ingress, "west");
+    press(&mut app, KeyCode::Enter);
+    assert_shows(&screen(&app), "/ filter: west>");
+    assert_shows(&screen(&app), "mean delay of west>east");
+    press(&mut app, KeyCode::Char('2'));
+    let contains = app.request().flows.unwrap().contains;
+    assert_eq!(contains.as_deref(), Some("west>"));
+    assert_eq!(press(&mut app, KeyCode::Esc), KeyEffect::Stay);
+    assert_eq!(app.order(), [0, 1]);
+    press(&mut app, KeyCode::Char('/'));
+    press(&mut app, KeyCode::Char('q'));
+    press(&mut app, KeyCode::Esc);
+    assert!(app.is_at_top());
+}
+
+#[test]
+fn one_flow_is_told_whole_and_left_again() {
+    let mut app = app();
+    press(&mut app, KeyCode::Char('2'));
+    let latest = update(&app, Snapshot::example());
+    app.take(Ok(latest));
+    press(&mut app, KeyCode::Enter);
+    assert!(matches!(&app.view, View::Flow { name, .. } if name.ends_with(":80/tcp")));
+    assert_shows(&screen(&app), "asking ...");
+    let latest = update(&app, Snapshot::example());
+    assert!(latest.flow.is_some() && latest.flows.is_none());
+    app.take(Ok(latest));
+    for (width, height) in [(100, 30), (70, 20)] {
+        let lines = screen_of(&app, width, height);
+        assert_shows(&lines, "tracked, its last packet");
+        assert_shows(&lines, "exact");
+    }
+    press(&mut app, KeyCode::End);
+    press(&mut app, KeyCode::Esc);
+    assert_shows(&screen(&app), "flows: the first 2");
+}
+
+#[test]
+fn ports_and_wires_have_tabs() {
+    let mut app = app();
+    press(&mut app, KeyCode::Char('4'));
+    press(&mut app, KeyCode::Down);
+    let lines = screen(&app);
+    assert_shows(&lines, "dropped: 12 queue_full");
+    assert_shows(&lines, "queue all:");
+    press(&mut app, KeyCode::Char('5'));
+    let lines = screen_of(&app, 70, 20);
+    assert_shows(&lines, "established");
+    assert_shows(&lines, "west:peer>west");
+    assert_shows(&lines, "clock locked");
+}
+
+#[test]
+fn several_switches_are_listed_and_one_is_opened() {
+    let silent = App::new("http://y".to_owned(), Arc::default());
+    let mut fleet = Fleet::new(vec![app(), silent]);
+    fleet.app(1).take(Err(unreachable()));
+    let press = |fleet: &mut Fleet, code| fleet.press(KeyEvent::new(code, KeyModifiers::NONE));
+    let show = |fleet: &Fleet| drawn(90, 20, |frame| fleet.draw(frame));
+    let lines = show(&fleet);
+    assert_shows(&lines, " 0 switches   1 segments");
+    let row = |name: &str| {
+        lines
+            .iter()
+            .find(|line| line.contains(name))
+            .unwrap()
+            .clone()
+    };
+    let (demo, y) = (row("east>west"), row("http://y"));
+    assert!(
+        demo.contains("demo") && demo.contains("running") && demo.contains("2.79 ms"),
+        "{demo}"
+    );
+    assert!(y.contains("NO ANSWER for"), "{y}");
+    assert_eq!(press(&mut fleet, KeyCode::Enter), KeyEffect::Stay);
+    assert_shows(&show(&fleet), "mean delay of east>west");
+    press(&mut fleet, KeyCode::Char('4'));
+    press(&mut fleet, KeyCode::Right);
+    assert_eq!((fleet.current(), fleet.shown().tab), (1, Tab::Ports));
+    assert_shows(&show(&fleet), "no switch answers at http://x");
+    assert_eq!(press(&mut fleet, KeyCode::Esc), KeyEffect::Stay);
+    assert!(fleet.is_listed);
+    press(&mut fleet, KeyCode::Home);
+    assert_eq!(fleet.current(), 0);
+    assert_eq!(press(&mut fleet, KeyCode::Char('q')), KeyEffect::Quit);
 }

@@ -7,22 +7,29 @@ use contract::units::{count, duration_ns, rate};
 use records::answers::Wires;
 use records::snapshot::{Wire, WireClock, WireLda, WireSegment};
 
+/// Headings of the sessions' table.
+pub(crate) const WIRE_HEADINGS: [&str; 7] = [
+    "port",
+    "session",
+    "peer",
+    "control",
+    "of share",
+    "withheld",
+    "disbelieved",
+];
+
+/// Headings of the table of both directions.
+pub(crate) const WIRE_SEGMENT_HEADINGS: [&str; 10] = [
+    "segment", "epoch", "sent", "lost", "mean", "+-98%", "stddev", "by", "samples", "state",
+];
+
 /// Both directions of every segment on the wire, the sessions, and the clock.
 pub fn wires(wires: &Wires) -> String {
     let Some(clock) = &wires.clock else {
         return "no port has a segment on the wire\n".to_owned();
     };
     let mut text = clock_words(clock) + "\n\n";
-    let headings = [
-        "port",
-        "session",
-        "peer",
-        "control",
-        "of share",
-        "withheld",
-        "disbelieved",
-    ];
-    text += &table(&headings, wires.wires.iter().map(port_row));
+    text += &table(&WIRE_HEADINGS, wires.wires.iter().map(wire_row));
     for wire in &wires.wires {
         let _ = writeln!(text, "{}: {}", wire.port, lda_words(&wire.lda));
         if let Some(mismatch) = &wire.mismatch {
@@ -39,14 +46,11 @@ pub fn wires(wires: &Wires) -> String {
         }
     }
     text += "\n";
-    let headings = [
-        "segment", "epoch", "sent", "lost", "mean", "+-98%", "stddev", "by", "samples", "state",
-    ];
     let segments = wires.wires.iter().flat_map(|wire| &wire.segments);
-    text + &table(&headings, segments.map(segment_row))
+    text + &table(&WIRE_SEGMENT_HEADINGS, segments.map(wire_segment_row))
 }
 
-fn clock_words(clock: &WireClock) -> String {
+pub(crate) fn clock_words(clock: &WireClock) -> String {
     let mut words = format!(
         "clock {}, off by {} at most, TAI - UTC = {} s, PTP domain {}",
         clock.state,
@@ -75,7 +79,7 @@ fn lda_words(lda: &WireLda) -> String {
     }
 }
 
-fn port_row(wire: &Wire) -> [String; 7] {
+pub(crate) fn wire_row(wire: &Wire) -> [String; 7] {
     let peer = wire.peer.as_ref();
     let used = wire.control_bps / wire.share_bps.max(1.0) * 100.0;
     let rejected = wire.total.disbelieved_frames.iter();
@@ -90,7 +94,7 @@ fn port_row(wire: &Wire) -> [String; 7] {
     ]
 }
 
-fn segment_row(segment: &WireSegment) -> [String; 10] {
+pub(crate) fn wire_segment_row(segment: &WireSegment) -> [String; 10] {
     let last = segment.last.as_ref();
     let chosen = last.and_then(|last| last.chosen.as_ref());
     // Where no epoch has figures, the totals.

@@ -8,7 +8,8 @@ use ratatui::text::Span;
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 
 use super::{ACCENT, DIM, ESTIMATE, framed, remark, title};
-use crate::top::app::{App, span};
+use crate::top::app::App;
+use crate::top::tab::span;
 use contract::units::duration_ns;
 use records::answers::Width;
 use records::history::{BUCKETS_MAX, Course};
@@ -16,7 +17,7 @@ use records::snapshot::Snapshot;
 
 /// The selected segment's mean delay: true and estimated.
 pub(super) fn draw(frame: &mut Frame, area: Rect, app: &App) {
-    let Some(segment) = app.snapshot.segments.get(app.selected) else {
+    let Some(segment) = app.segment() else {
         return;
     };
     let name = format!("mean delay of {}, {}", segment.title(), span(app.width));

@@ -33,7 +33,8 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
         }
     }
 
-    /// Leaves out columns, in the order given, until the rest fits into a framed area.
+    /// Leaves out columns, in the order given, until the rest fits into a framed area; those of one entry, with
+    /// `, ` between them, go together.
     pub(super) fn fit(&mut self, area: Rect, expendable: &[&str]) {
         let mut expendable = expendable.iter();
         while self.width() > area.width.saturating_sub(2) {
@@ -41,7 +42,7 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
                 break;
             };
             for (heading, is_shown) in self.headings.iter().zip(&mut self.is_shown) {
-                *is_shown &= heading != next;
+                *is_shown &= !next.split(", ").any(|name| name == *heading);
             }
         }
     }
@@ -107,5 +108,8 @@ mod tests {
             columns.fit(Rect::new(0, 0, width, 9), &["lost", "mean"]);
             assert_eq!(columns.is_shown, shown, "{width}");
         }
+        let mut columns = columns();
+        columns.fit(Rect::new(0, 0, 25, 9), &["lost, mean"]);
+        assert_eq!(columns.is_shown, [true, false, false]);
     }
 }

@@ -1,0 +1,26 @@
+//! The command line of `vernier-station`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Join the reports of many switches, and answer for segments, paths and what is missing.
+#[derive(Debug, Parser)]
+#[command(name = "vernier-station", version)]
+pub struct Arguments {
+    /// Configuration (JSON)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Server of NATS, without a configuration
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "config",
+        default_value = "nats://127.0.0.1:4222"
+    )]
+    pub nats: String,
+    /// Serve answers here, whatever the configuration says
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+}
