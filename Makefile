@@ -288,6 +288,21 @@ install: ## Install vernierd, vernier, vernier-probe, vernier-station and the pl
 	  target/release/vernier-station
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 
+.PHONY: deb
+deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian
+	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p manual
+	@rm -rf target/deb && mkdir -p target/deb
+	@target/release/vernier-manual target/deb/manual
+	@for script in target/deb/manual/bash/*.bash; do mv "$$script" "$${script%.bash}"; done
+	@sed 's|/usr/local/bin|/usr/bin|' examples/vernierd.service > target/deb/vernierd.service
+	$(CARGO) deb --quiet -p daemon --no-build --locked
+	$(CARGO) deb --quiet -p plugin --no-build --locked
+
+.PHONY: setup-deb
+setup-deb: setup-run
+	$(call install_packages,dpkg-dev)
+	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+
 # Installs the packages in $(1) that are missing, and says so first.
 define install_packages
 	@missing=$$(for package in $(1); do \
