@@ -37,7 +37,7 @@ pub use source::{InProcess, SnapshotSource};
 const FETCH: Duration = Duration::from_millis(250);
 
 /// How often the others are, and for one flow, whose answer may have to be decoded.
-const FETCH_SELDOM: Duration = Duration::from_secs(1);
+const FETCH_OTHERS: Duration = Duration::from_secs(1);
 
 /// How long a key may wait to be seen.
 const KEYS: Duration = Duration::from_millis(50);
@@ -124,7 +124,7 @@ impl Link {
         let often = if is_shown && request.flow.is_none() {
             FETCH
         } else {
-            FETCH_SELDOM
+            FETCH_OTHERS
         };
         let is_due = self
             .asked

@@ -171,7 +171,7 @@ fn draw_segments(
     let is_selected = |index: &usize| snapshot.segments.get(*index).map(names) == selected;
     let row = selected
         .as_ref()
-        .and_then(|_| order.iter().position(|index| is_selected(index)));
+        .and_then(|_| order.iter().position(is_selected));
     draw_table(frame, area, table.widget(), "segments", row);
 }
 

@@ -1,5 +1,7 @@
 //! All that is known of one flow, and the keys.
 
+use std::borrow::Cow;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::widgets::Paragraph;
@@ -60,5 +62,5 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     }
     let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
     let lines = textwrap::wrap(line, options).into_iter();
-    lines.map(|line| line.into_owned()).collect()
+    lines.map(Cow::into_owned).collect()
 }

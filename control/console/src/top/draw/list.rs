@@ -10,6 +10,7 @@ use crate::top::app::App;
 use crate::top::tab::Sort;
 use crate::view::known;
 use contract::units::{count, duration_ns, rate};
+use records::snapshot::Segment;
 
 const HEADINGS: [&str; 7] = [
     "switch",
@@ -60,7 +61,7 @@ fn row(app: &App) -> [String; 7] {
         head::state(app).to_string(),
         known(slowest, |_| rate(received)),
         count(lost(app)),
-        known(stamped.and(slowest), |segment| segment.title()),
+        known(stamped.and(slowest), Segment::title),
         known(stamped, |stamped| duration_ns(stamped.p999_ns)),
         known(stamped, |stamped| duration_ns(stamped.max_ns)),
     ]
