@@ -8,13 +8,16 @@
 //!                  Feed -> SnapshotSource   a thread that asks: in this process, or over HTTP
 //! ```
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::client::ClientError;
 
@@ -59,7 +62,8 @@ pub enum TopError {
     Source(#[from] ClientError),
 }
 
-/// Shows the data of these sources until the user quits (`q`, Ctrl-C) or `is_over` is true. The terminal is always restored.
+/// Shows the data of these sources until the user quits (`q`, Ctrl-C), the terminal is closed, or `is_over` is true. The
+/// terminal is always restored.
 ///
 /// # Errors
 /// [`TopError`]. A source that stops answering later is shown, not returned; of several sources also one that never
@@ -85,8 +89,9 @@ pub fn run(
             asked: None,
         });
     }
+    let keyboard = keyboard()?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = interact(&mut terminal, Fleet::new(apps), links, is_over);
+    let outcome = interact(&mut terminal, &keyboard, Fleet::new(apps), links, is_over);
     ratatui::try_restore()?;
     Ok(outcome?)
 }
@@ -136,8 +141,32 @@ impl Link {
     }
 }
 
+/// What crossterm reads keys from.
+fn keyboard() -> io::Result<OwnedFd> {
+    if io::stdin().is_terminal() {
+        return io::stdin().as_fd().try_clone_to_owned();
+    }
+    Ok(File::open("/dev/tty")?.into())
+}
+
+/// Waits for a key for [`KEYS`]; `false` when the terminal is closed. crossterm would read a closed one for ever.
+fn wait_for_key(keyboard: &OwnedFd) -> io::Result<bool> {
+    let wait = Timespec::try_from(KEYS).map_err(io::Error::other)?;
+    let mut polled = [PollFd::new(keyboard, PollFlags::IN)];
+    match poll(&mut polled, Some(&wait)) {
+        // A signal, such as that of a changed size.
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let closed = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    Ok(polled
+        .iter()
+        .all(|polled| !polled.revents().intersects(closed)))
+}
+
 fn interact(
     terminal: &mut ratatui::DefaultTerminal,
+    keyboard: &OwnedFd,
     mut fleet: Fleet,
     mut links: Vec<Link>,
     is_over: impl Fn() -> bool,
@@ -157,7 +186,10 @@ fn interact(
             };
             link.ask(request, is_shown);
         }
-        if event::poll(KEYS)? {
+        if !wait_for_key(keyboard)? {
+            break;
+        }
+        if event::poll(Duration::ZERO)? {
             drawn = None;
             if let Event::Key(key) = event::read()?
                 && fleet.press(key) == KeyEffect::Quit

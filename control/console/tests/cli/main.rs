@@ -15,6 +15,7 @@ use records::answers::Segments;
 use records::snapshot::{Segment, Snapshot};
 
 mod running;
+mod terminal;
 
 fn vernier(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vernier"))
