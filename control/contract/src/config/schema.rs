@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Config;
 
 /// The schema's name for itself.
-pub const SCHEMA_ID: &str = "https://example.invalid/vernier/vernier.schema.json";
+pub const SCHEMA_ID: &str = "urn:vernier:configuration:1";
 
 /// JSON Schema (draft 2020-12) of `vernier.json`: keys, types, defaults and ranges, described in the
 /// words of this module's documentation.
