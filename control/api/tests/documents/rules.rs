@@ -1,6 +1,7 @@
 //! Dashboard and rules for Prometheus: they ask for what there is, and `promtool` has nothing to say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -32,6 +33,9 @@ struct Rule {
     annotations: BTreeMap<String, String>,
 }
 
+/// Where the package installs them.
+const RUNBOOKS: &str = "file:///usr/share/doc/vernier/runbooks.md";
+
 /// Labels that Prometheus itself gives to all that it scrapes, and the one series of its own.
 const SCRAPED: [&str; 2] = ["instance", "job"];
 const UP: &str = "up";
@@ -48,14 +52,15 @@ fn dashboard() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Panels, those inside of rows too.
+/// Panels, those inside of closed rows too.
 fn panels(dashboard: &Value) -> Vec<&Value> {
-    let of = |parent: &'_ Value| parent["panels"].as_array().cloned().unwrap_or_default();
-    assert!(
-        of(dashboard).iter().all(|panel| of(panel).is_empty()),
-        "rows are open"
-    );
-    dashboard["panels"].as_array().unwrap().iter().collect()
+    let with_inner =
+        panels_of(dashboard).flat_map(|panel| iter::once(panel).chain(panels_of(panel)));
+    with_inner.collect()
+}
+
+fn panels_of(parent: &Value) -> impl Iterator<Item = &Value> {
+    parent["panels"].as_array().into_iter().flatten()
 }
 
 /// Expressions of a dashboard as Prometheus gets them, by the panel's title.
@@ -81,6 +86,7 @@ fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     let all = of_panels.chain(of_variables).map(|(title, expression)| {
         let expression = expression
             .replace("$__rate_interval", "1m")
+            .replace("$objective", "0.001048576")
             .replace("$top", "10");
         (title, expression)
     });
@@ -112,10 +118,29 @@ fn unknown(expression: &str, known: &BTreeMap<String, BTreeSet<String>>) -> Vec<
     unknown
 }
 
-/// The metrics of the reference, and what is recorded from them.
+/// The metrics of a station, with their labels, from the table of its page.
+fn of_stations() -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(project("docs/station.md")).unwrap();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| `vernier_station_"));
+    let quoted = |cell: &str| -> Vec<String> {
+        let quoted = cell.split('`').skip(1).step_by(2);
+        quoted.map(str::to_owned).collect()
+    };
+    let row = |line: &str| {
+        let mut cells = line.split('|').skip(1);
+        let name = quoted(cells.next().unwrap()).remove(0);
+        (name, quoted(cells.next().unwrap()).into_iter().collect())
+    };
+    rows.map(row).collect()
+}
+
+/// The metrics of the references, and what is recorded from them.
 fn known() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<_, _> = reference().into_iter().collect();
     known.insert(UP.to_owned(), BTreeSet::new());
+    known.extend(of_stations());
     for rule in rules("recording.yml") {
         let labels = asked(&rule.expr).selectors;
         let labels = labels
@@ -178,10 +203,17 @@ fn what_is_not_there_is_found() {
 #[test]
 fn alerts_say_what_to_do_in_names_that_exist() {
     let known = known();
+    let runbooks = std::fs::read_to_string(project("docs/runbooks.md")).unwrap();
     for rule in rules("alerts.yml") {
         let alert = rule.alert.unwrap();
         let (summary, action) = (&rule.annotations["summary"], &rule.annotations["action"]);
         assert!(summary.len() > 10 && action.len() > 40, "{alert}");
+        assert!(
+            runbooks.contains(&format!("\n### {alert}\n")),
+            "{alert}: no runbook"
+        );
+        let url = format!("{RUNBOOKS}#{}", alert.to_lowercase());
+        assert_eq!(rule.annotations["runbook_url"], url);
         let quoted = action.split('`').skip(1).step_by(2);
         for name in quoted.filter(|name| name.starts_with("vernier_")) {
             let is_there = known.keys().any(|series| series.starts_with(name));
@@ -246,6 +278,29 @@ fn promtool_accepts_every_expression_of_the_dashboard() {
             "{said}\n{expressions:#?}"
         );
     }
+}
+
+/// A variable that is not defined is asked for literally, and gives nothing.
+#[test]
+fn variables_are_defined_and_used() {
+    let dashboard = dashboard();
+    let defined = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let defined: BTreeSet<_> = defined
+        .map(|variable| variable["name"].as_str().unwrap())
+        .collect();
+    let mut used = BTreeSet::new();
+    for panel in panels(&dashboard) {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let pieces = target["expr"].as_str().unwrap().split('$').skip(1);
+            used.extend(pieces.map(|piece| {
+                let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                &piece[..end.unwrap_or(piece.len())]
+            }));
+        }
+    }
+    used.insert("source");
+    used.remove("__rate_interval");
+    assert_eq!(used, defined);
 }
 
 #[test]

@@ -123,6 +123,7 @@ fn faults_lose_no_report_and_count_none_twice() {
             .any(|switch| switch["switch"] == "ended" && !switch["silent_since_unix_s"].is_null())
     });
     assert_eq!(metric(&second, "vernier_station_stations"), 2);
+    assert_families_are_documented(&second.text("/metrics").unwrap());
 }
 
 /// Reports that the test makes itself.
@@ -316,4 +317,16 @@ fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
     });
     assert_eq!(answers[0], answers[1]);
     assert_eq!(answers[0]["matching"], 8);
+}
+
+/// The table of docs/station.md names the page's families, and no others.
+fn assert_families_are_documented(page: &str) {
+    let documented = include_str!("../../../../docs/station.md").lines();
+    let documented = documented.filter_map(|line| line.strip_prefix("| `vernier_station_"));
+    let documented = documented.filter_map(|line| Some(line.split_once('`')?.0));
+    let families = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# HELP vernier_station_"));
+    let families = families.filter_map(|line| Some(line.split_once(' ')?.0));
+    assert!(families.eq(documented), "docs/station.md: {page}");
 }

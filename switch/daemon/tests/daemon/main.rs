@@ -8,6 +8,7 @@
 
 mod around;
 mod check;
+mod dashboard;
 mod faults;
 mod flows;
 mod hostile_clients;

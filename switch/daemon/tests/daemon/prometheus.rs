@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes one daemon several times an epoch.
+//! A real Prometheus that scrapes daemons several times an epoch.
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,15 +16,16 @@ pub struct Prometheus {
 impl Prometheus {
     /// None, said aloud, where it is not installed.
     pub fn start(target: SocketAddr) -> Option<Self> {
-        Self::start_with(target, &[])
+        Self::start_of(&[target], &[])
     }
 
     /// The same, one that scrapes native histograms.
     pub fn start_native(target: SocketAddr) -> Option<Self> {
-        Self::start_with(target, &["--enable-feature=native-histograms"])
+        Self::start_of(&[target], &["--enable-feature=native-histograms"])
     }
 
-    fn start_with(target: SocketAddr, options: &[&str]) -> Option<Self> {
+    /// The same, one that scrapes several, with options of its own.
+    pub fn start_of(targets: &[SocketAddr], options: &[&str]) -> Option<Self> {
         let version = Command::new("prometheus").arg("--version").output();
         if !version.is_ok_and(|output| output.status.success()) {
             skip("no prometheus on the path (make test puts it there)");
@@ -32,9 +33,10 @@ impl Prometheus {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
+        let targets: Vec<_> = targets.iter().map(ToString::to_string).collect();
         let config = format!(
             "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n\
-             - job_name: vernier\n  static_configs: [{{ targets: ['{target}'] }}]\n"
+             - job_name: vernier\n  static_configs: [{{ targets: {targets:?} }}]\n"
         );
         std::fs::write(path("prometheus.yml"), config).unwrap();
         let address = free_address();

@@ -1,0 +1,117 @@
+//! Every query of the Grafana dashboard, asked of a real Prometheus that scrapes two switches whose segments have the same
+//! names.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::prometheus::Prometheus;
+use crate::support::Daemon;
+
+/// The one figure that is of all switches together.
+const OF_ALL: &str = "Switches up";
+
+fn switch() -> Daemon {
+    Daemon::start(json!({
+        "ports": [
+            { "name": "east", "device": "generate:flows=50,rate=20000",
+              "egress": { "capacity_bps": 250_000_000 } },
+            { "name": "west", "device": "generate:flows=50,rate=20000,seed=5,side=1" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
+        "measurement": { "interval_ms": 500, "lds": {}, "flows": {} },
+        "workers": [{ "idle": "sleep" }],
+    }))
+}
+
+/// Panels, those of closed rows too.
+fn panels(dashboard: &Value) -> Vec<&Value> {
+    let with_inner =
+        panels_of(dashboard).flat_map(|panel| std::iter::once(panel).chain(panels_of(panel)));
+    with_inner.collect()
+}
+
+fn panels_of(parent: &Value) -> impl Iterator<Item = &Value> {
+    parent["panels"].as_array().into_iter().flatten()
+}
+
+/// Title and expression of each query, with everything chosen.
+fn queries() -> Vec<(String, String)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards/vernier.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let queries = panels(&dashboard).into_iter().flat_map(|panel| {
+        let title = panel["title"].as_str().unwrap().to_owned();
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        targets.map(move |target| (title.clone(), chosen(target["expr"].as_str().unwrap())))
+    });
+    queries.collect()
+}
+
+fn chosen(expression: &str) -> String {
+    let mut expression = expression
+        .replace("$__rate_interval", "10s")
+        .replace("$objective", "0.001048576")
+        .replace("$top", "10");
+    for variable in ["instance", "segment", "class", "port", "flow", "station"] {
+        expression = expression.replace(&format!("${variable}\""), ".*\"");
+    }
+    assert!(!expression.contains('$'), "{expression}");
+    expression
+}
+
+/// The switches that an answer tells of; an empty name for a series that tells of all.
+fn instances(answer: &Value) -> BTreeSet<String> {
+    let series = answer.as_array().unwrap().iter();
+    let instance = |series: &Value| {
+        series["metric"]["instance"]
+            .as_str()
+            .unwrap_or("")
+            .to_owned()
+    };
+    series.map(instance).collect()
+}
+
+#[test]
+fn no_panel_mixes_two_switches_whose_segments_have_one_name() {
+    let mut switches = [switch(), switch()];
+    let targets = switches.each_ref().map(|switch| switch.address);
+    let Some(prometheus) = Prometheus::start_of(&targets, &[]) else {
+        return;
+    };
+    let both = targets.map(|target| target.to_string()).into();
+    // Rates need two scrapes, errors of estimates an epoch with flows that were decoded.
+    switches[0].wait_for(|_| {
+        let rate = chosen("rate(vernier_segment_delay_seconds_count[$__rate_interval])");
+        let error = "vernier_flow_estimates_total";
+        let is_there = |expression| {
+            let answer = prometheus.query(expression);
+            answer.is_some_and(|answer| answer.is_array() && instances(&answer) == both)
+        };
+        is_there(rate.as_str()) && is_there(error)
+    });
+
+    let mut answered = 0;
+    for (title, expression) in queries() {
+        let answer = prometheus.query(&expression).unwrap();
+        assert!(
+            answer.is_array(),
+            "{title}: Prometheus refuses {expression}"
+        );
+        let told_of = instances(&answer);
+        if title == OF_ALL {
+            assert_eq!(answer[0]["value"][1], "2", "{title}: {expression}");
+        } else if !told_of.is_empty() {
+            assert!(
+                !told_of.contains(""),
+                "{title} mixes switches: {expression}"
+            );
+            answered += usize::from(told_of == both);
+        }
+    }
+    // Wires, stations, bridges and what did not happen have no series here.
+    assert!(
+        answered >= 45,
+        "only {answered} queries tell of both switches"
+    );
+}
