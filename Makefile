@@ -10,6 +10,8 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
+, := ,
+
 # How long `make fuzz` stays with each target.
 SECONDS_PER_TARGET ?= 60
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -288,6 +290,25 @@ install: ## Install vernierd, vernier, vernier-probe, vernier-station and the pl
 	  target/release/vernier-station
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
 
+# The program that makes the book, and what the book is made from: the documents, and what they link to.
+MDBOOK_VERSION := 0.5.4
+BOOK_FILES := *.md LICENSE-* docs examples dashboards packages benches/results benches/pktgen/README.md \
+  control/contract/src/config/demo.json control/src/decode/tests.rs
+
+.PHONY: book
+book: setup-book ## The documents as a book with a search: target/book/html/docs/quick-start.html
+	@rm -rf target/book && mkdir -p target/book/src
+	@tar --create $(wildcard $(BOOK_FILES)) | tar --extract --directory target/book/src
+	@mv target/book/src/docs/book.toml target/book/src
+	@sed -E 's|\(([a-z])|(docs/\1|; s|\(\.\./|(|' docs/SUMMARY.md > target/book/src/SUMMARY.md && rm target/book/src/docs/SUMMARY.md
+	@RUST_LOG=warn $(TOOLS)/usr/bin/mdbook build target/book/src
+	@.ci/book target/book/html
+
+.PHONY: setup-book
+setup-book: setup-run
+	@$(TOOLS)/usr/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || \
+	  $(CARGO) install --quiet --locked --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook
+
 .PHONY: deb
 deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian
 	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p manual
@@ -297,6 +318,28 @@ deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/d
 	@sed 's|/usr/local/bin|/usr/bin|' examples/vernierd.service > target/deb/vernierd.service
 	$(CARGO) deb --quiet -p daemon --no-build --locked
 	$(CARGO) deb --quiet -p plugin --no-build --locked
+
+# A Debian root by debootstrap. $(1): folder, $(2): packages besides the smallest set.
+define debian_root
+	@[ -x $(1)/usr/bin/apt-get ] || { $(SUDO) rm -rf $(1) && mkdir -p $(dir $(1)) && \
+	  $(SUDO) debootstrap --variant=minbase --include=ca-certificates,$(2) bookworm $(1) http://deb.debian.org/debian >/dev/null; }
+endef
+
+.PHONY: deb-test
+deb-test: deb ## Install the packages in a clean Debian, start the unit under systemd, purge them; root
+	$(call install_packages,debootstrap systemd-container)
+	@$(SUDO) rm -rf target/deb-root
+	$(call debian_root,target/deb-root,systemd$(,)systemd-sysv$(,)dbus$(,)curl)
+	$(SUDO) packages/test.sh target/deb-root
+
+.PHONY: container-root
+container-root: deb ## What the Containerfiles in packages/container begin with, in target/container
+	$(call install_packages,debootstrap)
+	$(call debian_root,target/container/root,curl)
+	@$(SUDO) tar --create --directory target/container/root --file target/container/root.tar .
+	@cp target/debian/vernier_*.deb target/container/vernier.deb
+	@cp target/debian/vernier-plugin-dpdk23_*.deb target/container/vernier-plugin.deb
+	@cp packages/container/ovs.sh target/container/
 
 .PHONY: setup-deb
 setup-deb: setup-run

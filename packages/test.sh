@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Installs the packages of `make deb` in a clean Debian 12, runs the demo, starts the unit under a real systemd, and purges all
+# of it. Needs root and systemd-nspawn.
+#
+# usage: packages/test.sh ROOT      a root of debootstrap with systemd, dbus and curl (`make container-root`); it is changed
+set -euo pipefail
+[ $# = 1 ] && [ -x "$1/usr/lib/systemd/systemd" ] || { sed -n 2,6p "$0" >&2; exit 2; }
+root=$(realpath "$1")
+cd "$(dirname "$0")/.."
+debs=$(realpath target/debian)
+in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# Files that a package may have left. What apt and dpkg keep of their own is theirs.
+files() {
+  (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./packages \
+    -o -path ./var/cache -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg \
+    -o -path ./etc/ld.so.cache -o -name '*-' -path './etc/*' \) -prune -o -print | sort)
+}
+
+rm -rf "$root/packages" && mkdir "$root/packages"
+cp "$debs"/vernier_*.deb "$debs"/vernier-plugin-dpdk23_*.deb packages/test.json "$root/packages/"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+in_root apt-get update -q >/dev/null
+mount -t proc proc "$root/proc"
+trap 'umount "$root/proc"' EXIT
+# Libraries that others share stay with whoever installs next: they come first, and are no part of the comparison.
+in_root sh -c 'apt-get install -y -q --no-install-recommends $(dpkg-deb -f /packages/vernier_*.deb Depends | sed "s/([^)]*)//g; s/,/ /g") libdpdk-dev- dpdk-' \
+  >/dev/null
+files > "$root/packages/before"
+
+echo "== install"
+in_root sh -c 'apt-get install -y -q --no-install-recommends /packages/*.deb' > "$root/packages/install.log" 2>&1 ||
+  { tail -20 "$root/packages/install.log" >&2; fail "apt install"; }
+for file in usr/bin/vernierd usr/bin/vernier usr/bin/vernier-station usr/bin/vernier-probe usr/lib/systemd/system/vernierd.service \
+  usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/vernier.json usr/share/vernier/dashboards/alerts.yml \
+  usr/share/bash-completion/completions/vernier usr/lib/vernier/dpdk23/librte_vernier.so; do
+  [ -s "$root/$file" ] || fail "/$file is missing"
+done
+# Minimal Debian leaves out manuals; that dpkg knows them is enough there.
+in_root dpkg -L vernier | grep -q /usr/share/man/man8/vernierd.8 || fail "no manual of vernierd"
+in_root id vernier >/dev/null || fail "no user vernier"
+[ "$(in_root stat -c '%U:%G %a' /etc/vernier)" = "root:vernier 750" ] || fail "/etc/vernier is not for its user alone"
+
+echo "== demo: vernierd without a configuration"
+in_root vernierd --duration 5 --summary-json /packages/summary.json > "$root/packages/demo.log" 2>&1 ||
+  { tail -20 "$root/packages/demo.log" >&2; fail "the demo"; }
+python3 - "$root/packages/summary.json" <<'PYTHON'
+import json, sys
+summary = json.load(open(sys.argv[1]))
+segments = [s for s in summary["segments"] if s["total"]["packets"] > 1000]
+assert len(segments) >= 2, summary["segments"]
+for s in segments:
+    total = s["total"]
+    print(f"   {s['ingress']} to {s['egress']} ({s['class']}): {total['packets']} packets, mean {total['mean_ns'] / 1e3:.1f} us")
+PYTHON
+
+echo "== unit, under systemd"
+install -o root -g "$(in_root id -g vernier)" -m 640 packages/test.json "$root/etc/vernier/vernier.json"
+umount "$root/proc" && trap - EXIT
+systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --machine=vernier-test --private-network \
+  --capability=CAP_NET_ADMIN,CAP_IPC_LOCK --console=pipe < /dev/null > "$root/packages/boot.log" 2>&1 &
+nspawn=$!
+leader=
+stop() { [ -n "$leader" ] && kill -s RTMIN+4 "$leader" 2>/dev/null; for _ in $(seq 300); do kill -0 $nspawn 2>/dev/null || return 0; sleep 0.1; done; kill $nspawn; }
+trap stop EXIT
+inside() { nsenter --target "$leader" --mount --uts --ipc --net --pid env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+for _ in $(seq 300); do
+  leader=$(pgrep -P $nspawn | head -1 || true)
+  if [ -n "$leader" ] && inside systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; then break; fi
+  kill -0 $nspawn 2>/dev/null || { tail -20 "$root/packages/boot.log" >&2; fail "systemd did not boot"; }
+  sleep 0.2
+done
+inside systemctl start vernierd || { inside journalctl -u vernierd --no-pager | tail -20 >&2; fail "the unit"; }
+[ "$(inside systemctl is-active vernierd)" = active ] || fail "the unit is not active"
+began=$(inside systemctl show vernierd -p ExecMainStartTimestampMonotonic --value)
+ready=$(inside systemctl show vernierd -p ActiveEnterTimestampMonotonic --value)
+echo "   up after $(((ready - began) / 1000)) ms, as $(inside ps -o user= -p "$(inside systemctl show vernierd -p MainPID --value)")"
+for _ in $(seq 100); do inside curl -sf http://127.0.0.1:9464/readyz >/dev/null && break; sleep 0.1; done
+inside curl -sf http://127.0.0.1:9464/metrics | grep -q '^vernier_segment_packets_total{' || fail "no metrics"
+inside vernier segments | sed 's/^/   /'
+inside systemctl reload vernierd || fail "reload"
+inside systemctl stop vernierd || fail "stop"
+# A configuration that cannot start: exit code 2, and no second try.
+echo '{ "ports": [{ "name": "a", "device": "sinc" }] }' > "$root/etc/vernier/vernier.json"
+if inside systemctl start vernierd 2>/dev/null; then fail "a broken configuration started"; fi
+[ "$(inside systemctl show vernierd -p NRestarts --value)" = 0 ] || fail "systemd tried a broken configuration again"
+[ "$(inside systemctl show vernierd -p ExecMainStatus --value)" = 2 ] || fail "a broken configuration did not end with 2"
+
+echo "== purge"
+inside apt-get purge -y -q vernier vernier-plugin-dpdk23 > "$root/packages/purge.log" 2>&1 || fail "apt purge"
+stop
+trap - EXIT
+in_root id vernier >/dev/null 2>&1 && fail "the user vernier is still there"
+files | diff "$root/packages/before" - > "$root/packages/left" || true
+# What booting once makes.
+grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&
+  fail "the purge left these files"
+echo "passed"
