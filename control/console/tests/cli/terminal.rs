@@ -17,7 +17,7 @@ fn the_live_table_ends_with_its_terminal() {
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
     let name = ptsname(&controller, Vec::new()).unwrap().into_string();
-    // Without `NOCTTY`, but whoever runs the test is no session leader, so that it does not become the controlling one.
+    // The test is no session leader, so that this does not become its controlling terminal.
     let terminal = || {
         let file = File::options()
             .read(true)

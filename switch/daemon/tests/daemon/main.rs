@@ -8,6 +8,7 @@
 
 mod around;
 mod check;
+mod commands;
 mod dashboard;
 mod faults;
 mod flows;
