@@ -301,7 +301,7 @@ book: setup-book ## The documents as a book with a search: target/book/html/docs
 	@tar --create $(wildcard $(BOOK_FILES)) | tar --extract --directory target/book/src
 	@mv target/book/src/docs/book.toml target/book/src
 	@sed -E 's|\(([a-z])|(docs/\1|; s|\(\.\./|(|' docs/SUMMARY.md > target/book/src/SUMMARY.md && rm target/book/src/docs/SUMMARY.md
-	@RUST_LOG=warn $(TOOLS)/usr/bin/mdbook build target/book/src
+	@MDBOOK_LOG=warn $(TOOLS)/usr/bin/mdbook build target/book/src
 	@.ci/book target/book/html
 
 .PHONY: setup-book
