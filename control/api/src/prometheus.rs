@@ -1,4 +1,5 @@
-//! A snapshot as a page for Prometheus: text, or protobuf with native histograms. One walk over the metrics, two writers.
+//! A snapshot as a page for Prometheus: text, OpenMetrics with exemplars, or protobuf with native histograms. One walk over
+//! the metrics, two writers.
 //!
 //! Most families are declared where their records are ([`records::snapshot`], [`contract::counters`]); here are the
 //! labels of each record, and the families that are made from more than one field.
@@ -37,18 +38,21 @@ pub use page::{Labels, Page};
 pub enum Format {
     /// Text, exposition format 0.0.4.
     Text,
+    /// OpenMetrics 1.0: text whose buckets of delays name a slow flow each.
+    OpenMetrics,
     /// Protobuf, delimited: delays of segments as native histograms, beside their classic buckets.
     Protobuf,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 2] = [Self::Text, Self::Protobuf];
+    pub const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
 
     /// Its content type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
                  encoding=delimited"
@@ -72,10 +76,11 @@ pub fn write(
     let filter = Filter::from(settings);
     let mut page = match format {
         Format::Text => Page::new(Text::new(out), filter),
+        Format::OpenMetrics => Page::new(Text::open_metrics(out), filter),
         Format::Protobuf => Page::new(Protobuf::new(out), filter),
     };
     switch(&mut page, snapshot);
-    segments::segments(&mut page, &snapshot.segments, settings);
+    segments::segments(&mut page, snapshot, settings);
     segments::estimates(&mut page, snapshot);
     segments::sketches(&mut page, snapshot);
     flows::flows(&mut page, snapshot);

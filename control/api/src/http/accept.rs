@@ -5,7 +5,7 @@ use mime::Mime;
 
 use crate::prometheus::Format;
 
-/// Protobuf for who names it and wants nothing more than it, else text: also where neither is accepted.
+/// Protobuf or OpenMetrics for clients that name it and prefer nothing to it, else text: also where none is accepted.
 pub(super) fn format(headers: &HeaderMap) -> Format {
     let lines = headers.get_all(header::ACCEPT).into_iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
@@ -13,16 +13,21 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
     let ranges: Vec<Mime> = ranges
         .filter_map(|range| range.trim().parse().ok())
         .collect();
-    let protobuf = quality(&ranges, is_protobuf);
     let text = TEXTS
         .iter()
         .find_map(|text| quality(&ranges, |range| range.essence_str() == *text));
-    match protobuf {
-        Some(protobuf) if protobuf > 0.0 && protobuf >= text.unwrap_or_default() => {
-            Format::Protobuf
+    let named = [
+        (Format::Protobuf, quality(&ranges, is_protobuf)),
+        (Format::OpenMetrics, quality(&ranges, is_open_metrics)),
+    ];
+    let mut best = (Format::Text, text.unwrap_or_default());
+    for (format, weight) in named.into_iter().rev() {
+        let weight = weight.unwrap_or_default();
+        if weight > 0.0 && weight >= best.1 {
+            best = (format, weight);
         }
-        _ => Format::Text,
     }
+    best.0
 }
 
 /// Ranges that text is in; the narrowest counts.
@@ -47,10 +52,16 @@ fn is_protobuf(range: &Mime) -> bool {
         && is("encoding", "delimited")
 }
 
+fn is_open_metrics(range: &Mime) -> bool {
+    let version = range.get_param("version");
+    range.essence_str() == "application/openmetrics-text"
+        && version.is_none_or(|version| version == "1.0.0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Format::{Protobuf, Text};
+    use Format::{OpenMetrics, Protobuf, Text};
 
     /// As Prometheus 2.42 sends it with `--enable-feature=native-histograms`.
     const NATIVE: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
@@ -67,7 +78,19 @@ mod tests {
                 Protobuf,
             ),
             // Without the feature.
-            (NATIVE.split_once(',').unwrap().1.to_owned(), Text),
+            (NATIVE.split_once(',').unwrap().1.to_owned(), OpenMetrics),
+            (
+                "application/openmetrics-text;version=0.0.1".to_owned(),
+                Text,
+            ),
+            (
+                "application/openmetrics-text;q=0.4,text/plain;q=0.5".to_owned(),
+                Text,
+            ),
+            (
+                format!("application/openmetrics-text, {protobuf}"),
+                Protobuf,
+            ),
             (String::new(), Text),
             ("*/*".to_owned(), Text),
             ("application/*".to_owned(), Text),

@@ -88,6 +88,7 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
         let histogram = Histogram {
             buckets: buckets.collect(),
             delays: None,
+            exemplars: &[],
             count: worker.bursts.iter().map(|bucket| bucket.bursts).sum(),
             sum: worker.counts.busy_packets as f64,
         };

@@ -53,6 +53,14 @@ impl Kind {
     }
 }
 
+/// One sample of a bucket, told of by name (OpenMetrics 1.0, "Exemplars").
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exemplar<'d> {
+    pub(super) flow: &'d str,
+    pub(super) delay_s: f64,
+    pub(super) unix_s: f64,
+}
+
 /// A histogram of one series.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Histogram<'d> {
@@ -60,6 +68,8 @@ pub(super) struct Histogram<'d> {
     pub(super) buckets: Vec<(f64, u64)>,
     /// The same samples in the buckets that recorded them, for a native histogram; of delays only.
     pub(super) delays: Option<&'d [DelayBucket]>,
+    /// Samples among them that are known by name.
+    pub(super) exemplars: &'d [Exemplar<'d>],
     pub(super) count: u64,
     pub(super) sum: f64,
 }
@@ -230,6 +240,7 @@ impl<'o> Page<'o> {
         labels: &Labels,
         bounds_ns: impl Iterator<Item = u64>,
         delays: &[DelayBucket],
+        exemplars: &[Exemplar],
         sum: f64,
     ) {
         if !self.is_wanted() {
@@ -246,6 +257,7 @@ impl<'o> Page<'o> {
         let histogram = Histogram {
             buckets: buckets.collect(),
             delays: Some(delays),
+            exemplars,
             count: delays.iter().map(|bucket| bucket.packets).sum(),
             sum,
         };

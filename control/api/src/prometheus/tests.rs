@@ -278,3 +278,61 @@ fn an_old_estimate_is_not_exported() {
     snapshot.wires.clear();
     assert!(!render(&snapshot).contains("delay_mean_seconds{"));
 }
+
+#[test]
+fn open_metrics_has_an_end_an_exemplar_in_its_bucket_and_each_family_once() {
+    let mut snapshot = Snapshot::example();
+    let (ingress, egress) = ("east".to_owned(), "west".to_owned());
+    let flow = |flow: &str, max_ns| {
+        let mut top = snapshot.flows.as_ref().unwrap().top[0].clone();
+        top.flow.flow = flow.to_owned();
+        (top.flow.ingress, top.flow.egress) = (ingress.clone(), egress.clone());
+        top.flow.class = "all".to_owned();
+        top.flow.last_seen_unix_s = 1_700_000_000.5;
+        let quantiles = top.flow.quantiles.get_or_insert_default();
+        quantiles.max_ns = Some(max_ns);
+        top
+    };
+    let flows = [("slow", 1_000.0), ("slower", 1_020.0), ("slowest", 9e9)];
+    let flows = flows.map(|(name, max_ns)| flow(name, max_ns));
+    snapshot.flows.as_mut().unwrap().top = flows.into();
+    let segment = &mut snapshot.segments[0];
+    (segment.ingress, segment.egress) = (ingress, egress);
+    segment.class = "all".to_owned();
+    segment.total.counts.received_packets = 2;
+    segment.total.buckets = vec![DelayBucket {
+        le_ns: 1_024,
+        packets: 2,
+    }];
+
+    let mut text = Vec::new();
+    let settings = Prometheus::default();
+    write(&snapshot, OWN, &settings, Format::OpenMetrics, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+
+    assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
+    assert!(
+        text.contains("\n# TYPE a_requests counter\na_requests_total{"),
+        "{text}"
+    );
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let mut families: Vec<_> = families.map(|line| line.split(' ').next()).collect();
+    let all = families.len();
+    families.sort_unstable();
+    families.dedup();
+    assert_eq!(families.len(), all, "a family comes twice");
+
+    let exemplars: Vec<_> = text.lines().filter(|line| line.contains(" # {")).collect();
+    let [slower, slowest] = exemplars[..] else {
+        panic!("{exemplars:#?}");
+    };
+    assert!(
+        slower.contains(r#"le="0.000001024"} 2 # {flow="slower"} 0.00000102 1700000000.5"#),
+        "{slower}"
+    );
+    assert!(
+        slowest.contains(r#"le="+Inf"} 2 # {flow="slowest"} 9 "#),
+        "{slowest}"
+    );
+    assert!(!render(&snapshot).contains("# {"));
+}

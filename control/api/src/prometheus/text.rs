@@ -1,5 +1,6 @@
-//! The page as text (exposition format 0.0.4).
+//! The page as text: exposition format 0.0.4, or OpenMetrics 1.0.
 
+use std::fmt::Write;
 use std::io;
 
 use metrics::{Key, Label};
@@ -8,27 +9,59 @@ use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
 
-use super::page::{Histogram, Kind, Labels, Sample, Writer};
+use super::page::{Exemplar, Histogram, Kind, Labels, Sample, Writer};
 
 /// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
 const PART_BYTES: usize = 16 << 10;
 
+/// Most characters in the labels of an exemplar (OpenMetrics 1.0, "Exemplars").
+const EXEMPLAR_MAX: usize = 128;
+
 /// Writes text.
 pub(super) struct Text<'o> {
+    /// Whether as OpenMetrics: with exemplars, an end, and counters whose families are named without `_total`.
+    is_open: bool,
     /// Lines that were not written out yet.
     lines: String,
-    /// Name of the present family.
+    /// Name of the present family, and what its plain samples end in.
     name: String,
+    suffix: Option<&'static str>,
     out: &'o mut dyn io::Write,
 }
 
 impl<'o> Text<'o> {
     pub(super) fn new(out: &'o mut dyn io::Write) -> Self {
         Self {
+            is_open: false,
             lines: String::new(),
             name: String::new(),
+            suffix: None,
             out,
         }
+    }
+
+    pub(super) fn open_metrics(out: &'o mut dyn io::Write) -> Self {
+        Self {
+            is_open: true,
+            ..Self::new(out)
+        }
+    }
+
+    /// Begins a family as OpenMetrics has it.
+    fn begin_open(&mut self, name: &str, kind: Kind, help: &str) {
+        let total = (kind == Kind::Counter).then(|| name.strip_suffix("_total"));
+        let (name, kind) = match total {
+            Some(Some(counted)) => (counted, kind.name()),
+            Some(None) => (name, "unknown"),
+            None => (name, kind.name()),
+        };
+        self.suffix = total.flatten().map(|_| "total");
+        name.clone_into(&mut self.name);
+        let help = help
+            .replace('\\', r"\\")
+            .replace('"', r#"\""#)
+            .replace('\n', r"\n");
+        let _ = write!(self.lines, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
     fn line(
@@ -51,13 +84,51 @@ impl<'o> Text<'o> {
 
     fn histogram(&mut self, labels: &LabelSet, histogram: &Histogram) {
         let Histogram { count, sum, .. } = *histogram;
-        let buckets = histogram.buckets.iter();
-        let buckets = buckets.map(|(bound, at_most)| (bound.to_string(), *at_most));
-        for (bound, at_most) in buckets.chain([("+Inf".to_owned(), count)]) {
-            let le = Some(("le", bound.as_str()));
+        let mut exceeded_s = f64::NEG_INFINITY;
+        let last = [(f64::INFINITY, count)];
+        for (bound, at_most) in histogram.buckets.iter().copied().chain(last) {
+            let written = self.bound(bound);
+            let le = Some(("le", written.as_str()));
             self.line(Some("bucket"), labels, le, at_most as f64);
+            let inside = histogram.exemplars.iter().filter(|exemplar| {
+                (exceeded_s..=bound).contains(&exemplar.delay_s) && exemplar.delay_s != exceeded_s
+            });
+            let slowest = inside.max_by(|one, other| one.delay_s.total_cmp(&other.delay_s));
+            slowest
+                .into_iter()
+                .for_each(|exemplar| self.exemplar(exemplar));
+            exceeded_s = bound;
         }
         self.totals(labels, count, sum);
+    }
+
+    /// The upper bound of a bucket. OpenMetrics wants whole numbers with a point in them.
+    fn bound(&self, bound: f64) -> String {
+        if bound.is_infinite() {
+            return "+Inf".to_owned();
+        }
+        let is_whole = bound.fract() == 0.0;
+        let point = if self.is_open && is_whole { ".0" } else { "" };
+        format!("{bound}{point}")
+    }
+
+    /// Adds an exemplar to the line that was written last.
+    fn exemplar(&mut self, exemplar: &Exemplar) {
+        let Exemplar {
+            flow,
+            delay_s,
+            unix_s,
+        } = exemplar;
+        if self.is_open && "flow".len() + flow.chars().count() <= EXEMPLAR_MAX {
+            self.lines.pop();
+            let _ = writeln!(self.lines, " # {{flow=\"{flow}\"}} {delay_s} {unix_s}");
+        }
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        self.out.write_all(self.lines.as_bytes())?;
+        self.lines.clear();
+        Ok(())
     }
 
     fn totals(&mut self, labels: &LabelSet, count: u64, sum: f64) {
@@ -68,6 +139,10 @@ impl<'o> Text<'o> {
 
 impl Writer for Text<'_> {
     fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()> {
+        if self.is_open {
+            self.begin_open(name, kind, help);
+            return Ok(());
+        }
         name.clone_into(&mut self.name);
         write_help_line(&mut self.lines, name, None, None, help);
         write_type_line(&mut self.lines, name, None, None, kind.name());
@@ -82,20 +157,21 @@ impl Writer for Text<'_> {
     ) -> io::Result<()> {
         let labels = label_set(labels, more);
         match sample {
-            Sample::Value(value) => self.line(None, &labels, None, value),
+            Sample::Value(value) => self.line(self.suffix, &labels, None, value),
             Sample::Summary { count, sum } => self.totals(&labels, count, sum),
             Sample::Histogram(histogram) => self.histogram(&labels, histogram),
         }
         if self.lines.len() < PART_BYTES {
             return Ok(());
         }
-        self.finish()
+        self.write_out()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.out.write_all(self.lines.as_bytes())?;
-        self.lines.clear();
-        Ok(())
+        if self.is_open {
+            self.lines.push_str("# EOF\n");
+        }
+        self.write_out()
     }
 }
 

@@ -10,6 +10,7 @@ mod around;
 mod check;
 mod commands;
 mod dashboard;
+mod exemplars;
 mod faults;
 mod flows;
 mod hostile_clients;

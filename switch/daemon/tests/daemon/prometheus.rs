@@ -72,6 +72,15 @@ impl Prometheus {
         Some(answer["data"]["result"].take())
     }
 
+    /// Exemplars of all series of a name, by series.
+    pub fn exemplars(&self, name: &str) -> Option<Value> {
+        let url = format!("http://{}/api/v1/query_exemplars", self.address);
+        let query = ureq::get(url).query("query", name);
+        let query = query.query("start", "0").query("end", "9999999999");
+        let mut answer: Value = query.call().ok()?.body_mut().read_json().ok()?;
+        Some(answer["data"].take())
+    }
+
     /// The value of an expression that has one.
     pub fn value(&self, expression: &str) -> Option<f64> {
         self.query(expression)?[0]["value"][1]

@@ -100,11 +100,15 @@ fn answers_are_compressed_for_who_accepts_it() {
 }
 
 #[test]
-fn metrics_are_protobuf_for_who_asks_for_it() {
+fn metrics_come_in_the_format_that_is_asked_for() {
     let (server, _) = serve(example());
-    let [text, protobuf] = prometheus::Format::ALL.map(prometheus::Format::content_type);
-    let accept = |weight| format!("Accept: {protobuf};q={weight}, text/plain;q=0.5");
-    for (accept, expected) in [(accept(0.4), text), (accept(0.6), protobuf)] {
+    let [text, open, protobuf] = prometheus::Format::ALL.map(prometheus::Format::content_type);
+    let accept = |format, weight| format!("Accept: {format};q={weight}, text/plain;q=0.5");
+    for (accept, expected) in [
+        (accept(protobuf, 0.4), text),
+        (accept(protobuf, 0.6), protobuf),
+        (accept(open, 0.6), open),
+    ] {
         for method in ["GET", "HEAD"] {
             let answer = request(&server, method, "/metrics", &[&accept]);
             assert_eq!(answer.status, 200, "{accept}");
@@ -113,7 +117,8 @@ fn metrics_are_protobuf_for_who_asks_for_it() {
             if method == "GET" {
                 let own = "vernier_http_rejected_total";
                 assert!(answer.body.contains(own));
-                assert_eq!(answer.body.contains("# TYPE"), expected == text);
+                assert_eq!(answer.body.contains("# TYPE"), expected != protobuf);
+                assert_eq!(answer.body.ends_with("# EOF\n"), expected == open);
             }
         }
     }

@@ -136,7 +136,7 @@ fn delays_of_segments_are_native_histograms_too_and_nothing_else_is() {
 #[test]
 fn a_page_is_smaller_than_as_text() {
     let (snapshot, settings) = (Snapshot::example(), Prometheus::default());
-    let [text, protobuf] = Format::ALL.map(|format| page(&snapshot, &settings, format).len());
+    let [text, _, protobuf] = Format::ALL.map(|format| page(&snapshot, &settings, format).len());
     println!("{protobuf} bytes, {text} as text");
     assert!(protobuf < text * 2 / 3);
 }
