@@ -21,6 +21,7 @@ pub mod packets;
 mod parse;
 mod port;
 mod references;
+mod ipfix;
 mod report;
 mod resolve;
 mod schema;
@@ -43,6 +44,7 @@ pub use measurement::{
 };
 pub use parse::{ConfigError, Fault, Position, parse_file};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
+pub use ipfix::{Ipfix, Transport};
 pub use report::{Nats, Report};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};
@@ -107,6 +109,9 @@ pub struct Config {
     /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
     #[serde(default)]
     pub report: Option<Report>,
+    /// Flows and segments to an IPFIX collector; none: there is no export.
+    #[serde(default)]
+    pub ipfix: Option<Ipfix>,
     /// How DPDK is started.
     #[serde(default)]
     pub dpdk: Dpdk,

@@ -210,6 +210,7 @@ fn switch<'pool>(
         sources,
         server,
         sender,
+        exporter,
         wire_keys,
     } = opened;
     let prepared = prepare(site, config, &ports, sources, wire_keys)?;
@@ -241,6 +242,8 @@ fn switch<'pool>(
         let serving = serving.transpose()?;
         let reporting = sender.map(|sender| sender.start(Arc::clone(&published)));
         let reporting = reporting.transpose().context("cannot send reports")?;
+        let exporting = exporter.map(|exporter| exporter.start(Arc::clone(&published)));
+        let exporting = exporting.transpose().context("cannot export flows")?;
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
@@ -260,7 +263,7 @@ fn switch<'pool>(
         shown?;
         drop(serving);
         let snapshot = core.finish();
-        drop(reporting);
+        drop((reporting, exporting));
         Ok(Outcome {
             elapsed_s: elapsed.as_secs_f64(),
             snapshot: Arc::unwrap_or_clone(snapshot),

@@ -14,6 +14,7 @@ use control::data_plane::Change;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
+use ipfix::Exporter;
 use report::sender::Sender;
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
@@ -65,6 +66,7 @@ fn run() -> Result<()> {
         tracing::warn!("{warning}");
     }
     let field = StampField::register_in(&host)?;
+    let exporter = settings.ipfix.clone().map(Exporter::new);
     let server = http::Server::of(&settings.http)
         .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
 
@@ -115,6 +117,8 @@ fn run() -> Result<()> {
     }
     let reporting = sender.map(|sender| sender.start(core.published()));
     let _reporting = reporting.transpose()?;
+    let exporting = exporter.map(|exporter| exporter.start(core.published()));
+    let _exporting = exporting.transpose()?;
     while plugin::is_at_work() {
         core.poll();
         thread::sleep(REST);

@@ -14,6 +14,7 @@ mod classes;
 mod forwarding;
 mod measurement;
 mod ports;
+mod ipfix;
 mod report;
 mod serving;
 mod wire;
@@ -292,6 +293,7 @@ pub(super) fn validate(config: &Config) -> Check {
         serving::http(&root.key("http"), &config.http),
         serving::prometheus(&root.key("prometheus"), &config.prometheus),
         report::report(&root.key("report"), config.report.as_ref()),
+        ipfix::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
     ])?;
     wire::wires(&root.key("ports"), config)?;
     all([

@@ -12,6 +12,7 @@ mod faults;
 mod flows;
 mod hostile_clients;
 mod http;
+mod ipfix;
 mod kernel_peers;
 mod lifecycle;
 mod metrics_reference;
