@@ -14,6 +14,7 @@ mod class;
 pub mod device;
 pub mod document;
 mod host;
+mod ipfix;
 mod layout;
 mod measurement;
 pub mod memory;
@@ -21,7 +22,6 @@ pub mod packets;
 mod parse;
 mod port;
 mod references;
-mod ipfix;
 mod report;
 mod resolve;
 mod schema;
@@ -37,6 +37,7 @@ pub use change::Change;
 pub use class::{Class, Protocol, Rule};
 pub use device::Device;
 pub use host::HostConfig;
+pub use ipfix::{Ipfix, Transport};
 pub use layout::LayoutError;
 pub use measurement::{
     Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
@@ -44,7 +45,6 @@ pub use measurement::{
 };
 pub use parse::{ConfigError, Fault, Position, parse_file};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
-pub use ipfix::{Ipfix, Transport};
 pub use report::{Nats, Report};
 pub use schema::{SCHEMA_ID, schema};
 pub use serving::{Http, Prometheus};

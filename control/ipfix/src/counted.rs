@@ -97,7 +97,11 @@ impl Delays {
 impl Counted {
     pub fn of_flow(figures: &FlowFigures) -> Self {
         let sums = figures.mean_ns.map(|mean_ns| {
-            Sums::of(figures.packets, mean_ns, figures.stddev_ns.unwrap_or_default())
+            Sums::of(
+                figures.packets,
+                mean_ns,
+                figures.stddev_ns.unwrap_or_default(),
+            )
         });
         Self {
             packets: figures.packets,

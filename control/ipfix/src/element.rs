@@ -178,7 +178,10 @@ elements! {
 impl Element {
     /// Vernier's own.
     pub fn own() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().copied().filter(|element| element.description().is_own)
+        Self::ALL
+            .iter()
+            .copied()
+            .filter(|element| element.description().is_own)
     }
 }
 
@@ -202,7 +205,14 @@ mod tests {
     fn the_document_has_every_element_of_our_own() {
         let page = include_str!("../../../docs/ipfix.md");
         for element in Element::own() {
-            let Description { id, kind, units, name, text, .. } = element.description();
+            let Description {
+                id,
+                kind,
+                units,
+                name,
+                text,
+                ..
+            } = element.description();
             let kind = kind.name();
             let units = match units {
                 Units::None => "",

@@ -82,14 +82,21 @@ impl Encoder {
             is_announced: false,
         });
         let id = template.id;
-        let announced = (!template.is_announced).then(|| record.shape.template(id, self.enterprise));
+        let announced =
+            (!template.is_announced).then(|| record.shape.template(id, self.enterprise));
         template.is_announced = true;
-        let announced_bytes = announced.as_ref().map_or(0, |announced| SET_HEADER_BYTES + announced.len());
+        let announced_bytes = announced
+            .as_ref()
+            .map_or(0, |announced| SET_HEADER_BYTES + announced.len());
         let needed = announced_bytes + SET_HEADER_BYTES + record.bytes.len();
         let is_full = !self.bytes.is_empty() && self.bytes.len() + needed > self.bytes_max;
         let full = is_full.then(|| self.finish(unix_s)).flatten();
         if let Some(announced) = announced {
-            let set = if record.shape.scopes > 0 { OPTIONS_TEMPLATES } else { TEMPLATES };
+            let set = if record.shape.scopes > 0 {
+                OPTIONS_TEMPLATES
+            } else {
+                TEMPLATES
+            };
             self.append(set, &announced);
         }
         self.append(id, &record.bytes);

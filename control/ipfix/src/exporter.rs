@@ -159,7 +159,11 @@ impl Exporting {
                 self.export(&snapshot);
             }
             let look_ms = (snapshot.interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
-            if self.sending.wait(Duration::from_millis(look_ms.into())).is_break() {
+            if self
+                .sending
+                .wait(Duration::from_millis(look_ms.into()))
+                .is_break()
+            {
                 break;
             }
         }
@@ -249,7 +253,10 @@ impl Sending {
 
     /// Sets the pace of an export: over UDP it takes half of the time until the next.
     fn begin(&mut self, snapshot: &Snapshot) {
-        let flows = snapshot.flows.as_ref().map_or(0, |flows| flows.list.flows.len());
+        let flows = snapshot
+            .flows
+            .as_ref()
+            .map_or(0, |flows| flows.list.flows.len());
         let bytes = RECORD_BYTES * (flows + snapshot.segments.len()) as u64;
         let messages = u32::try_from(bytes / u64::from(self.settings.message_bytes) + 1);
         let epoch = Duration::from_millis(snapshot.interval_ms.into());
@@ -262,7 +269,11 @@ impl Sending {
             None => time / messages.unwrap_or(u32::MAX),
         };
         self.pace = Pace {
-            gap: if is_paced { gap.min(GAP_MAX) } else { Duration::ZERO },
+            gap: if is_paced {
+                gap.min(GAP_MAX)
+            } else {
+                Duration::ZERO
+            },
             deadline,
             ..Pace::default()
         };

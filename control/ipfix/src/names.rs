@@ -26,9 +26,4 @@ impl Names {
         let names = (1..).zip(&self.names).skip(index);
         names.map(|(number, name)| (number, name.as_str()))
     }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.names.len()
-    }
 }

@@ -25,7 +25,8 @@ pub struct Collector {
 fn take(bytes: &mut &[u8], octets: usize) -> u32 {
     let (head, rest) = bytes.split_at(octets);
     *bytes = rest;
-    head.iter().fold(0, |number, &octet| number << 8 | u32::from(octet))
+    head.iter()
+        .fold(0, |number, &octet| number << 8 | u32::from(octet))
 }
 
 fn take_16(bytes: &mut &[u8]) -> u16 {
@@ -75,7 +76,10 @@ impl Collector {
             };
             let fields: Vec<_> = (0..count).map(field).collect();
             let earlier = self.templates.insert(id, fields.clone());
-            assert!(earlier.is_none_or(|earlier| earlier == fields), "a template has changed");
+            assert!(
+                earlier.is_none_or(|earlier| earlier == fields),
+                "a template has changed"
+            );
             self.announced += 1;
         }
     }
@@ -104,5 +108,9 @@ impl Collector {
 /// An unsigned number of a record.
 pub fn number(record: &Values, enterprise: u32, element: u16) -> Option<u64> {
     let value = record.get(&(enterprise, element))?;
-    Some(value.iter().fold(0, |number, &octet| number << 8 | u64::from(octet)))
+    Some(
+        value
+            .iter()
+            .fold(0, |number, &octet| number << 8 | u64::from(octet)),
+    )
 }

@@ -90,7 +90,10 @@ impl Record {
 
     /// Adds octets as they are.
     pub fn octets(&mut self, element: Element, octets: &[u8]) -> &mut Self {
-        debug_assert_eq!(usize::from(element.description().kind.length()), octets.len());
+        debug_assert_eq!(
+            usize::from(element.description().kind.length()),
+            octets.len()
+        );
         self.enter(element);
         self.bytes.extend(octets);
         self

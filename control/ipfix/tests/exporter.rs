@@ -107,7 +107,10 @@ fn segments(collector: &Collector) -> Vec<(u64, u64)> {
 fn records_are_over_all_epochs_of_an_interval() {
     let socket = bound("127.0.0.1:0");
     let interval_s = Some(1);
-    let mut switch = Switch::start(Ipfix { interval_s, ..udp(&socket) });
+    let mut switch = Switch::start(Ipfix {
+        interval_s,
+        ..udp(&socket)
+    });
     let mut collector = Collector::default();
     for exports in 1..4 {
         switch.close();
@@ -131,7 +134,10 @@ fn records_are_over_all_epochs_of_an_interval() {
 fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
     let socket = bound("127.0.0.1:0");
     let template_s = 1;
-    let mut switch = Switch::start(Ipfix { template_s, ..udp(&socket) });
+    let mut switch = Switch::start(Ipfix {
+        template_s,
+        ..udp(&socket)
+    });
     switch.close();
     let mut first = Collector::default();
     while segments(&first).is_empty() {
@@ -145,7 +151,10 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
     }
     drop(switch.exporter);
 
-    let settings = Ipfix { template_s: 3_600, ..udp(&socket) };
+    let settings = Ipfix {
+        template_s: 3_600,
+        ..udp(&socket)
+    };
     let address = socket.local_addr().unwrap().to_string();
     let mut switch = Switch::start(settings);
     switch.close();
@@ -162,7 +171,10 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
         switch.close();
         receive(&socket, &mut third);
     }
-    let names = third.records.iter().filter(|record| record.contains_key(&(0, 82)));
+    let names = third
+        .records
+        .iter()
+        .filter(|record| record.contains_key(&(0, 82)));
     assert_eq!(names.count(), switch.snapshot.ports.len());
     wait_for(|| {
         switch.close();
@@ -179,7 +191,9 @@ fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) {
         let length = stream.read(&mut more).unwrap();
         assert!(length > 0, "closed");
         bytes.extend(&more[..length]);
-        while bytes.len() >= 4 && bytes.len() >= usize::from(u16::from_be_bytes([bytes[2], bytes[3]])) {
+        while bytes.len() >= 4
+            && bytes.len() >= usize::from(u16::from_be_bytes([bytes[2], bytes[3]]))
+        {
             bytes = collector.read(&bytes).to_vec();
         }
     }
@@ -203,12 +217,19 @@ fn a_connection_that_is_made_again_has_templates_once_and_all_packets_since() {
         read(&mut stream, &mut collector, 1);
         let announced = collector.announced;
         // Longer than templates would stay by UDP.
-        std::thread::sleep(Duration::from_millis(if connection == 0 { 1_100 } else { 0 }));
+        std::thread::sleep(Duration::from_millis(if connection == 0 {
+            1_100
+        } else {
+            0
+        }));
         switch.close();
         closed += 1;
         read(&mut stream, &mut collector, 2);
         assert_eq!((collector.announced, collector.unknown), (announced, 0));
-        packets += segments(&collector).iter().map(|(packets, _)| packets).sum::<u64>();
+        packets += segments(&collector)
+            .iter()
+            .map(|(packets, _)| packets)
+            .sum::<u64>();
     }
     assert_eq!(packets, 10 * closed);
 }

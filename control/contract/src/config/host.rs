@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::parse::{is_given, parse_json, read_file, refusal, value_error};
 use super::validate::{KeyPath, validate};
 use super::{
-    Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Ipfix, Measurement,
-    Port, Prometheus, Report, Rule, defaults,
+    Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Ipfix, Measurement, Port,
+    Prometheus, Report, Rule, defaults,
 };
 
 /// Slots of the flows that are tracked at each transmit queue; a host may have many.

@@ -12,9 +12,9 @@ use super::{Config, Worker, shape};
 
 mod classes;
 mod forwarding;
+mod ipfix;
 mod measurement;
 mod ports;
-mod ipfix;
 mod report;
 mod serving;
 mod wire;

@@ -86,10 +86,15 @@ fn a_flow_of_one_epoch_has_the_figures_of_that_epoch() {
     assert_eq!((of(530), of(533)), (Some(0), Some(1)));
     assert_eq!((of(531), of(532)), (None, None));
     let own = |element| number(flow, OWN, element);
-    assert_eq!((own(4), own(5), own(6), own(7)), (Some(81), Some(5), Some(250), Some(10)));
+    assert_eq!(
+        (own(4), own(5), own(6), own(7)),
+        (Some(81), Some(5), Some(250), Some(10))
+    );
     // By names: the second port in, the first out.
     let name = |number_of: u16| {
-        let mut names = records.iter().filter(|record| record.contains_key(&(0, 82)));
+        let mut names = records
+            .iter()
+            .filter(|record| record.contains_key(&(0, 82)));
         let named = names.find(|record| record[&(0, 10)] == flow[&(0, number_of)]);
         String::from_utf8(named.unwrap()[&(0, 82)].clone()).unwrap()
     };
@@ -102,7 +107,10 @@ fn counts_add_up_over_missed_epochs_breaks_and_ends() {
     let mut first = FlowRecord::example(0, 5);
     let mut second = FlowRecord::example(2, 7);
     let before = snapshot(vec![first.clone(), second.clone()], Vec::new());
-    assert_eq!(flows(&all(&mut composer, &before)), [(1_024, 5), (1_026, 7)]);
+    assert_eq!(
+        flows(&all(&mut composer, &before)),
+        [(1_024, 5), (1_026, 7)]
+    );
     assert_eq!(flows(&all(&mut composer, &before)), []);
     // One ends after two epochs more, the other goes on, and a third has the name of the first.
     for flow in [&mut first, &mut second] {
@@ -132,15 +140,26 @@ fn a_record_over_several_epochs_has_their_mean_and_deviation_and_no_percentiles(
     let last = segment.last.as_mut().unwrap();
     last.counts.received_packets = 4;
     segment.total.counts.sent_packets = 4;
-    segment.total.buckets = vec![records::snapshot::DelayBucket { le_ns: 8, packets: 4 }];
+    segment.total.buckets = vec![records::snapshot::DelayBucket {
+        le_ns: 8,
+        packets: 4,
+    }];
     segment.total.delay_sum_s = 4e-6;
     segment.total.delay_squared_sum_s2 = 4e-12;
     let of_one = all(&mut composer, &before);
     let of_one = segments(&of_one)[0];
     let stamped = before.segments[0].last.as_ref().unwrap().stamped.unwrap();
-    let wanted = [stamped.min_ns, stamped.max_ns, stamped.p50_ns, stamped.p9999_ns];
+    let wanted = [
+        stamped.min_ns,
+        stamped.max_ns,
+        stamped.p50_ns,
+        stamped.p9999_ns,
+    ];
     for (element, ns) in [8, 9, 10, 14].into_iter().zip(wanted) {
-        assert_eq!(number(of_one, OWN, element), Some(crate::record::rounded(ns)));
+        assert_eq!(
+            number(of_one, OWN, element),
+            Some(crate::record::rounded(ns))
+        );
     }
     // Two packets of 2 us and two of 4 us.
     let mut after = before.clone();
@@ -154,10 +173,16 @@ fn a_record_over_several_epochs_has_their_mean_and_deviation_and_no_percentiles(
     let over_two = all(&mut composer, &after);
     let over_two = segments(&over_two)[0];
     let own = |element| number(over_two, OWN, element);
-    assert_eq!((own(5), own(6), own(7)), (Some(4), Some(3_000), Some(1_000)));
+    assert_eq!(
+        (own(5), own(6), own(7)),
+        (Some(4), Some(3_000), Some(1_000))
+    );
     assert_eq!((own(8), own(9), own(10)), (None, None, None));
     let of = |element| number(over_two, 0, element);
-    assert_eq!((of(2), of(133), of(530), of(533)), (Some(5), Some(1), Some(3), Some(12)));
+    assert_eq!(
+        (of(2), of(133), of(530), of(533)),
+        (Some(5), Some(1), Some(3), Some(12))
+    );
     let [start_ms, end_ms] = [152, 153].map(|element| of(element).unwrap());
     assert_eq!(end_ms - start_ms, 2 * u64::from(after.interval_ms));
 }
@@ -175,13 +200,20 @@ fn types_and_names_are_described_as_often_as_wanted() {
         assert!(composer.describe(OWN, &mut read).is_continue());
         read.collector.read(&read.encoder.finish(0).unwrap().bytes);
         let records = &read.collector.records;
-        let mean = records.iter().find(|record| number(record, 0, 303) == Some(6));
+        let mean = records
+            .iter()
+            .find(|record| number(record, 0, 303) == Some(6));
         let mean = mean.unwrap();
         let of = |element| number(mean, 0, element);
-        assert_eq!((of(346), of(339), of(344), of(345)), (Some(OWN.into()), Some(4), Some(1), Some(8)));
+        assert_eq!(
+            (of(346), of(339), of(344), of(345)),
+            (Some(OWN.into()), Some(4), Some(1), Some(8))
+        );
         assert_eq!(mean[&(0, 341)], b"vernierDelayMean");
         let has = |element, name: &[u8]| {
-            records.iter().any(|record| record.get(&element).is_some_and(|is| is == name))
+            records
+                .iter()
+                .any(|record| record.get(&element).is_some_and(|is| is == name))
         };
         assert!(has((0, 82), b"east") && has((0, 82), b"west") && has((OWN, 3), b"all"));
     }

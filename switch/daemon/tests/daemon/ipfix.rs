@@ -45,7 +45,12 @@ fn capture(folder: &Path, flows: u64) -> PathBuf {
         let payload = vec![0; usize::try_from(18 + flow % 300).unwrap()];
         let port = u16::try_from(7_000 + flow % 10).unwrap();
         let udp = udp::Repr::new(port, 80, payload.len());
-        let ip = ipv4::Repr::new(source, Ipv4Addr::new(10, 200, 0, 1), protocol::UDP, udp::BYTES + payload.len());
+        let ip = ipv4::Repr::new(
+            source,
+            Ipv4Addr::new(10, 200, 0, 1),
+            protocol::UDP,
+            udp::BYTES + payload.len(),
+        );
         let frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), &payload].concat();
         capture.write(&frame).unwrap();
     }
@@ -54,7 +59,10 @@ fn capture(folder: &Path, flows: u64) -> PathBuf {
 }
 
 fn daemon(folder: &Path, flows: u64, interval_ms: u32, ipfix: Value) -> Daemon {
-    let replay = format!("replay:{}?speed=0.02&loop=0", capture(folder, flows).display());
+    let replay = format!(
+        "replay:{}?speed=0.02&loop=0",
+        capture(folder, flows).display()
+    );
     Daemon::start(json!({
         "ports": [{ "name": "in", "device": replay }, { "name": "out", "device": "sink" }],
         "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
@@ -76,7 +84,8 @@ fn asked(daemon: &mut Daemon, from: u64) -> (u64, Vec<Value>) {
         let page = daemon.json("/api/v1/flows?scope=switch&limit=10000")?;
         let epoch = page["epoch"].as_u64()?;
         let flows = page["flows"].as_array()?.iter();
-        let flows = flows.filter(|flow| flow["last_epoch"] == epoch && flow["first_epoch"] != epoch);
+        let flows =
+            flows.filter(|flow| flow["last_epoch"] == epoch && flow["first_epoch"] != epoch);
         let flows: Vec<Value> = flows.cloned().collect();
         assert_eq!(number(&page["matching"]), FLOWS, "every flow has a slot");
         (epoch >= from && flows.len() as u64 == FLOWS).then_some((epoch, flows))
@@ -85,7 +94,10 @@ fn asked(daemon: &mut Daemon, from: u64) -> (u64, Vec<Value>) {
 
 /// Milliseconds since 1970 of `2026-11-27T20:10:39.364`, in UTC (Howard Hinnant's `days_from_civil`).
 fn unix_ms(text: &str) -> i64 {
-    let parts: Vec<i64> = text.split(['-', 'T', ':', '.']).map(|part| part.parse().unwrap()).collect();
+    let parts: Vec<i64> = text
+        .split(['-', 'T', ':', '.'])
+        .map(|part| part.parse().unwrap())
+        .collect();
     let [year, month, day, hour, minute, second, ms] = parts[..] else {
         panic!("{text}");
     };
@@ -104,8 +116,22 @@ fn ms(seconds: &Value) -> i64 {
 fn nfcapd(folder: &Path, port: u16) -> Guard {
     fs::create_dir(folder).unwrap();
     let mut command = Command::new(program("usr/bin/nfcapd"));
-    command.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-t", "60", "-B", "4000000", "-w"]);
-    command.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args([
+        "-b",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+        "-t",
+        "60",
+        "-B",
+        "4000000",
+        "-w",
+    ]);
+    command
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let guard = Guard(Some(command.spawn().unwrap()));
     listens(port);
     guard
@@ -126,7 +152,11 @@ fn nfdump(mut collector: Guard, folder: &Path) -> HashMap<String, Vec<Value>> {
     signal("-TERM", child.id());
     child.wait().unwrap();
     let mut command = Command::new(program("usr/bin/nfdump"));
-    command.arg("-R").arg(folder).args(["-o", "json"]).env("TZ", "UTC");
+    command
+        .arg("-R")
+        .arg(folder)
+        .args(["-o", "json"])
+        .env("TZ", "UTC");
     let output = command.output().unwrap();
     let flows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let mut by_name = HashMap::new();
@@ -153,7 +183,8 @@ fn compare(daemon: &mut Daemon, from: u64, collector: Guard, folder: &Path) {
     for flow in asked {
         let end_ms = ms(&flow["last_seen_unix_s"]);
         let records = &dumped[flow["flow"].as_str().unwrap()];
-        let is_of = |record: &&Value| (unix_ms(record["last"].as_str().unwrap()) - end_ms).abs() <= 1;
+        let is_of =
+            |record: &&Value| (unix_ms(record["last"].as_str().unwrap()) - end_ms).abs() <= 1;
         let found: Vec<&Value> = records.iter().filter(is_of).collect();
         assert_eq!(found.len(), 1, "{flow:#} {records:#?}");
         let found = found[0];
@@ -164,7 +195,10 @@ fn compare(daemon: &mut Daemon, from: u64, collector: Guard, folder: &Path) {
         );
         let lasted_ms = end_ms - unix_ms(found["first"].as_str().unwrap());
         assert!((1_999..=2_001).contains(&lasted_ms), "{found:#}");
-        assert_eq!((number(&found["input_snmp"]), number(&found["output_snmp"])), (1, 2));
+        assert_eq!(
+            (number(&found["input_snmp"]), number(&found["output_snmp"])),
+            (1, 2)
+        );
     }
 }
 
@@ -218,7 +252,12 @@ fn nfacctd(folder: &Path, port: u16) -> Guard {
     let file = folder.join("nfacctd.conf");
     fs::write(&file, config).unwrap();
     let mut command = Command::new(program("usr/sbin/nfacctd"));
-    command.arg("-f").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("-f")
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let guard = Guard(Some(command.spawn().unwrap()));
     listens(port);
     guard
@@ -235,7 +274,9 @@ fn nfacctd_gives_the_counts_and_delays_of_the_api() {
     let lines = || {
         let text = fs::read_to_string(folder.path().join("flows.json")).unwrap_or_default();
         // The last line may be under way.
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
         let lines = lines.filter(|line: &Value| line["epoch"] == of.to_string());
         lines.collect::<Vec<Value>>()
     };
@@ -247,7 +288,10 @@ fn nfacctd_gives_the_counts_and_delays_of_the_api() {
     let name = |line: &Value| {
         let [from, to] = ["ip_src", "ip_dst"].map(|key| text(&line[key]));
         let [source, destination] = ["port_src", "port_dst"].map(|key| number(&line[key]));
-        format!("{from}:{source}>{to}:{destination}/{}", text(&line["ip_proto"]))
+        format!(
+            "{from}:{source}>{to}:{destination}/{}",
+            text(&line["ip_proto"])
+        )
     };
     let lines: HashMap<String, &Value> = lines.iter().map(|line| (name(line), line)).collect();
     for flow in asked {
@@ -266,7 +310,10 @@ fn nfacctd_gives_the_counts_and_delays_of_the_api() {
             ("mean_us", mean_ns / 1e3),
             ("sum_us", mean_ns * packets / 1e3),
         ] {
-            assert!((field(key) - wanted).abs() <= 0.5 + 1e-6, "{key}: {line:#} {flow:#}");
+            assert!(
+                (field(key) - wanted).abs() <= 0.5 + 1e-6,
+                "{key}: {line:#} {flow:#}"
+            );
         }
     }
 }
@@ -313,12 +360,22 @@ fn tshark_reads_what_comes_by_tcp() {
     capture.finish().unwrap();
     let tshark = |arguments: &[&str]| {
         let mut command = Command::new("tshark");
-        command.arg("-r").arg(&path).args(["-d", "udp.port==4739,cflow"]).args(arguments);
+        command
+            .arg("-r")
+            .arg(&path)
+            .args(["-d", "udp.port==4739,cflow"])
+            .args(arguments);
         let output = command.output().expect("tshark (make setup-test)");
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(tshark(&["-Y", "_ws.malformed || _ws.expert"]), "");
-    let fields = ["cflow.version", "cflow.length", "cflow.sequence", "cflow.od_id", "cflow.interfacename"];
+    let fields = [
+        "cflow.version",
+        "cflow.length",
+        "cflow.sequence",
+        "cflow.od_id",
+        "cflow.interfacename",
+    ];
     let fields = fields.map(|field| ["-e", field]).concat();
     let lines = tshark(&[&["-T", "fields"], &fields[..]].concat());
     let sequences = lines.lines().zip(&messages).map(|(line, message)| {
@@ -335,7 +392,12 @@ fn tshark_reads_what_comes_by_tcp() {
     let packets = tshark(&["-T", "fields", "-e", "cflow.packets", "-e", "cflow.srcport"]);
     println!("{}", packets.lines().take(3).collect::<Vec<_>>().join("\n"));
     let text = tshark(&["-V"]);
-    for words in ["DstAddr: 10.200.0.1", "SrcPort: 7003", "Dropped Packets: 0", "InterfaceName: in"] {
+    for words in [
+        "DstAddr: 10.200.0.1",
+        "SrcPort: 7003",
+        "Dropped Packets: 0",
+        "InterfaceName: in",
+    ] {
         assert!(text.contains(words), "{words}");
     }
 }

@@ -24,12 +24,29 @@ mod tests {
     fn a_collector_is_a_transport_a_host_and_a_port() {
         let target = |collector: &str| {
             let ipfix = Ipfix::to(collector);
-            ipfix.target().map(|(transport, host)| (transport, host.to_owned()))
+            ipfix
+                .target()
+                .map(|(transport, host)| (transport, host.to_owned()))
         };
         let host = |host: &str| host.to_owned();
-        assert_eq!(target("udp://a.example:4739"), Some((Transport::Udp, host("a.example:4739"))));
-        assert_eq!(target("tcp://[::1]:1"), Some((Transport::Tcp, host("[::1]:1"))));
-        for wrong in ["", "a:4739", "udp://a", "udp://:1", "tcp://a:0", "tcp://a:65536", "sctp://a:1", "udp://a/b:1"] {
+        assert_eq!(
+            target("udp://a.example:4739"),
+            Some((Transport::Udp, host("a.example:4739")))
+        );
+        assert_eq!(
+            target("tcp://[::1]:1"),
+            Some((Transport::Tcp, host("[::1]:1")))
+        );
+        for wrong in [
+            "",
+            "a:4739",
+            "udp://a",
+            "udp://:1",
+            "tcp://a:0",
+            "tcp://a:65536",
+            "sctp://a:1",
+            "udp://a/b:1",
+        ] {
             assert_eq!(target(wrong), None, "{wrong}");
         }
     }
@@ -39,7 +56,12 @@ mod tests {
         let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
         config["ipfix"] = json!({ "collector": "10.0.0.9:4739" });
         let error = Config::parse(&config.to_string(), "vernier.json").unwrap_err();
-        assert!(error.to_string().contains("ipfix.collector: expected `udp://host:4739`"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("ipfix.collector: expected `udp://host:4739`"),
+            "{error}"
+        );
         let host = json!({ "ipfix": config["ipfix"] }).to_string();
         assert!(HostConfig::parse(&host, "host.json").is_err());
     }
