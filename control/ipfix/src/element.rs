@@ -17,8 +17,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Length in a template: 65,535 where each value says its own.
-    pub const fn length(self) -> u16 {
+    /// Octets of a value that is no text.
+    const fn length(self) -> u16 {
         match self {
             Self::Unsigned8 => 1,
             Self::Unsigned16 => 2,
@@ -26,7 +26,7 @@ impl Kind {
             Self::MacAddress => 6,
             Self::Unsigned64 | Self::Signed64 | Self::DateTimeMilliseconds => 8,
             Self::Ipv6Address => 16,
-            Self::String => u16::MAX,
+            Self::String => 0,
         }
     }
 
@@ -176,6 +176,17 @@ elements! {
 }
 
 impl Element {
+    /// Octets of a value. Texts have a fixed length, with zeros behind: pmacct 1.7.7 loops for ever on options of a length that varies.
+    pub const fn length(self) -> u16 {
+        match self {
+            Self::EstimateMethod => 16,
+            Self::InformationElementName => 32,
+            Self::InformationElementDescription => 64,
+            Self::InterfaceName | Self::ClassName => 128,
+            other => other.description().kind.length(),
+        }
+    }
+
     /// Vernier's own.
     pub fn own() -> impl Iterator<Item = Self> {
         Self::ALL
@@ -199,6 +210,10 @@ mod tests {
         let known = Element::ALL.iter().map(|element| element.description());
         let ids: HashSet<_> = known.map(|known| (known.is_own, known.id)).collect();
         assert_eq!(ids.len(), Element::ALL.len());
+        for element in Element::ALL {
+            let Description { name, text, .. } = element.description();
+            assert!(element.length() > 0 && name.len() <= 32 && text.len() <= 64);
+        }
     }
 
     #[test]

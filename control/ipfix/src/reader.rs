@@ -92,11 +92,7 @@ impl Collector {
         while !set.is_empty() {
             let mut record = Values::new();
             for &(enterprise, element, length) in fields {
-                let length = match length {
-                    u16::MAX => take(&mut set, 1) as usize,
-                    length => length.into(),
-                };
-                let (value, rest) = set.split_at(length);
+                let (value, rest) = set.split_at(length.into());
                 set = rest;
                 record.insert((enterprise, element), value.to_vec());
             }

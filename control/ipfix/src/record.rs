@@ -31,7 +31,7 @@ impl Shape {
             let known = element.description();
             let is_own = u16::from(known.is_own) << 15;
             template.extend((is_own | known.id).to_be_bytes());
-            template.extend(known.kind.length().to_be_bytes());
+            template.extend(element.length().to_be_bytes());
             if known.is_own {
                 template.extend(enterprise.to_be_bytes());
             }
@@ -47,9 +47,6 @@ pub(crate) struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// Longest text: one octet says how long it is.
-const TEXT_MAX: usize = 254;
-
 impl Record {
     /// A record of options; its first `scopes` elements are the scope.
     pub fn of_options(scopes: u16) -> Self {
@@ -60,7 +57,7 @@ impl Record {
 
     /// Adds a number, in as many octets as its type has.
     pub fn number(&mut self, element: Element, number: impl Into<u64>) -> &mut Self {
-        let length = usize::from(element.description().kind.length());
+        let length = usize::from(element.length());
         let octets = number.into().to_be_bytes();
         self.octets(element, &octets[octets.len() - length..])
     }
@@ -78,22 +75,18 @@ impl Record {
         }
     }
 
-    /// Adds text, as much as fits.
+    /// Adds text, as much as fits, and zeros behind it.
     pub fn text(&mut self, element: Element, text: &str) -> &mut Self {
         debug_assert!(element.description().kind == Kind::String);
-        self.enter(element);
-        let text = &text[..text.floor_char_boundary(TEXT_MAX)];
-        self.bytes.extend(u8::try_from(text.len()));
-        self.bytes.extend(text.as_bytes());
-        self
+        let length = usize::from(element.length());
+        let mut octets = text.as_bytes()[..text.floor_char_boundary(length)].to_vec();
+        octets.resize(length, 0);
+        self.octets(element, &octets)
     }
 
     /// Adds octets as they are.
     pub fn octets(&mut self, element: Element, octets: &[u8]) -> &mut Self {
-        debug_assert_eq!(
-            usize::from(element.description().kind.length()),
-            octets.len()
-        );
+        debug_assert_eq!(usize::from(element.length()), octets.len());
         self.enter(element);
         self.bytes.extend(octets);
         self

@@ -87,7 +87,6 @@ fn asked(daemon: &mut Daemon, from: u64) -> (u64, Vec<Value>) {
         let flows =
             flows.filter(|flow| flow["last_epoch"] == epoch && flow["first_epoch"] != epoch);
         let flows: Vec<Value> = flows.cloned().collect();
-        assert_eq!(number(&page["matching"]), FLOWS, "every flow has a slot");
         (epoch >= from && flows.len() as u64 == FLOWS).then_some((epoch, flows))
     })
 }
