@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow::{self, Continue};
 
+use contract::limits::EXPORTED_BYTES_PER_SLOT;
 use measure::packet::FlowKey;
 use records::snapshot::{
     EpochTimes, FlowList, FlowName, FlowRecord, Segment, Snapshot, WireSegment,
@@ -12,7 +13,7 @@ use crate::element::Element;
 use crate::line::{Estimate, Line};
 use crate::names::Names;
 use crate::record::Record;
-use crate::taken::Taken;
+use crate::taken::{ENTRY_BYTES, Taken};
 
 /// Takes records, until it breaks.
 pub(crate) trait Sink {
@@ -32,6 +33,11 @@ pub(crate) struct Composer {
     flows: Taken<(FlowName, Ends, u64)>,
     segments: Taken<(Kind, Ends)>,
 }
+
+// The memory budget allows for a table of flows that is 7/16 full.
+const _: () = assert!(
+    (size_of::<(FlowName, Ends, u64)>() + ENTRY_BYTES + 1) * 16 / 7 <= EXPORTED_BYTES_PER_SLOT
+);
 
 /// Numbers of ingress, egress and class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -136,9 +136,10 @@ impl Counted {
 
     /// What was counted since `earlier`; all of it, where counting began anew.
     pub fn since(self, earlier: Self) -> Self {
-        let earlier = match earlier.packets <= self.packets {
-            true => earlier,
-            false => Self::default(),
+        let earlier = if earlier.packets <= self.packets {
+            earlier
+        } else {
+            Self::default()
         };
         let rise = |now: Option<u64>, then: Option<u64>| {
             Some(now?.saturating_sub(then.unwrap_or_default()))

@@ -11,6 +11,9 @@ pub(crate) struct Taken<K> {
     entries: HashMap<K, Entry>,
 }
 
+/// Size of a value.
+pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
+
 /// What had been counted, and the epoch of the last delays.
 #[derive(Debug)]
 struct Entry {

@@ -37,7 +37,7 @@ record! {
         /// Data records in these messages, those of options too.
         #[metric(counter = "vernier_ipfix_records_total")]
         pub records: u64,
-        /// Data records dropped, because their message could not be sent.
+        /// Data records dropped, because their message could not be sent, or found nobody who listens.
         #[metric(counter = "vernier_ipfix_dropped_records_total")]
         pub dropped_records: u64,
         /// Whether the last message could be sent; over UDP it may be lost nevertheless.
