@@ -58,7 +58,7 @@ fn capture(folder: &Path, flows: u64) -> PathBuf {
     path
 }
 
-fn daemon(folder: &Path, flows: u64, interval_ms: u32, ipfix: Value) -> Daemon {
+fn daemon(folder: &Path, flows: u64, interval_ms: u32, ipfix: &Value) -> Daemon {
     let replay = format!(
         "replay:{}?speed=0.02&loop=0",
         capture(folder, flows).display()
@@ -208,7 +208,7 @@ fn nfdump_shows_every_flow_as_the_api_does_and_after_a_restart() {
     let first = folder.path().join("first");
     let collector = nfcapd(&first, port);
     let ipfix = json!({ "collector": format!("udp://127.0.0.1:{port}"), "template_s": 3_600 });
-    let mut daemon = daemon(folder.path(), FLOWS, 2_000, ipfix);
+    let mut daemon = daemon(folder.path(), FLOWS, 2_000, &ipfix);
     compare(&mut daemon, 1, collector, &first);
     // Nobody listens for an export; the next collector is one that has seen no template.
     let away = epoch(&daemon);
@@ -268,15 +268,16 @@ fn nfacctd_gives_the_counts_and_delays_of_the_api() {
     let port = free_port();
     let _collector = nfacctd(folder.path(), port);
     let ipfix = json!({ "collector": format!("udp://127.0.0.1:{port}") });
-    let mut daemon = daemon(folder.path(), FLOWS, 2_000, ipfix);
+    let mut daemon = daemon(folder.path(), FLOWS, 2_000, &ipfix);
     let (of, asked) = asked(&mut daemon, 1);
+    let of = of.to_string();
     let lines = || {
         let text = fs::read_to_string(folder.path().join("flows.json")).unwrap_or_default();
         // The last line may be under way.
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        let lines = lines.filter(|line: &Value| line["epoch"] == of.to_string());
+        let lines = lines.filter(|line: &Value| line["epoch"].as_str() == Some(&of));
         lines.collect::<Vec<Value>>()
     };
     daemon.wait_for(|_| lines().len() as u64 >= FLOWS);
@@ -336,7 +337,7 @@ fn tshark_reads_what_comes_by_tcp() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let ipfix = json!({ "collector": format!("tcp://{address}"), "observation_domain": 7 });
-    let daemon = daemon(folder.path(), 500, 200, ipfix);
+    let daemon = daemon(folder.path(), 500, 200, &ipfix);
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let messages = messages(stream, 300);
