@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Prometheus and NATS are unpacked beside the sources, not installed: their packages would start services.
+# Prometheus, NATS and collectors of IPFIX are unpacked beside the sources, not installed: their packages would start services.
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
@@ -25,7 +25,8 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd \
   libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 \
-  libc-ares2 libjson-c5 libreadline8 libyang2
+  libc-ares2 libjson-c5 libreadline8 libyang2 tshark \
+  libjansson4 libmariadb3 libmaxminddb0 libnetfilter-log1 libpq5 librabbitmq4 librdkafka1 librrd8 libsqlite3-0 libzmq5
 
 # Routers with OSPF, for tests. Their libraries are among those to test; FRR itself is unpacked beside the sources, since
 # its package would start a service.
@@ -367,7 +368,8 @@ setup-run:
 setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 
 .PHONY: setup-test
-setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite
+setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite \
+  $(TOOLS)/usr/bin/nfdump $(TOOLS)/usr/sbin/nfacctd
 	$(call install_packages,$(TEST_PACKAGES))
 	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
@@ -420,3 +422,9 @@ $(TOOLS)/usr/bin/promtool:
 
 $(TOOLS)/usr/sbin/nats-server:
 	$(call unpack,nats-server)
+
+$(TOOLS)/usr/bin/nfdump:
+	$(call unpack,nfdump)
+
+$(TOOLS)/usr/sbin/nfacctd:
+	$(call unpack,pmacct)

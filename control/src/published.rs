@@ -9,7 +9,7 @@ use records::answers::{FlowPage, FlowQuery};
 use records::snapshot::{FlowAnswer, FlowList, FlowName, Snapshot};
 
 use crate::decode::Sketches;
-use crate::reports::ReportCounters;
+use crate::reports::{IpfixCounters, ReportCounters};
 use crate::wire::flows::{self, WireFlowsOf};
 
 /// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
@@ -28,6 +28,8 @@ pub struct Published {
     renewed_ms: AtomicU64,
     /// Where reports are sent: what their sender counts.
     reports: OnceLock<Arc<ReportCounters>>,
+    /// Where flows are exported: what the exporter counts.
+    ipfix: OnceLock<Arc<IpfixCounters>>,
 }
 
 /// What flows are looked up in when they are asked for.
@@ -59,6 +61,7 @@ impl Published {
             beat_ms: AtomicU64::new(0),
             renewed_ms: AtomicU64::new(0),
             reports: OnceLock::new(),
+            ipfix: OnceLock::new(),
         }
     }
 
@@ -117,6 +120,16 @@ impl Published {
     /// What the sender of reports has counted; `None` where there is none.
     pub fn reports(&self) -> Option<records::snapshot::Reports> {
         self.reports.get().map(|counters| counters.read())
+    }
+
+    /// What the exporter counts, from now on; a second exporter's is ignored.
+    pub fn count_ipfix(&self, counters: Arc<IpfixCounters>) {
+        let _ = self.ipfix.set(counters);
+    }
+
+    /// What the exporter has counted; `None` where there is none.
+    pub fn ipfix(&self) -> Option<records::snapshot::IpfixExport> {
+        self.ipfix.get().map(|counters| counters.read())
     }
 
     /// The control core polls.

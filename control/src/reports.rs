@@ -1,8 +1,8 @@
-//! What the sender of reports has counted, to be read from any thread.
+//! What the sender of reports and the exporter of flows have counted, to be read from any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use records::snapshot::Reports;
+use records::snapshot::{IpfixExport, Reports};
 
 /// Counters of the sender, which is the only one that writes them.
 #[derive(Debug, Default)]
@@ -27,6 +27,31 @@ impl ReportCounters {
             acknowledged: self.acknowledged.load(Ordering::Relaxed),
             dropped: self.dropped.load(Ordering::Relaxed),
             spooled_bytes: self.spooled_bytes.load(Ordering::Relaxed),
+            is_connected: self.is_connected.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Counters of the exporter by IPFIX, which is the only one that writes them.
+#[derive(Debug, Default)]
+pub struct IpfixCounters {
+    /// Messages sent.
+    pub messages: AtomicU64,
+    /// Data records in these.
+    pub records: AtomicU64,
+    /// Data records that could not be sent.
+    pub dropped_records: AtomicU64,
+    /// Whether the last message was sent.
+    pub is_connected: AtomicBool,
+}
+
+impl IpfixCounters {
+    /// What is published.
+    pub fn read(&self) -> IpfixExport {
+        IpfixExport {
+            messages: self.messages.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            dropped_records: self.dropped_records.load(Ordering::Relaxed),
             is_connected: self.is_connected.load(Ordering::Relaxed),
         }
     }

@@ -12,7 +12,7 @@ use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
-use records::snapshot::{Clock, Reports, Snapshot};
+use records::snapshot::{Clock, IpfixExport, Reports, Snapshot};
 
 use protobuf::Protobuf;
 use text::Text;
@@ -129,5 +129,7 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     page.metrics(Snapshot::metrics(), whole(snapshot));
     page.metrics(Clock::metrics(), whole(&snapshot.clock));
     reports(page, snapshot.reports.as_ref());
+    let export = snapshot.ipfix.iter().flat_map(whole);
+    page.metrics(IpfixExport::metrics(), export);
     page.metrics(&ExceptionReading::METRICS, whole(&snapshot.exceptions));
 }

@@ -14,6 +14,7 @@ mod class;
 pub mod device;
 pub mod document;
 mod host;
+mod ipfix;
 mod layout;
 mod measurement;
 pub mod memory;
@@ -36,6 +37,7 @@ pub use change::Change;
 pub use class::{Class, Protocol, Rule};
 pub use device::Device;
 pub use host::HostConfig;
+pub use ipfix::{Ipfix, Transport};
 pub use layout::LayoutError;
 pub use measurement::{
     Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
@@ -107,6 +109,9 @@ pub struct Config {
     /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
     #[serde(default)]
     pub report: Option<Report>,
+    /// Flows and segments to an IPFIX collector; none: there is no export.
+    #[serde(default)]
+    pub ipfix: Option<Ipfix>,
     /// How DPDK is started.
     #[serde(default)]
     pub dpdk: Dpdk,

@@ -17,6 +17,10 @@ pub const LAST_MINUTE_BYTES: usize = 48_992;
 /// and two published lists with it, the one in use and the next.
 pub const DIRECTORY_BYTES_PER_SLOT: usize = 1_112;
 
+/// Bytes of what an IPFIX collector was sent of a flow, for each flow slot of each worker: the entry and its share of a table that
+/// has just grown.
+pub const EXPORTED_BYTES_PER_SLOT: usize = 384;
+
 /// Bytes of an estimate of a flow.
 pub const ESTIMATE_BYTES: usize = 48;
 

@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("control", &["contract", "measure", "records"]),
     ("api", &["contract", "control", "measure", "records"]),
     ("report", &["contract", "control", "records"]),
+    ("ipfix", &["contract", "control", "measure", "records"]),
     ("topology", &[]),
     (
         "probe",
@@ -45,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "contract",
             "control",
             "dpdk-bindings",
+            "ipfix",
             "measure",
             "records",
             "report",
@@ -58,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "contract",
             "control",
             "dpdk-bindings",
+            "ipfix",
             "measure",
             "records",
             "report",

@@ -27,7 +27,7 @@ pub use flows::{
     FlowReferences, FlowTotals, Flows, JudgedEstimates, OtherFlows, ReferenceFigures, RunningMean,
     SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
 };
-pub use reports::Reports;
+pub use reports::{IpfixExport, Reports};
 pub use segment::{
     ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,
     Sketch, Stamped, Totals, UnusableEpochs, title,
@@ -97,6 +97,9 @@ record! {
         /// Reports to NATS JetStream; `None` where none are configured.
         #[serde(default)]
         pub reports: Option<Reports>,
+        /// Export to an IPFIX collector; `None` where none is configured.
+        #[serde(default)]
+        pub ipfix: Option<IpfixExport>,
         /// Generation of the measurement: 0 at start, greater with every change.
         #[metric(gauge = "vernier_generation")]
         pub generation: u32,

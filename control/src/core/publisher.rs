@@ -131,6 +131,7 @@ impl Publisher {
         self.draft.uptime_s = uptime.as_secs_f64();
         self.draft.contained_panics = contained();
         self.draft.reports = self.published.reports();
+        self.draft.ipfix = self.published.ipfix();
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
         // A port that went is shown for what it has counted, so that sums over ports still hold.

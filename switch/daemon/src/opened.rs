@@ -4,6 +4,7 @@
 use api::http::{Server, StartError};
 use contract::config::document::{Check, Faults, Invalid, KeyPath};
 use contract::config::{Config, WireKeys};
+use ipfix::Exporter;
 use report::sender::Sender;
 use switch::source::Source;
 use switch::wiring::plans;
@@ -17,6 +18,7 @@ pub struct Opened {
     pub(crate) sources: Vec<Option<Source>>,
     pub(crate) server: Option<Server>,
     pub(crate) sender: Option<Sender>,
+    pub(crate) exporter: Option<Exporter>,
     pub(crate) wire_keys: WireKeys,
 }
 
@@ -63,6 +65,7 @@ impl Opened {
             sources,
             server,
             sender,
+            exporter: config.ipfix.clone().map(Exporter::new),
             wire_keys,
         })
     }

@@ -18,8 +18,10 @@ use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
 use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
+use ipfix::Exporter;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
+use report::sender::{self, Sender};
 use serde::Serialize;
 use switch::generation::Generations;
 use switch::meter::{Devices, Plan};
@@ -210,6 +212,7 @@ fn switch<'pool>(
         sources,
         server,
         sender,
+        exporter,
         wire_keys,
     } = opened;
     let prepared = prepare(site, config, &ports, sources, wire_keys)?;
@@ -239,8 +242,7 @@ fn switch<'pool>(
         let published = core.published();
         let serving = server.map(|server| serve(server, options, signals, &published));
         let serving = serving.transpose()?;
-        let reporting = sender.map(|sender| sender.start(Arc::clone(&published)));
-        let reporting = reporting.transpose().context("cannot send reports")?;
+        let sending = send(sender, exporter, &published)?;
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
@@ -260,7 +262,7 @@ fn switch<'pool>(
         shown?;
         drop(serving);
         let snapshot = core.finish();
-        drop(reporting);
+        drop(sending);
         Ok(Outcome {
             elapsed_s: elapsed.as_secs_f64(),
             snapshot: Arc::unwrap_or_clone(snapshot),
@@ -300,6 +302,20 @@ fn serve(
     let serving = server.serve(Arc::clone(published))?;
     tracing::info!("metrics at http://{}/metrics", serving.address());
     Ok(serving)
+}
+
+/// Sends what the control core publishes to where it is configured.
+fn send(
+    sender: Option<Sender>,
+    exporter: Option<Exporter>,
+    published: &Arc<Published>,
+) -> Result<(Option<sender::Running>, Option<ipfix::Running>)> {
+    let reporting = sender.map(|sender| sender.start(Arc::clone(published)));
+    let exporting = exporter.map(|exporter| exporter.start(Arc::clone(published)));
+    Ok((
+        reporting.transpose().context("cannot send reports")?,
+        exporting.transpose().context("cannot export flows")?,
+    ))
 }
 
 /// Lets all threads end, however the function that holds it does.

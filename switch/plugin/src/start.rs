@@ -11,10 +11,12 @@ use contract::config::{HostConfig, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
+use control::published::Published;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
+use ipfix::Exporter;
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
-use report::sender::Sender;
+use report::sender::{self, Sender};
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
 use switch::wiring::{budget, cpus, random_seed};
@@ -51,6 +53,17 @@ fn wait_for_host() -> Result<Host<'static>> {
     }
 }
 
+/// Sends what the control core publishes to where it is configured.
+fn send(
+    sender: Option<Sender>,
+    exporter: Option<Exporter>,
+    published: &Arc<Published>,
+) -> Result<(Option<sender::Running>, Option<ipfix::Running>)> {
+    let reporting = sender.map(|sender| sender.start(Arc::clone(published)));
+    let exporting = exporter.map(|exporter| exporter.start(Arc::clone(published)));
+    Ok((reporting.transpose()?, exporting.transpose()?))
+}
+
 fn run() -> Result<()> {
     let host = wait_for_host()?;
     let settings = match std::env::var_os(CONFIG) {
@@ -71,6 +84,7 @@ fn run() -> Result<()> {
     let sender = Sender::of(settings.report.as_ref())
         .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
 
+    let exporter = settings.ipfix.clone().map(Exporter::new);
     let rate = TickRate::from_hz(host.tsc_hz());
     let measurement = &settings.measurement;
     let schedule = EpochSchedule::new(
@@ -113,8 +127,7 @@ fn run() -> Result<()> {
     if let Some(serving) = &serving {
         tracing::info!("metrics at http://{}/metrics", serving.address());
     }
-    let reporting = sender.map(|sender| sender.start(core.published()));
-    let _reporting = reporting.transpose()?;
+    let _sending = send(sender, exporter, &core.published())?;
     while plugin::is_at_work() {
         core.poll();
         thread::sleep(REST);

@@ -52,7 +52,7 @@ Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that se
 ";
 
 /// Sections: a heading, what the figures rest on, and the beginnings of the names in it.
-const SECTIONS: [(&str, &str, &[&str]); 11] = [
+const SECTIONS: [(&str, &str, &[&str]); 12] = [
     (
         "Segments",
         "Packets, delays and losses are exact, recorded by the workers (`switch`) at both ends of a segment. Estimates \
@@ -112,6 +112,11 @@ const SECTIONS: [(&str, &str, &[&str]); 11] = [
         &["vernier_reports_"],
     ),
     (
+        "IPFIX",
+        "Counted by the thread that exports to an IPFIX collector ([IPFIX](ipfix.md)).",
+        &["vernier_ipfix_"],
+    ),
+    (
         "The switch",
         "Kept by the control core.",
         &[
@@ -139,7 +144,7 @@ const SECTIONS: [(&str, &str, &[&str]); 11] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 22] = [
+const WHEN: [(&str, &str); 23] = [
     ("vernier_around_", "`measurement.around`"),
     (
         "vernier_wire_flow_",
@@ -188,6 +193,7 @@ const WHEN: [(&str, &str); 22] = [
     ("vernier_port_device_", "the ports are not a host's"),
     ("vernier_fdb_", "`forwarding.mode` is `bridge`"),
     ("vernier_reports_", "`report`"),
+    ("vernier_ipfix_", "`ipfix`"),
     ("vernier_epoch_end_", "an epoch has closed"),
 ];
 

@@ -37,10 +37,11 @@ impl fmt::Display for Change {
 }
 
 /// Keys that a running switch cannot change, with all below them, and why.
-const FIXED: [(&str, &str); 11] = [
+const FIXED: [(&str, &str); 12] = [
     ("name", "measurement points are named by it"),
     ("http", "the server has its address"),
     ("report", "reports go by the connection of the start"),
+    ("ipfix", "the export goes by the settings of the start"),
     ("dpdk", "EAL has started"),
     ("workers", "they run on their cores"),
     ("measurement.interval_ms", EPOCHS),

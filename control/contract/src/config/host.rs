@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::parse::{is_given, parse_json, read_file, refusal, value_error};
 use super::validate::{KeyPath, validate};
 use super::{
-    Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Measurement, Port,
+    Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Ipfix, Measurement, Port,
     Prometheus, Report, Rule, defaults,
 };
 
@@ -45,6 +45,8 @@ pub struct HostConfig {
     pub prometheus: Prometheus,
     /// Reports of every epoch to NATS JetStream, for a `vernier-station`; none: there are none.
     pub report: Option<Report>,
+    /// Flows and segments to an IPFIX collector; none: there is no export.
+    pub ipfix: Option<Ipfix>,
 }
 
 impl Default for HostConfig {
@@ -61,6 +63,7 @@ impl Default for HostConfig {
             http: Http::default(),
             prometheus: Prometheus::default(),
             report: None,
+            ipfix: None,
         }
     }
 }
@@ -148,6 +151,7 @@ impl HostConfig {
             http: self.http.clone(),
             prometheus: self.prometheus.clone(),
             report: self.report.clone(),
+            ipfix: self.ipfix.clone(),
             dpdk: Dpdk::default(),
         }
     }

@@ -15,8 +15,8 @@ use crate::config::{Config, Forwarding, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::handover::SHARDS_PER_WORKER;
 use crate::limits::{
-    DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES, HISTORY_BYTES, LAST_MINUTE_BYTES,
-    WIRE_SEEN_ENTRY_BYTES, WIRE_SEEN_FLOW_BYTES, answer_bytes_max,
+    DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES, EXPORTED_BYTES_PER_SLOT, HISTORY_BYTES,
+    LAST_MINUTE_BYTES, WIRE_SEEN_ENTRY_BYTES, WIRE_SEEN_FLOW_BYTES, answer_bytes_max,
 };
 use crate::wire::handover;
 
@@ -185,9 +185,19 @@ fn flows(config: &Config, items: &mut Vec<Item>) {
     let slots = layout(config).flow_slots;
     let (workers, of) = (config.workers.len(), format!("{slots} slots"));
     let directory_bytes = DIRECTORY_BYTES_PER_SLOT + estimates_bytes(config);
+    let exported_bytes = match config.ipfix {
+        Some(_) => EXPORTED_BYTES_PER_SLOT,
+        None => 0,
+    };
     items.extend([
         item("flow tables", FLOW_TABLE_BYTES * slots, workers, &of),
-        item("flow directory", directory_bytes * slots, workers, of),
+        item("flow directory", directory_bytes * slots, workers, &of),
+        item(
+            "flows at the IPFIX collector",
+            exported_bytes * slots,
+            workers,
+            of,
+        ),
     ]);
 }
 

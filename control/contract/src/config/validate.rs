@@ -12,6 +12,7 @@ use super::{Config, Worker, shape};
 
 mod classes;
 mod forwarding;
+mod ipfix;
 mod measurement;
 mod ports;
 mod report;
@@ -292,6 +293,7 @@ pub(super) fn validate(config: &Config) -> Check {
         serving::http(&root.key("http"), &config.http),
         serving::prometheus(&root.key("prometheus"), &config.prometheus),
         report::report(&root.key("report"), config.report.as_ref()),
+        ipfix::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
     ])?;
     wire::wires(&root.key("ports"), config)?;
     all([

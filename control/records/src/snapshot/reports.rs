@@ -1,4 +1,4 @@
-//! The sender of reports.
+//! The sender of reports, and the exporter of flows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,25 @@ record! {
         pub spooled_bytes: u64,
         /// Whether the switch is connected to NATS.
         #[metric(gauge = "vernier_reports_connected")]
+        pub is_connected: bool,
+    }
+}
+
+record! {
+    /// Export of flows and segments to an IPFIX collector.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct IpfixExport {
+        /// Messages sent to the IPFIX collector.
+        #[metric(counter = "vernier_ipfix_messages_total")]
+        pub messages: u64,
+        /// Data records in these messages, those of options too.
+        #[metric(counter = "vernier_ipfix_records_total")]
+        pub records: u64,
+        /// Data records dropped, because their message could not be sent, or found nobody who listens.
+        #[metric(counter = "vernier_ipfix_dropped_records_total")]
+        pub dropped_records: u64,
+        /// Whether the last message could be sent; over UDP it may be lost nevertheless.
+        #[metric(gauge = "vernier_ipfix_connected")]
         pub is_connected: bool,
     }
 }

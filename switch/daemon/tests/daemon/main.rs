@@ -15,6 +15,7 @@ mod faults;
 mod flows;
 mod hostile_clients;
 mod http;
+mod ipfix;
 mod kernel_peers;
 mod lifecycle;
 mod metrics_reference;

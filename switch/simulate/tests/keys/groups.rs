@@ -7,32 +7,6 @@ use serde_json::{Value, json};
 
 use crate::{Group, Look, plans, served, sources, switches, wires};
 
-/// Keys whose effect hangs on real time, and the test that shows it: its file and name.
-pub const ELSEWHERE: [(&str, &str, &str); 12] = [
-    (
-        "measurement.lds.decode.interval_s",
-        "control/src/decode/tests.rs",
-        "epochs_are_summed_where_one_takes_too_long",
-    ),
-    ("report.nats.servers", NATS, SPOOL),
-    ("report.spool_kib", NATS, SPOOL),
-    ("report.top_flows", NATS, "only_so_many_flows_are_reported"),
-    ("report.nats.ca_file", NATS, TLS),
-    ("report.nats.cert_file", NATS, TLS),
-    ("report.nats.key_file", NATS, TLS),
-    ("report.nats.token_file", NATS, REFUSED),
-    ("report.nats.nkey_file", NATS, NAMES),
-    ("report.nats.user", NATS, NAMES),
-    ("report.nats.password_file", NATS, NAMES),
-    ("report.nats.credentials_file", NATS, NAMES),
-];
-
-const NATS: &str = "control/report/tests/nats.rs";
-const SPOOL: &str = "what_fitted_the_spool_arrives_once_and_in_order_and_the_rest_is_counted";
-const REFUSED: &str = "a_server_that_admits_nobody_is_named_and_a_wrong_address_is_refused";
-const TLS: &str = "tls_with_certificates_of_both_ends_and_not_with_another_authority";
-const NAMES: &str = "a_user_is_admitted_by_password_nkey_and_credentials";
-
 /// Values beside [`bridge`] that are refused, and words of why: keys that bound others.
 pub fn refused() -> [(&'static str, Value, &'static str); 3] {
     [

@@ -20,7 +20,7 @@ use records::snapshot::Snapshot;
 use serde_json::Value;
 
 use crate::frames::mix;
-use crate::{Look, changed, groups, key, parse, schema};
+use crate::{Look, changed, elsewhere, groups, key, parse, schema};
 
 #[path = "../../../../control/api/tests/documents/kept.rs"]
 mod kept;
@@ -219,7 +219,7 @@ fn the_table_of_measurement_keys_is_current() {
         let Some(short) = name.strip_prefix("measurement.") else {
             continue;
         };
-        let elsewhere = groups::ELSEWHERE.iter().find(|(key, ..)| *key == name);
+        let elsewhere = elsewhere::ELSEWHERE.iter().find(|(key, ..)| *key == name);
         if let Some((_, file, test)) = elsewhere {
             let _ = writeln!(
                 page,

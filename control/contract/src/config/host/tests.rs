@@ -69,7 +69,7 @@ fn a_host_s_ports_become_a_whole_configuration() {
 fn errors_say_where_and_what_to_do() {
     assert_eq!(
         error(r#"{"ports": []}"#),
-        "plugin.json:1:11: ports: expected one of the keys classes, http, measurement, \
+        "plugin.json:1:11: ports: expected one of the keys classes, http, ipfix, measurement, \
          memory_budget_mib, name, prometheus, report, rules, got `ports`"
     );
     assert_eq!(

@@ -58,6 +58,13 @@ fn every_purpose_is_counted_with_its_copies() {
     let estimates = 2 * (2 * ESTIMATE_BYTES + SHARED_BYTES);
     let bytes = 1_000 * (DIRECTORY_BYTES_PER_SLOT + estimates) * 2;
     assert_eq!(find(&memory, "flow directory"), bytes);
+    let exporting = crate::config::Config {
+        ipfix: Some(crate::config::Ipfix::to("udp://10.0.0.9:4739")),
+        ..config(&full, 2)
+    };
+    let bytes = 1_000 * EXPORTED_BYTES_PER_SLOT * 2;
+    let exported = find(&Memory::of(&exporting), "flows at the IPFIX collector");
+    assert_eq!(exported, bytes);
     let histories = (12 + 50) * HISTORY_BYTES;
     assert_eq!(find(&memory, "histories, at most"), histories);
     let minutes = (12 + 2) * LAST_MINUTE_BYTES;

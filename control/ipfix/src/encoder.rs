@@ -1,0 +1,158 @@
+//! From records to messages (RFC 7011, section 3).
+
+use std::collections::HashMap;
+
+use contract::config::Ipfix;
+
+use crate::record::{Record, Shape};
+
+const VERSION: u16 = 10;
+const HEADER_BYTES: usize = 16;
+const SET_HEADER_BYTES: usize = 4;
+const TEMPLATES: u16 = 2;
+const OPTIONS_TEMPLATES: u16 = 3;
+/// The first id of a template; sets of data go by it.
+const FIRST_ID: u16 = 256;
+
+/// A whole message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub bytes: Vec<u8>,
+    /// Data records in it.
+    pub records: u32,
+}
+
+/// Packs records of one stream into messages. A template goes before the first record that needs it.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    enterprise: u32,
+    domain: u32,
+    bytes_max: usize,
+    templates: HashMap<Shape, Template>,
+    /// Data records in the messages that were finished.
+    sequence: u32,
+    /// The message under way; empty, or a header and sets.
+    bytes: Vec<u8>,
+    records: u32,
+    /// The last set: its id, and where it begins.
+    set: Option<(u16, usize)>,
+}
+
+#[derive(Debug)]
+struct Template {
+    id: u16,
+    is_announced: bool,
+}
+
+impl Encoder {
+    pub fn new(settings: &Ipfix) -> Self {
+        Self {
+            enterprise: settings.enterprise,
+            domain: settings.observation_domain,
+            bytes_max: settings.message_bytes.into(),
+            templates: HashMap::new(),
+            sequence: 0,
+            bytes: Vec::new(),
+            records: 0,
+            set: None,
+        }
+    }
+
+    /// Announces every template again, before the next record that needs it.
+    pub fn announce_again(&mut self) {
+        for template in self.templates.values_mut() {
+            template.is_announced = false;
+        }
+    }
+
+    /// A new connection: numbers begin anew, and what was not sent is dropped; how many records that were.
+    pub fn restart(&mut self) -> u32 {
+        self.announce_again();
+        self.sequence = 0;
+        let dropped = self.records;
+        self.clear();
+        dropped
+    }
+
+    /// Adds a record; the message before it, where that is full.
+    pub fn push(&mut self, record: &Record, unix_s: u32) -> Option<Message> {
+        let next = FIRST_ID + u16::try_from(self.templates.len()).unwrap_or(u16::MAX - FIRST_ID);
+        let template = self.templates.entry(record.shape).or_insert(Template {
+            id: next,
+            is_announced: false,
+        });
+        let id = template.id;
+        let announced =
+            (!template.is_announced).then(|| record.shape.template(id, self.enterprise));
+        template.is_announced = true;
+        let announced_bytes = announced
+            .as_ref()
+            .map_or(0, |announced| SET_HEADER_BYTES + announced.len());
+        let needed = announced_bytes + SET_HEADER_BYTES + record.bytes.len();
+        let is_full = !self.bytes.is_empty() && self.bytes.len() + needed > self.bytes_max;
+        let full = is_full.then(|| self.finish(unix_s)).flatten();
+        if let Some(announced) = announced {
+            let set = if record.shape.scopes > 0 {
+                OPTIONS_TEMPLATES
+            } else {
+                TEMPLATES
+            };
+            self.append(set, &announced);
+        }
+        self.append(id, &record.bytes);
+        self.records += 1;
+        full
+    }
+
+    /// The message under way, if there is one.
+    pub fn finish(&mut self, unix_s: u32) -> Option<Message> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        self.close_set();
+        // Section 3.1; the number of the first record, counted from 0.
+        let length = u16::try_from(self.bytes.len()).unwrap_or(u16::MAX);
+        self.bytes[..2].copy_from_slice(&VERSION.to_be_bytes());
+        self.bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        self.bytes[4..8].copy_from_slice(&unix_s.to_be_bytes());
+        self.bytes[8..12].copy_from_slice(&self.sequence.to_be_bytes());
+        self.bytes[12..16].copy_from_slice(&self.domain.to_be_bytes());
+        self.sequence = self.sequence.wrapping_add(self.records);
+        let message = Message {
+            bytes: self.bytes.clone(),
+            records: self.records,
+        };
+        self.clear();
+        Some(message)
+    }
+
+    /// Appends to the last set, where it has this id, or to a new one.
+    fn append(&mut self, set: u16, bytes: &[u8]) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(HEADER_BYTES, 0);
+        }
+        if self.set.is_none_or(|(last, _)| last != set) {
+            self.close_set();
+            self.set = Some((set, self.bytes.len()));
+            self.bytes.extend(set.to_be_bytes());
+            self.bytes.extend([0; 2]);
+        }
+        self.bytes.extend(bytes);
+    }
+
+    fn close_set(&mut self) {
+        if let Some((_, begin)) = self.set.take() {
+            let length = u16::try_from(self.bytes.len() - begin).unwrap_or(u16::MAX);
+            self.bytes[begin + 2..begin + 4].copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.records = 0;
+        self.set = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,382 @@
+//! Exports: a thread of its own, which reads what is published and waits for nobody but the collector.
+
+use std::io::{self, ErrorKind};
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use contract::config::Ipfix;
+use control::published::Published;
+use control::reports::IpfixCounters;
+use records::snapshot::Snapshot;
+
+use crate::compose::{Composer, Sink};
+use crate::encoder::{Encoder, Message};
+use crate::link::Link;
+use crate::record::Record;
+
+/// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
+const LOOK_MS: (u32, u32) = (5, 100);
+
+/// Longest pause before connecting again.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// Longest pause between two messages over UDP.
+const GAP_MAX: Duration = Duration::from_millis(2);
+
+/// Shorter pauses are left out.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// How long the last export may take when the switch ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Octets of a flow's record, about.
+const RECORD_BYTES: u64 = 180;
+
+/// An exporter that is configured, but does not export yet.
+#[derive(Debug)]
+pub struct Exporter {
+    settings: Ipfix,
+}
+
+/// An exporter at work, until it is dropped.
+#[derive(Debug)]
+pub struct Running {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// By these settings; connects to nothing.
+    pub fn new(settings: Ipfix) -> Self {
+        Self { settings }
+    }
+
+    /// Exports what appears in `published`.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(self, published: Arc<Published>) -> io::Result<Running> {
+        let counters = Arc::new(IpfixCounters::default());
+        published.count_ipfix(Arc::clone(&counters));
+        let (stop, stopped) = mpsc::channel();
+        let mut exporting = Exporting {
+            composer: Composer::default(),
+            published,
+            sending: Sending {
+                encoder: Encoder::new(&self.settings),
+                described: None,
+                link: None,
+                last_records: 0,
+                attempts: 0,
+                next_attempt: Instant::now(),
+                complaint: String::new(),
+                pace: Pace::default(),
+                stopped,
+                counters,
+                settings: self.settings,
+            },
+        };
+        let thread = std::thread::Builder::new()
+            .name("vernier-ipfix".to_owned())
+            .spawn(move || exporting.run())?;
+        Ok(Running {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that exports flows panicked");
+        }
+    }
+}
+
+/// What the thread has.
+struct Exporting {
+    published: Arc<Published>,
+    composer: Composer,
+    sending: Sending,
+}
+
+/// The stream of messages.
+struct Sending {
+    settings: Ipfix,
+    encoder: Encoder,
+    link: Option<Link>,
+    /// Records of the last message, which UDP may say only later to have found nobody.
+    last_records: u32,
+    /// When types, names and templates were sent last; `None` where they are due.
+    described: Option<Instant>,
+    /// Attempts to connect that failed in a row, and when the next is due.
+    attempts: u32,
+    next_attempt: Instant,
+    /// What was logged last: each complaint once, until something works.
+    complaint: String,
+    pace: Pace,
+    /// Ends when the switch does.
+    stopped: Receiver<()>,
+    counters: Arc<IpfixCounters>,
+}
+
+/// Spreads messages over time, so that a collector's socket need not hold them all.
+#[derive(Debug)]
+struct Pace {
+    began: Instant,
+    gap: Duration,
+    sent: u32,
+    has_fault: bool,
+    /// When to stop, at the end of the switch.
+    deadline: Option<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            gap: Duration::ZERO,
+            sent: 0,
+            has_fault: false,
+            deadline: None,
+        }
+    }
+}
+
+impl Exporting {
+    fn run(&mut self) {
+        loop {
+            let snapshot = self.published.read();
+            if self.is_due(&snapshot) {
+                self.export(&snapshot);
+            }
+            let look_ms = (snapshot.interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
+            if self
+                .sending
+                .wait(Duration::from_millis(look_ms.into()))
+                .is_break()
+            {
+                break;
+            }
+        }
+        self.sending.pace.deadline = Some(Instant::now() + FAREWELL);
+        let snapshot = self.published.read();
+        if snapshot.epoch > self.composer.exported() {
+            self.export(&snapshot);
+        }
+    }
+
+    /// Whether the epochs of an interval have closed since the last export.
+    fn is_due(&self, snapshot: &Snapshot) -> bool {
+        let interval_ms = self.sending.settings.interval().as_millis();
+        let epochs = interval_ms.div_ceil(u128::from(snapshot.interval_ms.max(1)));
+        let closed = snapshot.epoch.map_or(0, |epoch| epoch + 1);
+        let exported = self.composer.exported().map_or(0, |epoch| epoch + 1);
+        u128::from(closed - exported.min(closed)) >= epochs.max(1)
+    }
+
+    fn export(&mut self, snapshot: &Snapshot) {
+        let Self {
+            composer, sending, ..
+        } = self;
+        if !sending.connect() {
+            return;
+        }
+        sending.begin(snapshot);
+        let described = if sending.is_description_due() {
+            sending.encoder.announce_again();
+            sending.described = Some(Instant::now());
+            composer.describe(sending.settings.enterprise, sending)
+        } else {
+            Continue(())
+        };
+        // What is cut off is exported the next time.
+        if described.is_continue()
+            && composer.export(snapshot, sending).is_continue()
+            && sending.flush().is_continue()
+        {
+            sending.succeed();
+        }
+    }
+}
+
+impl Sink for Sending {
+    fn take(&mut self, record: &Record) -> ControlFlow<()> {
+        match self.encoder.push(record, unix_s()) {
+            Some(full) => self.send(&full),
+            None => Continue(()),
+        }
+    }
+}
+
+impl Sending {
+    /// Waits; breaks off at the end of the switch.
+    fn wait(&self, time: Duration) -> ControlFlow<()> {
+        match self.stopped.recv_timeout(time) {
+            Err(RecvTimeoutError::Timeout) => Continue(()),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Break(()),
+        }
+    }
+
+    /// Whether there is a connection, after an attempt where one is due.
+    fn connect(&mut self) -> bool {
+        if self.link.as_ref().is_some_and(Link::is_closed) {
+            self.fault(0, "the collector closed the connection");
+            self.disconnect();
+        }
+        if self.link.is_none() && Instant::now() >= self.next_attempt {
+            match Link::open(&self.settings) {
+                Ok(link) => {
+                    tracing::info!("IPFIX: exporting to {}", self.settings.collector);
+                    let dropped = self.encoder.restart().into();
+                    let counter = &self.counters.dropped_records;
+                    counter.fetch_add(dropped, Ordering::Relaxed);
+                    self.described = None;
+                    self.link = Some(link);
+                }
+                Err(error) => {
+                    self.fault(0, &error.to_string());
+                    self.disconnect();
+                }
+            }
+        }
+        self.link.is_some()
+    }
+
+    /// Sets the pace of an export: over UDP it takes half of the time until the next.
+    fn begin(&mut self, snapshot: &Snapshot) {
+        let flows = snapshot
+            .flows
+            .as_ref()
+            .map_or(0, |flows| flows.list.flows.len());
+        let bytes = RECORD_BYTES * (flows + snapshot.segments.len()) as u64;
+        let messages = u32::try_from(bytes / u64::from(self.settings.message_bytes) + 1);
+        let epoch = Duration::from_millis(snapshot.interval_ms.into());
+        let time = self.settings.interval().max(epoch) / 2;
+        let is_paced = self.link.as_ref().is_some_and(|link| !link.is_tcp());
+        let deadline = self.pace.deadline;
+        let gap = match deadline {
+            // The whole time that is left may be used.
+            Some(_) => FAREWELL / 2 / messages.unwrap_or(u32::MAX),
+            None => time / messages.unwrap_or(u32::MAX),
+        };
+        self.pace = Pace {
+            gap: if is_paced {
+                gap.min(GAP_MAX)
+            } else {
+                Duration::ZERO
+            },
+            deadline,
+            ..Pace::default()
+        };
+    }
+
+    /// Over TCP once a connection; over UDP again and again.
+    fn is_description_due(&self) -> bool {
+        let is_tcp = self.link.as_ref().is_some_and(Link::is_tcp);
+        self.described
+            .is_none_or(|at| !is_tcp && at.elapsed() >= self.settings.template_interval())
+    }
+
+    fn flush(&mut self) -> ControlFlow<()> {
+        match self.encoder.finish(unix_s()) {
+            Some(message) => self.send(&message),
+            None => Continue(()),
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> ControlFlow<()> {
+        let Some(link) = &mut self.link else {
+            return Break(());
+        };
+        let mut sent = link.send(&message.bytes);
+        let is_tcp = link.is_tcp();
+        let refused = |error: &io::Error| !is_tcp && error.kind() == ErrorKind::ConnectionRefused;
+        if let Some(error) = sent.as_ref().err().filter(|error| refused(error)) {
+            // The message before found nobody. Who listens by now has no templates.
+            let why = error.to_string();
+            sent = link.send(&message.bytes);
+            self.fault(self.last_records, &why);
+            self.described = None;
+            self.encoder.announce_again();
+        }
+        self.last_records = message.records;
+        match sent {
+            Ok(()) => {
+                let records = message.records.into();
+                self.counters.messages.fetch_add(1, Ordering::Relaxed);
+                self.counters.records.fetch_add(records, Ordering::Relaxed);
+                self.keep_pace()
+            }
+            Err(error) if is_tcp => {
+                self.fault(message.records, &error.to_string());
+                self.disconnect();
+                Break(())
+            }
+            Err(error) => {
+                self.fault(message.records, &error.to_string());
+                self.keep_pace()
+            }
+        }
+    }
+
+    /// Waits where the export is ahead of its pace; breaks off at the end of the switch, or of its last export.
+    fn keep_pace(&mut self) -> ControlFlow<()> {
+        let pace = &mut self.pace;
+        pace.sent += 1;
+        let now = Instant::now();
+        let ahead = (pace.began + pace.gap * pace.sent).saturating_duration_since(now);
+        let pause = (ahead >= PAUSE_MIN).then_some(ahead);
+        match (pace.deadline, pause) {
+            (Some(deadline), _) if now >= deadline => Break(()),
+            (None, Some(pause)) => self.wait(pause),
+            (Some(_), Some(pause)) => {
+                std::thread::sleep(pause);
+                Continue(())
+            }
+            (_, None) => Continue(()),
+        }
+    }
+
+    /// Records were not sent, or a connection was not made.
+    fn fault(&mut self, dropped_records: u32, why: &str) {
+        let dropped = &self.counters.dropped_records;
+        dropped.fetch_add(dropped_records.into(), Ordering::Relaxed);
+        self.counters.is_connected.store(false, Ordering::Relaxed);
+        self.pace.has_fault = true;
+        if self.complaint != why {
+            tracing::warn!("IPFIX: {}: {why}", self.settings.collector);
+            why.clone_into(&mut self.complaint);
+        }
+    }
+
+    /// Connects again after a pause that doubles.
+    fn disconnect(&mut self) {
+        self.link = None;
+        let pause = Duration::from_millis(100) * 2_u32.pow(self.attempts.min(6));
+        self.attempts += 1;
+        self.next_attempt = Instant::now() + pause.min(BACKOFF_MAX);
+    }
+
+    /// An export was sent as a whole.
+    fn succeed(&mut self) {
+        self.attempts = 0;
+        if !self.pace.has_fault {
+            self.counters.is_connected.store(true, Ordering::Relaxed);
+            self.complaint.clear();
+        }
+    }
+}
+
+fn unix_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}

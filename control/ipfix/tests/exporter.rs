@@ -1,0 +1,250 @@
+//! The exporter against sockets: what a collector gets, whenever it comes and goes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+#[path = "../src/reader.rs"]
+mod reader;
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contract::config::Ipfix;
+use control::published::{Lookup, Published};
+use ipfix::{Exporter, Running};
+use reader::{Collector, Values, number};
+use records::snapshot::{IpfixExport, Snapshot};
+
+/// The most that anything may take; a guard against hanging.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Enterprise of our own elements.
+const OWN: u32 = 32_473;
+
+/// A switch whose epochs close when the test says.
+struct Switch {
+    published: Arc<Published>,
+    snapshot: Snapshot,
+    exporter: Running,
+}
+
+impl Switch {
+    fn start(settings: Ipfix) -> Self {
+        let mut snapshot = Snapshot {
+            interval_ms: 500,
+            epoch: None,
+            flows: None,
+            ..Snapshot::example()
+        };
+        snapshot.wires.clear();
+        snapshot.segments.truncate(1);
+        snapshot.segments[0].last = None;
+        let total = &mut snapshot.segments[0].total;
+        (total.counts.sent_packets, total.counts.dropped_packets) = (0, 0);
+        total.buckets.clear();
+        let published = Arc::new(Published::new(snapshot.clone()));
+        let exporter = Exporter::new(settings).start(Arc::clone(&published));
+        Self {
+            published,
+            snapshot,
+            exporter: exporter.unwrap(),
+        }
+    }
+
+    /// Closes an epoch with 10 packets on the only segment.
+    fn close(&mut self) {
+        self.snapshot.epoch = Some(self.snapshot.epoch.map_or(0, |epoch| epoch + 1));
+        self.snapshot.segments[0].total.counts.sent_packets += 10;
+        let snapshot = self.snapshot.clone();
+        self.published.publish(snapshot, Lookup::default());
+    }
+
+    fn counts(&self) -> IpfixExport {
+        self.published.ipfix().unwrap()
+    }
+}
+
+fn wait_for(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn bound(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn udp(socket: &UdpSocket) -> Ipfix {
+    Ipfix::to(format!("udp://{}", socket.local_addr().unwrap()))
+}
+
+/// Reads one message.
+fn receive(socket: &UdpSocket, collector: &mut Collector) {
+    let mut bytes = [0; 65_536];
+    let length = socket.recv(&mut bytes).unwrap();
+    assert!(collector.read(&bytes[..length]).is_empty());
+}
+
+/// Packets, and the epochs that they are of, of each record of a segment.
+fn segments(collector: &Collector) -> Vec<(u64, u64)> {
+    let segment = |record: &Values| {
+        number(record, OWN, 2)?;
+        let [start_ms, end_ms] = [152, 153].map(|element| number(record, 0, element));
+        Some((number(record, 0, 2)?, (end_ms? - start_ms?) / 500))
+    };
+    collector.records.iter().filter_map(segment).collect()
+}
+
+#[test]
+fn records_are_over_all_epochs_of_an_interval() {
+    let socket = bound("127.0.0.1:0");
+    let interval_s = Some(1);
+    let mut switch = Switch::start(Ipfix {
+        interval_s,
+        ..udp(&socket)
+    });
+    let mut collector = Collector::default();
+    for exports in 1..4 {
+        switch.close();
+        // Time enough to see it, and to export nothing.
+        std::thread::sleep(Duration::from_millis(200));
+        switch.close();
+        while segments(&collector).len() < exports {
+            receive(&socket, &mut collector);
+        }
+    }
+    assert_eq!(segments(&collector), [(20, 2); 3]);
+    // The end of the switch does not wait for the rest of the interval.
+    switch.close();
+    drop(switch.exporter);
+    receive(&socket, &mut collector);
+    assert_eq!(segments(&collector)[3..], [(10, 1)]);
+    assert_eq!(collector.unknown, 0);
+}
+
+#[test]
+fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
+    let socket = bound("127.0.0.1:0");
+    let template_s = 1;
+    let mut switch = Switch::start(Ipfix {
+        template_s,
+        ..udp(&socket)
+    });
+    switch.close();
+    let mut first = Collector::default();
+    while segments(&first).is_empty() {
+        receive(&socket, &mut first);
+    }
+    // Another collector, which has read nothing so far.
+    let mut second = Collector::default();
+    while segments(&second).is_empty() {
+        switch.close();
+        receive(&socket, &mut second);
+    }
+    drop(switch.exporter);
+
+    let settings = Ipfix {
+        template_s: 3_600,
+        ..udp(&socket)
+    };
+    let address = socket.local_addr().unwrap().to_string();
+    let mut switch = Switch::start(settings);
+    switch.close();
+    wait_for(|| switch.counts().is_connected);
+    drop(socket);
+    while switch.counts().dropped_records == 0 {
+        switch.close();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!switch.counts().is_connected);
+    let socket = bound(&address);
+    let mut third = Collector::default();
+    while segments(&third).is_empty() {
+        switch.close();
+        receive(&socket, &mut third);
+    }
+    let names = third
+        .records
+        .iter()
+        .filter(|record| record.contains_key(&(0, 82)));
+    assert_eq!(names.count(), switch.snapshot.ports.len());
+    wait_for(|| {
+        switch.close();
+        switch.counts().is_connected
+    });
+}
+
+/// Reads whole messages from a stream until there are so many records of segments.
+fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    while segments(collector).len() < wanted {
+        let mut more = [0; 4_096];
+        let length = stream.read(&mut more).unwrap();
+        assert!(length > 0, "closed");
+        bytes.extend(&more[..length]);
+        while bytes.len() >= 4
+            && bytes.len() >= usize::from(u16::from_be_bytes([bytes[2], bytes[3]]))
+        {
+            bytes = collector.read(&bytes).to_vec();
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_made_again_has_templates_once_and_all_packets_since() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let collector = format!("tcp://{}", listener.local_addr().unwrap());
+    let mut switch = Switch::start(Ipfix {
+        template_s: 1,
+        ..Ipfix::to(collector)
+    });
+    let mut packets = 0;
+    let mut closed = 0;
+    for connection in 0..3 {
+        switch.close();
+        closed += 1;
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut collector = Collector::default();
+        read(&mut stream, &mut collector, 1);
+        let announced = collector.announced;
+        // Longer than templates would stay by UDP.
+        std::thread::sleep(Duration::from_millis(if connection == 0 {
+            1_100
+        } else {
+            0
+        }));
+        switch.close();
+        closed += 1;
+        read(&mut stream, &mut collector, 2);
+        assert_eq!((collector.announced, collector.unknown), (announced, 0));
+        packets += segments(&collector)
+            .iter()
+            .map(|(packets, _)| packets)
+            .sum::<u64>();
+    }
+    assert_eq!(packets, 10 * closed);
+}
+
+#[test]
+fn a_collector_that_is_not_there_holds_nothing_up() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let mut switch = Switch::start(Ipfix::to(format!("tcp://{}", unused.unwrap())));
+    for _ in 0..20 {
+        switch.close();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let counts = switch.counts();
+    assert_eq!((counts.records, counts.is_connected), (0, false));
+    let began = Instant::now();
+    drop(switch.exporter);
+    assert!(began.elapsed() < PATIENCE);
+}
