@@ -29,7 +29,8 @@ pub use flows::{
 };
 pub use reports::Reports;
 pub use segment::{
-    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,
+    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, MinutePart, ReferenceEstimate,
+    Segment,
     Sketch, Stamped, Totals, UnusableEpochs, title,
 };
 pub use wire::{
