@@ -68,7 +68,9 @@ pub fn program() -> Option<PathBuf> {
     let folders: Vec<PathBuf> = std::env::var_os("PATH")
         .map(|path| std::env::split_paths(&path).collect())
         .unwrap_or_default();
-    let all = PROGRAMS.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    let all = PROGRAMS
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     all.into_iter().find(|file| file.is_file())
 }
 
@@ -96,7 +98,9 @@ impl Browser {
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in BufReader::new(output).split(0) {
-                let message = message.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let message = message
+                    .ok()
+                    .and_then(|bytes| serde_json::from_slice(&bytes).ok());
                 let Some(message) = message else { return };
                 if sender.send(message).is_err() {
                     return;
@@ -115,7 +119,10 @@ impl Browser {
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", attach)?;
-        browser.session = session["sessionId"].as_str().context("a session")?.to_owned();
+        browser.session = session["sessionId"]
+            .as_str()
+            .context("a session")?
+            .to_owned();
         for domain in ["Page", "Runtime", "Log"] {
             browser.ask(&format!("{domain}.enable"), json!({}))?;
         }
@@ -156,7 +163,9 @@ impl Browser {
         let parameters = &event["params"];
         let words = match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => parameters["exceptionDetails"].to_string(),
-            Some("Runtime.consoleAPICalled") if parameters["type"] == "error" => parameters["args"].to_string(),
+            Some("Runtime.consoleAPICalled") if parameters["type"] == "error" => {
+                parameters["args"].to_string()
+            }
             Some("Log.entryAdded") if parameters["entry"]["level"] == "error" => {
                 let entry = &parameters["entry"];
                 format!("{}: {} {}", entry["source"], entry["text"], entry["url"])
@@ -181,11 +190,15 @@ impl Browser {
     /// # Errors
     /// As [`Browser::ask`].
     pub fn look(&mut self, width: u32, height: u32, is_dark: bool) -> Result<()> {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", size)?;
         let scheme = if is_dark { "dark" } else { "light" };
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
-        self.ask("Emulation.setEmulatedMedia", json!({ "features": [feature] }))?;
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [feature] }),
+        )?;
         Ok(())
     }
 
@@ -203,7 +216,8 @@ impl Browser {
     /// # Errors
     /// As [`Browser::ask`], and where it throws.
     pub fn value(&mut self, expression: &str) -> Result<Value> {
-        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let asked =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.ask("Runtime.evaluate", asked)?;
         let thrown = &answer["exceptionDetails"];
         ensure!(thrown.is_null(), "{expression}: {thrown}");
@@ -221,7 +235,9 @@ impl Browser {
             if Instant::now() >= end {
                 let shown = self.value("document.body.innerText")?;
                 let complaints = self.complaints()?;
-                bail!("waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}");
+                bail!(
+                    "waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}"
+                );
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -241,7 +257,8 @@ impl Browser {
         let code = if key == "Enter" { 13 } else { 0 };
         for kind in ["keyDown", "keyUp"] {
             let text = if kind == "keyDown" { text } else { "" };
-            let event = json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
+            let event =
+                json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
             self.ask("Input.dispatchKeyEvent", event)?;
         }
         Ok(())
@@ -261,7 +278,9 @@ impl Browser {
     /// # Errors
     /// As [`Browser::ask`], and when the file cannot be written.
     pub fn picture(&mut self, file: &Path) -> Result<()> {
-        let size = self.value("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")?;
+        let size = self.value(
+            "[document.documentElement.clientWidth, document.documentElement.scrollHeight]",
+        )?;
         let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
         let asked = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let answer = self.ask("Page.captureScreenshot", asked)?;
@@ -310,7 +329,13 @@ mod tests {
 
     #[test]
     fn base64_is_as_the_standard_shows_it() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
             assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
         }
         assert!(from_base64("Zm9-").is_err());

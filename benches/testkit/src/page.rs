@@ -13,7 +13,12 @@ use crate::browser::{Browser, literal};
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Widths of windows in pixels, and whether they are dark.
-const LOOKS: [(u32, u32, bool); 4] = [(400, 800, false), (1_600, 900, true), (400, 800, true), (1_600, 900, false)];
+const LOOKS: [(u32, u32, bool); 4] = [
+    (400, 800, false),
+    (1_600, 900, true),
+    (400, 800, true),
+    (1_600, 900, false),
+];
 
 /// Every cell with a value: by the row's key and the column, or by the name alone in a list of facts.
 const CELLS: &str = "Object.fromEntries([...document.querySelectorAll('main [data-f][data-v]')].map((cell) => {
@@ -32,6 +37,38 @@ pub struct Shown {
 
 /// What should be shown: a number with its text, by the row's key and the column.
 pub type Expected = BTreeMap<String, (f64, String)>;
+
+/// Adds a number, if there is one, with the text that it should have.
+pub fn add(
+    expected: &mut Expected,
+    name: String,
+    number: &Value,
+    write: impl FnOnce(f64) -> String,
+) {
+    if let Some(number) = number.as_f64() {
+        expected.insert(name, (number, write(number)));
+    }
+}
+
+/// The parts of an answer's list.
+pub fn list(answer: &Value) -> impl Iterator<Item = &Value> {
+    answer.as_array().into_iter().flatten()
+}
+
+/// A text of an answer; empty where it is none.
+pub fn text(answer: &Value) -> &str {
+    answer.as_str().unwrap_or_default()
+}
+
+/// How a count is written, from a number of JSON.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts"
+)]
+pub fn whole(write: fn(u64) -> String) -> impl Fn(f64) -> String + Copy {
+    move |number| write(number as u64)
+}
 
 /// The page in a browser.
 #[derive(Debug)]
@@ -67,9 +104,8 @@ impl Page {
         let there = literal(&format!("#/{view}"));
         self.browser.wait_for("!!document.querySelector('nav a')")?;
         self.browser.value(&format!("location.hash = {there}; 0"))?;
-        let name = view.split('/').next().unwrap_or_default();
         self.browser.wait_for(&format!(
-            "location.hash === {there} && !!document.querySelector('.view[data-view={name}] .panel')"
+            "document.querySelector('.view')?.dataset.at === {there} && !!document.querySelector('.view .panel')"
         ))
     }
 
@@ -78,7 +114,9 @@ impl Page {
     /// # Errors
     /// As [`Browser::value`].
     pub fn epoch(&mut self) -> Result<Option<u64>> {
-        let epoch = self.browser.value("document.querySelector('.view').dataset.epoch ?? ''")?;
+        let epoch = self
+            .browser
+            .value("document.querySelector('.view').dataset.epoch ?? ''")?;
         Ok(epoch.as_str().and_then(|epoch| epoch.parse().ok()))
     }
 
@@ -102,21 +140,28 @@ impl Page {
     ///
     /// # Errors
     /// Where it never does: the last difference.
-    pub fn shows(&mut self, mut expected: impl FnMut() -> Option<(Option<u64>, Expected)>) -> Result<()> {
+    pub fn shows(
+        &mut self,
+        mut expected: impl FnMut() -> Option<(Option<u64>, Expected)>,
+    ) -> Result<()> {
         let began = Instant::now();
         loop {
             let before = expected();
             let shown = (self.epoch()?, self.cells()?);
             // One answer from before and after: nothing has changed in between.
             let difference = match (before, expected()) {
-                (Some(before), Some(after)) if before == after => match difference(&before, &shown) {
+                (Some(before), Some(after)) if before == after => match difference(&before, &shown)
+                {
                     None => return Ok(()),
                     difference => difference,
                 },
                 _ => Some("the answers differ".to_owned()),
             };
             if began.elapsed() > PATIENCE {
-                bail!("the page never showed what the API says: {}", difference.unwrap_or_default());
+                bail!(
+                    "the page never showed what the API says: {}",
+                    difference.unwrap_or_default()
+                );
             }
             std::thread::sleep(Duration::from_millis(30));
         }
@@ -132,10 +177,16 @@ impl Page {
             self.browser.look(width, height, is_dark)?;
             // Charts are as wide as the window when they are drawn the next time.
             std::thread::sleep(Duration::from_millis(1_300));
-            let wide = self.browser.value("document.documentElement.scrollWidth - innerWidth")?;
-            ensure!(wide.as_i64() <= Some(0), "{name}: {wide} pixels too wide at {width}");
+            let wide = self
+                .browser
+                .value("document.documentElement.scrollWidth - innerWidth")?;
+            ensure!(
+                wide.as_i64() <= Some(0),
+                "{name}: {wide} pixels too wide at {width}"
+            );
             let look = if is_dark { "dark" } else { "light" };
-            self.browser.picture(&self.pictures.join(format!("{name}-{width}-{look}.png")))?;
+            self.browser
+                .picture(&self.pictures.join(format!("{name}-{width}-{look}.png")))?;
         }
         let complaints = self.browser.complaints()?;
         ensure!(complaints.is_empty(), "{name}: {complaints:?}");
@@ -148,7 +199,9 @@ impl Page {
     /// As [`Browser::value`], and without one.
     pub fn text(&mut self, selector: &str) -> Result<String> {
         let selector = literal(selector);
-        let text = self.browser.value(&format!("document.querySelector({selector}).textContent"))?;
+        let text = self
+            .browser
+            .value(&format!("document.querySelector({selector}).textContent"))?;
         text.as_str().map(str::to_owned).context("a text")
     }
 }
@@ -165,7 +218,10 @@ fn difference(
         let Some(cell) = shown.get(name) else {
             return Some(format!("{name} is not shown among {:?}", shown.keys()));
         };
-        let is_same = cell.value.parse::<f64>().is_ok_and(|number| number.total_cmp(value).is_eq());
+        let is_same = cell
+            .value
+            .parse::<f64>()
+            .is_ok_and(|number| number.total_cmp(value).is_eq());
         if !is_same || !cell.text.starts_with(text.as_str()) {
             return Some(format!("{name}: {value} ({text}), shown {cell:?}"));
         }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::history::Course;
 use crate::snapshot::{
     Counts, Decoding, DelayBucket, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals,
-    JudgedEstimates, MinutePart, Pool, Port, Reload, Segment, Snapshot, State, Wire, WireClock, Worker, select,
+    JudgedEstimates, MinutePart, Pool, Port, Reload, Segment, Snapshot, State, Wire, WireClock,
+    Worker, select,
 };
 
 pub use crate::query::{

@@ -233,9 +233,8 @@ impl FlowQuery {
             return true;
         }
         flow().is_some_and(|flow| {
-            let is_in = |prefix: Prefix| {
-                prefix.contains(flow.source) || prefix.contains(flow.destination)
-            };
+            let is_in =
+                |prefix: Prefix| prefix.contains(flow.source) || prefix.contains(flow.destination);
             let is_at = |port| flow.source_port == port || flow.destination_port == port;
             self.prefix.is_none_or(is_in) && self.port.is_none_or(is_at)
         })

@@ -155,7 +155,9 @@ pub struct MapRouter {
 }
 
 /// A link between two routers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct MapLink {
     /// The router whose name comes first.
     pub from: String,

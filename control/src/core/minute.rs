@@ -163,7 +163,10 @@ mod tests {
         let packets = counted.iter().flat_map(|part| part.histogram.buckets());
         // All but those of the part that is open: epochs that ended from second 55 on.
         assert_eq!(packets.map(|(_, packets)| packets).sum::<u64>(), 4 * 55 - 1);
-        assert_eq!(counted.iter().map(|part| part.index).collect::<Vec<_>>(), (0..11).collect::<Vec<_>>());
+        assert_eq!(
+            counted.iter().map(|part| part.index).collect::<Vec<_>>(),
+            (0..11).collect::<Vec<_>>()
+        );
         assert!(parts(4 * 120).is_empty());
         assert_eq!(figures(&minute, 4 * 120), None, "silence");
         add(&mut minute, 4 * 500, 250, &[8]);

@@ -11,7 +11,8 @@ use axum::routing::get;
 use axum::{Json as Answer, Router};
 use records::blame::FlowPath;
 use records::station::{
-    Missing, NetworkMap, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches,
+    Missing, NetworkMap, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments,
+    Switches,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;

@@ -32,8 +32,8 @@ use crate::prometheus::{self, Format};
 use contract::config::{Config, Prometheus};
 use control::published::Published;
 use records::answers::{
-    Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading, SegmentFilter, Segments,
-    Status, Wires,
+    Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
+    SegmentFilter, Segments, Status, Wires,
 };
 use records::snapshot::{FlowAnswer, Snapshot};
 

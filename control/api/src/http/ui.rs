@@ -127,7 +127,13 @@ mod tests {
         assert_eq!(served, there);
         let texts = FILES.iter().map(|(path, _, text)| (*path, *text));
         for (path, text) in texts.chain([(PATH, INDEX)]) {
-            for foreign in ["https://", "innerHTML", "insertAdjacentHTML", "eval(", "style=\""] {
+            for foreign in [
+                "https://",
+                "innerHTML",
+                "insertAdjacentHTML",
+                "eval(",
+                "style=\"",
+            ] {
                 assert!(!text.contains(foreign), "{path}: {foreign}");
             }
         }

@@ -160,7 +160,7 @@ export class HeatMap {
     const unit = span > 120 ? [60, "min"] : [1, "s"];
     [1, 0.5, 0].forEach((share) => {
       pen.textAlign = share === 1 ? "left" : share ? "center" : "right";
-      const value = Math.round((share * span) / unit[0] * 10) / 10;
+      const value = unit[0] > 1 ? Math.round((share * span) / 6) / 10 : Math.round(share * span);
       pen.fillText(share ? `-${value} ${unit[1]}` : "now", left + (1 - share) * (width - left - right), height - 5);
     });
   }

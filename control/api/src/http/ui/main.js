@@ -33,7 +33,7 @@ function route() {
 function show() {
   const { name, rest } = route();
   const view = of.find(name, rest) ?? of.VIEWS[0].view;
-  const root = h("div.view", { "data-view": name });
+  const root = h("div.view", { "data-view": name, "data-at": location.hash });
   shown = { view, rest, root, answers: {}, asked: {}, update: null };
   fill(main, root);
   const entries = of.VIEWS.map(({ id, label }, n) => h("a", {

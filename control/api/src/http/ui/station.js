@@ -17,7 +17,7 @@ const overview = {
   asks: () => [["topology", "api/v1/topology", 5]],
   make(root) {
     const [verdict, words, place, risen] = [h("p.verdict"), h("div.words"), h("div.network"), paths.risen()];
-    root.append(panel("slow now", verdict, risen.element), panel("health", words), panel("network", place));
+    root.append(panel("slow now", verdict, risen.element), panel("health", words), h("section.panel.wide", null, h("h2", null, "network"), place));
     const network = map(place);
     return ({ blame, missing, topology }) => {
       fill(verdict, verdictOf(blame));

@@ -49,15 +49,19 @@ fn remember(segment: &mut Segment, rises: bool) {
         let noise = 1.0 + 0.1 * ((epoch * 7 % 11) as f64 / 5.0 - 1.0);
         let mean_ns = if is_risen { 900_000.0 } else { 200_000.0 } * noise;
         let packets = 10_000.0;
-        segment.history.add(epoch, INTERVAL_MS, &Sample {
-            packets: 10_000,
-            lost_packets: if is_risen { 200 } else { 0 },
-            sum_ns: packets * mean_ns,
-            squares_ns2: packets * 1.5 * mean_ns * mean_ns,
-            max_ns: 4.0 * mean_ns,
-            p99_ns: 3.0 * mean_ns,
-            estimate_ns: Some((mean_ns, 0.02 * mean_ns)),
-        });
+        segment.history.add(
+            epoch,
+            INTERVAL_MS,
+            &Sample {
+                packets: 10_000,
+                lost_packets: if is_risen { 200 } else { 0 },
+                sum_ns: packets * mean_ns,
+                squares_ns2: packets * 1.5 * mean_ns * mean_ns,
+                max_ns: 4.0 * mean_ns,
+                p99_ns: 3.0 * mean_ns,
+                estimate_ns: Some((mean_ns, 0.02 * mean_ns)),
+            },
+        );
     }
 }
 
@@ -91,38 +95,67 @@ fn what_is_slow_is_named_with_the_time_since_when_and_names_are_text() {
     let mut page = Page::open(&server.address().to_string(), folder.path(), pictures()).unwrap();
     page.go("overview").unwrap();
     let verdict = page.text(".verdict").unwrap();
-    assert!(verdict.contains("3 rises in 2 segments with packets"), "{verdict}");
+    assert!(
+        verdict.contains("3 rises in 2 segments with packets"),
+        "{verdict}"
+    );
     let cells = page.cells().unwrap();
-    let shown = |signal: &str, column: &str| &cells[&format!("{MARKUP} west all {signal} | {column}")];
-    for (signal, now, usual) in [("mean", "9", "2"), ("p99", "2.", "6"), ("loss", "1.961 %", "0.000 %")] {
+    let shown =
+        |signal: &str, column: &str| &cells[&format!("{MARKUP} west all {signal} | {column}")];
+    for (signal, now, usual) in [
+        ("mean", "9", "2"),
+        ("p99", "2.", "6"),
+        ("loss", "1.961 %", "0.000 %"),
+    ] {
         assert!(shown(signal, "now").text.starts_with(now), "{cells:?}");
         assert!(shown(signal, "usual").text.starts_with(usual), "{cells:?}");
         // The bucket of ten seconds in which it rose.
         assert_eq!(shown(signal, "since").text, "23:01:50", "{cells:?}");
         assert!(shown(signal, "for").text.starts_with("1m3"), "{cells:?}");
     }
-    assert!(!cells.keys().any(|name| name.starts_with("west east all mean")), "{cells:?}");
+    assert!(
+        !cells
+            .keys()
+            .any(|name| name.starts_with("west east all mean")),
+        "{cells:?}"
+    );
     let health = page.text(".words").unwrap();
-    for words in ["worker 0 could not measure 1 epochs", "4 packets with negative delays", "port east has dropped 12 queue_full"] {
+    for words in [
+        "worker 0 could not measure 1 epochs",
+        "4 packets with negative delays",
+        "port east has dropped 12 queue_full",
+    ] {
         assert!(health.contains(words), "{words}: {health}");
     }
-    let markup = page.browser.value("document.querySelectorAll('main img').length").unwrap();
+    let markup = page
+        .browser
+        .value("document.querySelectorAll('main img').length")
+        .unwrap();
     assert_eq!(markup, 0);
     page.pictures("slow").unwrap();
 
     page.browser.press("ArrowDown").unwrap();
     page.browser.press("Enter").unwrap();
-    page.browser.wait_for("document.querySelector('.trail b')?.textContent.includes('onerror') === true").unwrap();
-    page.browser.value("[...document.querySelectorAll('.choice button')][1].click(); 0").unwrap();
-    page.browser.wait_for("document.querySelector('.chart').dataset.buckets === '60'").unwrap();
+    page.browser
+        .wait_for("document.querySelector('.trail b')?.textContent.includes('onerror') === true")
+        .unwrap();
+    page.browser
+        .value("[...document.querySelectorAll('.choice button')][1].click(); 0")
+        .unwrap();
+    page.browser
+        .wait_for("document.querySelector('.chart').dataset.buckets === '60'")
+        .unwrap();
     page.pictures("slow-segment").unwrap();
     for view in ["wires", "ports", "ports/west"] {
         page.go(view).unwrap();
-        page.pictures(&format!("made-{}", view.replace('/', "-"))).unwrap();
+        page.pictures(&format!("made-{}", view.replace('/', "-")))
+            .unwrap();
     }
     // No epoch ends any more: what it says is old, and the page says so.
     goes_on.join().unwrap();
-    page.browser.wait_for("document.body.dataset.state === 'still'").unwrap();
+    page.browser
+        .wait_for("document.body.dataset.state === 'still'")
+        .unwrap();
     let banner = page.text("#banner").unwrap();
     assert!(banner.contains("No epoch has closed for"), "{banner}");
 }
@@ -143,14 +176,21 @@ fn a_switch_without_anything_has_empty_views() {
         ("segments", "no segment has been seen yet"),
         ("segments/a/b/all", "there is no such segment"),
         ("flows", "this switch tracks no flows (measurement.flows)"),
-        ("flow/10.0.0.1%3A1%3E10.0.0.2%3A2%2Ftcp", "no packet of it is known now"),
-        ("wires", "no port measures the path to another switch (ports[].wire)"),
+        (
+            "flow/10.0.0.1%3A1%3E10.0.0.2%3A2%2Ftcp",
+            "no packet of it is known now",
+        ),
+        (
+            "wires",
+            "no port measures the path to another switch (ports[].wire)",
+        ),
         ("ports", "no ports"),
     ] {
         page.go(view).unwrap();
         let shown = page.text("main").unwrap();
         assert!(shown.contains(words), "{view}: {shown}");
-        page.pictures(&format!("empty-{}", view.split('/').next().unwrap())).unwrap();
+        page.pictures(&format!("empty-{}", view.split('/').next().unwrap()))
+            .unwrap();
     }
     goes_on.join().unwrap();
 }
