@@ -24,9 +24,18 @@ let timer = 0;
 /** When the server answered last, by this page's clock and by its own; and the last epoch, since when. */
 const seen = { at: null, unixS: null, epoch: null, epochAt: 0, intervalS: 1, trouble: null };
 
+/** A part of the address; as it stands where it is not encoded as it should be. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** The view of the address: its name and what is behind it. */
 function route() {
-  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   return { name: parts[0] || of.VIEWS[0].id, rest: parts.slice(1) };
 }
 
@@ -76,10 +85,9 @@ async function tick() {
     one.update ??= one.view.make(one.root, one.rest, context);
     one.update(one.answers);
     note(one.answers);
-    next = Math.max(TICK_MS, Math.min(TICK_MAX_MS, seen.intervalS * 1000, 1e9), 5 * (performance.now() - began));
+    next = Math.max(TICK_MS, Math.min(TICK_MAX_MS, seen.intervalS * 1000), 5 * (performance.now() - began));
   } catch (error) {
     if (one !== shown) return;
-    if (!(error instanceof Trouble)) throw error;
     next = AGAIN_MS;
     if (fails(one, error)) return;
   }
@@ -100,6 +108,12 @@ function note(answers) {
 
 /** What is done where there is no answer; true where nothing is asked again by itself. */
 function fails(one, error) {
+  if (!(error instanceof Trouble)) {
+    // A fault of this page: it is seen in the console, and the next answer may be drawn.
+    reportError(error);
+    seen.trouble = new Trouble(-1, error.message);
+    return false;
+  }
   if (error.status === 401) {
     askToken();
     return true;
@@ -122,7 +136,8 @@ function say() {
   const now = performance.now();
   const { trouble } = seen;
   const still = of.EPOCHS && seen.epoch != null && now - seen.epochAt > 3000 * seen.intervalS + 2000;
-  const state = trouble ? (trouble.status ? "busy" : "gone") : still ? "still" : "live";
+  const failed = trouble && (trouble.status < 0 ? "fault" : trouble.status ? "busy" : "gone");
+  const state = failed ?? (still ? "still" : "live");
   document.body.dataset.state = state;
   banner.hidden = state === "live";
   if (state === "live") return;
@@ -131,6 +146,7 @@ function say() {
   const words = {
     gone: `NO ANSWER from this ${of.WHAT} (${trouble?.message}). ${since}.${rest} It is asked again every ${AGAIN_MS / 1000} s.`,
     busy: `This ${of.WHAT} answers, but not this: ${trouble?.message} (${trouble?.status}). It is asked again every ${AGAIN_MS / 1000} s.`,
+    fault: `A fault of this page: ${trouble?.message}. Please report it with what the browser's console says.`,
     still: `No epoch has closed for ${uptime((now - seen.epochAt) / 1000)}: figures are old.`,
   };
   if (banner.textContent.slice(2) !== words[state]) fill(banner, mark("bad", words[state]));

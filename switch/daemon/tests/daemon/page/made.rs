@@ -6,6 +6,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use api::http::{Running, Server};
+use contract::units::{bytes, count, duration_ns, rate, uptime};
 use control::published::{Lookup, Published};
 use records::history::Sample;
 use records::snapshot::{Segment, Snapshot};
@@ -160,6 +161,63 @@ fn what_is_slow_is_named_with_the_time_since_when_and_names_are_text() {
     assert!(banner.contains("No epoch has closed for"), "{banner}");
 }
 
+/// The page writes numbers as the command line does, digit by digit; also those in the middle between two.
+fn writes_numbers_as_the_tools_do(page: &mut Page) {
+    let numbers = [
+        0.0,
+        0.125,
+        0.37,
+        1.0,
+        9.994,
+        9.996,
+        12.25,
+        12.35,
+        99.94,
+        99.96,
+        100.5,
+        101.5,
+        999.4,
+        999.6,
+        1_024.0,
+        4_120.0,
+        12_250.0,
+        12_350.0,
+        37_376.0,
+        999_500.0,
+        1_048_576.0,
+        4.2e6,
+        80_123_000.0,
+        2.0e9,
+        3.5e12,
+        2.0e15,
+    ];
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts"
+    )]
+    let expected = numbers.map(|number: f64| {
+        let whole = number as u64;
+        let texts = [
+            duration_ns(number),
+            rate(number),
+            count(whole),
+            bytes(whole),
+            uptime(number),
+        ];
+        (number, texts.to_vec())
+    });
+    let asked = format!(
+        "import('/ui/units.js').then(({{ duration, rate, count, bytes, uptime }}) => {numbers:?}.map((n) => \
+         [duration(n), rate(n), count(Math.floor(n)), bytes(Math.floor(n)), uptime(n)]))"
+    );
+    let shown = page.browser.value(&asked).unwrap();
+    for ((number, texts), shown) in expected.into_iter().zip(shown.as_array().unwrap()) {
+        assert_eq!(shown, &serde_json::json!(texts), "{number}");
+    }
+    assert_eq!(shown.as_array().unwrap().len(), numbers.len());
+}
+
 /// A switch that has measured nothing yet says so in every view; nothing is 0 that is not known.
 #[test]
 fn a_switch_without_anything_has_empty_views() {
@@ -171,6 +229,7 @@ fn a_switch_without_anything_has_empty_views() {
         ..Snapshot::default()
     });
     let mut page = Page::open(&server.address().to_string(), folder.path(), pictures()).unwrap();
+    writes_numbers_as_the_tools_do(&mut page);
     for (view, words) in [
         ("overview", "no packet has passed in the last 20 s"),
         ("segments", "no segment has been seen yet"),
