@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use contract::units::{count, duration_ns};
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::nats::NatsServer;
 use testkit::page::{Expected, Page, add, list, text, whole};
 

@@ -167,9 +167,7 @@ fn dies(switch: &mut Daemon, page: &mut Page) {
     assert_eq!(filter, "grayscale(1)");
     let complaints = page.browser.complaints().unwrap();
     assert!(
-        complaints
-            .iter()
-            .all(|words| words.contains("net::ERR_")),
+        complaints.iter().all(|words| words.contains("net::ERR_")),
         "{complaints:?}"
     );
     page.browser.look(400, 800, true).unwrap();

@@ -65,13 +65,14 @@ fn the_page_asks_for_the_token_and_keys_lead_everywhere() {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
+/// Waits until the address is this one.
+fn at(page: &mut Page, hash: &str) {
+    let there = format!("location.hash === '{hash}'");
+    page.browser.wait_for(&there).unwrap();
+}
+
 /// Views, rows, the search, the list of keys, and colours.
 fn keys(page: &mut Page) {
-    let at = |page: &mut Page, hash: &str| {
-        page.browser
-            .wait_for(&format!("location.hash === '{hash}'"))
-            .unwrap()
-    };
     page.browser.press("2").unwrap();
     at(page, "#/segments");
     page.browser
