@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use testkit::page::{Page, list, text};
 
-use crate::support::{Daemon, key_file, memif};
+use crate::support::{Daemon, key_file, memif, number, sum};
 
 mod answers;
 mod made;
@@ -55,7 +55,7 @@ fn config(number: u32, role: &str, folder: &Path) -> Value {
             "hash_seed": "00112233445566778899aabbccddeeff",
             "flows": { "slots": 1_024, "select": "all" },
             "lds": { "cells": 4_096 },
-            "rli": {},
+            "rli": { "policy": { "kind": "count", "packets": 100 } },
         },
         // One machine, one clock.
         "wire": { "switch": number, "keys": [{ "id": 1, "file": folder.join("wire.key") }], "clock": { "error_ns": 500 } },
@@ -100,10 +100,7 @@ fn every_view_shows_what_the_api_says_under_load_and_says_when_the_switch_is_gon
     page.pictures("overview").unwrap();
     page.go("segments/clients/servers/web").unwrap();
     page.shows(|| segment(&switch)).unwrap();
-    // Some columns of the heat map have come by now; all their packets are in the distribution.
-    page.browser
-        .wait_for("Number(document.querySelector('.heat canvas').dataset.packets) > 0")
-        .unwrap();
+    heat_map(&switch, &mut page);
     page.browser
         .wait_for("Number(document.querySelector('.chart').dataset.buckets) > 3")
         .unwrap();
@@ -136,6 +133,27 @@ fn every_view_shows_what_the_api_says_under_load_and_says_when_the_switch_is_gon
     page.pictures("port").unwrap();
 
     dies(&mut switch, &mut page);
+}
+
+/// Columns of the heat map come, of the last minute and of each epoch; all their packets are in the distribution.
+fn heat_map(switch: &Daemon, page: &mut Page) {
+    let drawn = "Number(document.querySelector('.heat > canvas').dataset.packets)";
+    page.browser.wait_for(&format!("{drawn} > 0")).unwrap();
+    let segment = "ingress=clients&egress=servers&class=web";
+    let minute = switch
+        .json(&format!("/api/v1/distributions?{segment}"))
+        .unwrap();
+    let parts = &minute["segments"][0]["parts"];
+    assert!(list(parts).count() > 0, "{minute}");
+    let packets = |buckets: &Value| sum(buckets, |bucket| number(&bucket["packets"]));
+    let first = packets(&parts[0]["buckets"]);
+    let drawn = page.browser.value(drawn).unwrap().as_f64().unwrap();
+    let segments = switch.json(&format!("/api/v1/segments?{segment}")).unwrap();
+    let all = packets(&segments["segments"][0]["total"]["buckets"]);
+    assert!(
+        first as f64 <= drawn && drawn <= all as f64,
+        "{first} {drawn} {all}"
+    );
 }
 
 /// The switch is killed, and comes back at the same address.

@@ -41,7 +41,10 @@ function spread(at) {
   const range = (axis) => [Math.min(...at.map((one) => one[axis])), Math.max(...at.map((one) => one[axis]))];
   const size = (axis) => range(axis)[1] - range(axis)[0];
   const axes = size(0) >= size(1) ? [0, 1] : [1, 0];
-  return at.map((one) => axes.map((axis) => (size(axis) < 0.01 ? 0.5 : (one[axis] - range(axis)[0]) / size(axis))));
+  const flat = at.map((one) => axes.map((axis) => (size(axis) < 0.01 ? 0.5 : (one[axis] - range(axis)[0]) / size(axis))));
+  // The first name is on the left, above.
+  const turn = flat[0]?.map((place) => place > 0.5) ?? [];
+  return flat.map((one) => one.map((place, axis) => (turn[axis] ? 1 - place : place)));
 }
 
 /** The switches that a title names: `edge-1:trunk > edge-2:trunk`, `a > router > b`. */

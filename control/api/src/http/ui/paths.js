@@ -29,7 +29,7 @@ const chain = () => {
     { name: "usual", of: (row) => (row.is_ready === false ? { text: "learning" } : cell(row.level?.usual_ns, duration)) },
     { name: "stddev", low: 2, of: (row) => cell(row.stddev_ns, duration) },
     { name: "p99", low: 1, of: (row) => cell(row.p99_ns, duration) },
-    { name: "lost", of: level("loss", percent) },
+    { name: "lost", low: 1, of: level("loss", percent) },
     { name: "usual lost", low: 1, of: level("usual_loss", percent) },
     { name: "age", low: 2, of: (row) => cell(row.age_s, (s) => `${s.toFixed(1)} s`) },
   ], { key: (row) => row.key, empty: "nothing measures this path" });

@@ -79,7 +79,7 @@ export function summary({ blame, missing }) {
   const parts = [
     h("b", null, "station"),
     mark(silent ? "bad" : "good", silent ? `${silent} of ${missing.known} switches silent` : `${missing.known} switches report`),
-    blame.matching ? mark("bad", `${count(blame.matching)} rises`) : h("span", null, "no rise"),
+    blame.matching ? mark("bad", blame.matching === 1 ? "1 rise" : `${count(blame.matching)} rises`) : h("span", null, "no rise"),
     h("span.low1", null, `${count(blame.segments)} segments watched`),
   ];
   return { name: "station", epoch: null, intervalS: 1, parts };
