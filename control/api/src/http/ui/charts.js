@@ -48,13 +48,13 @@ function roundUp(ns) {
 
 /** The chart of a course: mean, greatest 99th percentile, estimates with their bounds, losses. */
 export class Chart {
-  constructor(name) {
+  constructor(name, mean = "mean, by stamps") {
     this.name = name;
     this.readout = h("p.readout", { "aria-live": "off" });
     this.place = h("div.chart");
     this.place.addEventListener("pointermove", (event) => this.point(event));
     this.place.addEventListener("pointerleave", () => this.say(null));
-    this.element = h("div", null, legend(), this.place, this.readout);
+    this.element = h("div", null, legend(mean), this.place, this.readout);
   }
 
   update(course, endS) {
@@ -149,8 +149,8 @@ export class Chart {
 }
 
 /** What the lines of a chart are. */
-function legend() {
-  const kinds = [["mean", "mean, by stamps"], ["p99", "greatest p99"], ["estimate", "estimate, 98 % bound"], ["lost", "packets lost"]];
+function legend(mean) {
+  const kinds = [["mean", mean], ["p99", "greatest p99"], ["estimate", "estimate, 98 % bound"], ["lost", "packets lost"]];
   const line = (kind) => {
     const shape = kind === "estimate"
       ? [s("line", { x1: 8, x2: 8, y1: 1, y2: 11, class: "bound" }), s("circle", { cx: 8, cy: 6, r: 2, class: kind })]

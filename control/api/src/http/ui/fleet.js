@@ -22,7 +22,7 @@ const columns = () => [
   { name: "max", low: 1, sort: true, of: (one) => cell(one.max_ns, duration) },
   { name: "samples", low: 2, of: (one) => cell(one.samples, count) },
   { name: "by", left: true, low: 2, of: (one) => ({ text: one.method || "-" }) },
-  { name: "age", low: 2, of: (one) => cell(one.age_s, (s) => `${s.toFixed(1)} s`, one.age_s > 10 ? "bad" : "") },
+  { name: "age", low: 2, of: (one) => cell(one.age_s, (s) => `${s.toFixed(1)} s`) },
 ];
 
 const keyOf = (one) => [one.switch, one.kind, one.from, one.to, one.class].join("\n");
@@ -55,7 +55,7 @@ export const segment = {
   ],
   make(root, [name, kind, from, end, group]) {
     const whole = title(from, end, group);
-    const [now, chart, rises] = [h("div"), new Chart(whole), h("div.words")];
+    const [now, chart, rises] = [h("div"), new Chart(whole, "mean, as reported"), h("div.words")];
     root.append(
       h("p.trail", null, h("a", { href: "#/segments" }, "segments"), " \u203a ", h("b", null, `${name}: ${whole}`), ` (${kind.replace("_", " ")})`),
       panel("as reported last", rises, now), panel("by minutes, the last hour", chart.element),
@@ -86,7 +86,7 @@ function figures(one) {
     ["p99", one.p99_ns == null ? "not measured" : duration(one.p99_ns), one.p99_ns],
     ["max", one.max_ns == null ? "not measured" : duration(one.max_ns), one.max_ns],
     ["by", one.method || "-"],
-    ["age", `${one.age_s.toFixed(1)} s`, one.age_s, one.age_s > 10 ? "bad" : ""],
+    ["age", `${one.age_s.toFixed(1)} s`, one.age_s],
   ];
 }
 
