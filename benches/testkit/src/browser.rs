@@ -1,4 +1,4 @@
-//! A real Chromium without a window (Debian's `chromium-headless-shell`, or `chromium`), driven by its DevTools protocol
+//! A real Chromium without a window (Debian's `chromium-headless-shell`, or `chromium`), driven by its `DevTools` protocol
 //! over pipes: messages of JSON, each with a zero byte behind it.
 
 use std::fmt::Write as _;
@@ -135,7 +135,8 @@ impl Browser {
     /// What it refuses, and when it does not answer.
     pub fn ask(&mut self, method: &str, parameters: Value) -> Result<Value> {
         self.asked += 1;
-        let mut message = json!({ "id": self.asked, "method": method, "params": parameters });
+        let mut message = json!({ "id": self.asked, "method": method });
+        message["params"] = parameters;
         if !self.session.is_empty() {
             message["sessionId"] = self.session.clone().into();
         }
