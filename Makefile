@@ -23,7 +23,7 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
-TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd \
+TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd chromium-headless-shell \
   libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 \
   libc-ares2 libjson-c5 libreadline8 libyang2 tshark \
   libjansson4 libmariadb3 libmaxminddb0 libnetfilter-log1 libpq5 librabbitmq4 librdkafka1 librrd8 libsqlite3-0 libzmq5

@@ -90,6 +90,13 @@ impl Trimmed {
     /// Most bytes: those of delays from 1 ns to all 64 bits. From 1 us to 10 ms there are 107 buckets, 856 bytes.
     pub const BYTES_MAX: usize = size_of::<Self>() + BUCKETS * size_of::<u64>();
 
+    /// As [`Histogram::buckets`].
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let counts = (self.first..).zip(&self.counts);
+        let filled = counts.filter(|(_, packets)| **packets > 0);
+        filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
+    }
+
     /// Adds all packets of a histogram.
     pub fn add(&mut self, histogram: &Histogram) {
         let is_filled = |count: &u64| *count > 0;

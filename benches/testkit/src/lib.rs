@@ -1,9 +1,11 @@
 //! What the benches share, and no more:
 //!
 //! - [`process`]: child processes that end with their owner, and waiting that the user can interrupt.
+//! - [`browser`]: a real browser, and what its page shows.
 //! - [`namespace`]: namespaces that end with their process.
 //! - [`frr`]: routers with OSPF in namespaces.
 //! - [`nats`]: a NATS server of one's own.
+//! - [`page`]: the page of a switch or a station in that browser.
 //! - [`pcap`]: captures, written and read.
 //! - [`frames`]: which frames are control frames.
 //! - [`transits`]: the record of the impairment box.
@@ -11,10 +13,12 @@
 //! What it is not: it measures nothing and prints nothing.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod frames;
 pub mod frr;
 pub mod namespace;
 pub mod nats;
+pub mod page;
 pub mod pcap;
 pub mod process;
 pub mod transits;

@@ -42,6 +42,7 @@ mod refusal;
 mod routes;
 #[cfg(test)]
 mod tests;
+pub mod ui;
 
 use access::{Access, Token};
 use connection_limit::ConnectionLimit;

@@ -90,6 +90,23 @@ impl FromStr for Prefix {
     }
 }
 
+impl Prefix {
+    /// Whether an address is in it; one of the other family is not.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let is_alike = |own: u128, other: u128, bits_max: u32| {
+            let rest = bits_max.saturating_sub(self.bits.into());
+            (own ^ other).checked_shr(rest).unwrap_or(0) == 0
+        };
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                is_alike(own.to_bits().into(), other.to_bits().into(), 32)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => is_alike(own.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)

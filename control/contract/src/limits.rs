@@ -11,7 +11,7 @@ pub const CLASSES_MAX: usize = 8;
 pub const HISTORY_BYTES: usize = 20_520;
 
 /// Bytes of the delays of the last minute, of a segment or of a class.
-pub const LAST_MINUTE_BYTES: usize = 48_992;
+pub const LAST_MINUTE_BYTES: usize = 49_184;
 
 /// Bytes of the flow directory for each flow slot of each worker, without estimates: the flow, its entries in tables,
 /// and two published lists with it, the one in use and the next.

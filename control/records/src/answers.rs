@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals, JudgedEstimates, Pool,
-    Port, Reload, Segment, Snapshot, State, Wire, WireClock, Worker, select,
+    Counts, Decoding, DelayBucket, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals,
+    JudgedEstimates, MinutePart, Pool, Port, Reload, Segment, Snapshot, State, Wire, WireClock,
+    Worker, select,
 };
 
 pub use crate::query::{
@@ -324,6 +325,76 @@ impl Epochs {
             matching: matching.count() as u64,
             offset: query.offset as u64,
             segments: part.map(courses).collect(),
+        }
+    }
+}
+
+/// Answer of `/api/v1/distributions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Distributions {
+    /// Number of the last epoch that closed.
+    pub epoch: Option<u64>,
+    /// Its end in seconds since 1970 (UTC).
+    pub epoch_end_unix_s: Option<f64>,
+    /// Segments selected in all; the first 100 of them are listed.
+    pub matching: u64,
+    /// The segments, in the order of the configuration.
+    pub segments: Vec<SegmentDistributions>,
+}
+
+/// How the delays of one segment were distributed in the last minute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SegmentDistributions {
+    /// Name of the ingress port.
+    pub ingress: String,
+    /// Name of the egress port.
+    pub egress: String,
+    /// The class.
+    pub class: String,
+    /// Every five seconds with packets, the oldest first; without those that have not ended.
+    pub parts: Vec<Distribution>,
+}
+
+/// Stamped delays of the epochs that ended in some seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Distribution {
+    /// When these began, in seconds since 1970 (UTC).
+    pub start_unix_s: f64,
+    /// How many there are.
+    pub width_s: u32,
+    /// Packets in each eighth of an octave, least first, none that is empty.
+    pub buckets: Vec<DelayBucket>,
+}
+
+/// Most segments of an answer with distributions.
+pub const DISTRIBUTIONS_MAX: usize = 100;
+
+impl Distributions {
+    /// Those of the selected segments.
+    pub fn of(snapshot: &Snapshot, filter: &SegmentFilter) -> Self {
+        let origin_unix_s = snapshot.origin_unix_s();
+        let distribution = |part: &MinutePart| Distribution {
+            start_unix_s: origin_unix_s + part.index as f64 * f64::from(MinutePart::SECONDS),
+            width_s: MinutePart::SECONDS,
+            buckets: (part.histogram.buckets())
+                .map(|(le_ns, packets)| DelayBucket { le_ns, packets })
+                .collect(),
+        };
+        let segments = snapshot.segments.iter();
+        let selected = segments.filter(|segment| filter.selects(segment.names()));
+        let listed = selected.clone().take(DISTRIBUTIONS_MAX);
+        Self {
+            epoch: snapshot.epoch,
+            epoch_end_unix_s: snapshot.epoch_end_unix_s,
+            matching: selected.count() as u64,
+            segments: listed
+                .map(|segment| SegmentDistributions {
+                    ingress: segment.ingress.clone(),
+                    egress: segment.egress.clone(),
+                    class: segment.class.clone(),
+                    parts: segment.minute_parts.iter().map(distribution).collect(),
+                })
+                .collect(),
         }
     }
 }

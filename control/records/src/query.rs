@@ -1,7 +1,9 @@
 //! What may be asked of the lists of segments and flows: the parameters of the HTTP paths, read strictly from
 //! text, so that a misspelt parameter is an error and not another question.
 
+use contract::address::Prefix;
 use contract::labelled_enum;
+use measure::packet::FiveTuple;
 use schemars::JsonSchema;
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -199,6 +201,10 @@ pub struct FlowQuery {
     pub class: Option<String>,
     /// Only those whose name contains this text.
     pub contains: Option<String>,
+    /// Only those whose source or destination is in this prefix.
+    pub prefix: Option<Prefix>,
+    /// Only those whose source or destination has this port.
+    pub port: Option<u16>,
 }
 
 impl Default for FlowQuery {
@@ -214,11 +220,26 @@ impl Default for FlowQuery {
             egress: None,
             class: None,
             contains: None,
+            prefix: None,
+            port: None,
         }
     }
 }
 
 impl FlowQuery {
+    /// Whether it selects flows of these addresses and ports; `None` are those that have none.
+    pub(crate) fn selects_ends(&self, flow: impl FnOnce() -> Option<FiveTuple>) -> bool {
+        if self.prefix.is_none() && self.port.is_none() {
+            return true;
+        }
+        flow().is_some_and(|flow| {
+            let is_in =
+                |prefix: Prefix| prefix.contains(flow.source) || prefix.contains(flow.destination);
+            let is_at = |port| flow.source_port == port || flow.destination_port == port;
+            self.prefix.is_none_or(is_in) && self.port.is_none_or(is_at)
+        })
+    }
+
     /// Whether flows of wires are listed.
     pub fn lists_wires(&self) -> bool {
         self.scope != FlowScope::Switch && self.state == FlowState::Active

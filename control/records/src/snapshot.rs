@@ -29,8 +29,8 @@ pub use flows::{
 };
 pub use reports::{IpfixExport, Reports};
 pub use segment::{
-    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, ReferenceEstimate, Segment,
-    Sketch, Stamped, Totals, UnusableEpochs, title,
+    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, MinutePart,
+    ReferenceEstimate, Segment, Sketch, Stamped, Totals, UnusableEpochs, title,
 };
 pub use wire::{
     Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WireLda, WireLdaBank,

@@ -136,6 +136,35 @@ pub struct SegmentMinute {
     pub figures: SegmentFigures,
 }
 
+/// The network that paths are found in: of the topology's file, of OSPF, or as switches report it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkMap {
+    /// Routers, by name.
+    pub routers: Vec<MapRouter>,
+    /// Links, each once, whatever its directions and however many are parallel.
+    pub links: Vec<MapLink>,
+}
+
+/// A router.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MapRouter {
+    /// Its name.
+    pub name: String,
+    /// Whether a switch or a prober of it has ever reported.
+    pub reports: bool,
+}
+
+/// A link between two routers.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub struct MapLink {
+    /// The router whose name comes first.
+    pub from: String,
+    /// The other.
+    pub to: String,
+}
+
 /// All paths of least cost from one switch to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Paths {

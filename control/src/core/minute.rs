@@ -1,25 +1,29 @@
 //! Delays of the last minute, in bounded memory: exact sums of five seconds each.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use contract::limits::LAST_MINUTE_BYTES;
 use measure::histogram::{Histogram, Trimmed};
 use measure::moments::Moments;
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, TickRate};
-use records::snapshot::Delays;
+use records::snapshot::{Delays, MinutePart};
 
 use crate::estimate;
 
 /// Length of a part. Epochs are at most a minute long.
-const PART_MS: u64 = 5_000;
+const PART_MS: u64 = MinutePart::SECONDS as u64 * 1_000;
 
 /// Parts of a minute, with the open one.
 const PARTS: usize = 12;
 
 /// Most bytes of one minute.
 const BYTES_MAX: usize =
-    size_of::<Minute>() + PARTS * (size_of::<Part>() - size_of::<Trimmed>() + Trimmed::BYTES_MAX);
+    size_of::<Minute>() + PARTS * (size_of::<Part>() + COUNTS_BYTES + Trimmed::BYTES_MAX);
+
+/// The two counts of an `Arc`.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
 // The memory budget counts exactly this.
 const _: () = assert!(BYTES_MAX == LAST_MINUTE_BYTES);
@@ -37,7 +41,8 @@ struct Part {
     /// Which five seconds, counted from the first epoch.
     index: u64,
     moments: Moments,
-    histogram: Trimmed,
+    /// Shared with what is published, once the part has ended.
+    histogram: Arc<Trimmed>,
 }
 
 /// The five seconds in which an epoch begins.
@@ -74,14 +79,26 @@ impl Minute {
             self.parts.push_back(Part {
                 index,
                 moments: Moments::default(),
-                histogram: Trimmed::default(),
+                histogram: Arc::default(),
             });
         }
         let Some(open) = self.parts.back_mut() else {
             return Ok(());
         };
-        open.histogram.add(histogram);
+        Arc::make_mut(&mut open.histogram).add(histogram);
         open.moments.merge(moments)
+    }
+
+    /// The parts of that minute that have ended.
+    pub fn parts(&self, present: Epoch, interval_ms: u32) -> Vec<MinutePart> {
+        let index = part_of(present, interval_ms);
+        let parts = self.parts.iter();
+        let ended = parts.filter(|part| !is_over(part, index) && part.index < index);
+        let part = |part: &Part| MinutePart {
+            index: part.index,
+            histogram: Arc::clone(&part.histogram),
+        };
+        ended.map(part).collect()
     }
 
     /// The minute that ends with epoch `present`, which is open; `None` without packets.
@@ -141,6 +158,16 @@ mod tests {
         assert!((last.stamped.p50_ns - 1e3).abs() < 63.0, "{last:?}");
         let later = figures(&minute, 4 * 60).unwrap();
         assert!((later.stamped.max_ns - 1e3).abs() < 1e-9, "{later:?}");
+        let parts = |present| minute.parts(Epoch(present), 250);
+        let counted = parts(4 * 59);
+        let packets = counted.iter().flat_map(|part| part.histogram.buckets());
+        // All but those of the part that is open: epochs that ended from second 55 on.
+        assert_eq!(packets.map(|(_, packets)| packets).sum::<u64>(), 4 * 55 - 1);
+        assert_eq!(
+            counted.iter().map(|part| part.index).collect::<Vec<_>>(),
+            (0..11).collect::<Vec<_>>()
+        );
+        assert!(parts(4 * 120).is_empty());
         assert_eq!(figures(&minute, 4 * 120), None, "silence");
         add(&mut minute, 4 * 500, 250, &[8]);
         assert_eq!(figures(&minute, 4 * 500 + 1).unwrap().packets, 1);

@@ -98,6 +98,7 @@ impl SegmentState {
             is_around: false,
             last: self.last.clone(),
             last_minute: self.minute.figures(present, interval_ms, rate),
+            minute_parts: self.minute.parts(present, interval_ms),
             history: self.history.clone(),
             total: Totals {
                 counts: estimate::counts(&self.tally),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use api::http::{Parameters, Refusal};
+use api::http::{Parameters, Refusal, ui};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -11,7 +11,8 @@ use axum::routing::get;
 use axum::{Json as Answer, Router};
 use records::blame::FlowPath;
 use records::station::{
-    Missing, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches,
+    Missing, NetworkMap, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments,
+    Switches,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
@@ -32,7 +33,8 @@ const LIMIT: (usize, usize) = (1_000, 100_000);
 const RISEN: (usize, usize) = (100, 10_000);
 
 /// All paths.
-pub const PATHS: [&str; 10] = [
+pub const PATHS: [&str; 12] = [
+    ui::PATH,
     "/metrics",
     "/healthz",
     "/readyz",
@@ -40,6 +42,7 @@ pub const PATHS: [&str; 10] = [
     "/api/v1/segments",
     "/api/v1/history",
     "/api/v1/missing",
+    "/api/v1/topology",
     "/api/v1/path",
     "/api/v1/blame",
     "/api/v1/flow",
@@ -50,7 +53,8 @@ type Result<T> = std::result::Result<T, Refusal>;
 
 /// The router.
 pub fn router(station: Arc<Station>) -> Router {
-    Router::new()
+    ui::with_files(Router::new())
+        .route(ui::PATH, ui::index(ui::Of::Station))
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
@@ -58,6 +62,7 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/segments", get(segments))
         .route("/api/v1/history", get(history))
         .route("/api/v1/missing", get(missing))
+        .route("/api/v1/topology", get(topology))
         .route("/api/v1/path", get(path))
         .route("/api/v1/blame", get(blame))
         .route("/api/v1/flow", get(flow))
@@ -224,6 +229,13 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing
         switches: switches.collect(),
         unreported: routers.filter(is_unreported).map(str::to_owned).collect(),
     })
+}
+
+async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Json<NetworkMap> {
+    let states = station.fleet.states();
+    let topology = station.topology();
+    let network = Network::new(&states, topology.as_deref(), crate::now_unix_ns());
+    Answer(network.map())
 }
 
 async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Result<Json<Paths>> {

@@ -19,6 +19,7 @@ use crate::state::{Known, State, Sums};
 use probes::{Probes, is_probe};
 
 mod around;
+mod map;
 mod probes;
 
 /// Most paths of an answer.

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
+use super::ui;
 use crate::process;
 use contract::secret::{self, SecretAccess, SecretFault};
 
@@ -115,19 +116,20 @@ fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
     Err(TokenFault::NoToken { got })
 }
 
-/// Whether a path needs no token.
+/// Whether a path needs no token: health, and the files of the page, which hold no data.
 pub(super) fn is_open(path: &str) -> bool {
-    OPEN.contains(&path)
+    OPEN.contains(&path) || ui::is_file(path)
 }
 
 /// Passes a request on if it may be answered.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let token = access.token.as_ref();
-    // A web page does not have the token: with it, any name in Host is accepted.
-    if token.is_some_and(|token| token.is_in(&request)) {
+    let path = request.uri().path();
+    // A web page does not have the token: with it, any name in Host is accepted. What the page then asks has it.
+    if token.is_some_and(|token| token.is_in(&request) || ui::is_file(path)) {
         return next.run(request).await;
     }
-    if token.is_some() && !is_open(request.uri().path()) {
+    if token.is_some() && !is_open(path) {
         process::rejected("unauthorized");
         let error = "expected the header `Authorization: Bearer TOKEN` with the token in the file \
                      http.token_file";

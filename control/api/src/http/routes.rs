@@ -26,14 +26,14 @@ use super::access::{self, Access};
 use super::in_flight::{Answer, InFlight};
 use super::query::{FlowFilter, Nothing, Parameters, PortFilter};
 use super::refusal::Refusal;
-use super::{connection, openapi};
+use super::{connection, openapi, ui};
 use crate::process;
 use crate::prometheus::{self, Format};
 use contract::config::{Config, Prometheus};
 use control::published::Published;
 use records::answers::{
-    Classes, CourseQuery, Epochs, FlowPage, FlowQuery, Ports, Reloading, SegmentFilter, Segments,
-    Status, Wires,
+    Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
+    SegmentFilter, Segments, Status, Wires,
 };
 use records::snapshot::{FlowAnswer, Snapshot};
 
@@ -71,6 +71,9 @@ pub(super) enum Form {
 }
 
 const TEXT: [&str; 1] = ["text/plain; charset=utf-8"];
+
+/// Content type of the page for browsers.
+const PAGE: [&str; 1] = [ui::HTML];
 
 /// Content types of the metrics.
 const METRICS: [&str; 2] = [Format::Text.content_type(), Format::Protobuf.content_type()];
@@ -122,6 +125,14 @@ fn texts() -> Vec<Route> {
     vec![
         text("/", "this page", get(index)),
         Route {
+            form: Form::Text(&PAGE),
+            ..text(
+                ui::PATH,
+                "all of this for browsers: a page that asks for the JSON below",
+                ui::index(ui::Of::Switch),
+            )
+        },
+        Route {
             form: Form::Text(&METRICS),
             ..text("/metrics", "everything, for Prometheus", get(metrics_page))
         },
@@ -167,9 +178,14 @@ fn answers() -> Vec<Route> {
             "the last minute, ten minutes and hour of segments; as segments, and &width_s= &offset= &limit=",
             get(epochs),
         ),
+        json::<SegmentFilter, Distributions>(
+            "/api/v1/distributions",
+            "how delays of segments were distributed in the last minute, by 5 s; as segments",
+            get(distributions),
+        ),
         json::<FlowQuery, FlowPage>(
             "/api/v1/flows",
-            "flows; ?scope= &state= &sort= &ascending= &offset= &limit= &ingress= &egress= &class= &contains=",
+            "flows; ?scope= &state= &sort= &ascending= &offset= &limit= &ingress= &egress= &class= &contains= &prefix= &port=",
             get(flows),
         ),
         json::<FlowFilter, FlowAnswer>(
@@ -282,7 +298,7 @@ pub(super) fn router(sources: Sources, access: Access) -> Router {
     let add = |router: Router<Sources>, route: Route| router.route(route.path, route.handler);
     let router = routes()
         .into_iter()
-        .fold(Router::new(), add)
+        .fold(ui::with_files(Router::new()), add)
         .fallback(not_found)
         .with_state(sources);
     layered(router, access, paths)
@@ -389,6 +405,13 @@ async fn epochs(
     Parameters(asked): Parameters<CourseQuery>,
 ) -> Answered {
     sources.json(&Epochs::of(&sources.published.read(), &asked))
+}
+
+async fn distributions(
+    State(sources): State<Sources>,
+    Parameters(asked): Parameters<SegmentFilter>,
+) -> Answered {
+    sources.json(&Distributions::of(&sources.published.read(), &asked))
 }
 
 async fn flows(

@@ -2,6 +2,7 @@ mod access;
 mod api;
 mod clients;
 mod document;
+mod page;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::{Form, print, print_json};
 use crate::client::{Client, ClientError};
 use crate::view;
+use contract::address::Prefix;
 use contract::config::Config;
 use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope, FlowState, Width};
 use records::snapshot::FlowAnswer;
@@ -49,6 +50,12 @@ pub struct Flows {
     /// Only flows whose name contains this text, such as `>10.0.0.2:` or `/udp`
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
+    /// Only flows from or to addresses in this prefix, such as `10.1.0.0/16`
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<Prefix>,
+    /// Only flows from or to this TCP, UDP or SCTP port
+    #[arg(long, value_name = "NUMBER")]
+    port: Option<u16>,
     /// Inside the switch, on wires that arrive here, or both; a flow is listed for each segment that it passes
     #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = scope_parser())]
     scope: FlowScope,
@@ -106,6 +113,8 @@ pub fn list(flows: &Flows) -> anyhow::Result<u8> {
         egress: flows.egress.clone(),
         class: flows.class.clone(),
         contains: flows.contains.clone(),
+        prefix: flows.prefix,
+        port: flows.port,
     };
     let client = flows.connection.client()?;
     let page: FlowPage = client.ask("/api/v1/flows", &query)?;

@@ -1,6 +1,9 @@
 //! Measured segments inside the switch: counts, exact delays, and estimates.
 
+use std::sync::Arc;
+
 use contract::metric::Each;
+use measure::histogram::Trimmed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +28,9 @@ pub struct Segment {
     /// one; `None` without packets.
     #[serde(default)]
     pub last_minute: Option<Delays>,
+    /// The parts of the last minute that have ended.
+    #[serde(skip)]
+    pub minute_parts: Vec<MinutePart>,
     /// Since the switch started.
     pub total: Totals,
     /// Delays of the last minute, ten minutes and hour.
@@ -55,6 +61,20 @@ pub fn title(from: &str, to: &str, class: &str) -> String {
         "all" => format!("{from}>{to}"),
         class => format!("{from}>{to} {class}"),
     }
+}
+
+/// Stamped delays of the epochs that ended in some five seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MinutePart {
+    /// Which five seconds, counted from the first epoch.
+    pub index: u64,
+    /// Its delays.
+    pub histogram: Arc<Trimmed>,
+}
+
+impl MinutePart {
+    /// Length of a part.
+    pub const SECONDS: u32 = 5;
 }
 
 /// One segment over one epoch.

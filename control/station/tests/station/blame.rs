@@ -8,14 +8,14 @@ use super::support::{Station, wait_for};
 use super::{Reporter, metric};
 
 /// Switches in a row.
-const SWITCHES: u32 = 4;
-/// Length of an epoch: a switch is silent after 2.6 s.
+pub const SWITCHES: u32 = 4;
+/// Length of an epoch here: a switch is silent after 2.6 s.
 const LENGTH_NS: u64 = 200_000_000;
 /// Epochs until rises can be found, and some more.
-const LEARN: u64 = 260;
+pub const LEARN: u64 = 260;
 /// The fault is on the wire from this switch to the next.
 const AT: u32 = 2;
-const FLOW: &str = "10.0.0.1:80>10.0.0.2:9/udp";
+pub const FLOW: &str = "10.0.0.1:80>10.0.0.2:9/udp";
 const NAMES: [&str; 6] = ["west", "east", "west:peer", "east:peer", "all", "lda"];
 
 /// A few per cent up and down, by what is asked for.
@@ -39,12 +39,22 @@ fn flow(number: u32) -> Flow {
 }
 
 /// The fleet's clock: epochs begin then.
-struct Fleet {
+pub struct Fleet {
     begin_ns: u64,
+    length_ns: u64,
     epoch: u64,
 }
 
 impl Fleet {
+    /// Its first epochs, of this length, are long enough ago to learn from, and for some more.
+    pub fn new(length_ns: u64, more: u64) -> Self {
+        Self {
+            begin_ns: station::now_unix_ns() - (LEARN + more) * length_ns,
+            length_ns,
+            epoch: 0,
+        }
+    }
+
     fn report(&self, number: u32, added_ns: f32) -> Report {
         let epoch = self.epoch;
         let segment = |kind: Kind, from: u32, to: u32, mean_ns: f32| Segment {
@@ -93,8 +103,8 @@ impl Fleet {
             incarnation: 9,
             epoch,
             epochs: 1,
-            start_unix_ns: self.begin_ns + epoch * LENGTH_NS,
-            length_ns: LENGTH_NS,
+            start_unix_ns: self.begin_ns + epoch * self.length_ns,
+            length_ns: self.length_ns,
             health: Some(Health {
                 clock: "locked".to_owned(),
                 ..Health::default()
@@ -109,7 +119,7 @@ impl Fleet {
     }
 
     /// Epochs of these switches; so much is added to the wire at fault.
-    fn send(&mut self, reporter: &Reporter, switches: u32, epochs: u64, added_ns: f32) {
+    pub fn send(&mut self, reporter: &Reporter, switches: u32, epochs: u64, added_ns: f32) {
         for _ in 0..epochs {
             for number in 1..=switches {
                 reporter.send(&self.report(number, added_ns));
@@ -119,7 +129,7 @@ impl Fleet {
     }
 
     /// Waits until a station knows all that was sent of these switches.
-    fn settle(&self, station: &Station, switches: u32) {
+    pub fn settle(&self, station: &Station, switches: u32) {
         wait_for("all reports are counted", || {
             (1..=switches).all(|number| {
                 let switch = station.switch(&format!("s{number}")).unwrap_or_default();
@@ -172,10 +182,7 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     let server = NatsServer::start(folder.path(), "").unwrap();
     let [first, second] = [(); 2].map(|()| Station::start(&server, &json!({})));
     let reporter = Reporter::new(&server);
-    let mut fleet = Fleet {
-        begin_ns: station::now_unix_ns() - LEARN * LENGTH_NS,
-        epoch: 0,
-    };
+    let mut fleet = Fleet::new(LENGTH_NS, 0);
     fleet.send(&reporter, SWITCHES, LEARN, 0.0);
     fleet.settle(&first, SWITCHES);
     let before = first.json("/api/v1/blame");

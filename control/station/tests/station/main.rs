@@ -19,6 +19,7 @@ mod demo;
 mod memory;
 mod ospf;
 mod outage;
+mod page;
 mod probes;
 mod support;
 

@@ -62,6 +62,11 @@ impl Station {
         station
     }
 
+    /// Where it answers, `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
     pub fn text(&self, path: &str) -> Option<String> {
         let mut answer = ureq::get(format!("http://{}{path}", self.address))
             .call()

@@ -21,6 +21,7 @@ mod lifecycle;
 mod metrics_reference;
 mod native_histograms;
 mod network;
+mod page;
 mod privileges;
 mod prometheus;
 mod reload;

@@ -135,6 +135,11 @@ impl Daemon {
     /// Ends it as SIGKILL does, and starts it again with the same configuration.
     pub fn kill_and_start_again(&mut self) {
         self.last_words();
+        self.start_again();
+    }
+
+    /// Starts it again with the same configuration, after its end.
+    pub fn start_again(&mut self) {
         self.spawn(|_| ());
     }
 

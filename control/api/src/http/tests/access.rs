@@ -32,7 +32,8 @@ fn a_token_is_asked_of_everybody_but_for_health() {
     let mut refused = 0.0;
     let paths = routes::routes();
     let paths = paths.iter().map(|route| route.path).chain(["/nowhere"]);
-    for path in paths.filter(|path| !["/healthz", "/readyz"].contains(path)) {
+    let open = ["/healthz", "/readyz", "/ui"];
+    for path in paths.filter(|path| !open.contains(path)) {
         for wrong in wrong {
             let answer = request(&server, "GET", path, &[wrong]);
             assert_eq!(answer.status, 401, "{path} {wrong}");
@@ -46,9 +47,14 @@ fn a_token_is_asked_of_everybody_but_for_health() {
         assert_ne!(answer.status, 401, "{path}");
     }
     assert_eq!(request(&server, "GET", "/metrics", &[&lower]).status, 200);
-    for path in ["/healthz", "/readyz"] {
+    for path in ["/healthz", "/readyz", "/ui", "/ui/main.js", "/ui/style.css"] {
         assert_eq!(fetch(&server, path).status, 200, "{path}");
     }
+    // The page comes by any name, since what it asks for then has the token.
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    let page = "GET /ui HTTP/1.1\r\nHost: edge-1\r\nConnection: close\r\n\r\n";
+    client.write_all(page.as_bytes()).unwrap();
+    assert_eq!(listen(client).status, 200);
     // Who has the token may come by any name.
     let mut client = TcpStream::connect(server.address()).unwrap();
     let reload = format!(

@@ -36,6 +36,7 @@ fn every_path_answers_with_its_content_type() {
         let expected = match path {
             "/metrics" => prometheus::Format::Text.content_type(),
             path if path.starts_with("/api") => "application/json",
+            ui::PATH => ui::HTML,
             _ => "text/plain; charset=utf-8",
         };
         let answer = fetch(&server, &target);

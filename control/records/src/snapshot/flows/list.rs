@@ -218,6 +218,7 @@ impl FlowList {
             is_selected.get(flow.segment as usize) == Some(&true)
                 && (query.contains.as_ref())
                     .is_none_or(|part| flow.name.to_string().contains(part.as_str()))
+                && query.selects_ends(|| flow.key()?.five_tuple())
         });
         flows.map(|(index, record)| Selected {
             list: self,
@@ -319,6 +320,21 @@ mod tests {
         };
         let (matching, found) = select(&[&list], &query);
         assert_eq!((matching, ports(&found)), (1, vec![3]));
+        for (prefix, port, expected) in [
+            ("10.0.0.2/31", Some(1_027), 1),
+            ("10.0.0.2/31", None, 10),
+            ("10.0.0.0/31", Some(80), 10),
+            ("10.0.0.3", None, 0),
+            ("::/0", None, 0),
+            ("0.0.0.0/0", Some(81), 0),
+        ] {
+            let query = FlowQuery {
+                prefix: Some(prefix.parse().unwrap()),
+                port,
+                ..FlowQuery::default()
+            };
+            assert_eq!(select(&[&list], &query).0, expected, "{prefix} {port:?}");
+        }
         let beyond = FlowQuery {
             offset: 1_000,
             limit: 0,

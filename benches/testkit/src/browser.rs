@@ -1,0 +1,345 @@
+//! A real Chromium without a window (Debian's `chromium-headless-shell`, or `chromium`), driven by its `DevTools` protocol
+//! over pipes: messages of JSON, each with a zero byte behind it.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Time between two looks at a page.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Names of the program, the smallest first.
+const PROGRAMS: [&str; 2] = ["chromium-headless-shell", "chromium"];
+
+/// Without a sandbox, since it needs rights that containers do not give; it sees pages of loopback only.
+const ARGUMENTS: [&str; 10] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--remote-debugging-pipe",
+];
+
+/// A browser with one page. It ends with its owner.
+#[derive(Debug)]
+pub struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    session: String,
+    asked: u64,
+    complaints: Vec<String>,
+    _profile: Profile,
+}
+
+/// The folder of its profile, removed at its end.
+#[derive(Debug)]
+struct Profile(PathBuf);
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program, where there is one.
+pub fn program() -> Option<PathBuf> {
+    let folders: Vec<PathBuf> = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect())
+        .unwrap_or_default();
+    let all = PROGRAMS
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    all.into_iter().find(|file| file.is_file())
+}
+
+impl Browser {
+    /// Starts it with an empty page. `folder` is for its profile.
+    ///
+    /// # Errors
+    /// When there is no program, or it does not answer.
+    pub fn start(folder: &Path) -> Result<Self> {
+        let program = program().context("there is no Chromium: `make setup-test` installs it")?;
+        let profile = Profile(folder.join("chromium"));
+        // The protocol's pipes are descriptors 3 and 4.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
+            .arg(program)
+            .args(ARGUMENTS)
+            .arg(format!("--user-data-dir={}", profile.0.display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start sh")?;
+        let input = child.stdin.take().context("a pipe")?;
+        let output = child.stdout.take().context("a pipe")?;
+        let (sender, messages) = channel();
+        std::thread::spawn(move || {
+            for message in BufReader::new(output).split(0) {
+                let message = message
+                    .ok()
+                    .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let Some(message) = message else { return };
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut browser = Self {
+            child,
+            input,
+            messages,
+            session: String::new(),
+            asked: 0,
+            complaints: Vec::new(),
+            _profile: profile,
+        };
+        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = browser.ask("Target.attachToTarget", attach)?;
+        browser.session = session["sessionId"]
+            .as_str()
+            .context("a session")?
+            .to_owned();
+        for domain in ["Page", "Runtime", "Log"] {
+            browser.ask(&format!("{domain}.enable"), json!({}))?;
+        }
+        Ok(browser)
+    }
+
+    /// Asks by the protocol; its answer.
+    ///
+    /// # Errors
+    /// What it refuses, and when it does not answer.
+    pub fn ask(&mut self, method: &str, parameters: Value) -> Result<Value> {
+        self.asked += 1;
+        let mut message = json!({ "id": self.asked, "method": method });
+        message["params"] = parameters;
+        if !self.session.is_empty() {
+            message["sessionId"] = self.session.clone().into();
+        }
+        self.input.write_all(message.to_string().as_bytes())?;
+        self.input.write_all(&[0])?;
+        self.input.flush()?;
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let answer = match self.messages.recv_timeout(left) {
+                Ok(answer) => answer,
+                Err(RecvTimeoutError::Timeout) => bail!("{method}: no answer in {PATIENCE:?}"),
+                Err(RecvTimeoutError::Disconnected) => bail!("{method}: Chromium has ended"),
+            };
+            self.note(&answer);
+            if answer["id"] == self.asked {
+                ensure!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return Ok(answer["result"].clone());
+            }
+        }
+    }
+
+    /// Notes what a page complains of: exceptions, the console's errors, and what its policy refuses.
+    fn note(&mut self, event: &Value) {
+        let parameters = &event["params"];
+        let words = match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => parameters["exceptionDetails"].to_string(),
+            Some("Runtime.consoleAPICalled") if parameters["type"] == "error" => {
+                parameters["args"].to_string()
+            }
+            Some("Log.entryAdded") if parameters["entry"]["level"] == "error" => {
+                let entry = &parameters["entry"];
+                format!("{}: {} {}", entry["source"], entry["text"], entry["url"])
+            }
+            _ => return,
+        };
+        self.complaints.push(words);
+    }
+
+    /// What the page has complained of since this was asked last.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`].
+    pub fn complaints(&mut self) -> Result<Vec<String>> {
+        // What was said before this answer is here.
+        self.value("0")?;
+        Ok(std::mem::take(&mut self.complaints))
+    }
+
+    /// Sets the size of the window in pixels, and whether the system is dark.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`].
+    pub fn look(&mut self, width: u32, height: u32, is_dark: bool) -> Result<()> {
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.ask("Emulation.setDeviceMetricsOverride", size)?;
+        let scheme = if is_dark { "dark" } else { "light" };
+        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [feature] }),
+        )?;
+        Ok(())
+    }
+
+    /// Opens a page.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`].
+    pub fn open(&mut self, address: &str) -> Result<()> {
+        self.ask("Page.navigate", json!({ "url": address }))?;
+        Ok(())
+    }
+
+    /// The value of an expression of the page.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`], and where it throws.
+    pub fn value(&mut self, expression: &str) -> Result<Value> {
+        let asked =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let answer = self.ask("Runtime.evaluate", asked)?;
+        let thrown = &answer["exceptionDetails"];
+        ensure!(thrown.is_null(), "{expression}: {thrown}");
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// Waits until an expression is true.
+    ///
+    /// # Errors
+    /// When it does not become so: with what the page shows.
+    pub fn wait_for(&mut self, expression: &str) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        // While a page loads, nothing of it is there yet.
+        while !self.value(expression).is_ok_and(|value| value == true) {
+            if Instant::now() >= end {
+                let shown = self.value("document.body.innerText")?;
+                let complaints = self.complaints()?;
+                bail!(
+                    "waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}"
+                );
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Presses a key: a character, or `Enter`, `ArrowDown` and the like.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`].
+    pub fn press(&mut self, key: &str) -> Result<()> {
+        let text = match key {
+            "Enter" => "\r",
+            key if key.chars().count() == 1 => key,
+            _ => "",
+        };
+        let code = if key == "Enter" { 13 } else { 0 };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let event =
+                json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
+            self.ask("Input.dispatchKeyEvent", event)?;
+        }
+        Ok(())
+    }
+
+    /// Types a text where the focus is.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`].
+    pub fn type_text(&mut self, text: &str) -> Result<()> {
+        self.ask("Input.insertText", json!({ "text": text }))?;
+        Ok(())
+    }
+
+    /// Writes a picture (PNG) of the whole page into a file.
+    ///
+    /// # Errors
+    /// As [`Browser::ask`], and when the file cannot be written.
+    pub fn picture(&mut self, file: &Path) -> Result<()> {
+        let size = self.value(
+            "[document.documentElement.clientWidth, document.documentElement.scrollHeight]",
+        )?;
+        let clip = json!({ "x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1 });
+        let asked = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let answer = self.ask("Page.captureScreenshot", asked)?;
+        let bytes = from_base64(answer["data"].as_str().context("a picture")?)?;
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
+    }
+}
+
+/// Bytes of base64 (RFC 4648, section 4).
+fn from_base64(text: &str) -> Result<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Ok(u32::from(byte - b'A')),
+        b'a'..=b'z' => Ok(u32::from(byte - b'a') + 26),
+        b'0'..=b'9' => Ok(u32::from(byte - b'0') + 52),
+        b'+' => Ok(62),
+        b'/' => Ok(63),
+        other => bail!("{other} is no digit of base64"),
+    };
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for group in text.trim_end_matches('=').as_bytes().chunks(4) {
+        let mut bits = 0;
+        for place in 0..4 {
+            bits = bits << 6 | group.get(place).map_or(Ok(0), |&byte| digit(byte))?;
+        }
+        let [_, three @ ..] = bits.to_be_bytes();
+        bytes.extend(&three[..group.len() - 1]);
+    }
+    Ok(bytes)
+}
+
+/// A text as a literal of the page's language.
+pub fn literal(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for unit in text.encode_utf16() {
+        let _ = write!(quoted, "\\u{unit:04x}");
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_as_the_standard_shows_it() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
+        }
+        assert!(from_base64("Zm9-").is_err());
+        assert_eq!(literal("a\""), "\"\\u0061\\u0022\"");
+    }
+}

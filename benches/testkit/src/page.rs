@@ -1,0 +1,230 @@
+//! The page of a switch or a station in a real browser: what its tables say, and how it looks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::browser::{Browser, literal};
+
+/// How long figures of a page and of an answer may be of different epochs.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Widths of windows in pixels, and whether they are dark.
+const LOOKS: [(u32, u32, bool); 4] = [
+    (400, 800, false),
+    (1_600, 900, true),
+    (400, 800, true),
+    (1_600, 900, false),
+];
+
+/// Every cell with a value: by the row's key and the column, or by the name alone in a list of facts.
+const CELLS: &str = "Object.fromEntries([...document.querySelectorAll('main [data-f][data-v]')].map((cell) => {
+    const row = cell.closest('[data-key]');
+    return [(row ? row.dataset.key.replaceAll('\\n', ' ') + ' | ' : '') + cell.dataset.f, [cell.dataset.v, cell.textContent]];
+}))";
+
+/// What a cell shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The value that it was made of.
+    pub value: String,
+    /// What people read.
+    pub text: String,
+}
+
+/// What should be shown: a number with its text, by the row's key and the column.
+pub type Expected = BTreeMap<String, (f64, String)>;
+
+/// Adds a number, if there is one, with the text that it should have.
+pub fn add(
+    expected: &mut Expected,
+    name: String,
+    number: &Value,
+    write: impl FnOnce(f64) -> String,
+) {
+    if let Some(number) = number.as_f64() {
+        expected.insert(name, (number, write(number)));
+    }
+}
+
+/// The parts of an answer's list.
+pub fn list(answer: &Value) -> impl Iterator<Item = &Value> {
+    answer.as_array().into_iter().flatten()
+}
+
+/// A text of an answer; empty where it is none.
+pub fn text(answer: &Value) -> &str {
+    answer.as_str().unwrap_or_default()
+}
+
+/// How a count is written, from a number of JSON.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts"
+)]
+pub fn whole(write: fn(u64) -> String) -> impl Fn(f64) -> String + Copy {
+    move |number| write(number as u64)
+}
+
+/// The page in a browser.
+#[derive(Debug)]
+pub struct Page {
+    /// The browser, for what is not here.
+    pub browser: Browser,
+    address: String,
+    pictures: PathBuf,
+}
+
+impl Page {
+    /// Opens the page of the server at `address`, `127.0.0.1:9464`. `folder` is for the browser's profile; pictures go to
+    /// `pictures`.
+    ///
+    /// # Errors
+    /// As [`Browser::start`].
+    pub fn open(address: &str, folder: &Path, pictures: PathBuf) -> Result<Self> {
+        let mut page = Self {
+            browser: Browser::start(folder)?,
+            address: format!("http://{address}/ui"),
+            pictures,
+        };
+        page.browser.look(1_600, 900, false)?;
+        page.browser.open(&page.address)?;
+        Ok(page)
+    }
+
+    /// Goes to a view, such as `segments/east/west/all`, and waits until it is drawn.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn go(&mut self, view: &str) -> Result<()> {
+        let there = literal(&format!("#/{view}"));
+        self.browser.wait_for("!!document.querySelector('nav a')")?;
+        self.browser.value(&format!("location.hash = {there}; 0"))?;
+        self.browser.wait_for(&format!(
+            "document.querySelector('.view')?.dataset.at === {there} && !!document.querySelector('.view .panel')"
+        ))
+    }
+
+    /// The epoch that the view's figures are of.
+    ///
+    /// # Errors
+    /// As [`Browser::value`].
+    pub fn epoch(&mut self) -> Result<Option<u64>> {
+        let epoch = self
+            .browser
+            .value("document.querySelector('.view').dataset.epoch ?? ''")?;
+        Ok(epoch.as_str().and_then(|epoch| epoch.parse().ok()))
+    }
+
+    /// Every cell with a value, by its row's key and its column.
+    ///
+    /// # Errors
+    /// As [`Browser::value`].
+    pub fn cells(&mut self) -> Result<BTreeMap<String, Shown>> {
+        let cells = self.browser.value(CELLS)?;
+        let cells = cells.as_object().context("cells")?.iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(cells
+            .map(|(name, cell)| {
+                let [value, text] = [&cell[0], &cell[1]].map(text);
+                (name.clone(), Shown { value, text })
+            })
+            .collect())
+    }
+
+    /// Waits until the page shows exactly what an answer says; `expected` makes of the answer what should be shown.
+    ///
+    /// # Errors
+    /// Where it never does: the last difference.
+    pub fn shows(
+        &mut self,
+        mut expected: impl FnMut() -> Option<(Option<u64>, Expected)>,
+    ) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let before = expected();
+            let shown = (self.epoch()?, self.cells()?);
+            // One answer from before and after: nothing has changed in between.
+            let difference = match (before, expected()) {
+                (Some(before), Some(after)) if before == after => match difference(&before, &shown)
+                {
+                    None => return Ok(()),
+                    difference => difference,
+                },
+                _ => Some("the answers differ".to_owned()),
+            };
+            if began.elapsed() > PATIENCE {
+                bail!(
+                    "the page never showed what the API says: {}",
+                    difference.unwrap_or_default()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Pictures of the view, narrow and wide, light and dark: `NAME-400-dark.png`. Nothing may be wider than the window, and
+    /// the page may complain of nothing.
+    ///
+    /// # Errors
+    /// Where one of these does not hold.
+    pub fn pictures(&mut self, name: &str) -> Result<()> {
+        for (width, height, is_dark) in LOOKS {
+            self.browser.look(width, height, is_dark)?;
+            // Charts are as wide as the window when they are drawn the next time.
+            std::thread::sleep(Duration::from_millis(1_300));
+            let wide = self
+                .browser
+                .value("document.documentElement.scrollWidth - innerWidth")?;
+            ensure!(
+                wide.as_i64() <= Some(0),
+                "{name}: {wide} pixels too wide at {width}"
+            );
+            let look = if is_dark { "dark" } else { "light" };
+            self.browser
+                .picture(&self.pictures.join(format!("{name}-{width}-{look}.png")))?;
+        }
+        let complaints = self.browser.complaints()?;
+        ensure!(complaints.is_empty(), "{name}: {complaints:?}");
+        Ok(())
+    }
+
+    /// The text of the first element that a selector finds.
+    ///
+    /// # Errors
+    /// As [`Browser::value`], and without one.
+    pub fn text(&mut self, selector: &str) -> Result<String> {
+        let selector = literal(selector);
+        let text = self
+            .browser
+            .value(&format!("document.querySelector({selector}).textContent"))?;
+        text.as_str().map(str::to_owned).context("a text")
+    }
+}
+
+/// The first difference between what should be shown and what is.
+fn difference(
+    (epoch, expected): &(Option<u64>, Expected),
+    (shown_epoch, shown): &(Option<u64>, BTreeMap<String, Shown>),
+) -> Option<String> {
+    if epoch.is_some() && epoch != shown_epoch {
+        return Some(format!("epoch {epoch:?}, shown {shown_epoch:?}"));
+    }
+    for (name, (value, text)) in expected {
+        let Some(cell) = shown.get(name) else {
+            return Some(format!("{name} is not shown among {:?}", shown.keys()));
+        };
+        let is_same = cell
+            .value
+            .parse::<f64>()
+            .is_ok_and(|number| number.total_cmp(value).is_eq());
+        if !is_same || !cell.text.starts_with(text.as_str()) {
+            return Some(format!("{name}: {value} ({text}), shown {cell:?}"));
+        }
+    }
+    None
+}

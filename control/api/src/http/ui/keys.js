@@ -1,0 +1,108 @@
+// Keys, the list of them, and the choice of dark or light.
+
+import { fill, h } from "./dom.js";
+
+const THEME = "vernier-theme";
+
+let views = [];
+
+/** Listens for keys. */
+export function listen(to) {
+  views = to.views;
+  setTheme(stored());
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = event.target.matches("input, select, textarea");
+    if (isTyping) {
+      if (event.key === "Escape") event.target.blur();
+      else if (event.key === "ArrowDown" || event.key === "Enter") move(event, "first");
+      return;
+    }
+    press(event, to);
+  });
+}
+
+function press(event, { show }) {
+  const number = Number(event.key);
+  if (number >= 1 && number <= views.length) show(views[number - 1].id);
+  else if (event.key === "/") focusSearch(event, show);
+  else if (event.key === "?") help();
+  else if (event.key === "t") theme();
+  else if (event.key === "Escape") up();
+  else if (event.key === "ArrowDown" || event.key === "j") move(event, 1);
+  else if (event.key === "ArrowUp" || event.key === "k") move(event, -1);
+  else if (event.key === "Home" || event.key === "g") move(event, "first");
+  else if (event.key === "End" || event.key === "G") move(event, "last");
+}
+
+/** To the search; where a view has none, to that of flows. */
+function focusSearch(event, show) {
+  event.preventDefault();
+  const here = document.getElementById("search");
+  if (here) return here.focus();
+  show(views.find((view) => view.search)?.id ?? views[0].id);
+  const wait = new MutationObserver(() => {
+    const search = document.getElementById("search");
+    if (search) wait.disconnect(), search.focus();
+  });
+  wait.observe(document.getElementById("main"), { childList: true, subtree: true });
+  setTimeout(() => wait.disconnect(), 5000);
+}
+
+/** Moves the focus among the rows that can be opened. */
+function move(event, by) {
+  const rows = [...document.querySelectorAll("main a.open")].filter((row) => row.offsetParent);
+  if (!rows.length) return;
+  event.preventDefault();
+  const at = rows.indexOf(document.activeElement);
+  const next = by === "first" ? 0 : by === "last" ? rows.length - 1 : at < 0 ? 0 : at + by;
+  rows[Math.max(0, Math.min(rows.length - 1, next))].focus();
+}
+
+/** From one thing back to its list. */
+function up() {
+  const trail = document.querySelector("main .trail a");
+  if (trail) location.hash = trail.getAttribute("href");
+}
+
+/** The list of keys. */
+export function help() {
+  const list = [
+    [`1 to ${views.length}`, views.map((view) => view.label).join(", ")],
+    ["\u2191 \u2193, j k", "select a row"],
+    ["Home End, g G", "the first row, the last one"],
+    ["Enter", "open the selected row"],
+    ["/", "search"],
+    ["Escape", "back to the list"],
+    ["t", "dark, light, or as the system"],
+    ["?", "these keys"],
+  ];
+  const dialog = document.getElementById("help");
+  const lines = list.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)]);
+  fill(dialog, h("form", { method: "dialog" }, h("h2", null, "keys"), h("dl", null, lines.flat()), h("button", null, "close")));
+  if (!dialog.open) dialog.showModal();
+}
+
+/** Without a place to keep it the choice holds for this page. */
+function stored() {
+  try {
+    return localStorage.getItem(THEME) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem(THEME, theme);
+  } catch {
+    // It is not kept.
+  }
+}
+
+/** The next of: as the system, dark, light. */
+export function theme() {
+  const all = ["", "dark", "light"];
+  setTheme(all[(all.indexOf(document.documentElement.dataset.theme) + 1) % all.length]);
+}

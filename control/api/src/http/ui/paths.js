@@ -1,0 +1,131 @@
+// Of a station: what is risen, a path's segments with what is usual of each, and a flow hop by hop.
+
+import { path, serverNow } from "./api.js";
+import { Table, cell, fill, h, mark, panel, to } from "./dom.js";
+import { ago, count, duration, percent } from "./units.js";
+
+/** A delay, or a share of packets. */
+export const amount = (signal, value) => (signal === "loss" ? percent(value) : duration(value));
+
+export const segmentLink = (one) => to("segments", one.switch, one.kind, one.from, one.to, one.class);
+
+/** All rises. */
+export const risen = () => new Table([
+  { name: "segment", left: true, of: (row) => ({ text: row.title + (row.class === "all" ? "" : ` ${row.class}`), kind: "slow" }) },
+  { name: "of", left: true, of: (row) => ({ text: row.signal }) },
+  { name: "usual", low: 1, of: (row) => cell(row.usual, (value) => amount(row.signal, value)) },
+  { name: "now", of: (row) => cell(row.now, (value) => amount(row.signal, value), "bad") },
+  { name: "rise", low: 1, of: (row) => cell(row.rise, (value) => `+${amount(row.signal, value)}`) },
+  { name: "sure", low: 1, tip: "probability that at least half of the rise is there", of: (row) => cell(row.confidence, (share) => `${(share * 100).toFixed(0)} %`) },
+  { name: "since", of: (row) => cell(row.since_unix_s, (at) => ago(serverNow - at)) },
+], { key: (row) => [row.title, row.class, row.signal].join("\n"), open: segmentLink });
+
+const chain = () => {
+  const level = (field, write) => (row) => cell(row.level?.[field], write);
+  return new Table([
+    { name: "segment", left: true, of: (row) => ({ text: row.title, kind: row.isCause ? "slow" : "" }) },
+    { name: "mean", of: level("mean_ns", duration) },
+    { name: "\u00b198%", of: level("bound_ns", (ns) => (ns > 0 ? duration(ns) : "exact")) },
+    { name: "usual", of: (row) => (row.is_ready === false ? { text: "learning" } : cell(row.level?.usual_ns, duration)) },
+    { name: "stddev", low: 2, of: (row) => cell(row.stddev_ns, duration) },
+    { name: "p99", low: 1, of: (row) => cell(row.p99_ns, duration) },
+    { name: "lost", low: 1, of: level("loss", percent) },
+    { name: "usual lost", low: 1, of: level("usual_loss", percent) },
+    { name: "age", low: 2, of: (row) => cell(row.age_s, (s) => `${s.toFixed(1)} s`) },
+  ], { key: (row) => row.key, empty: "nothing measures this path" });
+};
+
+/** One path, with its causes in words. */
+function onePath(one, number, of) {
+  const rows = chain();
+  const causes = new Set(one.causes.map((cause) => cause.title));
+  const hops = one.chain.map((hop, n) => ({ ...hop, key: `${n} ${hop.title}`, isCause: causes.has(hop.title) }));
+  if (one.sum) hops.push({ key: "sum", title: "sum", level: one.sum });
+  if (one.end_to_end) hops.push({ ...one.end_to_end, key: "end to end", title: `end to end: ${one.end_to_end.title}` });
+  rows.update(hops);
+  const route = one.switches.join(" > ");
+  return panel(of > 1 ? `path ${number} of ${of}: ${route}` : route, rows.element, h("div.words", null, wordsOf(one).map((word) => h("p", null, word))));
+}
+
+function wordsOf(one) {
+  const signal = (name) => (name === "loss" ? "losses' rise" : "delay's rise");
+  const causes = one.causes.map((cause) => mark("bad", `${cause.share_percent.toFixed(0)} % of the ${signal(cause.signal)} is in ${cause.title}: ` +
+    `+${amount(cause.signal, cause.rise)} since ${ago(serverNow - cause.since_unix_s)}, ${(cause.confidence * 100).toFixed(0)} % sure`));
+  const rest = [[one.unexplained_share, "delay's"], [one.unexplained_loss_share, "losses'"]].filter(([share]) => share > 0)
+    .map(([share, what]) => mark("warn", `${(share * 100).toFixed(0)} % of the ${what} end-to-end rise is in no segment that is measured`));
+  const isReady = one.chain.every((hop) => hop.is_ready);
+  const none = one.causes.length ? [] : [mark(isReady ? "good" : "info", isReady ? "No segment is above what is usual."
+    : "No segment is known to be above what is usual; of some the history is too short to say.")];
+  const difference = one.difference_ns == null ? [] : [mark(one.is_difference_explained ? "good" : "warn",
+    `end to end is the sum ${one.difference_ns < 0 ? "-" : "+"}${duration(Math.abs(one.difference_ns))} (bounds: ${duration(one.difference_bound_ns)}), ` +
+    (one.is_difference_explained ? "which the bounds explain" : "which is unexplained"))];
+  const faults = one.faults.map((fault) => mark("warn", `measuring: ${fault.place}: ${fault.words}`));
+  const uncovered = one.uncovered.map((part) => mark("info", `not measured${part.is_suspect ? ", and may be the cause" : ""}: ${part.title}: ${part.cover}`));
+  return [...causes, ...rest, ...none, ...difference, ...faults, ...uncovered];
+}
+
+/** A field of a form that asks when it is changed. */
+function field(state, name, context, attributes) {
+  const input = h("input", { ...attributes, value: state[name], "aria-label": name, placeholder: attributes.placeholder ?? name, spellcheck: "false", autocomplete: "off" });
+  input.addEventListener("input", () => (state[name] = input.value.trim(), context.soon(400)));
+  return input;
+}
+
+/** Why a path is as it is. */
+export const view = {
+  asks([from, end], { path: state }) {
+    if (from && !state.from) Object.assign(state, { from, to: end ?? "" });
+    const switches = ["switches", "api/v1/switches", 30];
+    if (!state.from || !state.to) return [switches];
+    return [switches, ["paths", path("blame", state), 1]];
+  },
+  make(root, _, context) {
+    const names = h("datalist", { id: "names" });
+    const fields = [["from", { id: "search", list: "names", placeholder: "edge-1:lan" }], ["to", { list: "names", placeholder: "edge-2" }], ["class", { placeholder: "all classes" }]]
+      .map(([name, attributes]) => h("label", null, name, " ", field(context.path, name, context, attributes)));
+    const list = h("div.paths.stack");
+    root.append(panel("a path", h("div.search", null, fields, names)), list);
+    return ({ switches, paths }) => {
+      const options = switches.switches.map((one) => one.switch);
+      if (names.childElementCount !== options.length) fill(names, options.map((name) => h("option", { value: name })));
+      const { from, to: end } = context.path;
+      if (!from || !end || !paths) return fill(list, h("p.empty", null, "From where to where? A switch, or a switch and a port: edge-1, edge-1:lan."));
+      fill(list, paths.paths.map((one, n) => onePath(one, n + 1, paths.paths.length)), paths.is_cut && h("p.note", null, "There are more paths."));
+    };
+  },
+  refused: (root, words) => fill(root.querySelector(".paths"), mark("warn", words)),
+};
+
+const hops = () => new Table([
+  { name: "hop", left: true, of: (hop) => ({ text: hop.title, kind: hop.isSlowest ? "slow" : "" }) },
+  { name: "of", left: true, tip: "of the flow alone, or of all packets there", of: (hop) => ({ text: hop.is_of_flow ? "flow" : "all" }) },
+  { name: "packets", of: (hop) => cell(hop.packets, count) },
+  { name: "lost", of: (hop) => cell(hop.lost, String, hop.lost > 0 ? "bad" : "") },
+  { name: "mean", of: (hop) => cell(hop.mean_ns, duration) },
+  { name: "stddev", low: 1, of: (hop) => cell(hop.stddev_ns, duration) },
+  { name: "p99", low: 1, of: (hop) => cell(hop.p99_ns, duration) },
+  { name: "age", low: 2, of: (hop) => cell(hop.age_s, (s) => `${s.toFixed(1)} s`) },
+], { key: (hop) => hop.key });
+
+/** A flow over the switches that saw it. */
+export const flow = {
+  asks: (_, { flows }) => (flows.text.trim() ? [["flow", path("flow", { flow: flows.text.trim() }), 1]] : []),
+  make(root, _, context) {
+    const rows = hops();
+    const search = field(context.flows, "text", context, { id: "search", type: "search", placeholder: "10.0.0.1:80>10.0.0.2:9/udp" });
+    const note = h("div.words.answer");
+    root.append(panel("a flow, hop by hop", h("div.search", null, search), rows.element, note));
+    return ({ flow: answer }) => {
+      const isAsked = context.flows.text.trim() && answer;
+      rows.element.hidden = !isAsked;
+      if (!isAsked) return fill(note, h("p.empty", null, "The whole name of a flow, as switches list it among their top flows."));
+      rows.update(answer.hops.map((hop, n) => ({ ...hop, key: `${n} ${hop.title}`, isSlowest: n === answer.slowest })));
+      const slowest = answer.hops[answer.slowest];
+      fill(note,
+        slowest && h("p", null, mark("info", `${answer.slowest_percent.toFixed(0)} % of the delay is in ${slowest.title}.`)),
+        answer.hops.some((hop) => !hop.is_of_flow) && h("p", null, "all: figures of all packets there, not of the flow alone."),
+        !answer.is_ordered && h("p", null, "No link between some of the switches is known: their order is by name."));
+    };
+  },
+  refused: (root, words) => fill(root.querySelector(".answer"), mark("warn", words)),
+};

@@ -1,0 +1,195 @@
+//! The station's page in a real Chromium: what is slow and where, the network, a path, who is silent.
+
+use std::path::Path;
+
+use contract::units::{count, duration_ns};
+use serde_json::json;
+use testkit::nats::NatsServer;
+use testkit::page::{Expected, Page, add, list, text, whole};
+
+use super::Reporter;
+use super::blame::{FLOW, Fleet, LEARN, SWITCHES};
+use super::support::{Station, wait_for};
+
+/// Length of an epoch: a switch is silent after 32 s, so that what is shown stays while it is looked at.
+const LENGTH_NS: u64 = 10_000_000_000;
+
+/// What is risen.
+fn risen(station: &Station) -> Expected {
+    let mut expected = Expected::new();
+    for one in list(&station.json("/api/v1/blame")["risen"]) {
+        let name = |column: &str| {
+            format!(
+                "{} {} {} | {column}",
+                text(&one["title"]),
+                text(&one["class"]),
+                text(&one["signal"])
+            )
+        };
+        add(&mut expected, name("usual"), &one["usual"], duration_ns);
+        add(&mut expected, name("now"), &one["now"], duration_ns);
+        add(&mut expected, name("sure"), &one["confidence"], |share| {
+            format!("{:.0} %", share * 100.0)
+        });
+    }
+    expected
+}
+
+/// All segments.
+fn segments(station: &Station) -> Expected {
+    let mut expected = Expected::new();
+    for one in list(&station.json("/api/v1/segments")["segments"]) {
+        let key = ["switch", "kind", "from", "to", "class"]
+            .map(|name| text(&one[name]))
+            .join(" ");
+        let name = |column: &str| format!("{key} | {column}");
+        add(
+            &mut expected,
+            name("packets"),
+            &one["packets"],
+            whole(count),
+        );
+        add(&mut expected, name("mean"), &one["mean_ns"], duration_ns);
+        add(
+            &mut expected,
+            name("\u{b1}98%"),
+            &one["bound_ns"],
+            duration_ns,
+        );
+        add(&mut expected, name("p99"), &one["p99_ns"], duration_ns);
+        add(
+            &mut expected,
+            name("samples"),
+            &one["samples"],
+            whole(count),
+        );
+    }
+    expected
+}
+
+/// The path from end to end.
+fn path(station: &Station) -> Expected {
+    let mut expected = Expected::new();
+    let answer = station.json("/api/v1/blame?from=s1:west&to=s4:east");
+    for (place, hop) in list(&answer["paths"][0]["chain"]).enumerate() {
+        let name = |column: &str| format!("{place} {} | {column}", text(&hop["title"]));
+        add(
+            &mut expected,
+            name("mean"),
+            &hop["level"]["mean_ns"],
+            duration_ns,
+        );
+        add(
+            &mut expected,
+            name("\u{b1}98%"),
+            &hop["level"]["bound_ns"],
+            duration_ns,
+        );
+        add(
+            &mut expected,
+            name("usual"),
+            &hop["level"]["usual_ns"],
+            duration_ns,
+        );
+    }
+    let sum = &answer["paths"][0]["sum"]["mean_ns"];
+    add(&mut expected, "sum | mean".to_owned(), sum, duration_ns);
+    expected
+}
+
+#[test]
+fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
+    let mut page = Page::open(&station.address(), folder.path(), pictures).unwrap();
+    page.go("overview").unwrap();
+    assert!(
+        page.text("main")
+            .unwrap()
+            .contains("no switch has reported yet")
+    );
+    page.pictures("station-empty").unwrap();
+
+    let mut fleet = Fleet::new(LENGTH_NS, 30);
+    fleet.send(&reporter, SWITCHES, LEARN, 0.0);
+    fleet.send(&reporter, SWITCHES, 6, 100_000.0);
+    fleet.settle(&station, SWITCHES);
+    wait_for("the rise is found", || !risen(&station).is_empty());
+    page.go("overview").unwrap();
+    page.shows(|| Some((None, risen(&station)))).unwrap();
+    let slow = "document.querySelector('[data-link=\"s2 s3\"]')?.dataset.state === 'slow'";
+    page.browser.wait_for(slow).unwrap();
+    let drawn = page
+        .browser
+        .value(
+            "[...document.querySelectorAll('[data-link]')].map((one) => one.dataset.link).sort()",
+        )
+        .unwrap();
+    assert_eq!(drawn, json!(["s1 s2", "s2 s3", "s3 s4"]));
+    let map = station.json("/api/v1/topology");
+    assert_eq!(map["links"].as_array().unwrap().len(), 3, "{map}");
+    assert_eq!(
+        map["routers"][0],
+        json!({ "name": "s1", "reports": true }),
+        "{map}"
+    );
+    page.pictures("station-slow").unwrap();
+
+    looks(&mut page, &station, || {
+        fleet.send(&reporter, SWITCHES, 1, 100_000.0)
+    });
+
+    // The last switch ends, the others go on.
+    fleet.send(&reporter, SWITCHES - 1, 1, 100_000.0);
+    page.go("overview").unwrap();
+    wait_for("the last switch is silent on the page", || {
+        page.browser
+            .value("document.querySelector('[data-router=s4]')?.dataset.state")
+            .unwrap()
+            == "silent"
+    });
+    page.pictures("station-silent").unwrap();
+    page.go("switches").unwrap();
+    page.pictures("station-switches").unwrap();
+    station.kill();
+    page.browser
+        .wait_for("document.body.dataset.state === 'gone'")
+        .unwrap();
+    assert!(
+        page.text("#banner")
+            .unwrap()
+            .contains("NO ANSWER from this station")
+    );
+}
+
+/// Segments, a path and a flow; `report` sends the next epoch, so that no switch becomes silent.
+fn looks(page: &mut Page, station: &Station, mut report: impl FnMut()) {
+    report();
+    page.go("segments").unwrap();
+    page.shows(|| Some((None, segments(station)))).unwrap();
+    page.pictures("station-segments").unwrap();
+    page.go("segments/s3/wire/west%3Apeer/west/all").unwrap();
+    page.browser
+        .wait_for("document.querySelector('.words').textContent.includes('its delay has risen')")
+        .unwrap();
+    page.pictures("station-segment").unwrap();
+    report();
+    page.go("paths/s1%3Awest/s4%3Aeast").unwrap();
+    page.shows(|| Some((None, path(station)))).unwrap();
+    let words = page.text(".words").unwrap();
+    assert!(
+        words.contains("of the delay's rise is in s2:east > s3:west"),
+        "{words}"
+    );
+    page.pictures("station-path").unwrap();
+    page.go("flows").unwrap();
+    page.browser.press("/").unwrap();
+    page.browser.type_text(FLOW).unwrap();
+    page.browser
+        .wait_for("document.querySelectorAll('tr[data-key]').length === 7")
+        .unwrap();
+    page.pictures("station-flow").unwrap();
+}

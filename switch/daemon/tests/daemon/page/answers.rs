@@ -1,0 +1,244 @@
+//! What the page should show, by what the API says.
+
+use contract::units::{bytes, count, duration_ns, rate};
+use serde_json::Value;
+use testkit::page::{Expected, add, list, text, whole};
+
+use crate::support::Daemon;
+
+fn key(segment: &Value, names: [&str; 3]) -> String {
+    names.map(|name| text(&segment[name])).join(" ")
+}
+
+const SEGMENT: [&str; 3] = ["ingress", "egress", "class"];
+
+/// The table of segments.
+pub fn segments(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
+    let answer = switch.json("/api/v1/segments")?;
+    let mut expected = Expected::new();
+    for segment in list(&answer["segments"]) {
+        let key = key(segment, SEGMENT);
+        let last = &segment["last"];
+        let sent = last["counts"]["sent_packets"].as_f64()?;
+        let name = |field: &str| format!("{key} | {field}");
+        let a_second = sent * 1e3 / answer["interval_ms"].as_f64()?;
+        expected.insert(name("packets/s"), (a_second, rate(a_second)));
+        add(
+            &mut expected,
+            name("lost"),
+            &segment["total"]["counts"]["dropped_packets"],
+            whole(count),
+        );
+        add(
+            &mut expected,
+            name("samples"),
+            &last["lda"]["effective_samples"],
+            whole(count),
+        );
+        for (column, part, field) in [
+            ("true mean", "stamped", "mean_ns"),
+            ("LDA mean", "lda", "mean_ns"),
+            ("\u{b1}98%", "lda", "bound_ns"),
+            ("stddev", "stamped", "stddev_ns"),
+            ("p99", "stamped", "p99_ns"),
+            ("p99.9", "stamped", "p999_ns"),
+            ("p99.99", "stamped", "p9999_ns"),
+            ("max", "stamped", "max_ns"),
+        ] {
+            add(&mut expected, name(column), &last[part][field], duration_ns);
+        }
+    }
+    assert!(expected.len() > 30, "{expected:?}");
+    Some((answer["epoch"].as_u64(), expected))
+}
+
+/// One segment: its quantiles, its estimate, its totals.
+pub fn segment(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
+    let answer = switch.json("/api/v1/segments?ingress=clients&egress=servers&class=web")?;
+    let segment = &answer["segments"][0];
+    let mut expected = Expected::new();
+    for (column, of) in [
+        ("last epoch", &segment["last"]["stamped"]),
+        ("last minute", &segment["last_minute"]),
+    ] {
+        for (row, field) in [
+            ("mean", "mean_ns"),
+            ("p50", "p50_ns"),
+            ("p99", "p99_ns"),
+            ("p99.99", "p9999_ns"),
+            ("max", "max_ns"),
+        ] {
+            add(
+                &mut expected,
+                format!("{row} | {column}"),
+                &of[field],
+                duration_ns,
+            );
+        }
+    }
+    let last = &segment["last"];
+    add(
+        &mut expected,
+        "packets | last minute".to_owned(),
+        &segment["last_minute"]["packets"],
+        whole(count),
+    );
+    add(
+        &mut expected,
+        "true mean".to_owned(),
+        &last["stamped"]["mean_ns"],
+        duration_ns,
+    );
+    let bound = last["lda"]["bound_ns"].as_f64()?;
+    add(
+        &mut expected,
+        "LDA".to_owned(),
+        &last["lda"]["mean_ns"],
+        |mean| format!("{} \u{b1}{} (98 %)", duration_ns(mean), duration_ns(bound)),
+    );
+    let sent = &segment["total"]["counts"];
+    let octets = sent["sent_bytes"].as_u64()?;
+    add(
+        &mut expected,
+        "sent".to_owned(),
+        &sent["sent_packets"],
+        |packets| format!("{} packets, {}", whole(count)(packets), bytes(octets)),
+    );
+    Some((answer["epoch"].as_u64(), expected))
+}
+
+/// The table of flows, of those of a port.
+pub fn flows(switch: &Daemon, query: &str) -> Option<(Option<u64>, Expected)> {
+    let answer = switch.json(&format!("/api/v1/flows?sort=packets&limit=100{query}"))?;
+    let mut expected = Expected::new();
+    for flow in list(&answer["flows"]) {
+        let key = format!("{} {}", text(&flow["flow"]), key(flow, SEGMENT));
+        let name = |field: &str| format!("{key} | {field}");
+        let (last, estimate) = (&flow["last"], &flow["estimate"]);
+        add(
+            &mut expected,
+            name("packets"),
+            &last["packets"],
+            whole(count),
+        );
+        add(
+            &mut expected,
+            name("lost"),
+            &last["lost_packets"],
+            whole(count),
+        );
+        add(&mut expected, name("mean"), &last["mean_ns"], duration_ns);
+        add(
+            &mut expected,
+            name("stddev"),
+            &last["stddev_ns"],
+            duration_ns,
+        );
+        add(
+            &mut expected,
+            name("p99"),
+            &flow["quantiles"]["p99_ns"],
+            duration_ns,
+        );
+        add(
+            &mut expected,
+            name("estimate"),
+            &estimate["mean_ns"],
+            duration_ns,
+        );
+        add(
+            &mut expected,
+            name("\u{b1}98%"),
+            &estimate["bound_ns"],
+            duration_ns,
+        );
+    }
+    Some((answer["epoch"].as_u64(), expected))
+}
+
+/// Both directions of the wire, and its session.
+pub fn wires(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
+    let answer = switch.json("/api/v1/wires")?;
+    let mut expected = Expected::new();
+    for wire in list(&answer["wires"]) {
+        let port = text(&wire["port"]);
+        add(
+            &mut expected,
+            format!("{port} | control"),
+            &wire["control_bps"],
+            |bps| format!("{}bit/s", rate(bps)),
+        );
+        add(
+            &mut expected,
+            format!("{port} | least delay"),
+            &wire["floor_ns"],
+            duration_ns,
+        );
+        for segment in list(&wire["segments"]) {
+            let key = key(segment, ["from", "to", "class"]);
+            let name = |field: &str| format!("{key} | {field}");
+            let last = &segment["last"];
+            add(
+                &mut expected,
+                name("sent"),
+                &last["sent_packets"],
+                whole(count),
+            );
+            add(
+                &mut expected,
+                name("mean"),
+                &last["chosen"]["mean_ns"],
+                duration_ns,
+            );
+            add(
+                &mut expected,
+                name("\u{b1}98%"),
+                &last["chosen"]["bound_ns"],
+                duration_ns,
+            );
+            add(
+                &mut expected,
+                name("samples"),
+                &last["chosen"]["effective_samples"],
+                whole(count),
+            );
+        }
+    }
+    assert!(expected.len() > 4, "{answer}");
+    Some((answer["epoch"].as_u64(), expected))
+}
+
+/// Ports and their queues.
+pub fn ports(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
+    let answer = switch.json("/api/v1/ports")?;
+    let mut expected = Expected::new();
+    for port in list(&answer["ports"]) {
+        let key = text(&port["name"]);
+        let name = |field: &str| format!("{key} | {field}");
+        add(&mut expected, name("rx/s"), &port["rx_pps"], rate);
+        add(&mut expected, name("tx/s"), &port["tx_pps"], rate);
+        add(
+            &mut expected,
+            name("received"),
+            &port["rx_packets"],
+            whole(count),
+        );
+        add(
+            &mut expected,
+            name("sent"),
+            &port["tx_packets"],
+            whole(count),
+        );
+        add(
+            &mut expected,
+            name("queued"),
+            &port["queued_packets"],
+            whole(count),
+        );
+        for queue in list(&port["queues"]) {
+            let name = format!("{key} {} | packets now", text(&queue["queue"]));
+            add(&mut expected, name, &queue["packets"], whole(count));
+        }
+    }
+    Some((answer["epoch"].as_u64(), expected))
+}

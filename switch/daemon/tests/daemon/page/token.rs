@@ -1,0 +1,153 @@
+//! The token, and keys.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+use testkit::page::{Page, list, text};
+
+use super::{config, page_of, pictures};
+use crate::support::{Daemon, key_file};
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+#[test]
+fn the_page_asks_for_the_token_and_keys_lead_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    key_file(folder.path());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    writeln!(file, "{TOKEN}").unwrap();
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o600))
+        .unwrap();
+    let mut config = config(1, "server", folder.path());
+    config["http"] = json!({ "token_file": file.path() });
+    let switch = Daemon::start(config);
+    let mut page = page_of(&switch);
+
+    page.browser
+        .wait_for("document.activeElement?.name === 'token'")
+        .unwrap();
+    assert!(
+        page.cells().unwrap().is_empty(),
+        "no figure without the token"
+    );
+    page.browser
+        .picture(&pictures().join("token-1600-light.png"))
+        .unwrap();
+    page.browser
+        .type_text("wrong-horse-battery-staple")
+        .unwrap();
+    page.browser.press("Enter").unwrap();
+    page.browser
+        .wait_for(
+            "document.querySelector('.token')?.textContent.includes('was not accepted') === true",
+        )
+        .unwrap();
+    page.browser.type_text(TOKEN).unwrap();
+    page.browser.press("Enter").unwrap();
+    page.browser
+        .wait_for("!!document.querySelector('.view[data-view=overview] tr[data-key] a.open')")
+        .unwrap();
+    let complaints = page.browser.complaints().unwrap();
+    assert!(
+        complaints.iter().all(|words| words.contains("401")),
+        "{complaints:?}"
+    );
+    let kept = page
+        .browser
+        .value("[sessionStorage.length, JSON.stringify(localStorage).includes('horse')]")
+        .unwrap();
+    assert_eq!(kept, json!([1, false]), "the token is in this tab only");
+
+    keys(&mut page);
+    let complaints = page.browser.complaints().unwrap();
+    assert!(complaints.is_empty(), "{complaints:?}");
+}
+
+/// Waits until the address is this one.
+fn at(page: &mut Page, hash: &str) {
+    let there = format!("location.hash === '{hash}'");
+    page.browser.wait_for(&there).unwrap();
+}
+
+/// Views, rows, the search, the list of keys, and colours.
+fn keys(page: &mut Page) {
+    page.browser.press("2").unwrap();
+    at(page, "#/segments");
+    page.browser
+        .wait_for("!!document.querySelector('.view[data-view=segments] tr[data-key]')")
+        .unwrap();
+    page.browser.press("ArrowDown").unwrap();
+    page.browser.press("j").unwrap();
+    page.browser.press("k").unwrap();
+    let first = "document.activeElement === document.querySelector('main a.open')";
+    assert_eq!(page.browser.value(first).unwrap(), true);
+    page.browser.press("Enter").unwrap();
+    page.browser
+        .wait_for("location.hash.split('/').length === 5")
+        .unwrap();
+    page.browser
+        .wait_for("!!document.querySelector('main .trail a')")
+        .unwrap();
+    page.browser.press("Escape").unwrap();
+    at(page, "#/segments");
+    searches(page);
+    page.browser.press("Escape").unwrap();
+    page.browser.press("?").unwrap();
+    assert_eq!(
+        page.browser
+            .value("document.getElementById('help').open")
+            .unwrap(),
+        true
+    );
+    page.browser
+        .picture(&pictures().join("keys-1600-light.png"))
+        .unwrap();
+    page.browser
+        .value("document.getElementById('help').close(); 0")
+        .unwrap();
+    page.browser.press("t").unwrap();
+    assert_eq!(
+        page.browser
+            .value("getComputedStyle(document.body).color")
+            .unwrap(),
+        "rgb(223, 228, 232)"
+    );
+}
+
+/// The search finds by prefix, by port of the switch and by a part of the name, and says what it does not understand.
+fn searches(page: &mut Page) {
+    page.browser.press("/").unwrap();
+    page.browser
+        .wait_for("document.activeElement?.id === 'search'")
+        .unwrap();
+    at(page, "#/flows");
+    page.browser.type_text("10.255.255.0/24").unwrap();
+    page.browser
+        .wait_for("document.querySelector('.view').dataset.matching === '0'")
+        .unwrap();
+    page.browser
+        .value("document.getElementById('search').select(); 0")
+        .unwrap();
+    page.browser.type_text("10.0.0.0/400").unwrap();
+    page.browser
+        .wait_for("document.querySelector('.note').textContent.includes('not a prefix')")
+        .unwrap();
+    page.browser.complaints().unwrap();
+    page.browser
+        .value("document.getElementById('search').select(); 0")
+        .unwrap();
+    page.browser.type_text("tcp in=clients 0.0.0.0/0").unwrap();
+    page.browser
+        .wait_for("Number(document.querySelector('.view').dataset.matching) > 0")
+        .unwrap();
+    let names = page
+        .browser
+        .value("[...document.querySelectorAll('td a.open')].map((one) => one.textContent)")
+        .unwrap();
+    assert!(
+        list(&names).all(|name| text(name).contains("/tcp")),
+        "{names}"
+    );
+}
