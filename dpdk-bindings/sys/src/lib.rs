@@ -325,6 +325,8 @@ unsafe extern "C" {
     pub fn vernier_host_at_fork(in_child: extern "C" fn()) -> c_int;
     /// Whether this process is a secondary one (`rte_eal_process_type`), 0 or 1.
     pub safe fn vernier_host_is_secondary() -> c_int;
+    /// `dlsym` of the program, its libraries and what is preloaded: the address of a function, or NULL. Needs no EAL.
+    pub fn vernier_host_symbol(name: *const c_char) -> *mut c_void;
     /// `rte_log`: a line of `len` bytes under the name `vernier`. Not while EAL starts.
     pub fn vernier_host_log(level: u32, text: *const c_char, len: usize);
     /// Writes the CPUs of all lcores; returns how many.
