@@ -1,6 +1,7 @@
 //! Programs that are not ours, with the plugin in them: where it lies, and what it answers.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod ovs;
 pub mod testpmd;
 
 use std::fs;
@@ -14,6 +15,9 @@ use serde_json::Value;
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_mins(1);
+
+const OBJECT: &str = "librte_vernier.so";
+const VHOST: &str = "libvernier_vhost.so";
 
 /// Names the runtime of the sanitizer that the plugin was built with (`make sanitize`): a program that was
 /// built without has to load it first.
@@ -59,7 +63,7 @@ impl Plugin {
                 .into_iter()
                 .collect(),
         };
-        fs::copy(built(), plugin.file()).unwrap();
+        fs::copy(built(OBJECT), plugin.file()).unwrap();
         Some(plugin)
     }
 
@@ -70,7 +74,14 @@ impl Plugin {
     }
 
     pub fn file(&self) -> PathBuf {
-        self.folder.join("librte_vernier.so")
+        self.folder.join(OBJECT)
+    }
+
+    /// Lets programs preload what shows the plugin their vhost-user ports.
+    pub fn preload_vhost(&mut self) {
+        let object = self.folder.join(VHOST);
+        fs::copy(built(VHOST), &object).unwrap();
+        self.preloaded.push(object);
     }
 
     /// EAL's arguments: this plugin, and the drivers that it would find by itself otherwise.
@@ -143,10 +154,10 @@ impl Drop for Plugin {
     }
 }
 
-/// The shared object that was built for this test: beside it.
-fn built() -> PathBuf {
+/// A shared object that was built for this test: beside it.
+fn built(object: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let beside = test.parent().unwrap().join("librte_vernier.so");
+    let beside = test.parent().unwrap().join(object);
     assert!(beside.exists(), "{} is not built", beside.display());
     beside
 }
