@@ -55,7 +55,7 @@ fn counted(switch: &OpenVSwitch, port: &str) -> [u64; 2] {
     let said = switch.ofctl("dump-ports", &[port]);
     ["rx pkts=", "tx pkts="].map(|which| {
         let figure = said.split_once(which).unwrap().1.split(',').next();
-        figure.unwrap().trim().parse().unwrap()
+        figure.unwrap().trim().parse().unwrap_or(0)
     })
 }
 
@@ -92,7 +92,7 @@ fn shape() {
     let machine = machine(&socket, &hosts);
     std::thread::sleep(Duration::from_secs(4));
     println!("{}", switch.log());
-    println!("{}", machine.said());
+    println!("SAID {} COMPLAINED {}", machine.said(), machine.complained());
     println!("{:?}", counted(&switch, "vm1"));
     ovs::ping_until_answered(&hosts, &switch);
     let sent = ovs::transfer(&hosts, &switch);

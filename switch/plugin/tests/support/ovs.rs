@@ -123,6 +123,7 @@ impl OpenVSwitch {
             ])
             .args(["other_config:dpdk-lcore-mask=0x1"])
             .arg(format!("other_config:dpdk-socket-mem={MEMORY_MIB}"))
+            .arg(format!("other_config:dpdk-socket-limit={MEMORY_MIB}"))
             .arg(format!(
                 "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix=vernier-test {extra}"
             )));
