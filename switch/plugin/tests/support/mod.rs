@@ -30,6 +30,8 @@ pub struct Plugin {
     settings: Option<PathBuf>,
     /// What a program is made to load before all else.
     preloaded: Vec<PathBuf>,
+    /// Whether EAL is told to load it.
+    pub is_loaded: bool,
 }
 
 impl Plugin {
@@ -62,6 +64,7 @@ impl Plugin {
                 .map(PathBuf::from)
                 .into_iter()
                 .collect(),
+            is_loaded: true,
         };
         fs::copy(built(OBJECT), plugin.file()).unwrap();
         Some(plugin)
@@ -85,10 +88,11 @@ impl Plugin {
     }
 
     /// EAL's arguments: this plugin, and the drivers that it would find by itself otherwise.
-    pub fn arguments(&self) -> [String; 4] {
+    pub fn arguments(&self) -> Vec<String> {
         let drivers = drivers().display().to_string();
         let file = self.file().display().to_string();
-        ["-d".to_owned(), file, "-d".to_owned(), drivers]
+        let loaded = [file, drivers].into_iter().filter(|_| self.is_loaded);
+        loaded.flat_map(|file| ["-d".to_owned(), file]).collect()
     }
 
     /// Builds `source`, a file of this folder, and lets programs load it before all else.

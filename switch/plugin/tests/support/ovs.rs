@@ -49,6 +49,9 @@ impl Hosts {
             ] {
                 run(&mut words(&command));
             }
+            // Nothing is said unasked. Without IPv6 there is nothing to turn off.
+            let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
+            let _ = hosts.inside(n, off).stderr(Stdio::null()).status();
         }
         hosts
     }
