@@ -77,7 +77,7 @@ impl Reload {
             }
         };
         match outcome {
-            ReloadOutcome::Refused => tracing::warn!("settings: not taken up: {message}"),
+            ReloadOutcome::Refused => say_refused(&message),
             ReloadOutcome::UnderWay => tracing::info!("settings: changed: {message}"),
             _ => {}
         }
@@ -139,8 +139,10 @@ impl Reload {
 
     /// No plan can be made by them.
     pub fn refuse(&mut self, error: &anyhow::Error) {
+        let message = format!("{error:#}");
+        say_refused(&message);
         self.coming = None;
-        self.end(ReloadOutcome::Refused, Some(format!("{error:#}")));
+        self.end(ReloadOutcome::Refused, Some(message));
     }
 
     /// The present epoch.
@@ -157,6 +159,10 @@ impl Reload {
             last.message = message.unwrap_or_else(|| std::mem::take(&mut last.message));
         }
     }
+}
+
+fn say_refused(message: &str) {
+    tracing::warn!("settings: not taken up: {message}");
 }
 
 fn why_fixed(path: &str) -> Option<&'static str> {
