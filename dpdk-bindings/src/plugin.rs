@@ -121,6 +121,7 @@ macro_rules! plugin {
         #[unsafe(link_section = ".init_array")]
         static VERNIER_CONSTRUCTOR: extern "C" fn() = {
             extern "C" fn construct() {
+                $crate::attach_vhost();
                 $crate::plugin::construct($start);
             }
             construct

@@ -16,6 +16,7 @@ use serde_json::Value;
 /// What each package of the product may name in its manifest, of ours. Benches and fuzz targets may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("dpdk-sys", &[]),
+    ("vhost", &[]),
     ("dpdk-bindings", &["dpdk-sys"]),
     ("measure", &[]),
     ("contract", &["measure"]),
@@ -278,6 +279,7 @@ fn counters_are_counted_where_they_say() {
     for declared in contract::declared::declarations() {
         let (place, counted_in) = match declared.counted_in {
             "contract" => ("control/contract/src", ""),
+            "plugin" => ("switch/plugin/src", ""),
             module => ("switch/src", module),
         };
         let mut files = Vec::new();

@@ -5,6 +5,7 @@
 #include "shim.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -818,6 +819,13 @@ int vernier_host_at_fork(void (*in_child)(void))
 int vernier_host_is_secondary(void)
 {
 	return rte_eal_process_type() == RTE_PROC_SECONDARY;
+}
+
+/* The program's own functions, those of the libraries that it is linked with, and those of what is preloaded; not
+ * those of drivers and other plugins. */
+void *vernier_host_symbol(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
 }
 
 /* Registered as this object is loaded, on EAL's own thread: that moves a table which other threads read

@@ -19,6 +19,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 use std::mem::offset_of;
 
+#[path = "../../vhost/src/hooks.rs"]
+pub mod vhost;
+
 /// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`, `RTE_ETH_XSTATS_NAME_SIZE`).
 pub const NAME_BYTES: usize = 64;
 
@@ -73,6 +76,19 @@ pub struct rte_mempool {
     // Neither Send, Sync nor Unpin by itself.
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
+
+/// An answer to telemetry, or a column of one: opaque.
+#[derive(Debug)]
+#[repr(C)]
+pub struct rte_tel_data {
+    _opaque: [u8; 0],
+    // Neither Send, Sync nor Unpin by itself.
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// What telemetry calls with a command and its parameters (`telemetry_cb`).
+pub type TelemetryAnswer =
+    unsafe extern "C" fn(*const c_char, *const c_char, *mut rte_tel_data) -> c_int;
 
 /// What a port is and can do.
 #[derive(Debug, Clone, Copy)]
@@ -325,6 +341,8 @@ unsafe extern "C" {
     pub fn vernier_host_at_fork(in_child: extern "C" fn()) -> c_int;
     /// Whether this process is a secondary one (`rte_eal_process_type`), 0 or 1.
     pub safe fn vernier_host_is_secondary() -> c_int;
+    /// `dlsym` of the program, its libraries and what is preloaded: the address of a function, or NULL. Needs no EAL.
+    pub fn vernier_host_symbol(name: *const c_char) -> *mut c_void;
     /// `rte_log`: a line of `len` bytes under the name `vernier`. Not while EAL starts.
     pub fn vernier_host_log(level: u32, text: *const c_char, len: usize);
     /// Writes the CPUs of all lcores; returns how many.
@@ -347,4 +365,24 @@ unsafe extern "C" {
     pub fn vernier_host_tap_rx(port: u16, queue: u16, tap: RxTap, param: *mut c_void) -> c_int;
     /// `rte_eth_add_tx_callback`, for as long as the process lives.
     pub fn vernier_host_tap_tx(port: u16, queue: u16, tap: TxTap, param: *mut c_void) -> c_int;
+
+    /// `rte_telemetry_register_cmd`, for as long as the process lives. The texts are copied.
+    pub fn vernier_telemetry_offer(
+        command: *const c_char,
+        answer: TelemetryAnswer,
+        help: *const c_char,
+    ) -> c_int;
+    /// Makes an answer a table.
+    pub fn vernier_telemetry_begin(answer: *mut rte_tel_data) -> c_int;
+    /// One column more, of texts or numbers, which belongs to the answer; NULL if there is no room or no memory. Names are
+    /// letters, digits and `_`.
+    pub fn vernier_telemetry_column(
+        answer: *mut rte_tel_data,
+        name: *const c_char,
+        is_text: c_int,
+    ) -> *mut rte_tel_data;
+    /// A text more in a column, copied, cut after 127 bytes with an error.
+    pub fn vernier_telemetry_text(column: *mut rte_tel_data, text: *const c_char) -> c_int;
+    /// A number more in a column.
+    pub fn vernier_telemetry_number(column: *mut rte_tel_data, number: u64) -> c_int;
 }

@@ -26,9 +26,12 @@ mod departures;
 mod logging;
 mod plans;
 mod ports;
+mod reload;
 mod stamp;
 mod start;
 mod taps;
+mod telemetry;
+mod unseen;
 
 use dpdk_bindings::HugePages;
 

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::http;
-use contract::config::{HostConfig, WireKeys};
+use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
@@ -15,16 +16,20 @@ use control::published::Published;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use ipfix::Exporter;
 use measure::packet::Hasher;
+use measure::shard::ShardLayout;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use report::sender::{self, Sender};
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
-use switch::wiring::{budget, cpus, random_seed};
+use switch::wiring::{cpus, random_seed};
 
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
 use crate::logging;
+use crate::reload::Reload;
 use crate::taps::Taps;
+use crate::telemetry;
+use crate::unseen::Unseen;
 
 /// The file with the settings; without it all is as [`HostConfig::default`] says.
 const CONFIG: &str = "VERNIER_CONFIG";
@@ -44,8 +49,9 @@ pub fn start() {
 }
 
 /// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
-fn wait_for_host() -> Result<Host<'static>> {
+fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
     loop {
+        unseen.look();
         match Host::find()? {
             Some(host) => return Ok(host),
             None => thread::sleep(WAIT),
@@ -64,10 +70,37 @@ fn send(
     Ok((reporting.transpose()?, exporting.transpose()?))
 }
 
+/// What answers, and what reports, as configured; a request for a reload sets `reload`.
+fn answering(
+    settings: &HostConfig,
+    reload: &Arc<AtomicBool>,
+) -> Result<(Option<http::Server>, Option<Sender>)> {
+    let server = http::Server::of(&settings.http)
+        .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
+    let sender = Sender::of(settings.report.as_ref())
+        .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
+    let server = server.map(|server| server.with_reload(Arc::clone(reload)));
+    Ok((server, sender))
+}
+
+/// What receive queues do.
+fn stamper(field: StampField, hasher: &Hasher, config: &Config, layout: &ShardLayout) -> Stamper {
+    Stamper {
+        field,
+        hasher: hasher.clone(),
+        classifier: Arc::new(Classifier::from_config(config)),
+        has_classes: config.class_count() > 1,
+        stamps_packets: config.measurement.stamps == Stamps::Packet,
+        hashing: layout.hashing(),
+    }
+}
+
 fn run() -> Result<()> {
-    let host = wait_for_host()?;
-    let settings = match std::env::var_os(CONFIG) {
-        Some(file) => HostConfig::load(PathBuf::from(file)).context(CONFIG)?,
+    let mut unseen = Unseen::default();
+    let host = wait_for_host(&mut unseen)?;
+    let file = std::env::var_os(CONFIG).map(PathBuf::from);
+    let settings = match &file {
+        Some(file) => HostConfig::load(file).context(CONFIG)?,
         None => HostConfig::default(),
     };
     if host.is_secondary() {
@@ -78,11 +111,9 @@ fn run() -> Result<()> {
         tracing::warn!("{warning}");
     }
     let field = StampField::register_in(&host)?;
-    let server = http::Server::of(&settings.http)
-        .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
-
-    let sender = Sender::of(settings.report.as_ref())
-        .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
+    let reload = Arc::new(AtomicBool::new(false));
+    let (server, sender) = answering(&settings, &reload)?;
+    let reload = Reload::new(reload, file);
 
     let exporter = settings.ipfix.clone().map(Exporter::new);
     let rate = TickRate::from_hz(host.tsc_hz());
@@ -95,14 +126,7 @@ fn run() -> Result<()> {
     let hasher = Hasher::new(measurement.hash_key().map_or_else(random_seed, Ok)?);
     let config = settings.config(&[]);
     let layout = config.shard_layout(rate)?;
-    let stamper = Stamper {
-        field,
-        hasher: hasher.clone(),
-        classifier: Arc::new(Classifier::from_config(&config)),
-        has_classes: config.class_count() > 1,
-        stamps_packets: measurement.stamps == contract::config::Stamps::Packet,
-        hashing: layout.hashing(),
-    };
+    let stamper = stamper(field, &hasher, &config, &layout);
     let setup = Setup {
         rate,
         schedule,
@@ -120,8 +144,9 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let data_plane = HostDataPlane::new(host, settings, rate, taps, budget::of_machine());
+    let data_plane = HostDataPlane::new(host.clone(), settings, rate, taps, reload, unseen);
     let mut core = ControlCore::new(setup, data_plane)?;
+    telemetry::offer(&host, core.published());
     let serving = server.map(|server| server.serve(core.published()));
     let serving = serving.transpose()?;
     if let Some(serving) = &serving {

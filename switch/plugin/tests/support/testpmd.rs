@@ -16,19 +16,24 @@ pub struct Testpmd {
 
 impl Testpmd {
     pub fn start(plugin: Option<&Plugin>, devices: &[String], arguments: &[&str]) -> Self {
+        let eal = ["-m", "512", "--no-huge", "--no-shconf", "--no-telemetry"];
+        Self::with_eal(&eal, plugin, devices, arguments)
+    }
+
+    /// With other arguments of EAL's: a guest shares its memory, in huge pages, with a switch.
+    pub fn with_eal(
+        eal: &[&str],
+        plugin: Option<&Plugin>,
+        devices: &[String],
+        arguments: &[&str],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| File::create(folder.path().join(name)).unwrap();
         // Into a file it would write in blocks.
         let mut command = Command::new("stdbuf");
         command
-            .args([
-                "--output=L",
-                "dpdk-testpmd",
-                "--lcores=0@0,1@1",
-                "-m",
-                "512",
-            ])
-            .args(["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci"])
+            .args(["--output=L", "dpdk-testpmd", "--lcores=0@0,1@1", "--no-pci"])
+            .args(eal)
             .args(devices.iter().map(|device| format!("--vdev={device}")))
             .args(plugin.iter().flat_map(|plugin| plugin.arguments()))
             .args(["--", "--interactive", "--total-num-mbufs=32768"])
