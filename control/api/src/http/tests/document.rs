@@ -54,7 +54,14 @@ fn query(path: &str, operation: &Value) -> String {
         let value = match (choice, &schema["type"]) {
             (Some(choice), _) => choice.as_str().unwrap(),
             (None, kind) if kind == "integer" || schema.get("maximum").is_some() => "0",
-            (None, _) if schema.pointer("/anyOf/0/pattern").is_some() => "10.0.0.0/8",
+            (None, _)
+                if schema
+                    .get("pattern")
+                    .or(schema.pointer("/anyOf/0/pattern"))
+                    .is_some() =>
+            {
+                "10.0.0.0/8"
+            }
             (None, kind) if kind == "boolean" => "true",
             (None, _) => "east",
         };
