@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// One sample of a bucket, told of by name (OpenMetrics 1.0, "Exemplars").
+/// One sample of a bucket, known by name (OpenMetrics 1.0, "Exemplars").
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Exemplar<'d> {
     pub(super) flow: &'d str,

@@ -16,7 +16,7 @@ enum Way {
     GoesOn,
     /// It finds a difference, or misses devices or peers that are not here, and says so by another exit code.
     Refuses,
-    /// `make -n`: the target is there. CI, or whoever releases, runs it whole.
+    /// `make -n`: the target is there. CI, or a release, runs it whole.
     Make,
     /// It changes the machine; another test does the same.
     Elsewhere,
