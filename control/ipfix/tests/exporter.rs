@@ -88,7 +88,7 @@ fn udp(socket: &UdpSocket) -> Ipfix {
 
 /// Reads one message.
 fn receive(socket: &UdpSocket, collector: &mut Collector) {
-    let mut bytes = [0; 65_536];
+    let mut bytes = vec![0; 65_536];
     let length = socket.recv(&mut bytes).unwrap();
     assert!(collector.read(&bytes[..length]).is_empty());
 }

@@ -101,8 +101,8 @@ fn a_flow_of_one_epoch_has_the_figures_of_that_epoch() {
         let mut names = records
             .iter()
             .filter(|record| record.contains_key(&(0, 82)));
-        let named = names.find(|record| record[&(0, 10)] == flow[&(0, number_of)]);
-        text(&named.unwrap()[&(0, 82)])
+        let found = names.find(|record| record[&(0, 10)] == flow[&(0, number_of)]);
+        text(&found.unwrap()[&(0, 82)])
     };
     assert_eq!((name(10), name(14)), ("west".to_owned(), "east".to_owned()));
 }

@@ -4,8 +4,11 @@ use super::*;
 use crate::element::{Element, Kind};
 use crate::reader::{Collector, number};
 
+/// Whether an element is our own, its id, a value.
+type Field = ((bool, u16), Vec<u8>);
+
 /// A record of the elements that `chosen` names, with the values that are wanted of a reader.
-fn record(chosen: u64, scopes: u16, seed: u64) -> (Record, Vec<((bool, u16), Vec<u8>)>) {
+fn record(chosen: u64, scopes: u16, seed: u64) -> (Record, Vec<Field>) {
     let mut record = Record::of_options(scopes);
     let mut values = Vec::new();
     for (n, &element) in Element::ALL.iter().enumerate() {

@@ -78,6 +78,7 @@ fn everything(folder: &Path) -> Value {
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
         // No server is there: reports are spooled.
         "report": { "nats": { "servers": ["nats://127.0.0.1:1"] } },
+        "ipfix": { "collector": "udp://127.0.0.1:9" },
         "prometheus": { "top_flows": 100, "top_hold_s": 1, "pinned": [{ "protocol": "udp" }] },
     })
 }
