@@ -119,10 +119,8 @@ impl Browser {
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = browser.ask("Target.attachToTarget", attach)?;
-        browser.session = session["sessionId"]
-            .as_str()
-            .context("a session")?
-            .to_owned();
+        let session = session["sessionId"].as_str().context("a session")?;
+        session.clone_into(&mut browser.session);
         for domain in ["Page", "Runtime", "Log"] {
             browser.ask(&format!("{domain}.enable"), json!({}))?;
         }

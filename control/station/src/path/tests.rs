@@ -135,14 +135,12 @@ fn a_topology_of_a_file_has_routers_that_do_not_report_and_equal_paths() {
     let file = Topology::of_links([("s1", "r2"), ("s1", "r3"), ("r2", "s4"), ("r3", "s4")]);
     let network = Network::new(&states, Some(&file), END_NS);
     let map = network.map();
-    let routers = map.routers.iter();
-    let routers: Vec<_> = routers
+    let nodes = map.routers.iter();
+    let nodes: Vec<_> = nodes
         .map(|router| (&*router.name, router.reports))
         .collect();
-    assert_eq!(
-        routers,
-        [("r2", false), ("r3", false), ("s1", true), ("s4", true)]
-    );
+    let [no, yes] = [false, true];
+    assert_eq!(nodes, [("r2", no), ("r3", no), ("s1", yes), ("s4", yes)]);
     let links = map.links.iter();
     let links: Vec<_> = links.map(|link| (&*link.from, &*link.to)).collect();
     assert_eq!(

@@ -139,7 +139,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     page.pictures("station-slow").unwrap();
 
     looks(&mut page, &station, || {
-        fleet.send(&reporter, SWITCHES, 1, 100_000.0)
+        fleet.send(&reporter, SWITCHES, 1, 100_000.0);
     });
 
     // The last switch ends, the others go on.

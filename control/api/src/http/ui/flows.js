@@ -46,7 +46,7 @@ function columns(end) {
     { name: "mean", of: (flow) => cell(flow.last.mean_ns, duration) },
     { name: "stddev", low: 2, of: (flow) => cell(flow.last.stddev_ns, duration) },
     { name: "p99", low: 1, tip: "of flows with series of their own", of: (flow) => cell(flow.quantiles?.p99_ns, duration) },
-    { name: "estimate", of: (flow) => estimate(flow, flow.estimate?.mean_ns) },
+    { name: "estimate", low: 1, of: (flow) => estimate(flow, flow.estimate?.mean_ns) },
     { name: "\u00b198%", low: 2, tip: "half-width of the nominal 98 % interval; -: the error is not known; !: the true mean is outside", of: (flow) => estimate(flow, flow.estimate?.bound_ns) },
     { name: "by", low: 2, left: true, of: (flow) => ({ text: flow.estimate?.method ?? "-" }) },
     { name: "ago", low: 1, of: (flow) => cell(ago(flow), uptime) },
