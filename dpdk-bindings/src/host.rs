@@ -16,12 +16,14 @@
 //! device gets the number next. So each queue of each number is tapped once.
 //!
 //! A port is seen from its first start on: before that it has no queues.
+//!
+//! Ports of vhost-user that the program serves itself are none of ethdev's; they have numbers behind those, and
+//! come by the preloaded object (`vhost.rs`).
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
-use std::ops::Deref;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -32,50 +34,15 @@ use dpdk_sys::{NAME_BYTES, rte_mbuf};
 use crate::attach::text;
 use crate::eal::{self, Eal};
 use crate::error::Errno;
-use crate::mbuf::Mbuf;
 use crate::plugin::{guarded, is_at_work};
+use crate::tap::{PassingMbuf, Tap};
+use crate::vhost::{self, Direction};
 
 /// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
-const PORTS: u16 = 256;
+pub(crate) const PORTS: u16 = 256;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
-
-/// Sees packets that pass a queue, on the thread that moves them, and only one burst of a queue at a
-/// time. It must neither wait nor panic: a panic is caught, and turns the plugin off.
-pub trait Tap: Sync {
-    /// Packets that a receive queue has given, or that a transmit queue is offered.
-    fn pass(&self, burst: &mut [PassingMbuf<'_>]);
-}
-
-/// A packet of the program's that passes a [`Tap`]: to be read, and to be stamped. Its frame is not ours to
-/// write: the program may share its buffer with other mbufs (`rte_pktmbuf_clone`), or the mbuf itself.
-///
-/// ```compile_fail,E0596
-/// # fn pass(burst: &mut [dpdk_bindings::PassingMbuf<'_>]) {
-/// burst[0].head_mut()[0] = 0;
-/// # }
-/// ```
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct PassingMbuf<'pool>(Mbuf<'pool>);
-
-impl<'pool> PassingMbuf<'pool> {
-    /// Packets of one's own as a tap sees a program's: for tests.
-    pub fn of<'b>(burst: &'b mut [Mbuf<'pool>]) -> &'b mut [Self] {
-        // SAFETY: transparent, and what is borrowed here is not dropped.
-        unsafe { slice::from_raw_parts_mut(burst.as_mut_ptr().cast(), burst.len()) }
-    }
-}
-
-impl<'pool> Deref for PassingMbuf<'pool> {
-    type Target = Mbuf<'pool>;
-
-    #[inline]
-    fn deref(&self) -> &Mbuf<'pool> {
-        &self.0
-    }
-}
 
 type Slots = [Slot; PORTS as usize];
 
@@ -147,7 +114,7 @@ pub struct HostPort {
     pub id: u16,
     /// How often a port has got this number, or lost it: both together identify a port.
     pub life: u32,
-    /// The device's name (`net_pcap0`, `0000:03:00.0`).
+    /// The device's name (`net_pcap0`, `0000:03:00.0`); of a vhost-user device the path of its socket.
     pub name: String,
     /// Receive queues.
     pub rx_queues: u16,
@@ -217,11 +184,15 @@ impl Host<'_> {
     /// To be called only while EAL is the caller's for `'eal`, or the program's.
     fn found() -> Result<Option<Self>, HostError> {
         // This can be read before EAL is there, too.
-        let Some(id) = (0..PORTS).find(|&id| is_started(id)) else {
+        let Some(id) = (0..PORTS)
+            .find(|&id| is_started(id))
+            .or_else(|| vhost::is_used().then_some(0))
+        else {
             return Ok(None);
         };
         let (mut rx, mut tx) = (0, 0);
-        // SAFETY: a valid port's number; two counts are written.
+        // SAFETY: less than RTE_MAX_ETHPORTS; two counts are written. A port that is not started has queues of ethdev's
+        // own, which can be read, too.
         let read = unsafe { dpdk_sys::vernier_host_queues(id, &raw mut rx, &raw mut tx) };
         match Errno::check(read) {
             Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => return Err(HostError::Memory(errno)),
@@ -229,7 +200,7 @@ impl Host<'_> {
             Err(_) => return Ok(None),
             Ok(_) => {}
         }
-        // SAFETY: a port is started, so EAL is initialised; the function lives as long as the process.
+        // SAFETY: a port is started, or a vhost-user device was served, so EAL is initialised; the function lives as long as the process.
         Errno::check(unsafe { dpdk_sys::vernier_host_watch(changed) }).map_err(HostError::Watch)?;
         Ok(Some(Self { _eal: PhantomData }))
     }
@@ -255,7 +226,8 @@ impl Host<'_> {
 
     /// The ports that have been started, whether they are now or not.
     pub fn ports(&self) -> Vec<HostPort> {
-        (0..PORTS).filter_map(|id| self.port(id)).collect()
+        let ports = (0..PORTS).filter_map(|id| self.port(id));
+        ports.chain(vhost::ports()).collect()
     }
 
     /// A port, if it is there and has been started. Its queues are those of its last start that was seen.
@@ -279,6 +251,9 @@ impl Host<'_> {
     /// What is behind a port; `None` if it has gone, and until a queue of it that is tapped has been polled:
     /// the thread that does so asks.
     pub fn device(&self, port: &HostPort) -> Option<HostDevice> {
+        if port.is_vhost() {
+            return vhost::is_there(port).then(HostDevice::vhost);
+        }
         let slots = still(port)?;
         let index = usize::from(port.id);
         let Some(device) = slots[index].device else {
@@ -295,6 +270,9 @@ impl Host<'_> {
     /// else as the driver reported last; up where neither says anything. `None` if the port has gone, or is
     /// stopped.
     pub fn is_up(&self, port: &HostPort) -> Option<bool> {
+        if port.is_vhost() {
+            return vhost::is_there(port).then_some(true);
+        }
         let device = self.device(port);
         if still(port).is_none() || !is_started(port.id) {
             return None;
@@ -304,6 +282,14 @@ impl Host<'_> {
         let reported = signs.link.load(Ordering::Relaxed);
         let interface = device.and_then(|device| device.interface);
         Some(interface.map_or(reported != Signs::LINK_DOWN, runs))
+    }
+
+    /// Shows packets of a vhost-user device to the taps of its queues from now on, as long as it is the same: its number, and so
+    /// its taps, may have been another's. Other ports' packets are shown as soon as they are tapped.
+    pub fn show(&self, port: &HostPort) {
+        if port.is_vhost() {
+            vhost::show(port);
+        }
     }
 
     /// Shows `tap` all that receive queue `queue` gives from now on, for as long as the process lives
@@ -317,6 +303,9 @@ impl Host<'_> {
         queue: u16,
         tap: &'static T,
     ) -> Result<(), Errno> {
+        if port.is_vhost() {
+            return vhost::tap(port, Direction::Received, queue, tap);
+        }
         let _there = still(port).ok_or(Errno::ENODEV)?;
         let param = ptr::from_ref(tap).cast_mut().cast();
         // SAFETY: the port is there; the tap is never dropped, and received::<T> takes it for what it
@@ -336,11 +325,30 @@ impl Host<'_> {
         queue: u16,
         tap: &'static T,
     ) -> Result<(), Errno> {
+        if port.is_vhost() {
+            return vhost::tap(port, Direction::Sent, queue, tap);
+        }
         let _there = still(port).ok_or(Errno::ENODEV)?;
         let param = ptr::from_ref(tap).cast_mut().cast();
         // SAFETY: as in tap_received.
         let rc = unsafe { dpdk_sys::vernier_host_tap_tx(port.id, queue, offered::<T>, param) };
         Errno::check(rc).map(drop)
+    }
+}
+
+impl HostPort {
+    /// Whether it is a vhost-user device that the program serves itself.
+    pub fn is_vhost(&self) -> bool {
+        self.id >= PORTS
+    }
+}
+
+impl HostDevice {
+    fn vhost() -> Self {
+        Self {
+            driver: "vhost-user".to_owned(),
+            interface: None,
+        }
     }
 }
 

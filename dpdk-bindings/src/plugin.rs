@@ -78,6 +78,12 @@ fn refuse() {
     }
 }
 
+/// Whether the program serves vhost-user devices itself, and nothing shows their packets: the object that does
+/// (`libvernier_vhost.so`) is not preloaded. EAL is initialised if so.
+pub fn misses_vhost() -> bool {
+    crate::vhost::is_missed()
+}
+
 extern "C" fn in_child() {
     // One that is off stays off.
     let _ = STATE.compare_exchange(AT_WORK, FORKED, Ordering::Relaxed, Ordering::Relaxed);
@@ -98,6 +104,7 @@ pub fn construct(start: fn()) {
         if START.set(start).is_err() {
             return;
         }
+        crate::vhost::attach();
         // SAFETY: both functions live as long as the object, which is never unloaded.
         let rc = unsafe {
             match dpdk_sys::vernier_host_at_fork(in_child) {

@@ -6,8 +6,9 @@ use dpdk_sys::rte_mbuf;
 
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
-use crate::host::{Host, PassingMbuf};
+use crate::host::Host;
 use crate::mbuf::Mbuf;
+use crate::tap::PassingMbuf;
 
 const FIELD: &CStr = c"vernier_stamp";
 const FLAG: &CStr = c"vernier_stamp_valid";
@@ -43,8 +44,8 @@ impl Stampable for Mbuf<'_> {}
 impl Stampable for PassingMbuf<'_> {}
 
 mod sealed {
-    use crate::host::PassingMbuf;
     use crate::mbuf::Mbuf;
+    use crate::tap::PassingMbuf;
 
     pub trait Packet {
         fn mbuf(&self) -> &Mbuf<'_>;
@@ -213,19 +214,36 @@ impl StampField {
     /// afterwards they have none, and their last word is 0. How many, and the bytes of their frames.
     #[inline]
     pub fn take_run(&self, burst: &mut [impl Stampable], shared: &SharedStamp) -> (usize, u64) {
-        // A copy: no write to an mbuf changes it.
-        let field = *self;
         let Some((first, others)) = burst.split_first_mut() else {
             return (0, 0);
         };
         // Whatever its words are by now: another process may have the mbuf, too, by a fork.
-        field.wipe(first);
-        let (mut packets, mut bytes) = (1, u64::from(first.mbuf().len_bytes()));
-        let others = if shared.is_vouched { others } else { &mut [] };
+        self.wipe(first);
+        let bytes = u64::from(first.mbuf().len_bytes());
+        let (more, more_bytes) = if shared.is_vouched {
+            self.take_others::<false>(others, shared)
+        } else {
+            self.take_others::<true>(others, shared)
+        };
+        (1 + more, bytes + more_bytes)
+    }
+
+    /// The same of packets behind the first: where nothing vouches for words without it, all need the flag.
+    #[inline]
+    fn take_others<const FLAG: bool>(
+        &self,
+        others: &mut [impl Stampable],
+        shared: &SharedStamp,
+    ) -> (usize, u64) {
+        // A copy: no write to an mbuf changes it.
+        let field = *self;
+        let (mut packets, mut bytes) = (0, 0);
         for packet in others {
+            let raw = packet.mbuf().as_ptr();
             // SAFETY: as in get.
-            let last = unsafe { field.last_word(packet.mbuf().as_ptr()).read() };
-            if last != shared.last || packet.mbuf().port() != shared.port {
+            let (last, flags) = unsafe { (field.last_word(raw).read(), (*raw).ol_flags) };
+            let is_its = last == shared.last && packet.mbuf().port() == shared.port;
+            if !is_its || FLAG && flags & field.flag == 0 {
                 break;
             }
             field.wipe(packet);

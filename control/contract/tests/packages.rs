@@ -16,6 +16,7 @@ use serde_json::Value;
 /// What each package of the product may name in its manifest, of ours. Benches and fuzz targets may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("dpdk-sys", &[]),
+    ("vhost", &[]),
     ("dpdk-bindings", &["dpdk-sys"]),
     ("measure", &[]),
     ("contract", &["measure"]),

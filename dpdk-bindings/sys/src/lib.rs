@@ -19,6 +19,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
 use std::mem::offset_of;
 
+#[path = "../../vhost/src/hooks.rs"]
+pub mod vhost;
+
 /// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`, `RTE_ETH_XSTATS_NAME_SIZE`).
 pub const NAME_BYTES: usize = 64;
 

@@ -11,12 +11,14 @@ use control::data_plane::{Change, ChangeError, CoreStatus, DataPlane, Event};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate, Ticks};
-use records::snapshot::{Pool, PortFact};
+use records::snapshot::{self, Pool, PortFact};
 use switch::wiring::plans;
 
 use crate::plans::PlanChange;
 use crate::ports::PortTable;
+use crate::reload::{Present, Reload};
 use crate::taps::{Queue, Taps};
+use crate::unseen::Unseen;
 
 /// How often ports are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -49,6 +51,8 @@ pub struct HostDataPlane {
     looked_at: Option<Instant>,
     /// By port.
     watched: Vec<Watched>,
+    reload: Reload,
+    unseen: Unseen,
 }
 
 /// Plans for transmit queues, ready to be sent.
@@ -74,6 +78,8 @@ impl HostDataPlane {
         rate: TickRate,
         taps: Taps,
         budget_mib: Option<usize>,
+        reload: Reload,
+        unseen: Unseen,
     ) -> Self {
         Self {
             host,
@@ -89,12 +95,15 @@ impl HostDataPlane {
             unsettled: Vec::new(),
             looked_at: None,
             watched: Vec::new(),
+            reload,
+            unseen,
         }
     }
 
     /// Sees which ports and queues there are.
     fn look(&mut self) {
-        let changed = self.ports.update(&self.host.ports());
+        let names = &self.settings.port_names;
+        let changed = self.ports.update(&self.host.ports(), names);
         self.watched
             .resize_with(self.ports.names().len(), Watched::default);
         for &index in &changed {
@@ -105,7 +114,7 @@ impl HostDataPlane {
                 self.taps.attend(&self.host, port);
                 tracing::info!(
                     "port {}: {} receive and {} transmit queues",
-                    port.name,
+                    self.ports.name(index),
                     port.rx_queues,
                     port.tx_queues
                 );
@@ -114,6 +123,9 @@ impl HostDataPlane {
         self.said.extend(self.taps.take_new_workers());
         if !changed.is_empty() {
             self.taps.assign(&self.ports);
+            for (_, port) in self.ports.present() {
+                self.host.show(port);
+            }
         }
         for (index, port) in self.ports.present() {
             let watched = &mut self.watched[index.index()];
@@ -133,7 +145,8 @@ impl HostDataPlane {
 
     /// Makes plans for the queues that there are, and offers the control core a change to them.
     fn plan(&mut self, present: Epoch) -> Result<()> {
-        let config = self.settings.config(&self.ports.names());
+        let settings = self.reload.coming().unwrap_or(&self.settings);
+        let config = settings.config(&self.ports.names());
         let layout = config.shard_layout(self.rate)?;
         let number = self.number.next();
         let from = Epoch(present.0 + EPOCHS_AHEAD);
@@ -200,6 +213,9 @@ impl HostDataPlane {
             }
         }
         self.number = offered.number;
+        if let Some(settings) = self.reload.take_up(offered.from) {
+            self.settings = settings;
+        }
         for (_, until) in &mut self.unsettled {
             *until = offered.from.min(*until);
         }
@@ -247,11 +263,26 @@ impl DataPlane for HostDataPlane {
         Vec::new()
     }
 
+    fn reload(&mut self) -> Option<snapshot::Reload> {
+        self.reload.last()
+    }
+
     fn poll(&mut self, core: CoreStatus) -> Vec<Event> {
         let is_due = |looked_at: Instant| looked_at.elapsed() >= LOOK_EVERY;
         if self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(Instant::now());
             self.look();
+            self.unseen.look();
+        }
+        self.reload.tick(core.epoch);
+        // A plan that is on its way was made by the settings before.
+        if self.offered.is_none() {
+            self.has_changed |= self.reload.read(&Present {
+                settings: &self.settings,
+                ports: &self.ports,
+                rate: self.rate,
+                hashing: self.taps.hashing(),
+            });
         }
         if self.has_changed
             && self.offered.is_none()
@@ -259,7 +290,12 @@ impl DataPlane for HostDataPlane {
             && self.taps.have_room()
             && let Err(error) = self.plan(core.epoch)
         {
-            plugin::disable(&format!("{error:#}"));
+            // The settings before hold, and a plan was made by them.
+            if self.reload.coming().is_some() {
+                self.reload.refuse(&error);
+            } else {
+                plugin::disable(&format!("{error:#}"));
+            }
         }
         self.mark(core.epoch);
         let rest_ticks = self.rate.ticks_in(REST);

@@ -64,6 +64,8 @@ struct Offer<'d> {
     counters: &'d PortCounters,
     to: PortIndex,
     now: Ticks,
+    /// Whether `now` is the present; else the packets have left at that time.
+    is_present: bool,
 }
 
 impl Offer<'_> {
@@ -141,7 +143,24 @@ impl Departures {
 impl Tap for Departures {
     #[inline]
     fn pass(&self, burst: &mut [PassingMbuf<'_>]) {
-        let now = Ticks(tsc::now());
+        self.leave::<true>(burst, Ticks(tsc::now()));
+    }
+
+    fn taken(&self, burst: &mut [PassingMbuf<'_>], refused: usize, offered_tsc: u64) {
+        if let Some(counters) = self.counters.ports.get(self.home.port().index()) {
+            counters.refused_packets.add(refused as u64);
+        }
+        // One that was refused keeps its stamp: it is recorded when it is taken.
+        if !burst.is_empty() {
+            self.leave::<false>(burst, Ticks(offered_tsc));
+        }
+    }
+}
+
+impl Departures {
+    /// Packets leave at `now`, which is the present or a moment ago.
+    #[inline]
+    fn leave<const PRESENT: bool>(&self, burst: &mut [PassingMbuf<'_>], now: Ticks) {
         let to = self.home.port();
         let Some(counters) = self.counters.ports.get(to.index()) else {
             return;
@@ -151,6 +170,7 @@ impl Tap for Departures {
             counters,
             to,
             now,
+            is_present: PRESENT,
         };
         let Some(mut point) = self.point.try_lock() else {
             let packets = burst.len() as u64;
@@ -242,5 +262,10 @@ mod tests {
         assert!(burst.iter().all(|mbuf| field.get(mbuf).is_none()));
         departures.pass(PassingMbuf::of(&mut burst));
         assert_eq!((port.tx_packets.get(), departures.unmeasured()), (6, 3));
+        // Of three that a guest was offered it took one, and then none.
+        departures.taken(PassingMbuf::of(&mut burst[..1]), 2, tsc::now());
+        departures.taken(&mut [], 2, tsc::now());
+        let counts = (port.tx_packets.get(), port.refused_packets.get());
+        assert_eq!(counts, (7, 4));
     }
 }

@@ -26,9 +26,11 @@ mod departures;
 mod logging;
 mod plans;
 mod ports;
+mod reload;
 mod stamp;
 mod start;
 mod taps;
+mod unseen;
 
 use dpdk_bindings::HugePages;
 

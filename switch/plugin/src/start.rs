@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ use switch::wiring::{budget, cpus, random_seed};
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
 use crate::logging;
+use crate::reload::Reload;
 use crate::taps::Taps;
+use crate::unseen::Unseen;
 
 /// The file with the settings; without it all is as [`HostConfig::default`] says.
 const CONFIG: &str = "VERNIER_CONFIG";
@@ -42,8 +45,9 @@ pub fn start() {
 }
 
 /// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
-fn wait_for_host() -> Result<Host<'static>> {
+fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
     loop {
+        unseen.look();
         match Host::find()? {
             Some(host) => return Ok(host),
             None => thread::sleep(WAIT),
@@ -52,9 +56,11 @@ fn wait_for_host() -> Result<Host<'static>> {
 }
 
 fn run() -> Result<()> {
-    let host = wait_for_host()?;
-    let settings = match std::env::var_os(CONFIG) {
-        Some(file) => HostConfig::load(PathBuf::from(file)).context(CONFIG)?,
+    let mut unseen = Unseen::default();
+    let host = wait_for_host(&mut unseen)?;
+    let file = std::env::var_os(CONFIG).map(PathBuf::from);
+    let settings = match &file {
+        Some(file) => HostConfig::load(file).context(CONFIG)?,
         None => HostConfig::default(),
     };
     if host.is_secondary() {
@@ -67,6 +73,9 @@ fn run() -> Result<()> {
     let field = StampField::register_in(&host)?;
     let server = http::Server::of(&settings.http)
         .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
+    let reload = Arc::new(AtomicBool::new(false));
+    let server = server.map(|server| server.with_reload(Arc::clone(&reload)));
+    let reload = Reload::new(reload, file);
 
     let sender = Sender::of(settings.report.as_ref())
         .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
@@ -106,7 +115,15 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let data_plane = HostDataPlane::new(host, settings, rate, taps, budget::of_machine());
+    let data_plane = HostDataPlane::new(
+        host,
+        settings,
+        rate,
+        taps,
+        budget::of_machine(),
+        reload,
+        unseen,
+    );
     let mut core = ControlCore::new(setup, data_plane)?;
     let serving = server.map(|server| server.serve(core.published()));
     let serving = serving.transpose()?;

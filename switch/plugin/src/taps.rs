@@ -9,7 +9,7 @@ use contract::counters::WorkerCounters;
 use contract::ids::WorkerIndex;
 use control::data_plane::Event;
 use dpdk_bindings::{Host, HostPort, tsc};
-use measure::packet::Hasher;
+use measure::packet::{Hasher, Hashing};
 use measure::time::{EpochSchedule, Ticks};
 use switch::meter::Meter;
 
@@ -90,6 +90,11 @@ impl Taps {
     /// What flows are known by.
     pub fn hasher(&self) -> &Hasher {
         &self.stamper.hasher
+    }
+
+    /// What each packet carries.
+    pub fn hashing(&self) -> Hashing {
+        self.stamper.hashing
     }
 
     /// Taps those queues of a port that are not tapped yet; they belong to no port before they are

@@ -1,13 +1,14 @@
 //! The configuration of a host: another program that Vernier is loaded into, which has
 //! ports of its own and decides where packets go.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::parse::{is_given, parse_json, read_file, refusal, value_error};
-use super::validate::{KeyPath, validate};
+use super::validate::{Check, KeyPath, all, count_within, name, unique, validate};
 use super::{
     Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Measurement, Port,
     Prometheus, Report, Rule, defaults,
@@ -16,7 +17,10 @@ use super::{
 /// Slots of the flows that are tracked at each transmit queue; a host may have many.
 const FLOW_SLOTS: u32 = 16_384;
 
-/// What can be configured in a host: every key is one of [`Config`]'s, and all may be left out.
+/// Names of ports that may be given.
+const PORT_NAMES_MAX: usize = 1_024;
+
+/// What can be configured in a host: every key but `port_names` is one of [`Config`]'s, and all may be left out.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
@@ -24,6 +28,11 @@ pub struct HostConfig {
     /// `.`, `_` or `-`.
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
+    /// Names of ports, by what they are without: DPDK's name of the device (`0000:03:00.0`), or the path of a vhost-user
+    /// port's socket (`/run/openvswitch/vm1`). At most 1,024, each once, of 1 to 64 letters, digits, `.`, `_` or `-`. A port
+    /// without is named as its device, or as the file of its socket.
+    #[schemars(length(max = PORT_NAMES_MAX))]
+    pub port_names: BTreeMap<String, String>,
     /// Traffic classes, at most 8; what no rule names belongs to the last. None: all packets are of
     /// one class, `all`.
     #[schemars(length(max = super::CLASSES_MAX))]
@@ -51,6 +60,7 @@ impl Default for HostConfig {
     fn default() -> Self {
         Self {
             name: defaults::name(),
+            port_names: BTreeMap::new(),
             classes: Vec::new(),
             rules: Vec::new(),
             measurement: Measurement {
@@ -99,8 +109,23 @@ impl HostConfig {
         // What is checked is the same whatever ports there are, and however many.
         let mut model = host.config(&[("port".to_owned(), true)]);
         model.settle_workers(1);
-        validate(&model).map_err(|invalid| value_error(file, text, invalid))?;
+        validate(&model)
+            .and_then(|()| host.check_port_names())
+            .map_err(|invalid| value_error(file, text, invalid))?;
         Ok(host)
+    }
+
+    fn check_port_names(&self) -> Check {
+        let path = KeyPath::default().key("port_names");
+        let mut names = HashSet::new();
+        let each = self.port_names.iter().map(|(port, given)| {
+            let path = path.key(port.clone());
+            name(path.clone(), given)?;
+            unique(&mut names, given, path, "a name of its own")
+        });
+        let each = all(each.collect::<Vec<_>>());
+        let count = self.port_names.len();
+        each.and_then(|()| count_within(path, count, 0..=PORT_NAMES_MAX, "names"))
     }
 
     /// The first key that means nothing in a host, and why.

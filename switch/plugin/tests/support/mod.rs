@@ -1,6 +1,7 @@
 //! Programs that are not ours, with the plugin in them: where it lies, and what it answers.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod ovs;
 pub mod testpmd;
 
 use std::fs;
@@ -15,6 +16,9 @@ use serde_json::Value;
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+const OBJECT: &str = "librte_vernier.so";
+const VHOST: &str = "libvernier_vhost.so";
+
 /// Names the runtime of the sanitizer that the plugin was built with (`make sanitize`): a program that was
 /// built without has to load it first.
 const SANITIZER_RUNTIME: &str = "VERNIER_SANITIZER_RUNTIME";
@@ -26,6 +30,8 @@ pub struct Plugin {
     settings: Option<PathBuf>,
     /// What a program is made to load before all else.
     preloaded: Vec<PathBuf>,
+    /// Whether EAL is told to load it.
+    pub is_loaded: bool,
 }
 
 impl Plugin {
@@ -58,8 +64,9 @@ impl Plugin {
                 .map(PathBuf::from)
                 .into_iter()
                 .collect(),
+            is_loaded: true,
         };
-        fs::copy(built(), plugin.file()).unwrap();
+        fs::copy(built(OBJECT), plugin.file()).unwrap();
         Some(plugin)
     }
 
@@ -70,14 +77,22 @@ impl Plugin {
     }
 
     pub fn file(&self) -> PathBuf {
-        self.folder.join("librte_vernier.so")
+        self.folder.join(OBJECT)
+    }
+
+    /// Lets programs preload what shows the plugin their vhost-user ports.
+    pub fn preload_vhost(&mut self) {
+        let object = self.folder.join(VHOST);
+        fs::copy(built(VHOST), &object).unwrap();
+        self.preloaded.push(object);
     }
 
     /// EAL's arguments: this plugin, and the drivers that it would find by itself otherwise.
-    pub fn arguments(&self) -> [String; 4] {
+    pub fn arguments(&self) -> Vec<String> {
         let drivers = drivers().display().to_string();
         let file = self.file().display().to_string();
-        ["-d".to_owned(), file, "-d".to_owned(), drivers]
+        let loaded = [file, drivers].into_iter().filter(|_| self.is_loaded);
+        loaded.flat_map(|file| ["-d".to_owned(), file]).collect()
     }
 
     /// Builds `source`, a file of this folder, and lets programs load it before all else.
@@ -143,10 +158,10 @@ impl Drop for Plugin {
     }
 }
 
-/// The shared object that was built for this test: beside it.
-fn built() -> PathBuf {
+/// A shared object that was built for this test: beside it.
+fn built(object: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let beside = test.parent().unwrap().join("librte_vernier.so");
+    let beside = test.parent().unwrap().join(object);
     assert!(beside.exists(), "{} is not built", beside.display());
     beside
 }

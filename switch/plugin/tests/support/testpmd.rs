@@ -16,6 +16,17 @@ pub struct Testpmd {
 
 impl Testpmd {
     pub fn start(plugin: Option<&Plugin>, devices: &[String], arguments: &[&str]) -> Self {
+        let memory = ["-m", "512", "--no-huge", "--no-shconf"];
+        Self::with_memory(&memory, plugin, devices, arguments)
+    }
+
+    /// With other memory; a guest's, which it shares with a switch, is in huge pages.
+    pub fn with_memory(
+        memory: &[&str],
+        plugin: Option<&Plugin>,
+        devices: &[String],
+        arguments: &[&str],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| File::create(folder.path().join(name)).unwrap();
         // Into a file it would write in blocks.
@@ -25,10 +36,10 @@ impl Testpmd {
                 "--output=L",
                 "dpdk-testpmd",
                 "--lcores=0@0,1@1",
-                "-m",
-                "512",
+                "--no-telemetry",
+                "--no-pci",
             ])
-            .args(["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci"])
+            .args(memory)
             .args(devices.iter().map(|device| format!("--vdev={device}")))
             .args(plugin.iter().flat_map(|plugin| plugin.arguments()))
             .args(["--", "--interactive", "--total-num-mbufs=32768"])

@@ -70,7 +70,7 @@ fn errors_say_where_and_what_to_do() {
     assert_eq!(
         error(r#"{"ports": []}"#),
         "plugin.json:1:11: ports: expected one of the keys classes, http, measurement, \
-         memory_budget_mib, name, prometheus, report, rules, got `ports`"
+         memory_budget_mib, name, port_names, prometheus, report, rules, got `ports`"
     );
     assert_eq!(
         error("{\n  \"measurement\": { \"interval_ms\": 1 }\n}"),
@@ -107,4 +107,17 @@ fn what_means_nothing_in_a_host_is_refused() {
         error(r#"{"rules": [{"class": "all", "ingress": ["a"]}]}"#),
         format!("plugin.json:1:40: rules[0].ingress: {ports}")
     );
+}
+
+#[test]
+fn ports_may_have_other_names_each_its_own() {
+    let host = parse(r#"{"port_names": {"0000:03:00.0": "dpdk0", "/run/vm 1.sock": "vm1"}}"#);
+    assert_eq!(host.port_names["/run/vm 1.sock"], "vm1");
+    let twice = r#"{"port_names": {"a": "x", "b": "x"}}"#;
+    assert_eq!(
+        error(twice),
+        "plugin.json:1:33: port_names.b: expected a name of its own, got \"x\" again"
+    );
+    let slash = r#"{"port_names": {"a": "x/y"}}"#;
+    assert!(error(slash).contains("port_names.a: expected 1 to 64 letters"));
 }

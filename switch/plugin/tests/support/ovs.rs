@@ -1,0 +1,272 @@
+//! Debian's Open vSwitch with DPDK, unmodified, in a folder of its own, and hosts in namespaces of their own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Owned, PATIENCE, Plugin, run, skip};
+
+const SWITCH: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+/// Where Open vSwitch is: installed, or unpacked beside the sources.
+pub fn root() -> Option<PathBuf> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools");
+    let found = [PathBuf::from("/"), tools]
+        .into_iter()
+        .find(|root| root.join(SWITCH).exists());
+    if found.is_none() {
+        skip("Open vSwitch with DPDK is not here; make setup-test unpacks it");
+    }
+    found
+}
+
+/// Memory for packets, in huge pages: Open vSwitch takes no other.
+pub const MEMORY_MIB: u64 = 512;
+
+/// Two hosts, each with a veth whose other end is the switch's.
+pub struct Hosts {
+    tag: String,
+}
+
+impl Hosts {
+    pub fn new() -> Self {
+        let hosts = Self {
+            tag: format!("vo{}", std::process::id()),
+        };
+        for n in [1, 2] {
+            let (space, ours) = (hosts.space(n), hosts.interface(n));
+            let off = "tx off rx off tso off gso off gro off";
+            for command in [
+                format!("ip netns add {space}"),
+                format!("ip link add {ours} type veth peer name eth0 netns {space}"),
+                format!("ip link set {ours} up"),
+                format!("ip -n {space} addr add 10.98.0.{n}/24 dev eth0"),
+                format!("ip -n {space} link set eth0 up"),
+                // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+                format!("ip netns exec {space} ethtool -K eth0 {off}"),
+                format!("ethtool -K {ours} {off}"),
+            ] {
+                run(&mut words(&command));
+            }
+            // Nothing is said unasked. Without IPv6 there is nothing to turn off.
+            let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
+            let _ = hosts.inside(n, off).stderr(Stdio::null()).status();
+        }
+        hosts
+    }
+
+    fn space(&self, n: u8) -> String {
+        format!("{}h{n}", self.tag)
+    }
+
+    pub fn interface(&self, n: u8) -> String {
+        format!("{}p{n}", self.tag)
+    }
+
+    pub fn inside(&self, n: u8, command: &str) -> Command {
+        words(&format!("ip netns exec {} {command}", self.space(n)))
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for n in [1, 2] {
+            let _ = words(&format!("ip netns del {}", self.space(n))).status();
+            let _ = words(&format!("ip link del {}", self.interface(n)))
+                .stderr(Stdio::null())
+                .status();
+        }
+    }
+}
+
+fn words(command: &str) -> Command {
+    let mut words = command.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// A database and a switch in a folder of their own. The switch is dropped first.
+pub struct OpenVSwitch {
+    root: PathBuf,
+    folder: tempfile::TempDir,
+    switch: Option<Owned>,
+    database: Option<Owned>,
+}
+
+impl OpenVSwitch {
+    pub fn start(root: PathBuf, plugin: &Plugin) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ovs = Self {
+            database: None,
+            root,
+            folder,
+            switch: None,
+        };
+        let database = ovs.path("conf.db");
+        let schema = ovs.root.join("usr/share/openvswitch/vswitch.ovsschema");
+        let mut create = ovs.command("usr/bin/ovsdb-tool");
+        run(create.args(["create", &database]).arg(schema));
+        let mut server = ovs.command("usr/sbin/ovsdb-server");
+        server
+            .arg(&database)
+            .arg(format!("--remote=punix:{}", ovs.path("db.sock")))
+            .arg(format!("--unixctl={}", ovs.path("database.ctl")));
+        ovs.database = Some(Owned(ovs.quiet(server, "database.log")));
+        ovs.wait_for("db.sock");
+        run(ovs.vsctl().args(["--no-wait", "init"]));
+        let extra = plugin.arguments().join(" ");
+        run(ovs
+            .vsctl()
+            .args(["--no-wait", "set", "Open_vSwitch", "."])
+            .args([
+                "other_config:dpdk-init=true",
+                "other_config:pmd-cpu-mask=0x2",
+            ])
+            .args(["other_config:dpdk-lcore-mask=0x1"])
+            .arg(format!("other_config:dpdk-socket-mem={MEMORY_MIB}"))
+            .arg(format!("other_config:dpdk-socket-limit={MEMORY_MIB}"))
+            .arg(format!(
+                "other_config:dpdk-extra=--no-pci --no-telemetry --file-prefix=vernier-test {extra}"
+            )));
+        let mut switch = ovs.command(SWITCH);
+        switch
+            .arg(format!("unix:{}", ovs.path("db.sock")))
+            .arg(format!("--unixctl={}", ovs.path("switch.ctl")));
+        plugin.settle(&mut switch);
+        ovs.switch = Some(Owned(ovs.quiet(switch, "switch.log")));
+        ovs.wait_for("switch.ctl");
+        ovs
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("switch.log")).unwrap_or_default()
+    }
+
+    fn wait_for(&self, file: &str) {
+        let began = Instant::now();
+        while !Path::new(&self.path(file)).exists() {
+            assert!(began.elapsed() < PATIENCE, "{file}: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A program of it that leaves nothing outside of the folder.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.root.join(program));
+        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+            command.env(variable, self.folder.path());
+        }
+        command.env("OVS_PKGDATADIR", self.root.join("usr/share/openvswitch"));
+        command
+    }
+
+    fn quiet(&self, mut command: Command, log: &str) -> std::process::Child {
+        let log = File::create(self.path(log)).unwrap();
+        let copy = log.try_clone().unwrap();
+        command.stdin(Stdio::null()).stdout(log).stderr(copy);
+        command.spawn().unwrap()
+    }
+
+    pub fn vsctl(&self) -> Command {
+        let mut command = self.command("usr/bin/ovs-vsctl");
+        command
+            .arg(format!("--db=unix:{}", self.path("db.sock")))
+            .arg("--timeout=30");
+        command
+    }
+
+    /// Configures it, and waits until it is done.
+    pub fn tell(&self, arguments: &[&str]) {
+        let output = self.vsctl().args(arguments).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {output:?}\n{}",
+            self.log()
+        );
+    }
+
+    /// A bridge that learns, with a port to each host.
+    pub fn bridge(&self, hosts: &Hosts) {
+        self.tell(&words_of(
+            "add-br br0 -- set bridge br0 datapath_type=netdev",
+        ));
+        for n in [1, 2] {
+            self.add_port(&format!("p{n}"), n, "dpdk", &af_packet(n, hosts));
+        }
+    }
+
+    /// Adds a port with this number of OpenFlow's.
+    pub fn add_port(&self, name: &str, number: u8, kind: &str, option: &str) {
+        let (kind, number) = (format!("type={kind}"), format!("ofport_request={number}"));
+        let add = ["add-port", "br0", name, "--", "set", "Interface", name];
+        self.tell(&[&add[..], &[&kind, &number, option]].concat());
+    }
+
+    /// `ovs-ofctl` with br0; what it says.
+    pub fn ofctl(&self, verb: &str, rest: &[&str]) -> String {
+        let mut command = self.command("usr/bin/ovs-ofctl");
+        command.args([verb, &format!("unix:{}", self.path("br0.mgmt"))]);
+        run(command.args(rest))
+    }
+
+    /// Ends it as its own script does; how it ended.
+    pub fn exit(mut self) -> bool {
+        let mut exit = self.command("usr/bin/ovs-appctl");
+        run(exit.args(["-t", &self.path("switch.ctl"), "exit"]));
+        let mut switch = self.switch.take().unwrap();
+        let ended = switch.0.wait().unwrap();
+        drop(self.database.take());
+        ended.success()
+    }
+}
+
+/// The option of a port to a host.
+pub fn af_packet(n: u8, hosts: &Hosts) -> String {
+    let interface = hosts.interface(n);
+    format!("options:dpdk-devargs=net_af_packet{n},iface={interface}")
+}
+
+fn words_of(command: &str) -> Vec<&str> {
+    command.split_whitespace().collect()
+}
+
+pub fn ping_until_answered(hosts: &Hosts, ovs: &OpenVSwitch) {
+    let began = Instant::now();
+    while !hosts
+        .inside(1, "ping -c 1 -W 1 10.98.0.2")
+        .stdout(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+    {
+        assert!(began.elapsed() < PATIENCE, "no answer: {}", ovs.log());
+    }
+}
+
+/// Three seconds of TCP from host 1 to host 2: the bytes sent.
+pub fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
+    let mut server = hosts.inside(2, "iperf3 --server --one-off");
+    let mut server = Owned(server.stdout(Stdio::null()).spawn().unwrap());
+    let client = "iperf3 --client 10.98.0.2 --time 3 --json --connect-timeout 5000";
+    let began = Instant::now();
+    loop {
+        let output = hosts.inside(1, client).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if let Some(sent) = report["end"]["sum_sent"]["bytes"].as_u64() {
+            return sent;
+        }
+        // The server may not listen yet: iperf3 says so, and may call that a success.
+        assert!(
+            began.elapsed() < PATIENCE && server.0.try_wait().unwrap().is_none(),
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            ovs.log()
+        );
+    }
+}

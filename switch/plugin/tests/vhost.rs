@@ -1,0 +1,398 @@
+//! Debian's Open vSwitch with DPDK, unmodified, with a vhost-user port: behind it testpmd as a virtual machine, on
+//! virtio-user. One host is at a port of DPDK's, the other behind the machine.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what must hold in the plainest way"
+)]
+
+mod support;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::ovs::{self, Hosts, MEMORY_MIB, OpenVSwitch};
+use support::testpmd::Testpmd;
+use support::{HugePages, PATIENCE, Plugin};
+
+/// The machine's memory.
+const MACHINE_MIB: u64 = 256;
+
+/// Memory that a machine can share: each of its segments is a file.
+const MEMORY: [&str; 4] = ["-m", "256", "--in-memory", "--single-file-segments"];
+
+/// What the settings call the port of host 1.
+const UPLINK: &str = "uplink";
+
+/// A virtual machine that forwards between the switch's socket and host 2.
+fn machine(socket: &str, hosts: &Hosts) -> Testpmd {
+    let devices = [
+        format!("net_virtio_user0,path={socket},server=1,queue_size=1024"),
+        format!("net_af_packet0,iface={}", hosts.interface(2)),
+    ];
+    let mut machine = Testpmd::with_memory(&MEMORY, None, &devices, &["--forward-mode=io"]);
+    machine.tell("start");
+    machine
+}
+
+/// A bridge that forwards what enters one port by the other, and learns nothing.
+fn bridge(switch: &OpenVSwitch, hosts: &Hosts) {
+    let add = "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure";
+    switch.tell(&add.split(' ').collect::<Vec<_>>());
+    // One that is secure has no others.
+    for rule in ["in_port=1,actions=output:2", "in_port=2,actions=output:1"] {
+        switch.ofctl("add-flow", &[rule]);
+    }
+    switch.add_port("p1", 1, "dpdk", &ovs::af_packet(1, hosts));
+}
+
+fn add_machine(switch: &OpenVSwitch, name: &str) -> String {
+    let socket = switch.path(&format!("{name}.sock"));
+    let option = format!("options:vhost-server-path={socket}");
+    switch.add_port(name, 2, "dpdkvhostuserclient", &option);
+    socket
+}
+
+/// Packets that a port of Open vSwitch's has received and sent.
+fn counted(switch: &OpenVSwitch, port: &str) -> [u64; 2] {
+    let said = switch.ofctl("dump-ports", &[port]);
+    ["rx pkts=", "tx pkts="].map(|which| {
+        let figure = said.split_once(which).unwrap().1.split(',').next();
+        figure.unwrap().trim().parse().unwrap_or(0)
+    })
+}
+
+/// The segment from one port to another.
+fn segment<'s>(snapshot: &'s Value, from: &str, to: &str) -> Option<&'s Value> {
+    let is_it = |segment: &&Value| segment["ingress"] == from && segment["egress"] == to;
+    snapshot["segments"].as_array()?.iter().find(is_it)
+}
+
+fn port<'s>(snapshot: &'s Value, name: &str) -> Option<&'s Value> {
+    let ports = snapshot["ports"].as_array()?;
+    ports.iter().find(|port| port["name"] == name)
+}
+
+/// Packets received and sent by a port, as the plugin counts them.
+fn ports_counts(snapshot: &Value, name: &str) -> [u64; 2] {
+    let port = port(snapshot, name).unwrap();
+    ["rx_packets", "tx_packets"].map(|key| port[key].as_u64().unwrap())
+}
+
+/// Two hosts and what is between them.
+struct Scene {
+    plugin: Plugin,
+    switch: OpenVSwitch,
+    hosts: Hosts,
+}
+
+/// What Open vSwitch, the plugin's ports and its segments counted at a machine's port: from the machine, to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    switch: [u64; 2],
+    ports: [u64; 2],
+    segments: [u64; 2],
+}
+
+impl Scene {
+    fn start(root: PathBuf, plugin: Plugin) -> Self {
+        let hosts = Hosts::new();
+        let switch = OpenVSwitch::start(root, &plugin);
+        bridge(&switch, &hosts);
+        Self {
+            plugin,
+            switch,
+            hosts,
+        }
+    }
+
+    /// Waits until a machine's port is measured in both directions.
+    fn wait_for(&self, name: &str) {
+        let what = format!("segments of {name}");
+        self.plugin.wait("/api/v1/snapshot", &what, |snapshot| {
+            let both = [(UPLINK, name), (name, UPLINK)];
+            let last = both.map(|(from, to)| segment(snapshot, from, to).map(|it| &it["last"]));
+            let are_there = last
+                .iter()
+                .all(|last| last.is_some_and(|last| !last.is_null()));
+            (are_there && port(snapshot, name)?["facts"]["is_up"] == true).then_some(())
+        });
+    }
+
+    /// Waits until a machine's port has gone.
+    fn wait_for_end_of(&self, name: &str) {
+        let what = format!("{name} to go");
+        self.plugin.wait("/api/v1/snapshot", &what, |snapshot| {
+            (port(snapshot, name)?["is_absent"] == true).then_some(())
+        });
+    }
+
+    fn counts(&self, machine: &str, name: &str) -> Counts {
+        let switch = counted(&self.switch, machine);
+        let snapshot = self.plugin.json("/api/v1/snapshot").unwrap();
+        let passed = |from, to| {
+            let total = &segment(&snapshot, from, to).unwrap()["total"];
+            total["counts"]["received_packets"].as_u64().unwrap()
+        };
+        Counts {
+            switch,
+            ports: ports_counts(&snapshot, name),
+            segments: [passed(name, UPLINK), passed(UPLINK, name)],
+        }
+    }
+
+    /// The same, when they no longer change.
+    fn settled(&self, machine: &str, name: &str) -> Counts {
+        let mut before = self.counts(machine, name);
+        loop {
+            // More than an epoch.
+            thread::sleep(Duration::from_millis(500));
+            let now = self.counts(machine, name);
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+
+    /// Lets `traffic` pass, and compares what is counted of it packet by packet.
+    fn compare(&self, machine: &str, name: &str, traffic: impl FnOnce(&Hosts, &OpenVSwitch)) {
+        let before = self.settled(machine, name);
+        traffic(&self.hosts, &self.switch);
+        let began = Instant::now();
+        loop {
+            let now = self.settled(machine, name);
+            let grown = |of: fn(&Counts) -> [u64; 2]| {
+                let (now, before) = (of(&now), of(&before));
+                [now[0] - before[0], now[1] - before[1]]
+            };
+            let switch = grown(|counts| counts.switch);
+            let [ports, segments] = [grown(|counts| counts.ports), grown(|it| it.segments)];
+            if switch[0] > 0 && switch[1] > 0 && [ports, segments] == [switch; 2] {
+                return;
+            }
+            let what = format!("{switch:?} by the switch, {ports:?} by port, {segments:?} passed");
+            assert!(began.elapsed() < PATIENCE, "{name}: {what}");
+        }
+    }
+
+    /// Asks for a reload with these settings; its outcome and message.
+    fn reload(&mut self, settings: &Value) -> (String, String) {
+        let mut settings = settings.clone();
+        settings["http"]["listen"] = self.plugin.address.to_string().into();
+        self.plugin.write_settings(&settings.to_string());
+        let request = ureq::post(format!("http://{}/api/v1/reload", self.plugin.address));
+        let answer = request.header("X-Vernier", "reload").send_empty();
+        let answer = answer.unwrap().body_mut().read_to_string().unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let after = answer["after"].as_u64().unwrap();
+        self.plugin.wait("/api/v1/status", "its outcome", |status| {
+            let reload = &status["reload"];
+            let outcome = reload["outcome"].as_str()?;
+            let is_over = reload["number"].as_u64()? > after && outcome != "under_way";
+            let message = reload["message"].as_str()?;
+            is_over.then(|| (outcome.to_owned(), message.to_owned()))
+        })
+    }
+}
+
+fn settings() -> Value {
+    json!({
+        "measurement": { "interval_ms": 200, "flows": { "slots": 1_024 } },
+        "port_names": { "net_af_packet1": UPLINK },
+    })
+}
+
+fn ping(hosts: &Hosts, switch: &OpenVSwitch) {
+    ovs::ping_until_answered(hosts, switch);
+}
+
+#[test]
+fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
+    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::with(settings())) else {
+        return;
+    };
+    plugin.preload_vhost();
+    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
+        return;
+    };
+    let mut scene = Scene::start(root, plugin);
+    let socket = add_machine(&scene.switch, "vm1");
+    let first = machine(&socket, &scene.hosts);
+    scene.wait_for("vm1.sock");
+    scene.compare("vm1", "vm1.sock", |hosts, switch| {
+        ping(hosts, switch);
+        let sent = ovs::transfer(hosts, switch);
+        assert!(sent > 100_000, "{sent} bytes");
+    });
+    has_latencies(&scene);
+
+    // It restarts.
+    assert!(first.quit().0.success());
+    scene.wait_for_end_of("vm1.sock");
+    let again = machine(&socket, &scene.hosts);
+    scene.wait_for("vm1.sock");
+    scene.compare("vm1", "vm1.sock", ping);
+
+    reloads(&mut scene);
+    // Another machine, which has the number that the first one had.
+    let before = scene.settled("vm1", "vm1.sock").ports;
+    assert!(again.quit().0.success());
+    scene.wait_for_end_of("vm1.sock");
+    scene.switch.tell(&["del-port", "br0", "vm1"]);
+    let second = machine(&add_machine(&scene.switch, "vm2"), &scene.hosts);
+    scene.wait_for("db");
+    scene.compare("vm2", "db", ping);
+    let snapshot = scene.plugin.json("/api/v1/snapshot").unwrap();
+    assert_eq!(ports_counts(&snapshot, "vm1.sock"), before);
+
+    let log = scene.switch.log();
+    assert!(scene.switch.exit(), "{log}");
+    let ours = log.lines().filter(|line| line.contains("VERNIER"));
+    let refused = ours.filter(|line| line.contains("settings: not taken up: "));
+    assert_eq!(
+        (refused.count(), log.matches("VERNIER").count()),
+        (2, 2),
+        "{log}"
+    );
+    assert!(second.quit().0.success());
+}
+
+/// Delays of both directions, and flows with names.
+fn has_latencies(scene: &Scene) {
+    let snapshot = scene.plugin.json("/api/v1/snapshot").unwrap();
+    for (from, to) in [(UPLINK, "vm1.sock"), ("vm1.sock", UPLINK)] {
+        let delay_ns = &segment(&snapshot, from, to).unwrap()["last_minute"]["mean_ns"];
+        assert!(delay_ns.as_f64().unwrap() > 0.0, "{from} {to}: {delay_ns}");
+    }
+    let driver = &port(&snapshot, "vm1.sock").unwrap()["facts"]["driver"];
+    assert_eq!(driver, "vhost-user");
+    let flows = "/api/v1/flows?limit=100";
+    scene
+        .plugin
+        .wait(flows, "flows of both directions", |answer| {
+            let flows = answer["flows"].as_array()?.iter();
+            let names: Vec<_> = flows.filter_map(|flow| flow["flow"].as_str()).collect();
+            let has = |end: &str| names.iter().any(|name| name.contains(end));
+            (has(">10.98.0.2:5201/tcp") && has("10.98.0.2:5201>")).then_some(())
+        });
+}
+
+/// Settings are read again: what can be changed is, and what cannot is named.
+fn reloads(scene: &mut Scene) {
+    let mut wanted = settings();
+    assert_eq!(scene.reload(&wanted).0, "unchanged");
+    wanted["name"] = json!("other");
+    wanted["classes"] = json!([{ "name": "gold" }, { "name": "rest" }]);
+    wanted["port_names"] = json!({ "net_af_packet1": "other" });
+    wanted["measurement"]["lds"] = json!({});
+    let (outcome, message) = scene.reload(&wanted);
+    assert_eq!(outcome, "refused");
+    for key in ["name: ", "classes: ", "port_names.net_af_packet1: "] {
+        assert!(message.contains(key), "{message}");
+    }
+    let mut wanted = settings();
+    wanted["port_names"][scene.switch.path("vm2.sock")] = json!("db");
+    wanted["measurement"]["flows"]["slots"] = json!(2_048);
+    let done = "measurement.flows.slots, port_names".to_owned();
+    assert_eq!(scene.reload(&wanted), ("done".to_owned(), done));
+    let config = scene.plugin.json("/api/v1/config").unwrap();
+    assert_eq!(config["measurement"]["flows"]["slots"], 2_048);
+    wanted["memory_budget_mib"] = json!(1);
+    let (outcome, message) = scene.reload(&wanted);
+    assert!(
+        outcome == "refused" && message.contains("memory_budget_mib"),
+        "{message}"
+    );
+}
+
+#[test]
+fn ports_that_nothing_shows_are_said_once_and_the_switch_forwards() {
+    let (Some(root), Some(plugin)) = (ovs::root(), Plugin::with(settings())) else {
+        return;
+    };
+    forwards(root, plugin, |switch, plugin| {
+        let began = Instant::now();
+        while !switch
+            .log()
+            .contains("libvernier_vhost.so is not preloaded")
+        {
+            assert!(began.elapsed() < PATIENCE, "{}", switch.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+        let snapshot = plugin.json("/api/v1/snapshot").unwrap();
+        assert!(port(&snapshot, "vm1.sock").is_none());
+        assert_eq!(switch.log().matches("VERNIER").count(), 1);
+    });
+}
+
+#[test]
+fn a_preloaded_object_without_the_plugin_changes_nothing() {
+    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::install()) else {
+        return;
+    };
+    plugin.preload_vhost();
+    plugin.is_loaded = false;
+    forwards(root, plugin, |switch, _| {
+        assert!(!switch.log().contains("VERNIER"), "{}", switch.log());
+    });
+}
+
+/// A switch with a machine, between which the hosts' packets pass; then `check`.
+fn forwards(root: PathBuf, plugin: Plugin, check: impl FnOnce(&OpenVSwitch, &Plugin)) {
+    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
+        return;
+    };
+    let scene = Scene::start(root, plugin);
+    let socket = add_machine(&scene.switch, "vm1");
+    let machine = machine(&socket, &scene.hosts);
+    ping(&scene.hosts, &scene.switch);
+    check(&scene.switch, &scene.plugin);
+    let log = scene.switch.log();
+    assert!(scene.switch.exit(), "{log}");
+    assert!(machine.quit().0.success());
+}
+
+#[test]
+fn ports_of_dpdk_s_own_driver_for_vhost_are_measured_as_others() {
+    let Some(mut plugin) = Plugin::with(json!({})) else {
+        return;
+    };
+    plugin.preload_vhost();
+    let Some(_pages) = HugePages::reserve(MACHINE_MIB) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vm.sock").display().to_string();
+    let devices = [format!("net_vhost0,iface={socket}"), "net_null0".to_owned()];
+    let mut host = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
+    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
+        (snapshot["ports"].as_array()?.len() == 2).then_some(())
+    });
+    let devices = [
+        format!("net_virtio_user0,path={socket},queue_size=1024"),
+        "net_null0".to_owned(),
+    ];
+    let machine = Testpmd::with_memory(
+        &MEMORY,
+        None,
+        &devices,
+        &["--forward-mode=io", "--auto-start"],
+    );
+    host.tell("start");
+    plugin.wait("/api/v1/snapshot", "packets both ways", |snapshot| {
+        assert_eq!(snapshot["ports"].as_array()?.len(), 2);
+        let passed =
+            |from, to| segment(snapshot, from, to)?["total"]["counts"]["received_packets"].as_u64();
+        let both = [
+            passed("net_vhost0", "net_null0")?,
+            passed("net_null0", "net_vhost0")?,
+        ];
+        both.into_iter().all(|packets| packets > 0).then_some(())
+    });
+    assert!(host.quit().0.success());
+    drop(machine);
+}
