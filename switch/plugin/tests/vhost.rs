@@ -112,14 +112,17 @@ impl Scene {
     /// Waits until a machine's port is measured in both directions.
     fn wait_for(&self, name: &str) {
         let what = format!("segments of {name}");
-        self.plugin.wait("/api/v1/snapshot", &what, |snapshot| {
+        let first = self.plugin.wait("/api/v1/snapshot", &what, |snapshot| {
+            let is_up = port(snapshot, name)?["facts"]["is_up"] == true;
             let both = [(UPLINK, name), (name, UPLINK)];
-            let last = both.map(|(from, to)| segment(snapshot, from, to).map(|it| &it["last"]));
-            let are_there = last
-                .iter()
-                .all(|last| last.is_some_and(|last| !last.is_null()));
-            (are_there && port(snapshot, name)?["facts"]["is_up"] == true).then_some(())
+            let are_there = both.map(|(from, to)| segment(snapshot, from, to).is_some());
+            (is_up && are_there == [true; 2]).then(|| snapshot["epoch"].as_u64())?
         });
+        // The queues take up what the control core announces two epochs later.
+        self.plugin
+            .wait("/api/v1/snapshot", "some epochs", |snapshot| {
+                (snapshot["epoch"].as_u64()? > first + 4).then_some(())
+            });
     }
 
     /// Waits until a machine's port has gone.
