@@ -18,7 +18,7 @@
 //! A port is seen from its first start on: before that it has no queues.
 //!
 //! Ports of vhost-user that the program serves itself are none of ethdev's; they have numbers behind those, and
-//! come by the preloaded object (`vhost.rs`).
+//! come by the preloaded object (`host/vhost.rs`).
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -36,10 +36,16 @@ use crate::eal::{self, Eal};
 use crate::error::Errno;
 use crate::plugin::{guarded, is_at_work};
 use crate::tap::{PassingMbuf, Tap};
-use crate::vhost::{self, Direction};
+
+mod port;
+mod vhost;
+
+use vhost::Direction;
+pub use port::{HostDevice, HostPort};
+pub use vhost::attach as attach_vhost;
 
 /// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
-pub(crate) const PORTS: u16 = 256;
+const PORTS: u16 = 256;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
@@ -105,30 +111,6 @@ impl Signs {
 pub struct Host<'eal> {
     // Made only by find and Eal::host.
     _eal: PhantomData<&'eal Eal>,
-}
-
-/// A port of the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPort {
-    /// DPDK's number.
-    pub id: u16,
-    /// How often a port has got this number, or lost it: both together identify a port.
-    pub life: u32,
-    /// The device's name (`net_pcap0`, `0000:03:00.0`); of a vhost-user device the path of its socket.
-    pub name: String,
-    /// Receive queues.
-    pub rx_queues: u16,
-    /// Transmit queues.
-    pub tx_queues: u16,
-}
-
-/// What is behind a port of the program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostDevice {
-    /// Its driver.
-    pub driver: String,
-    /// The kernel's index of the network interface behind the device, if there is one.
-    pub interface: Option<NonZeroU32>,
 }
 
 /// Why a program cannot be looked at.
@@ -336,20 +318,10 @@ impl Host<'_> {
     }
 }
 
-impl HostPort {
-    /// Whether it is a vhost-user device that the program serves itself.
-    pub fn is_vhost(&self) -> bool {
-        self.id >= PORTS
-    }
-}
-
-impl HostDevice {
-    fn vhost() -> Self {
-        Self {
-            driver: "vhost-user".to_owned(),
-            interface: None,
-        }
-    }
+/// Whether the program serves vhost-user devices itself, and nothing shows their packets: the object that does
+/// (`libvernier_vhost.so`) is not preloaded. EAL is initialised if so.
+pub fn misses_vhost() -> bool {
+    vhost::is_missed()
 }
 
 fn slots() -> MutexGuard<'static, Slots> {

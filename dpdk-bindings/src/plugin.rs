@@ -78,12 +78,6 @@ fn refuse() {
     }
 }
 
-/// Whether the program serves vhost-user devices itself, and nothing shows their packets: the object that does
-/// (`libvernier_vhost.so`) is not preloaded. EAL is initialised if so.
-pub fn misses_vhost() -> bool {
-    crate::vhost::is_missed()
-}
-
 extern "C" fn in_child() {
     // One that is off stays off.
     let _ = STATE.compare_exchange(AT_WORK, FORKED, Ordering::Relaxed, Ordering::Relaxed);
@@ -104,7 +98,6 @@ pub fn construct(start: fn()) {
         if START.set(start).is_err() {
             return;
         }
-        crate::vhost::attach();
         // SAFETY: both functions live as long as the object, which is never unloaded.
         let rc = unsafe {
             match dpdk_sys::vernier_host_at_fork(in_child) {
@@ -128,6 +121,7 @@ macro_rules! plugin {
         #[unsafe(link_section = ".init_array")]
         static VERNIER_CONSTRUCTOR: extern "C" fn() = {
             extern "C" fn construct() {
+                $crate::attach_vhost();
                 $crate::plugin::construct($start);
             }
             construct

@@ -79,7 +79,7 @@ counters! {
             "Packets that the driver accepted for transmission.";
         tx_bytes: Counter "vernier_port_transmitted_bytes_total", bytes, in "worker",
             "Bytes of the packets transmitted.";
-        refused_packets: Counter "vernier_port_refused_packets_total", packets, in "worker",
+        refused_packets: Counter "vernier_port_refused_packets_total", packets, in "plugin",
             "Packets that a vhost-user port of a program with the plugin had no room for, once for each offer.";
         copies: Counter "vernier_port_copied_packets_total", packets, in "worker",
             "Copies made to flood packets that came in by the port.";

@@ -276,6 +276,7 @@ fn counters_are_counted_where_they_say() {
     for declared in contract::declared::declarations() {
         let (place, counted_in) = match declared.counted_in {
             "contract" => ("control/contract/src", ""),
+            "plugin" => ("switch/plugin/src", ""),
             module => ("switch/src", module),
         };
         let mut files = Vec::new();

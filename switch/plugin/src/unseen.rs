@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use dpdk_bindings::plugin;
-
 /// How often it is asked: that reads the names of all threads.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
@@ -22,7 +20,7 @@ impl Unseen {
             return;
         }
         self.asked = Some(Instant::now());
-        if plugin::misses_vhost() {
+        if dpdk_bindings::misses_vhost() {
             self.is_said = true;
             tracing::warn!(
                 "vhost-user ports of this program are not measured: it moves their packets by rte_vhost_dequeue_burst and \

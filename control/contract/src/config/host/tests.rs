@@ -116,7 +116,7 @@ fn ports_may_have_other_names_each_its_own() {
     let twice = r#"{"port_names": {"a": "x", "b": "x"}}"#;
     assert_eq!(
         error(twice),
-        "plugin.json:1:33: port_names.b: expected a name of its own, got \"x\" again"
+        "plugin.json:1:32: port_names.b: expected a name of its own, got \"x\" again"
     );
     let slash = r#"{"port_names": {"a": "x/y"}}"#;
     assert!(error(slash).contains("port_names.a: expected 1 to 64 letters"));

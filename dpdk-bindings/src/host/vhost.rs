@@ -1,5 +1,5 @@
 //! Vhost-user devices that a program serves itself (`rte_vhost_dequeue_burst`), as Open vSwitch does: ports to us, none to
-//! ethdev. The preloaded object (`libvernier_vhost.so`, folder `vhost`) calls what is here, on the program's threads:
+//! ethdev. The preloaded object (`libvernier_vhost.so`, `dpdk-bindings/vhost`) calls what is here, on the program's threads:
 //!
 //! | when | what |
 //! |---|---|
@@ -21,10 +21,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dpdk_sys::vhost::{ATTACH, Attach, Hooks};
 
 use crate::error::Errno;
-use crate::host::{HostPort, PORTS};
 use crate::plugin::{self, Level, guarded};
 use crate::tap::{PassingMbuf, Tap};
 use crate::tsc;
+
+use super::{HostPort, PORTS};
 
 /// Numbers of devices that are measured end here; librte_vhost's end at 1,024.
 const DEVICES: usize = 256;
@@ -37,7 +38,7 @@ const EVENTS: &str = "vhost-events";
 
 /// Which way a queue's packets go, as the program has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     /// From the guest.
     Received,
     /// To the guest.
@@ -84,6 +85,10 @@ impl Device {
         is_there: false,
         socket: String::new(),
     };
+
+    fn is(&self, port: &HostPort) -> bool {
+        self.is_there && self.lives == port.life
+    }
 }
 
 impl Signs {
@@ -111,8 +116,8 @@ impl Signs {
     }
 }
 
-/// Lets the preloaded object, if there is one, call what is here.
-pub(crate) fn attach() {
+/// Lets the preloaded object, if there is one, call what is here: [`plugin!`](crate::plugin!) does so as the plugin is loaded.
+pub fn attach() {
     // SAFETY: the name is NUL-terminated.
     let attach = unsafe { dpdk_sys::vernier_host_symbol(ATTACH.as_ptr()) };
     if !attach.is_null() {
@@ -123,12 +128,12 @@ pub(crate) fn attach() {
 }
 
 /// Whether the program has served a device.
-pub(crate) fn is_used() -> bool {
+pub(super) fn is_used() -> bool {
     IS_USED.load(Ordering::Relaxed)
 }
 
 /// Whether the program serves devices of which nothing is shown.
-pub(crate) fn is_missed() -> bool {
+pub(super) fn is_missed() -> bool {
     if IS_ATTACHED.load(Ordering::Relaxed) {
         return false;
     }
@@ -144,7 +149,7 @@ pub(crate) fn is_missed() -> bool {
 }
 
 /// The devices that are there.
-pub(crate) fn ports() -> impl Iterator<Item = HostPort> {
+pub(super) fn ports() -> impl Iterator<Item = HostPort> {
     let known = known();
     let there = known.iter().zip(&SIGNS).zip(PORTS..);
     let there = there.filter(|((device, _), _)| device.is_there);
@@ -164,13 +169,13 @@ pub(crate) fn ports() -> impl Iterator<Item = HostPort> {
 }
 
 /// Whether a device is still the same.
-pub(crate) fn is_there(port: &HostPort) -> bool {
+pub(super) fn is_there(port: &HostPort) -> bool {
     number(port).is_some_and(|number| known()[number].is(port))
 }
 
 /// Shows `tap` all that passes a queue of a device with this number, for as long as the process lives, whenever the device is
 /// [shown](show).
-pub(crate) fn tap<T: Tap>(
+pub(super) fn tap<T: Tap>(
     port: &HostPort,
     direction: Direction,
     queue: u16,
@@ -185,19 +190,13 @@ pub(crate) fn tap<T: Tap>(
 }
 
 /// Shows packets of a device to the taps of its number, if it is still the same.
-pub(crate) fn show(port: &HostPort) {
+pub(super) fn show(port: &HostPort) {
     if let Some(number) = number(port) {
         let known = known();
         if known[number].is(port) {
             // Under the lock: no other device comes meanwhile.
             SIGNS[number].is_shown.store(true, Ordering::Release);
         }
-    }
-}
-
-impl Device {
-    fn is(&self, port: &HostPort) -> bool {
-        self.is_there && self.lives == port.life
     }
 }
 
