@@ -283,14 +283,14 @@ loom: setup-test ## What threads share in the control core, in every order that 
 
 .PHONY: install
 install: ## Install vernierd, vernier, vernier-probe, vernier-station and the plugin for other DPDK programs into PREFIX (default /usr/local)
-	$(CARGO) build --release --locked -p daemon -p console -p plugin -p probe -p station
+	$(CARGO) build --release --locked -p daemon -p console -p plugin -p vhost -p probe -p station
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe \
 	  target/release/vernier-station
-	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so
+	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so target/release/libvernier_vhost.so
 
 .PHONY: deb
 deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian
-	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p manual
+	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p vhost -p manual
 	@rm -rf target/deb && mkdir -p target/deb
 	@target/release/vernier-manual target/deb/manual
 	@for script in target/deb/manual/bash/*.bash; do mv "$$script" "$${script%.bash}"; done

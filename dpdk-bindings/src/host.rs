@@ -40,8 +40,8 @@ use crate::tap::{PassingMbuf, Tap};
 mod port;
 mod vhost;
 
-use vhost::Direction;
 pub use port::{HostDevice, HostPort};
+use vhost::Direction;
 pub use vhost::attach as attach_vhost;
 
 /// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).

@@ -8,7 +8,7 @@
 //! | after `destroy_device` | the device has gone |
 //!
 //! librte_vhost gives the number of a device that has gone to the next one. So a number has taps for the life of the process,
-//! like a number of ethdev's, and no packet passes to them before they are told whose they are now.
+//! like a number of ethdev's, and no packet passes to them before each has its new port.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs;
@@ -56,7 +56,7 @@ struct Device {
 
 /// What the program's threads read of a device, by its number.
 struct Signs {
-    /// Whether its taps are told whose they are.
+    /// Whether its taps have their port.
     is_shown: AtomicBool,
     /// Queues in each direction.
     queues: AtomicU16,
@@ -132,7 +132,7 @@ pub(super) fn is_used() -> bool {
     IS_USED.load(Ordering::Relaxed)
 }
 
-/// Whether the program serves devices of which nothing is shown.
+/// Whether the program serves devices, and nothing shows their packets.
 pub(super) fn is_missed() -> bool {
     if IS_ATTACHED.load(Ordering::Relaxed) {
         return false;

@@ -21,8 +21,7 @@ const FIXED: [(&str, &str); 3] = [
 
 const CLASSES: &str = "packets under way have their classes";
 
-/// What is known of each packet, and what is to be known.
-const HASHES: &str = "flows or packets are not told apart in what a packet carries since the start";
+const HASHES: &str = "packets carry no hashes of this kind since the start";
 
 /// The last reload that somebody asked for, and how it continues.
 #[derive(Debug)]

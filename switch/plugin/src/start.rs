@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::http;
-use contract::config::{HostConfig, WireKeys};
+use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use measure::packet::Hasher;
+use measure::shard::ShardLayout;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use report::sender::Sender;
 use switch::classify::Classifier;
@@ -55,6 +56,31 @@ fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
     }
 }
 
+/// What answers, and what reports, as configured; a request for a reload sets `reload`.
+fn answering(
+    settings: &HostConfig,
+    reload: &Arc<AtomicBool>,
+) -> Result<(Option<http::Server>, Option<Sender>)> {
+    let server = http::Server::of(&settings.http)
+        .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
+    let sender = Sender::of(settings.report.as_ref())
+        .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
+    let server = server.map(|server| server.with_reload(Arc::clone(reload)));
+    Ok((server, sender))
+}
+
+/// What receive queues do.
+fn stamper(field: StampField, hasher: &Hasher, config: &Config, layout: &ShardLayout) -> Stamper {
+    Stamper {
+        field,
+        hasher: hasher.clone(),
+        classifier: Arc::new(Classifier::from_config(config)),
+        has_classes: config.class_count() > 1,
+        stamps_packets: config.measurement.stamps == Stamps::Packet,
+        hashing: layout.hashing(),
+    }
+}
+
 fn run() -> Result<()> {
     let mut unseen = Unseen::default();
     let host = wait_for_host(&mut unseen)?;
@@ -71,14 +97,9 @@ fn run() -> Result<()> {
         tracing::warn!("{warning}");
     }
     let field = StampField::register_in(&host)?;
-    let server = http::Server::of(&settings.http)
-        .with_context(|| format!("http.listen (in the file that {CONFIG} names)"))?;
     let reload = Arc::new(AtomicBool::new(false));
-    let server = server.map(|server| server.with_reload(Arc::clone(&reload)));
+    let (server, sender) = answering(&settings, &reload)?;
     let reload = Reload::new(reload, file);
-
-    let sender = Sender::of(settings.report.as_ref())
-        .with_context(|| format!("report (in the file that {CONFIG} names)"))?;
 
     let rate = TickRate::from_hz(host.tsc_hz());
     let measurement = &settings.measurement;
@@ -90,14 +111,7 @@ fn run() -> Result<()> {
     let hasher = Hasher::new(measurement.hash_key().map_or_else(random_seed, Ok)?);
     let config = settings.config(&[]);
     let layout = config.shard_layout(rate)?;
-    let stamper = Stamper {
-        field,
-        hasher: hasher.clone(),
-        classifier: Arc::new(Classifier::from_config(&config)),
-        has_classes: config.class_count() > 1,
-        stamps_packets: measurement.stamps == contract::config::Stamps::Packet,
-        hashing: layout.hashing(),
-    };
+    let stamper = stamper(field, &hasher, &config, &layout);
     let setup = Setup {
         rate,
         schedule,

@@ -30,7 +30,7 @@ pub struct Plugin {
     settings: Option<PathBuf>,
     /// What a program is made to load before all else.
     preloaded: Vec<PathBuf>,
-    /// Whether EAL is told to load it.
+    /// Whether EAL loads it.
     pub is_loaded: bool,
 }
 
