@@ -12,7 +12,7 @@ use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate, Ticks};
 use records::snapshot::{self, Pool, PortFact};
-use switch::wiring::plans;
+use switch::wiring::{budget, plans};
 
 use crate::plans::PlanChange;
 use crate::ports::PortTable;
@@ -77,7 +77,6 @@ impl HostDataPlane {
         settings: HostConfig,
         rate: TickRate,
         taps: Taps,
-        budget_mib: Option<usize>,
         reload: Reload,
         unseen: Unseen,
     ) -> Self {
@@ -87,7 +86,7 @@ impl HostDataPlane {
             rate,
             ports: PortTable::default(),
             taps,
-            budget_mib,
+            budget_mib: budget::of_machine(),
             number: GenerationId::default(),
             has_changed: false,
             offered: None,

@@ -19,7 +19,7 @@ use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use report::sender::Sender;
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
-use switch::wiring::{budget, cpus, random_seed};
+use switch::wiring::{cpus, random_seed};
 
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
@@ -129,15 +129,7 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let data_plane = HostDataPlane::new(
-        host,
-        settings,
-        rate,
-        taps,
-        budget::of_machine(),
-        reload,
-        unseen,
-    );
+    let data_plane = HostDataPlane::new(host, settings, rate, taps, reload, unseen);
     let mut core = ControlCore::new(setup, data_plane)?;
     let serving = server.map(|server| server.serve(core.published()));
     let serving = serving.transpose()?;
