@@ -107,7 +107,7 @@ impl Signs {
 }
 
 /// A program that has initialised EAL and has started some port.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Host<'eal> {
     // Made only by find and Eal::host.
     _eal: PhantomData<&'eal Eal>,

@@ -74,4 +74,5 @@ mod queue;
 mod stamp;
 mod start;
 mod tap;
+pub mod telemetry;
 pub mod tsc;

@@ -7,7 +7,7 @@
 //! | after a burst | the tap of the queue sees the packets, once the control core has [shown](show) them |
 //! | after `destroy_device` | the device has gone |
 //!
-//! librte_vhost gives the number of a device that has gone to the next one. So a number has taps for the life of the process,
+//! `librte_vhost` gives the number of a device that has gone to the next one. So a number has taps for the life of the process,
 //! like a number of ethdev's, and no packet passes to them before each has its new port.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -27,13 +27,13 @@ use crate::tsc;
 
 use super::{HostPort, PORTS};
 
-/// Numbers of devices that are measured end here; librte_vhost's end at 1,024.
+/// Numbers of devices that are measured end here; `librte_vhost`'s end at 1,024.
 const DEVICES: usize = 256;
 
 /// Queues of a device in each direction, at most (`VHOST_MAX_QUEUE_PAIRS`).
 const QUEUES: usize = 128;
 
-/// The thread by which librte_vhost hears from its sockets: it is there once the program has one.
+/// The thread by which `librte_vhost` hears from its sockets: it is there once the program has one.
 const EVENTS: &str = "vhost-events";
 
 /// Which way a queue's packets go, as the program has it.
@@ -65,7 +65,7 @@ struct Signs {
 }
 
 static KNOWN: Mutex<[Device; DEVICES]> = Mutex::new([const { Device::NONE }; DEVICES]);
-static SIGNS: [Signs; DEVICES] = [const { Signs::NONE }; DEVICES];
+static SIGNS: [Signs; DEVICES] = [const { Signs::new() }; DEVICES];
 static IS_USED: AtomicBool = AtomicBool::new(false);
 static IS_ATTACHED: AtomicBool = AtomicBool::new(false);
 /// Devices with greater numbers were logged.
@@ -92,11 +92,13 @@ impl Device {
 }
 
 impl Signs {
-    const NONE: Self = Self {
-        is_shown: AtomicBool::new(false),
-        queues: AtomicU16::new(0),
-        taps: [const { [const { AtomicPtr::new(ptr::null_mut()) }; QUEUES] }; 2],
-    };
+    const fn new() -> Self {
+        Self {
+            is_shown: AtomicBool::new(false),
+            queues: AtomicU16::new(0),
+            taps: [const { [const { AtomicPtr::new(ptr::null_mut()) }; QUEUES] }; 2],
+        }
+    }
 
     /// The tap of a ring, if its packets are shown.
     #[inline]
@@ -245,7 +247,7 @@ unsafe extern "C" fn came(device: c_int, socket: *const c_char, rings: u16) {
             device,
             Some(socket.to_string_lossy().into_owned()),
             rings / 2,
-        )
+        );
     });
 }
 

@@ -77,6 +77,19 @@ pub struct rte_mempool {
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
+/// An answer to telemetry, or a row of one: opaque.
+#[derive(Debug)]
+#[repr(C)]
+pub struct rte_tel_data {
+    _opaque: [u8; 0],
+    // Neither Send, Sync nor Unpin by itself.
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// What telemetry calls with a command and its parameters (`telemetry_cb`).
+pub type TelemetryAnswer =
+    unsafe extern "C" fn(*const c_char, *const c_char, *mut rte_tel_data) -> c_int;
+
 /// What a port is and can do.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -352,4 +365,27 @@ unsafe extern "C" {
     pub fn vernier_host_tap_rx(port: u16, queue: u16, tap: RxTap, param: *mut c_void) -> c_int;
     /// `rte_eth_add_tx_callback`, for as long as the process lives.
     pub fn vernier_host_tap_tx(port: u16, queue: u16, tap: TxTap, param: *mut c_void) -> c_int;
+
+    /// `rte_telemetry_register_cmd`, for as long as the process lives. The texts are copied.
+    pub fn vernier_telemetry_offer(
+        command: *const c_char,
+        answer: TelemetryAnswer,
+        help: *const c_char,
+    ) -> c_int;
+    /// Makes an answer a list of rows.
+    pub fn vernier_telemetry_begin(answer: *mut rte_tel_data) -> c_int;
+    /// One row more, which belongs to the answer; NULL if there is no room or no memory.
+    pub fn vernier_telemetry_row(answer: *mut rte_tel_data) -> *mut rte_tel_data;
+    /// A text of a row, copied, cut after 127 bytes with an error; names are letters, digits and `_`.
+    pub fn vernier_telemetry_text(
+        row: *mut rte_tel_data,
+        name: *const c_char,
+        text: *const c_char,
+    ) -> c_int;
+    /// A number of a row.
+    pub fn vernier_telemetry_number(
+        row: *mut rte_tel_data,
+        name: *const c_char,
+        number: u64,
+    ) -> c_int;
 }

@@ -13,7 +13,7 @@
 //! Without the plugin, a burst takes a load and a branch more, and the callbacks a call. The object needs libc only, and
 //! runs nothing as it is loaded: a shell script that has the same environment is not disturbed.
 //!
-//! It is not for drivers of DPDK that use librte_vhost (`net_vhost`), whose ports DPDK shows to the plugin itself: where
+//! It is not for drivers of DPDK that use `librte_vhost` (`net_vhost`), whose ports DPDK shows to the plugin itself: where
 //! only such a driver has loaded that library, nothing is shown.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -50,7 +50,7 @@ const PATH_BYTES: usize = 128;
 /// The plugin, once it is there.
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(ptr::null_mut());
 
-/// A function of librte_vhost's, found when it is first called.
+/// A function of `librte_vhost`'s, found when it is first called.
 struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -89,12 +89,12 @@ impl Next {
 
     /// That of a library which a driver has loaded for itself.
     fn of_driver(&self) -> *mut c_void {
-        let loaded = |library: &&CStr| {
+        let loaded = |library: &CStr| {
             // SAFETY: the name is NUL-terminated; nothing is loaded that is not there, and what is there stays.
             let library = unsafe { dlopen(library.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
             (!library.is_null()).then_some(library)
         };
-        let library = LIBRARIES.iter().find_map(|library| loaded(&library));
+        let library = LIBRARIES.iter().find_map(|library| loaded(library));
         library.map_or(ptr::null_mut(), |library| {
             // SAFETY: the handle is open, the name NUL-terminated.
             unsafe { dlsym(library, self.name.as_ptr()) }
@@ -135,10 +135,10 @@ pub unsafe extern "C" fn vernier_vhost_attach_1(hooks: *const Hooks) -> c_int {
     c_int::from(is_programs)
 }
 
-/// In place of librte_vhost's.
+/// In place of `librte_vhost`'s.
 ///
 /// # Safety
-/// As of librte_vhost's (`rte_vhost.h`).
+/// As of `librte_vhost`'s (`rte_vhost.h`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rte_vhost_dequeue_burst(
     device: c_int,
@@ -164,10 +164,10 @@ pub unsafe extern "C" fn rte_vhost_dequeue_burst(
     }
 }
 
-/// In place of librte_vhost's.
+/// In place of `librte_vhost`'s.
 ///
 /// # Safety
-/// As of librte_vhost's (`rte_vhost.h`).
+/// As of `librte_vhost`'s (`rte_vhost.h`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rte_vhost_enqueue_burst(
     device: c_int,
@@ -195,10 +195,10 @@ pub unsafe extern "C" fn rte_vhost_enqueue_burst(
     }
 }
 
-/// In place of librte_vhost's: devices come and go by callbacks that tell the plugin, too.
+/// In place of `librte_vhost`'s: devices come and go by callbacks that tell the plugin, too.
 ///
 /// # Safety
-/// As of librte_vhost's (`rte_vhost.h`).
+/// As of `librte_vhost`'s (`rte_vhost.h`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rte_vhost_driver_callback_register(
     socket: *const c_char,

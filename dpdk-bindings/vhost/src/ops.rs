@@ -1,6 +1,6 @@
 //! The program's callbacks for devices that come and go, with ours around them.
 //!
-//! librte_vhost tells a callback the device's number, not whose table of callbacks it is. So each table that a program has
+//! `librte_vhost` tells a callback the device's number, not whose table of callbacks it is. So each table that a program has
 //! gets functions of its own: programs have one, or few.
 
 use std::ffi::{c_int, c_void};
@@ -25,7 +25,7 @@ const TABLES: usize = 4;
 /// The program's tables.
 static THEIRS: [AtomicPtr<DeviceOps>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
 
-/// The tables that librte_vhost has in their place.
+/// The tables that `librte_vhost` has in their place.
 static MADE: [AtomicPtr<DeviceOps>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
 
 /// Held while a table is added.

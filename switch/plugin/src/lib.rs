@@ -30,6 +30,7 @@ mod reload;
 mod stamp;
 mod start;
 mod taps;
+mod telemetry;
 mod unseen;
 
 use dpdk_bindings::HugePages;

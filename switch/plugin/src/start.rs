@@ -26,6 +26,7 @@ use crate::data_plane::HostDataPlane;
 use crate::logging;
 use crate::reload::Reload;
 use crate::taps::Taps;
+use crate::telemetry;
 use crate::unseen::Unseen;
 
 /// The file with the settings; without it all is as [`HostConfig::default`] says.
@@ -129,8 +130,9 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let data_plane = HostDataPlane::new(host, settings, rate, taps, reload, unseen);
+    let data_plane = HostDataPlane::new(host.clone(), settings, rate, taps, reload, unseen);
     let mut core = ControlCore::new(setup, data_plane)?;
+    telemetry::offer(&host, core.published());
     let serving = server.map(|server| server.serve(core.published()));
     let serving = serving.transpose()?;
     if let Some(serving) = &serving {

@@ -22,7 +22,13 @@ use support::{HugePages, PATIENCE, Plugin};
 const MACHINE_MIB: u64 = 256;
 
 /// Memory that a machine can share: each of its segments is a file.
-const MEMORY: [&str; 4] = ["-m", "256", "--in-memory", "--single-file-segments"];
+const MEMORY: [&str; 5] = [
+    "-m",
+    "256",
+    "--in-memory",
+    "--single-file-segments",
+    "--no-telemetry",
+];
 
 /// What the settings call the port of host 1.
 const UPLINK: &str = "uplink";
@@ -33,7 +39,7 @@ fn machine(socket: &str, hosts: &Hosts) -> Testpmd {
         format!("net_virtio_user0,path={socket},server=1,queue_size=1024"),
         format!("net_af_packet0,iface={}", hosts.interface(2)),
     ];
-    let mut machine = Testpmd::with_memory(&MEMORY, None, &devices, &["--forward-mode=io"]);
+    let mut machine = Testpmd::with_eal(&MEMORY, None, &devices, &["--forward-mode=io"]);
     machine.tell("start");
     machine
 }
@@ -379,7 +385,7 @@ fn ports_of_dpdk_s_own_driver_for_vhost_are_measured_as_others() {
         format!("net_virtio_user0,path={socket},queue_size=1024"),
         "net_null0".to_owned(),
     ];
-    let machine = Testpmd::with_memory(
+    let machine = Testpmd::with_eal(
         &MEMORY,
         None,
         &devices,

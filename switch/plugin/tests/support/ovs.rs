@@ -201,7 +201,7 @@ impl OpenVSwitch {
         }
     }
 
-    /// Adds a port with this number of OpenFlow's.
+    /// Adds a port with this number in the bridge.
     pub fn add_port(&self, name: &str, number: u8, kind: &str, option: &str) {
         let (kind, number) = (format!("type={kind}"), format!("ofport_request={number}"));
         let add = ["add-port", "br0", name, "--", "set", "Interface", name];

@@ -16,13 +16,13 @@ pub struct Testpmd {
 
 impl Testpmd {
     pub fn start(plugin: Option<&Plugin>, devices: &[String], arguments: &[&str]) -> Self {
-        let memory = ["-m", "512", "--no-huge", "--no-shconf"];
-        Self::with_memory(&memory, plugin, devices, arguments)
+        let eal = ["-m", "512", "--no-huge", "--no-shconf", "--no-telemetry"];
+        Self::with_eal(&eal, plugin, devices, arguments)
     }
 
-    /// With other memory; a guest's, which it shares with a switch, is in huge pages.
-    pub fn with_memory(
-        memory: &[&str],
+    /// With other arguments of EAL's: a guest shares its memory, in huge pages, with a switch.
+    pub fn with_eal(
+        eal: &[&str],
         plugin: Option<&Plugin>,
         devices: &[String],
         arguments: &[&str],
@@ -32,14 +32,8 @@ impl Testpmd {
         // Into a file it would write in blocks.
         let mut command = Command::new("stdbuf");
         command
-            .args([
-                "--output=L",
-                "dpdk-testpmd",
-                "--lcores=0@0,1@1",
-                "--no-telemetry",
-                "--no-pci",
-            ])
-            .args(memory)
+            .args(["--output=L", "dpdk-testpmd", "--lcores=0@0,1@1", "--no-pci"])
+            .args(eal)
             .args(devices.iter().map(|device| format!("--vdev={device}")))
             .args(plugin.iter().flat_map(|plugin| plugin.arguments()))
             .args(["--", "--interactive", "--total-num-mbufs=32768"])
