@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::plugin::guarded;
 
 /// What a command is answered with: `None` where its parameters mean nothing.
-type Answer = dyn Fn(Command, &str) -> Option<Vec<Row>> + Send + Sync;
+type Answer = dyn Fn(Command, &str) -> Option<Vec<Column>> + Send + Sync;
 
 static ANSWER: OnceLock<Box<Answer>> = OnceLock::new();
 
@@ -46,13 +46,22 @@ impl Command {
     }
 }
 
-/// A line of an answer.
+/// A column of an answer; all are of one length, at most 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Names of what it is about, at most 127 bytes each.
-    pub texts: Vec<(&'static CStr, String)>,
-    /// Its figures.
-    pub numbers: Vec<(&'static CStr, u64)>,
+pub struct Column {
+    /// Its name: letters, digits and `_`.
+    pub name: &'static CStr,
+    /// What it lists.
+    pub values: Values,
+}
+
+/// What a column lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Values {
+    /// Texts; what is beyond 127 bytes of one is left out.
+    Texts(Vec<String>),
+    /// Numbers.
+    Numbers(Vec<u64>),
 }
 
 /// Answers telemetry's commands from now on, for as long as the process lives; once in a process.
@@ -61,7 +70,7 @@ pub struct Row {
 /// DPDK's: it has no room for more commands.
 pub fn offer(
     _: &Host<'_>,
-    answer: impl Fn(Command, &str) -> Option<Vec<Row>> + Send + Sync + 'static,
+    answer: impl Fn(Command, &str) -> Option<Vec<Column>> + Send + Sync + 'static,
 ) -> Result<(), Errno> {
     if ANSWER.set(Box::new(answer)).is_err() {
         return Ok(());
@@ -93,35 +102,40 @@ unsafe extern "C" fn asked(
     let mut is_answered = false;
     guarded(|| {
         let command = Command::ALL.into_iter().find(|one| one.name() == command);
-        let rows = command
+        let table = command
             .zip(ANSWER.get())
-            .and_then(|(command, rows)| rows(command, &parameters.to_string_lossy()));
+            .and_then(|(command, table)| table(command, &parameters.to_string_lossy()));
         // SAFETY: the caller's word.
-        is_answered = rows.is_some_and(|rows| unsafe { write(answer, &rows) }.is_some());
+        is_answered = table.is_some_and(|table| unsafe { write(answer, &table) }.is_some());
     });
     if is_answered { 0 } else { -1 }
 }
 
 /// # Safety
 /// `answer` is telemetry's, and not begun.
-unsafe fn write(answer: *mut rte_tel_data, rows: &[Row]) -> Option<()> {
-    // SAFETY: the caller's word; texts are NUL-terminated and copied; a row belongs to the answer that it was added to.
-    unsafe {
-        let ok = |rc: c_int| (rc == 0).then_some(());
-        ok(dpdk_sys::vernier_telemetry_begin(answer))?;
-        for Row { texts, numbers } in rows {
-            let row = NonNull::new(dpdk_sys::vernier_telemetry_row(answer))?.as_ptr();
-            for (name, text) in texts {
-                let text = CString::new(text.as_str()).ok()?;
-                // One that is too long is cut, which is an error to DPDK.
-                dpdk_sys::vernier_telemetry_text(row, name.as_ptr(), text.as_ptr());
+unsafe fn write(answer: *mut rte_tel_data, table: &[Column]) -> Option<()> {
+    let ok = |rc: c_int| (rc == 0).then_some(());
+    // SAFETY: the caller's word.
+    ok(unsafe { dpdk_sys::vernier_telemetry_begin(answer) })?;
+    for Column { name, values } in table {
+        let is_text = c_int::from(matches!(values, Values::Texts(_)));
+        // SAFETY: the answer is begun; the name is NUL-terminated and copied.
+        let column = unsafe { dpdk_sys::vernier_telemetry_column(answer, name.as_ptr(), is_text) };
+        let column = NonNull::new(column)?.as_ptr();
+        match values {
+            Values::Texts(texts) => {
+                for text in texts {
+                    let text = CString::new(text.as_str()).ok()?;
+                    // SAFETY: a column of texts, which is the answer's; the text is copied. That it is cut is an error to
+                    // DPDK, but not here.
+                    unsafe { dpdk_sys::vernier_telemetry_text(column, text.as_ptr()) };
+                }
             }
-            for &(name, number) in numbers {
-                ok(dpdk_sys::vernier_telemetry_number(
-                    row,
-                    name.as_ptr(),
-                    number,
-                ))?;
+            Values::Numbers(numbers) => {
+                for &number in numbers {
+                    // SAFETY: a column of numbers, which is the answer's.
+                    ok(unsafe { dpdk_sys::vernier_telemetry_number(column, number) })?;
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-/* Answers to DPDK's telemetry: lists of rows, each of names with texts or numbers. */
+/* Answers to DPDK's telemetry: tables, column by column: release 22.11 nests nothing but arrays. */
 #include <errno.h>
 
 #include <rte_telemetry.h>
@@ -13,33 +13,38 @@ int vernier_telemetry_offer(const char *command, vernier_telemetry_answer answer
 
 int vernier_telemetry_begin(struct rte_tel_data *answer)
 {
-	return rte_tel_data_start_array(answer, RTE_TEL_CONTAINER);
+	return rte_tel_data_start_dict(answer);
 }
 
-struct rte_tel_data *vernier_telemetry_row(struct rte_tel_data *answer)
-{
-	struct rte_tel_data *row = rte_tel_data_alloc();
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+#define NUMBER RTE_TEL_UINT_VAL
+#define add_number rte_tel_data_add_array_uint
+#else
+#define NUMBER RTE_TEL_U64_VAL
+#define add_number rte_tel_data_add_array_u64
+#endif
 
-	if (row == NULL)
+struct rte_tel_data *vernier_telemetry_column(struct rte_tel_data *answer, const char *name,
+					      int is_text)
+{
+	struct rte_tel_data *column = rte_tel_data_alloc();
+
+	if (column == NULL)
 		return NULL;
-	rte_tel_data_start_dict(row);
+	rte_tel_data_start_array(column, is_text ? RTE_TEL_STRING_VAL : NUMBER);
 	/* It is freed with the answer. */
-	if (rte_tel_data_add_array_container(answer, row, 0) == 0)
-		return row;
-	rte_tel_data_free(row);
+	if (rte_tel_data_add_dict_container(answer, name, column, 0) == 0)
+		return column;
+	rte_tel_data_free(column);
 	return NULL;
 }
 
-int vernier_telemetry_text(struct rte_tel_data *row, const char *name, const char *text)
+int vernier_telemetry_text(struct rte_tel_data *column, const char *text)
 {
-	return rte_tel_data_add_dict_string(row, name, text);
+	return rte_tel_data_add_array_string(column, text);
 }
 
-int vernier_telemetry_number(struct rte_tel_data *row, const char *name, uint64_t number)
+int vernier_telemetry_number(struct rte_tel_data *column, uint64_t number)
 {
-#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
-	return rte_tel_data_add_dict_uint(row, name, number);
-#else
-	return rte_tel_data_add_dict_u64(row, name, number);
-#endif
+	return add_number(column, number);
 }

@@ -77,7 +77,7 @@ pub struct rte_mempool {
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// An answer to telemetry, or a row of one: opaque.
+/// An answer to telemetry, or a column of one: opaque.
 #[derive(Debug)]
 #[repr(C)]
 pub struct rte_tel_data {
@@ -372,20 +372,17 @@ unsafe extern "C" {
         answer: TelemetryAnswer,
         help: *const c_char,
     ) -> c_int;
-    /// Makes an answer a list of rows.
+    /// Makes an answer a table.
     pub fn vernier_telemetry_begin(answer: *mut rte_tel_data) -> c_int;
-    /// One row more, which belongs to the answer; NULL if there is no room or no memory.
-    pub fn vernier_telemetry_row(answer: *mut rte_tel_data) -> *mut rte_tel_data;
-    /// A text of a row, copied, cut after 127 bytes with an error; names are letters, digits and `_`.
-    pub fn vernier_telemetry_text(
-        row: *mut rte_tel_data,
+    /// One column more, of texts or numbers, which belongs to the answer; NULL if there is no room or no memory. Names are
+    /// letters, digits and `_`.
+    pub fn vernier_telemetry_column(
+        answer: *mut rte_tel_data,
         name: *const c_char,
-        text: *const c_char,
-    ) -> c_int;
-    /// A number of a row.
-    pub fn vernier_telemetry_number(
-        row: *mut rte_tel_data,
-        name: *const c_char,
-        number: u64,
-    ) -> c_int;
+        is_text: c_int,
+    ) -> *mut rte_tel_data;
+    /// A text more in a column, copied, cut after 127 bytes with an error.
+    pub fn vernier_telemetry_text(column: *mut rte_tel_data, text: *const c_char) -> c_int;
+    /// A number more in a column.
+    pub fn vernier_telemetry_number(column: *mut rte_tel_data, number: u64) -> c_int;
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use control::published::Published;
 use dpdk_bindings::Host;
-use dpdk_bindings::telemetry::{self, Command, Row};
-use records::query::FlowQuery;
+use dpdk_bindings::telemetry::{self, Column, Command, Values};
+use records::query::{FlowOrder, FlowQuery};
+use records::snapshot::Stamped;
 
 /// Most rows of an answer: telemetry's answers end after 16 KiB.
 const ROWS_MAX: usize = 64;
@@ -16,13 +17,13 @@ const FLOWS: usize = 10;
 
 /// Answers from what is published from now on.
 pub fn offer(host: &Host<'_>, published: Arc<Published>) {
-    let answer = move |command, parameters: &str| rows(command, parameters, &published);
+    let answer = move |command, parameters: &str| table(command, parameters, &published);
     if let Err(errno) = telemetry::offer(host, answer) {
         tracing::info!("DPDK's telemetry has no room for commands: {errno}");
     }
 }
 
-fn rows(command: Command, parameters: &str, published: &Published) -> Option<Vec<Row>> {
+fn table(command: Command, parameters: &str, published: &Published) -> Option<Vec<Column>> {
     match command {
         Command::Segments => Some(segments(parameters, published)),
         Command::Flows if parameters.is_empty() => Some(flows(FLOWS, published)),
@@ -34,60 +35,56 @@ fn rows(command: Command, parameters: &str, published: &Published) -> Option<Vec
     }
 }
 
-/// Segments with packets, of one egress port where it is named.
-fn segments(egress: &str, published: &Published) -> Vec<Row> {
+/// Segments with packets in the last minute, of one egress port where it is named.
+fn segments(egress: &str, published: &Published) -> Vec<Column> {
     let snapshot = published.read();
     let is_asked = |of: &str| egress.is_empty() || of == egress;
     let segments = snapshot.segments.iter().filter(|it| is_asked(&it.egress));
-    let segments = segments.filter(|segment| segment.total.counts.received_packets > 0);
-    let row = |segment: &records::snapshot::Segment| {
-        let mut row = row(segment.names(), None);
-        row.numbers
-            .push((c"packets", segment.total.counts.received_packets));
-        if let Some(delays) = &segment.last_minute {
-            let stamped = &delays.stamped;
-            row.numbers.extend([
-                (c"mean_ns", whole(stamped.mean_ns)),
-                (c"p99_ns", whole(stamped.p99_ns)),
-                (c"max_ns", whole(stamped.max_ns)),
-            ]);
-        }
-        row
+    let rows = segments.filter_map(|segment| Some((segment, segment.last_minute.as_ref()?)));
+    let rows: Vec<_> = rows.take(ROWS_MAX).collect();
+    let delay = |name, of: fn(&Stamped) -> f64| {
+        numbers(name, &rows, |(_, delays)| whole(of(&delays.stamped)))
     };
-    segments.take(ROWS_MAX).map(row).collect()
+    vec![
+        texts(c"from", &rows, |(segment, _)| &segment.ingress),
+        texts(c"to", &rows, |(segment, _)| &segment.egress),
+        texts(c"class", &rows, |(segment, _)| &segment.class),
+        numbers(c"packets", &rows, |(_, delays)| delays.packets),
+        delay(c"mean_ns", |stamped| stamped.mean_ns),
+        delay(c"p99_ns", |stamped| stamped.p99_ns),
+        delay(c"max_ns", |stamped| stamped.max_ns),
+    ]
 }
 
 /// The flows with most bytes.
-fn flows(limit: usize, published: &Published) -> Vec<Row> {
+fn flows(limit: usize, published: &Published) -> Vec<Column> {
     let query = FlowQuery {
         limit,
+        sort: FlowOrder::Bytes,
         ..FlowQuery::default()
     };
-    let page = published.flows(&query);
-    let row = |flow: &records::snapshot::Flow| {
-        let names = [&*flow.ingress, &*flow.egress, &*flow.class];
-        let mut row = row(names, Some((c"flow", &flow.flow)));
-        row.numbers.extend([
-            (c"packets", flow.total.packets),
-            (c"bytes", flow.total.bytes),
-        ]);
-        let mean_ns = flow.total.mean_ns;
-        row.numbers
-            .extend(mean_ns.map(|mean_ns| (c"mean_ns", whole(mean_ns))));
-        row
-    };
-    page.flows.iter().map(row).collect()
+    let rows = published.flows(&query).flows;
+    vec![
+        texts(c"flow", &rows, |flow| &flow.flow),
+        texts(c"from", &rows, |flow| &flow.ingress),
+        texts(c"to", &rows, |flow| &flow.egress),
+        texts(c"class", &rows, |flow| &flow.class),
+        numbers(c"packets", &rows, |flow| flow.total.packets),
+        numbers(c"bytes", &rows, |flow| flow.total.bytes),
+        numbers(c"mean_ns", &rows, |flow| {
+            whole(flow.total.mean_ns.unwrap_or(0.0))
+        }),
+    ]
 }
 
-/// A row of names, without figures.
-fn row([ingress, egress, class]: [&str; 3], more: Option<(&'static CStr, &String)>) -> Row {
-    let names = [(c"from", ingress), (c"to", egress), (c"class", class)];
-    let more = more.map(|(name, text)| (name, text.clone()));
-    let names = names.map(|(name, text)| (name, text.to_owned()));
-    Row {
-        texts: more.into_iter().chain(names).collect(),
-        numbers: Vec::new(),
-    }
+fn texts<R>(name: &'static CStr, rows: &[R], of: impl Fn(&R) -> &String) -> Column {
+    let values = Values::Texts(rows.iter().map(|row| of(row).clone()).collect());
+    Column { name, values }
+}
+
+fn numbers<R>(name: &'static CStr, rows: &[R], of: impl Fn(&R) -> u64) -> Column {
+    let values = Values::Numbers(rows.iter().map(of).collect());
+    Column { name, values }
 }
 
 #[expect(
