@@ -33,13 +33,25 @@ const MEMORY: [&str; 5] = [
 /// What the settings call the port of host 1.
 const UPLINK: &str = "uplink";
 
-/// A virtual machine that forwards between the switch's socket and host 2.
+/// A virtual machine that forwards between the switch's socket and host 2. It waits for the switch.
 fn machine(socket: &str, hosts: &Hosts) -> Testpmd {
+    machine_with(&format!("{socket},server=1"), hosts, 1)
+}
+
+/// The same with as many queues in each direction.
+fn machine_with(path: &str, hosts: &Hosts, queues: u16) -> Testpmd {
+    let interface = hosts.interface(2);
     let devices = [
-        format!("net_virtio_user0,path={socket},server=1,queue_size=1024"),
-        format!("net_af_packet0,iface={}", hosts.interface(2)),
+        format!("net_virtio_user0,path={path},queue_size=1024,queues={queues}"),
+        format!("net_af_packet0,iface={interface},qpairs={queues}"),
     ];
-    let mut machine = Testpmd::with_eal(&MEMORY, None, &devices, &["--forward-mode=io"]);
+    let arguments = [
+        "--forward-mode=io".to_owned(),
+        format!("--rxq={queues}"),
+        format!("--txq={queues}"),
+    ];
+    let arguments = arguments.each_ref().map(String::as_str);
+    let mut machine = Testpmd::with_eal(&MEMORY, None, &devices, &arguments);
     machine.tell("start");
     machine
 }
@@ -71,6 +83,21 @@ fn counted(switch: &OpenVSwitch, port: &str) -> [u64; 2] {
     })
 }
 
+/// The same as the machine counts it; Open vSwitch says nothing of ports with several queues.
+fn counted_inside(machine: &mut Testpmd) -> [u64; 2] {
+    let head = "NIC statistics for port 0";
+    let before = machine.said().matches(head).count();
+    machine.tell("show port stats 0");
+    machine.wait_for(head, before + 1);
+    machine.wait_for("Tx-bps", before + 1);
+    let said = machine.said();
+    let last = said.rsplit_once(head).unwrap().1;
+    ["TX-packets:", "RX-packets:"].map(|which| {
+        let figure = last.split_once(which).unwrap().1.split_whitespace().next();
+        figure.unwrap().parse().unwrap()
+    })
+}
+
 /// The segment from one port to another.
 fn segment<'s>(snapshot: &'s Value, from: &str, to: &str) -> Option<&'s Value> {
     let is_it = |segment: &&Value| segment["ingress"] == from && segment["egress"] == to;
@@ -95,10 +122,13 @@ struct Scene {
     hosts: Hosts,
 }
 
-/// What Open vSwitch, the plugin's ports and its segments counted at a machine's port: from the machine, to it.
+/// How others count packets at a machine's port.
+type Count<'c> = dyn FnMut(&OpenVSwitch) -> [u64; 2] + 'c;
+
+/// What others, the plugin's ports and its segments counted at a machine's port: from the machine, to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Counts {
-    switch: [u64; 2],
+    others: [u64; 2],
     ports: [u64; 2],
     segments: [u64; 2],
 }
@@ -139,27 +169,27 @@ impl Scene {
         });
     }
 
-    fn counts(&self, machine: &str, name: &str) -> Counts {
-        let switch = counted(&self.switch, machine);
+    fn counts(&self, name: &str, count: &mut Count<'_>) -> Counts {
+        let others = count(&self.switch);
         let snapshot = self.plugin.json("/api/v1/snapshot").unwrap();
         let passed = |from, to| {
             let total = &segment(&snapshot, from, to).unwrap()["total"];
             total["counts"]["received_packets"].as_u64().unwrap()
         };
         Counts {
-            switch,
+            others,
             ports: ports_counts(&snapshot, name),
             segments: [passed(name, UPLINK), passed(UPLINK, name)],
         }
     }
 
     /// The same, when they no longer change.
-    fn settled(&self, machine: &str, name: &str) -> Counts {
-        let mut before = self.counts(machine, name);
+    fn settled(&self, name: &str, count: &mut Count<'_>) -> Counts {
+        let mut before = self.counts(name, count);
         loop {
             // More than an epoch.
             thread::sleep(Duration::from_millis(500));
-            let now = self.counts(machine, name);
+            let now = self.counts(name, count);
             if now == before {
                 return now;
             }
@@ -167,25 +197,35 @@ impl Scene {
         }
     }
 
-    /// Lets `traffic` pass, and compares what is counted of it packet by packet.
-    fn compare(&self, machine: &str, name: &str, traffic: impl FnOnce(&Hosts, &OpenVSwitch)) {
-        let before = self.settled(machine, name);
-        traffic(&self.hosts, &self.switch);
+    /// Lets `traffic` pass, and compares with others what is counted of it, packet by packet.
+    fn compare(&self, name: &str, count: &mut Count<'_>, traffic: impl FnOnce(&Self)) {
+        let before = self.settled(name, count);
+        traffic(self);
         let began = Instant::now();
         loop {
-            let now = self.settled(machine, name);
+            let now = self.settled(name, count);
             let grown = |of: fn(&Counts) -> [u64; 2]| {
                 let (now, before) = (of(&now), of(&before));
                 [now[0] - before[0], now[1] - before[1]]
             };
-            let switch = grown(|counts| counts.switch);
+            let others = grown(|counts| counts.others);
             let [ports, segments] = [grown(|counts| counts.ports), grown(|it| it.segments)];
-            if switch[0] > 0 && switch[1] > 0 && [ports, segments] == [switch; 2] {
+            if others[0] > 0 && others[1] > 0 && [ports, segments] == [others; 2] {
                 return;
             }
-            let what = format!("{switch:?} by the switch, {ports:?} by port, {segments:?} passed");
+            let what = format!("{others:?} by others, {ports:?} by port, {segments:?} passed");
             assert!(began.elapsed() < PATIENCE, "{name}: {what}");
         }
+    }
+
+    fn ping(&self) {
+        ovs::ping_until_answered(&self.hosts, &self.switch);
+    }
+
+    /// Some TCP in one direction, with its acknowledgements in the other.
+    fn transfer(&self) {
+        let sent = ovs::transfer(&self.hosts, &self.switch);
+        assert!(sent > 100_000, "{sent} bytes");
     }
 
     /// Asks for a reload with these settings; its outcome and message.
@@ -215,10 +255,6 @@ fn settings() -> Value {
     })
 }
 
-fn ping(hosts: &Hosts, switch: &OpenVSwitch) {
-    ovs::ping_until_answered(hosts, switch);
-}
-
 #[test]
 fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
     let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::with(settings())) else {
@@ -232,10 +268,11 @@ fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
     let socket = add_machine(&scene.switch, "vm1");
     let first = machine(&socket, &scene.hosts);
     scene.wait_for("vm1.sock");
-    scene.compare("vm1", "vm1.sock", |hosts, switch| {
-        ping(hosts, switch);
-        let sent = ovs::transfer(hosts, switch);
-        assert!(sent > 100_000, "{sent} bytes");
+    let [mut first_s, mut second_s] =
+        ["vm1", "vm2"].map(|port| move |switch: &OpenVSwitch| counted(switch, port));
+    scene.compare("vm1.sock", &mut first_s, |scene| {
+        scene.ping();
+        scene.transfer();
     });
     has_latencies(&scene);
 
@@ -244,17 +281,17 @@ fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
     scene.wait_for_end_of("vm1.sock");
     let again = machine(&socket, &scene.hosts);
     scene.wait_for("vm1.sock");
-    scene.compare("vm1", "vm1.sock", ping);
+    scene.compare("vm1.sock", &mut first_s, Scene::ping);
 
     reloads(&mut scene);
     // Another machine, which has the number that the first one had.
-    let before = scene.settled("vm1", "vm1.sock").ports;
+    let before = scene.settled("vm1.sock", &mut first_s).ports;
     assert!(again.quit().0.success());
     scene.wait_for_end_of("vm1.sock");
     scene.switch.tell(&["del-port", "br0", "vm1"]);
     let second = machine(&add_machine(&scene.switch, "vm2"), &scene.hosts);
     scene.wait_for("db");
-    scene.compare("vm2", "db", ping);
+    scene.compare("db", &mut second_s, Scene::ping);
     let snapshot = scene.plugin.json("/api/v1/snapshot").unwrap();
     assert_eq!(ports_counts(&snapshot, "vm1.sock"), before);
 
@@ -319,6 +356,32 @@ fn reloads(scene: &mut Scene) {
 }
 
 #[test]
+fn a_machine_of_two_queues_that_comes_to_the_switch_s_socket() {
+    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::with(settings())) else {
+        return;
+    };
+    plugin.preload_vhost();
+    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
+        return;
+    };
+    let scene = Scene::start(root, plugin);
+    (scene.switch).add_port("vm1", 2, "dpdkvhostuser", "options:n_rxq=2");
+    let mut machine = machine_with(&scene.switch.path("vm1"), &scene.hosts, 2);
+    scene.wait_for("vm1");
+    let mut inside = |_: &OpenVSwitch| counted_inside(&mut machine);
+    scene.compare("vm1", &mut inside, |scene| {
+        scene.ping();
+        scene.transfer();
+    });
+    // It does not outlive its switch.
+    assert!(machine.quit().0.success());
+    scene.wait_for_end_of("vm1");
+    let log = scene.switch.log();
+    assert!(scene.switch.exit(), "{log}");
+    assert!(!log.contains("VERNIER"), "{log}");
+}
+
+#[test]
 fn ports_that_nothing_shows_are_said_once_and_the_switch_forwards() {
     let (Some(root), Some(plugin)) = (ovs::root(), Plugin::with(settings())) else {
         return;
@@ -358,7 +421,7 @@ fn forwards(root: PathBuf, plugin: Plugin, check: impl FnOnce(&OpenVSwitch, &Plu
     let scene = Scene::start(root, plugin);
     let socket = add_machine(&scene.switch, "vm1");
     let machine = machine(&socket, &scene.hosts);
-    ping(&scene.hosts, &scene.switch);
+    scene.ping();
     check(&scene.switch, &scene.plugin);
     let log = scene.switch.log();
     assert!(scene.switch.exit(), "{log}");
