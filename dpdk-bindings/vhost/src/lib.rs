@@ -10,8 +10,8 @@
 //!  librte_vhost ── new_device, destroy_device ──► here: came, went; and the program's own callback
 //! ```
 //!
-//! Without the plugin, a burst takes a load and a branch more, and the callbacks a call. The object needs libc only, and
-//! runs nothing as it is loaded: a shell script that has the same environment is not disturbed.
+//! Without the plugin, a burst takes a load and a branch more, and the callbacks a call. The object needs no library of
+//! DPDK's, and runs nothing as it is loaded: a shell script that has the same environment is not disturbed.
 //!
 //! It is not for drivers of DPDK that use `librte_vhost` (`net_vhost`), whose ports DPDK shows to the plugin itself: where
 //! only such a driver has loaded that library, nothing is shown.
