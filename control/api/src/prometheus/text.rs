@@ -90,13 +90,14 @@ impl<'o> Text<'o> {
             let written = self.bound(bound);
             let le = Some(("le", written.as_str()));
             self.line(Some("bucket"), labels, le, at_most as f64);
-            let inside = histogram.exemplars.iter().filter(|exemplar| {
-                (exceeded_s..=bound).contains(&exemplar.delay_s) && exemplar.delay_s != exceeded_s
-            });
+            let inside = histogram
+                .exemplars
+                .iter()
+                .filter(|exemplar| exemplar.delay_s > exceeded_s && exemplar.delay_s <= bound);
             let slowest = inside.max_by(|one, other| one.delay_s.total_cmp(&other.delay_s));
-            slowest
-                .into_iter()
-                .for_each(|exemplar| self.exemplar(exemplar));
+            if let Some(slowest) = slowest {
+                self.exemplar(slowest);
+            }
             exceeded_s = bound;
         }
         self.totals(labels, count, sum);
