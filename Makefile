@@ -12,6 +12,9 @@ export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
 , := ,
 
+# Programs in target/debug. In CI with the tests, which give dependencies other features: all is built once.
+BUILD_DEBUG = $(CARGO) build --locked --workspace --bins --lib $(if $(CI),--tests)
+
 # How long `make fuzz` stays with each target.
 SECONDS_PER_TARGET ?= 60
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
@@ -93,13 +96,13 @@ MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
 simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
-	$(CARGO) build --locked --workspace --bin vernier-simulate
+	$(BUILD_DEBUG)
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
 	  $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
-	$(CARGO) build --locked --workspace --bin vernier-simulate
+	$(BUILD_DEBUG)
 	@for bug in counted-twice doubled-marker stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done
@@ -209,7 +212,7 @@ NIC_ARGS ?=
 
 .PHONY: nic
 nic: setup-nic ## Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine: a table of what was shown; NIC_ARGS
-	$(CARGO) build --locked --workspace --bins --lib
+	$(BUILD_DEBUG)
 	$(SUDO) env "PATH=$$PATH" unshare --net target/debug/vernier-nic $(NIC_ARGS)
 
 # The capture of `make accuracy`, beside the project where there is one.
@@ -316,9 +319,11 @@ deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/d
 	@rm -rf target/deb && mkdir -p target/deb
 	@target/release/vernier-manual target/deb/manual
 	@for script in target/deb/manual/bash/*.bash; do mv "$$script" "$${script%.bash}"; done
+	@for file in vernier vernier-probe vernier-station libvernier_vhost.so; do \
+	  strip --strip-unneeded -o target/deb/$$file target/release/$$file; done
 	@sed 's|/usr/local/bin|/usr/bin|' examples/vernierd.service > target/deb/vernierd.service
-	$(CARGO) deb --quiet -p daemon --no-build --locked
-	$(CARGO) deb --quiet -p plugin --no-build --locked
+	$(CARGO) deb --quiet -p daemon --no-build --locked --strip
+	$(CARGO) deb --quiet -p plugin --no-build --locked --strip
 
 # A Debian root by debootstrap. $(1): folder, $(2): packages besides the smallest set.
 define debian_root

@@ -23,10 +23,11 @@ cp "$debs"/vernier_*.deb "$debs"/vernier-plugin-dpdk23_*.deb packages/test.json 
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 in_root apt-get update -q >/dev/null
 mount -t proc proc "$root/proc"
-trap 'umount "$root/proc"' EXIT
+# EAL reads from it which CPUs there are.
+mount -t sysfs -o ro sysfs "$root/sys"
+trap 'umount "$root/proc" "$root/sys"' EXIT
 # Libraries that others share stay with whoever installs next: they come first, and are no part of the comparison.
-in_root sh -c 'apt-get install -y -q --no-install-recommends $(dpkg-deb -f /packages/vernier_*.deb Depends | sed "s/([^)]*)//g; s/,/ /g") libdpdk-dev- dpdk-' \
-  >/dev/null
+in_root sh -c 'apt-get satisfy -y -q --no-install-recommends "$(dpkg-deb -f /packages/vernier_*.deb Depends)"' >/dev/null 2>&1
 files > "$root/packages/before"
 
 echo "== install"
@@ -47,18 +48,20 @@ in_root vernierd --duration 5 --summary-json /packages/summary.json > "$root/pac
   { tail -20 "$root/packages/demo.log" >&2; fail "the demo"; }
 python3 - "$root/packages/summary.json" <<'PYTHON'
 import json, sys
-summary = json.load(open(sys.argv[1]))
-segments = [s for s in summary["segments"] if s["total"]["packets"] > 1000]
+summary = json.load(open(sys.argv[1]))["snapshot"]
+segments = [s for s in summary["segments"] if s["total"]["counts"]["received_packets"] > 1000]
 assert len(segments) >= 2, summary["segments"]
 for s in segments:
-    total = s["total"]
-    print(f"   {s['ingress']} to {s['egress']} ({s['class']}): {total['packets']} packets, mean {total['mean_ns'] / 1e3:.1f} us")
+    packets = s["total"]["counts"]["received_packets"]
+    mean_us = s["total"]["delay_sum_s"] / packets * 1e6
+    print(f"   {s['ingress']} to {s['egress']} ({s['class']}): {packets} packets, mean {mean_us:.1f} us")
 PYTHON
 
 echo "== unit, under systemd"
 install -o root -g "$(in_root id -g vernier)" -m 640 packages/test.json "$root/etc/vernier/vernier.json"
-umount "$root/proc" && trap - EXIT
-systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --machine=vernier-test --private-network \
+umount "$root/proc" "$root/sys" && trap - EXIT
+# EAL asks /sys/module whether there is VFIO.
+systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --machine=vernier-test --private-network --bind-ro=/sys/module \
   --capability=CAP_NET_ADMIN,CAP_IPC_LOCK --console=pipe < /dev/null > "$root/packages/boot.log" 2>&1 &
 nspawn=$!
 leader=
@@ -75,9 +78,9 @@ inside systemctl start vernierd || { inside journalctl -u vernierd --no-pager | 
 [ "$(inside systemctl is-active vernierd)" = active ] || fail "the unit is not active"
 began=$(inside systemctl show vernierd -p ExecMainStartTimestampMonotonic --value)
 ready=$(inside systemctl show vernierd -p ActiveEnterTimestampMonotonic --value)
-echo "   up after $(((ready - began) / 1000)) ms, as $(inside ps -o user= -p "$(inside systemctl show vernierd -p MainPID --value)")"
+echo "   up after $(((ready - began) / 1000)) ms, as $(inside stat -c %U "/proc/$(inside systemctl show vernierd -p MainPID --value)")"
 for _ in $(seq 100); do inside curl -sf http://127.0.0.1:9464/readyz >/dev/null && break; sleep 0.1; done
-inside curl -sf http://127.0.0.1:9464/metrics | grep -q '^vernier_segment_packets_total{' || fail "no metrics"
+inside curl -sf http://127.0.0.1:9464/metrics | grep '^vernier_segment_packets_total{' >/dev/null || fail "no metrics"
 inside vernier segments | sed 's/^/   /'
 inside systemctl reload vernierd || fail "reload"
 inside systemctl stop vernierd || fail "stop"
