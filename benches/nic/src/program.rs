@@ -153,10 +153,9 @@ impl<'g> Program<'g> {
             received: count(&total["counts"]["received_packets"]),
             delay_sum_s: total["delay_sum_s"].as_f64().unwrap_or(0.0),
         };
-        Ok((
-            counted,
-            missed + count(&total["unusable_epochs"]["missed_shard"]),
-        ))
+        // The plugin marks an epoch as `link`, too, when the control core held a queue's shard as packets left.
+        let unusable = ["missed_shard", "link"].map(|why| count(&total["unusable_epochs"][why]));
+        Ok((counted, missed + unusable.iter().sum::<u64>()))
     }
 
     /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly
