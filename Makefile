@@ -311,7 +311,7 @@ book: setup-book ## The documents as a book with a search: target/book/html/docs
 .PHONY: setup-book
 setup-book: setup-run
 	@$(TOOLS)/usr/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || \
-	  $(CARGO) install --quiet --locked --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook
+	  $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook
 
 .PHONY: deb
 deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian
