@@ -10,8 +10,6 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
-, := ,
-
 # Programs in target/debug. In CI with the tests, which give dependencies other features: all is built once.
 BUILD_DEBUG = $(CARGO) build --locked --workspace --bins --lib $(if $(CI),--tests)
 
@@ -328,14 +326,14 @@ deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/d
 # A Debian root by debootstrap. $(1): folder, $(2): packages besides the smallest set.
 define debian_root
 	@[ -x $(1)/usr/bin/apt-get ] || { $(SUDO) rm -rf $(1) && mkdir -p $(dir $(1)) && \
-	  $(SUDO) debootstrap --variant=minbase --include=ca-certificates,$(2) bookworm $(1) http://deb.debian.org/debian >/dev/null; }
+	  $(SUDO) debootstrap --variant=minbase --include=$$(tr ' ' , <<< 'ca-certificates $(2)') bookworm $(1) http://deb.debian.org/debian >/dev/null; }
 endef
 
 .PHONY: deb-test
 deb-test: deb ## Install the packages in a clean Debian, start the unit under systemd, purge them; root
 	$(call install_packages,debootstrap systemd-container)
 	@$(SUDO) rm -rf target/deb-root
-	$(call debian_root,target/deb-root,systemd$(,)systemd-sysv$(,)dbus$(,)curl)
+	$(call debian_root,target/deb-root,systemd systemd-sysv dbus curl)
 	$(SUDO) packages/test.sh target/deb-root
 
 .PHONY: container-root

@@ -189,12 +189,13 @@ fn interact(
         if !wait_for_key(keyboard)? {
             break;
         }
-        if event::poll(Duration::ZERO)? {
+        // All that were read at once: a burst of keys, or a paste.
+        while event::poll(Duration::ZERO)? {
             drawn = None;
             if let Event::Key(key) = event::read()?
                 && fleet.press(key) == KeyEffect::Quit
             {
-                break;
+                return Ok(());
             }
         }
         for (index, link) in links.iter_mut().enumerate() {

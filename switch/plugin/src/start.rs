@@ -12,13 +12,12 @@ use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
-use control::published::Published;
 use dpdk_bindings::{Host, StampField, plugin, tsc};
 use ipfix::Exporter;
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
-use report::sender::{self, Sender};
+use report::sender::Sender;
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
 use switch::wiring::{cpus, random_seed};
@@ -57,17 +56,6 @@ fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
             None => thread::sleep(WAIT),
         }
     }
-}
-
-/// Sends what the control core publishes to where it is configured.
-fn send(
-    sender: Option<Sender>,
-    exporter: Option<Exporter>,
-    published: &Arc<Published>,
-) -> Result<(Option<sender::Running>, Option<ipfix::Running>)> {
-    let reporting = sender.map(|sender| sender.start(Arc::clone(published)));
-    let exporting = exporter.map(|exporter| exporter.start(Arc::clone(published)));
-    Ok((reporting.transpose()?, exporting.transpose()?))
 }
 
 /// What answers, and what reports, as configured; a request for a reload sets `reload`.
@@ -152,7 +140,9 @@ fn run() -> Result<()> {
     if let Some(serving) = &serving {
         tracing::info!("metrics at http://{}/metrics", serving.address());
     }
-    let _sending = send(sender, exporter, &core.published())?;
+    let reporting = sender.map(|sender| sender.start(core.published()));
+    let exporting = exporter.map(|exporter| exporter.start(core.published()));
+    let _sending = (reporting.transpose()?, exporting.transpose()?);
     while plugin::is_at_work() {
         core.poll();
         thread::sleep(REST);

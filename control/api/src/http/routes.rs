@@ -76,7 +76,11 @@ const TEXT: [&str; 1] = ["text/plain; charset=utf-8"];
 const PAGE: [&str; 1] = [ui::HTML];
 
 /// Content types of the metrics.
-const METRICS: [&str; 2] = [Format::Text.content_type(), Format::Protobuf.content_type()];
+const METRICS: [&str; 3] = [
+    Format::Text.content_type(),
+    Format::OpenMetrics.content_type(),
+    Format::Protobuf.content_type(),
+];
 
 fn text(path: &'static str, what: &'static str, handler: MethodRouter<Sources>) -> Route {
     Route {

@@ -1,12 +1,14 @@
 //! Segments inside the switch: counts, exact delays, estimates; and the sketches.
 
+use std::collections::HashMap;
+
 use super::page::{Exemplar, Kind, Labels, Page, ratio, with};
 use super::wires;
 use contract::config::Prometheus;
 use contract::metric::Metric;
 use records::snapshot::{
-    Counts, Delays, Estimate, Flow, ReferenceEstimate, Segment, Sketch, Snapshot, Totals,
-    WireEstimate, WireFigures,
+    Counts, Delays, Estimate, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, WireEstimate,
+    WireFigures,
 };
 
 fn labels(segment: &Segment) -> Labels<'_> {
@@ -31,40 +33,36 @@ pub(super) fn judged<'r>(
     })
 }
 
-/// The slowest packet of the last epoch of each flow on a segment that has percentiles of its own.
-fn exemplars<'s>(snapshot: &'s Snapshot, segment: &Segment) -> Vec<Exemplar<'s>> {
+/// By segment, the slowest packet of the last epoch of each flow that has percentiles of its own.
+fn exemplars(snapshot: &Snapshot) -> HashMap<[&str; 3], Vec<Exemplar<'_>>> {
+    let mut exemplars: HashMap<_, Vec<_>> = HashMap::new();
     let flows = snapshot.flows.iter().flat_map(|flows| &flows.top);
-    let flows = flows.map(|top| &top.flow).filter(|flow| {
-        !flow.is_on_wire
-            && (&flow.ingress, &flow.egress, &flow.class)
-                == (&segment.ingress, &segment.egress, &segment.class)
-    });
-    let exemplar = |flow: &'s Flow| {
-        Some(Exemplar {
-            flow: &flow.flow,
-            delay_s: flow.quantiles?.max_ns? / 1e9,
-            unix_s: flow.last_seen_unix_s,
-        })
-    };
-    flows.filter_map(exemplar).collect()
+    for flow in flows.map(|top| &top.flow).filter(|flow| !flow.is_on_wire) {
+        if let Some(max_ns) = flow.quantiles.and_then(|quantiles| quantiles.max_ns) {
+            let segment = [&flow.ingress, &flow.egress, &flow.class].map(String::as_str);
+            exemplars.entry(segment).or_default().push(Exemplar {
+                flow: &flow.flow,
+                delay_s: max_ns / 1e9,
+                unix_s: flow.last_seen_unix_s,
+            });
+        }
+    }
+    exemplars
 }
 
 pub(super) fn segments(page: &mut Page, snapshot: &Snapshot, settings: &Prometheus) {
     let segments = &snapshot.segments;
     let help = "One-way delay inside the switch of every packet, from stamps.";
     page.begin("vernier_segment_delay_seconds", Kind::Histogram, help);
+    let exemplars = exemplars(snapshot);
     let has_packets = |segment: &&Segment| segment.total.counts.received_packets > 0;
     for segment in segments.iter().filter(has_packets) {
         let total = &segment.total;
         let (bounds_ns, sum_s) = (settings.bounds_ns(), total.delay_sum_s);
-        let exemplars = exemplars(snapshot, segment);
-        page.delays(
-            &labels(segment),
-            bounds_ns,
-            &total.buckets,
-            &exemplars,
-            sum_s,
-        );
+        let known = exemplars
+            .get(&segment.names())
+            .map_or(&[][..], Vec::as_slice);
+        page.delays(&labels(segment), bounds_ns, &total.buckets, known, sum_s);
     }
     let minutes = segments.iter().filter_map(|segment| {
         let last_minute = segment.last_minute.as_ref()?;

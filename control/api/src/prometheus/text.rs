@@ -84,14 +84,18 @@ impl<'o> Text<'o> {
 
     fn histogram(&mut self, labels: &LabelSet, histogram: &Histogram) {
         let Histogram { count, sum, .. } = *histogram;
+        let exemplars = if self.is_open {
+            histogram.exemplars
+        } else {
+            &[]
+        };
         let mut exceeded_s = f64::NEG_INFINITY;
         let last = [(f64::INFINITY, count)];
         for (bound, at_most) in histogram.buckets.iter().copied().chain(last) {
             let written = self.bound(bound);
             let le = Some(("le", written.as_str()));
             self.line(Some("bucket"), labels, le, at_most as f64);
-            let inside = histogram
-                .exemplars
+            let inside = exemplars
                 .iter()
                 .filter(|exemplar| exemplar.delay_s > exceeded_s && exemplar.delay_s <= bound);
             let slowest = inside.max_by(|one, other| one.delay_s.total_cmp(&other.delay_s));
@@ -120,7 +124,7 @@ impl<'o> Text<'o> {
             delay_s,
             unix_s,
         } = exemplar;
-        if self.is_open && "flow".len() + flow.chars().count() <= EXEMPLAR_MAX {
+        if "flow".len() + flow.chars().count() <= EXEMPLAR_MAX {
             self.lines.pop();
             let _ = writeln!(self.lines, " # {{flow=\"{flow}\"}} {delay_s} {unix_s}");
         }
