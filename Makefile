@@ -71,7 +71,7 @@ station: setup-station ## NATS, two switches with a wire between them, a station
 
 .PHONY: test
 test: setup-test ## Install what is missing and run the whole test suite
-	$(CARGO) nextest run --workspace --locked
+	$(CARGO) nextest run --workspace --locked $(NEXTEST_ARGS)
 
 # How long `make soak` goes on.
 SOAK_SECONDS ?= 600
@@ -153,7 +153,7 @@ profile: setup-bench ## Nanoseconds and instructions of a STEP (everything) BY f
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
-	$(CARGO) build --release --locked -p daemon -p throughput -p plugin
+	$(CARGO) build --release --locked -p daemon -p throughput -p plugin -p vhost
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::bench::{Bench, Build, Input, Memory};
-use crate::ovs::{OpenVSwitch, Rules};
+use crate::ovs::{OpenVSwitch, Rules, Second};
 use crate::testpmd::{Meter, Testpmd};
 use crate::vernierd::{Extent, Forwarding, Vernierd};
 
@@ -94,7 +94,21 @@ impl Contender {
         rules: Rules,
         plugin: Option<Extent>,
     ) -> Self {
-        let ovs = OpenVSwitch { rules, plugin };
+        let ovs = OpenVSwitch {
+            rules,
+            second: Second::Capture,
+            plugin,
+        };
+        Self::on_one_cpu(id, label, Program::OpenVSwitch(ovs))
+    }
+
+    /// Open vSwitch between a capture and a virtual machine.
+    const fn machine(id: &'static str, label: &'static str, plugin: Option<Extent>) -> Self {
+        let ovs = OpenVSwitch {
+            rules: Rules::AfterPorts,
+            second: Second::Machine,
+            plugin,
+        };
         Self::on_one_cpu(id, label, Program::OpenVSwitch(ovs))
     }
 
@@ -174,6 +188,15 @@ pub const OVS_PLUGIN: Contender = Contender::ovs(
     "ovs_plugin",
     "OVS-DPDK, two in_port rules + plugin, LDA + moments + histogram",
     Rules::AfterPorts,
+    Some(Extent::Lda),
+);
+/// Open vSwitch between a port of DPDK's and a virtual machine's.
+pub const MACHINE: Contender =
+    Contender::machine("machine", "OVS-DPDK, a port and a virtual machine", None);
+/// The same with the plugin, and the object for ports of virtual machines preloaded.
+pub const MACHINE_PLUGIN: Contender = Contender::machine(
+    "machine_plugin",
+    "OVS-DPDK, a port and a virtual machine + plugin, LDA + moments + histogram",
     Some(Extent::Lda),
 );
 /// Open vSwitch as a patch panel at its best.

@@ -233,7 +233,7 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
         .map(|load| load.memory_mib(Memory::Hugepages))
         .max();
     let hugepages = memory_mib.and_then(|memory_mib| {
-        Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB))
+        Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB + ovs::MACHINE_MIB))
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
             .ok()
     });

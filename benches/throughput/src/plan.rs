@@ -3,8 +3,9 @@
 use crate::bench::Build;
 use crate::contender::{
     AROUND, BASE_EVERYTHING, BASE_LDA, BASE_OFF, BASE_OFF_PATCH, Contender, EVERYTHING,
-    EVERYTHING_TWO, FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA, LDA_PATCH, LDS, MACSWAP,
-    OFF, OFF_PATCH, OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING, PLUGIN_LDA, Program, STAMPS,
+    EVERYTHING_TWO, FIVE_TUPLE_SWAP, FLOWS, IO, IO_TWO, LATENCYSTATS, LDA, LDA_PATCH, LDS, MACHINE,
+    MACHINE_PLUGIN, MACSWAP, OFF, OFF_PATCH, OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING,
+    PLUGIN_LDA, Program, STAMPS,
 };
 use crate::load::Load;
 use crate::vernierd::Vernierd;
@@ -43,6 +44,8 @@ pub const PLUGIN: Comparison = Comparison {
             small(PLUGIN_EVERYTHING),
             small(OVS),
             small(OVS_PLUGIN),
+            small(MACHINE),
+            small(MACHINE_PLUGIN),
         ],
         passes: 2,
         ..PLAIN
@@ -400,6 +403,11 @@ const PLUGIN_CLAIMS: &[Claim] = &[
         "OVS-DPDK with the plugin (LDA + moments + histogram), by without",
         &[small(OVS_PLUGIN)],
         &[small(OVS)],
+    ),
+    shown(
+        "OVS-DPDK with a virtual machine, with the plugin (LDA + moments + histogram), by without",
+        &[small(MACHINE_PLUGIN)],
+        &[small(MACHINE)],
     ),
 ];
 

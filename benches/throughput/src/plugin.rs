@@ -23,6 +23,9 @@ const LIBRARIES: &str = "/usr/local/lib";
 /// The variable that names its configuration.
 const CONFIG: &str = "VERNIER_CONFIG";
 
+/// The object that stands before DPDK's vhost library.
+const VHOST: &str = "libvernier_vhost.so";
+
 /// The plugin, set up for one process.
 #[derive(Debug)]
 pub struct Plugin {
@@ -55,15 +58,23 @@ impl Plugin {
             config,
             client: Client::new(&address.to_string(), None),
         };
-        std::fs::copy(&bench.plugin, plugin.library()).with_context(|| {
-            let built = bench.plugin.display();
-            format!("cannot copy {built}; `cargo build --release -p plugin` makes it")
-        })?;
+        let vhost = bench.plugin.with_file_name(VHOST);
+        for (built, copy) in [(&bench.plugin, plugin.library()), (&vhost, plugin.vhost())] {
+            std::fs::copy(built, copy).with_context(|| {
+                let built = built.display();
+                format!("cannot copy {built}; `cargo build --release -p plugin -p vhost` makes it")
+            })?;
+        }
         Ok(plugin)
     }
 
     fn library(&self) -> PathBuf {
         self.folder.path().join("librte_vernier.so")
+    }
+
+    /// The object for ports of virtual machines.
+    fn vhost(&self) -> PathBuf {
+        self.folder.path().join(VHOST)
     }
 
     /// EAL's arguments. With any `-d`, it loads no drivers by itself.
@@ -77,6 +88,11 @@ impl Plugin {
     pub fn configure(&self, command: &mut Command) {
         command.env(CONFIG, &self.config);
         command.env("VERNIER_LOG", "error");
+    }
+
+    /// Lets it measure ports of virtual machines.
+    pub fn preload(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", self.vhost());
     }
 
     /// What the plugin, if there is one, has measured in `process` when the present epoch ends.

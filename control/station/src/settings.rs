@@ -41,10 +41,10 @@ pub struct Settings {
     #[serde(default = "located_segments")]
     #[schemars(range(max = 10_000_000))]
     pub located_segments: u32,
-    /// How long JetStream keeps reports, and how many; default 24 hours, 4,096 MiB.
+    /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
     #[serde(default = "reports")]
     pub reports: Kept,
-    /// How long JetStream keeps minutes; default 168 hours, 16,384 MiB. A switch that has been silent for so long is forgotten.
+    /// How long JetStream keeps minutes; default 168 hours, 4,096 MiB. A switch that has been silent for so long is forgotten.
     #[serde(default = "history")]
     pub history: Kept,
     /// Servers that have each stream, 1 to 5; default 1. 3 need a cluster.
@@ -96,14 +96,14 @@ const fn located_segments() -> u32 {
 const fn reports() -> Kept {
     Kept {
         hours: 24,
-        mib: 4_096,
+        mib: 2_048,
     }
 }
 
 const fn history() -> Kept {
     Kept {
         hours: 168,
-        mib: 16_384,
+        mib: 4_096,
     }
 }
 

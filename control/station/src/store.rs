@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 use async_nats::Client;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
-use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::context::{CreateStreamErrorKind, PublishAckFuture};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::{self, Context, stream};
+use async_nats::jetstream::{self, Context, ErrorCode, stream};
 use axum::body::Bytes;
 use futures_util::StreamExt;
 use prost::Message;
@@ -58,6 +58,23 @@ pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> St
     move |error| StoreError {
         doing,
         why: error.to_string(),
+    }
+}
+
+/// What to do where the server keeps a stream's space free at once, and has less.
+fn no_room(stream: &str, mib: i64) -> StoreError {
+    let key = if stream == HISTORY {
+        "history"
+    } else {
+        "reports"
+    };
+    let why = format!(
+        "JetStream has less than {mib} MiB left; lower `{key}.mib`, or raise `max_file_store` of nats-server (default: three \
+         quarters of what its disk had free)"
+    );
+    StoreError {
+        doing: "cannot make a stream",
+        why,
     }
 }
 
@@ -125,8 +142,16 @@ impl Store {
         let states = bucket(STATES, KEY);
         let memories = bucket(MEMORIES, MEMORY_KEY);
         for config in [reports, history, states, memories] {
+            let (name, mib) = (config.name.clone(), config.max_bytes >> 20);
             let made = context.create_or_update_stream(config).await;
-            made.map_err(failed("cannot make a stream"))?;
+            made.map_err(|error| match error.kind() {
+                CreateStreamErrorKind::JetStream(fault)
+                    if fault.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
+                {
+                    no_room(&name, mib)
+                }
+                _ => failed("cannot make a stream")(error),
+            })?;
         }
         Ok(Self { context })
     }

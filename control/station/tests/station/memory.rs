@@ -97,3 +97,25 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
         assert_eq!(store.recall(5, &mut after).await.unwrap(), None);
     });
 }
+
+#[test]
+fn a_server_without_room_is_told_by_what_to_lower() {
+    let folder = tempfile::tempdir().unwrap();
+    // A block that comes later adds to the first.
+    let server = NatsServer::start(folder.path(), "jetstream { max_file_store: 3G }").unwrap();
+    let nats = Nats::to(server.url());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let connection = Connection::of(&nats).unwrap();
+        let client = connection.connect("test", |_| ()).await.unwrap();
+        let mut settings = Settings::of(nats.clone());
+        let refused = Store::open(client.clone(), &settings).await.unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("lower `history.mib`"), "{refused}");
+        settings.history.mib = 512;
+        Store::open(client, &settings).await.unwrap();
+    });
+}
