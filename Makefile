@@ -139,8 +139,9 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS
 
 .PHONY: instructions
 instructions: setup-test ## Fail where a step takes 3 % more instructions than in .ci/instructions.txt; RENEW=1 writes it
-	$(CARGO) build --release --locked -p daemon -p throughput
-	target/release/vernier-bench instructions .ci/instructions.txt --core 0 $(if $(RENEW),--renew)
+	$(BUILD_DEBUG)
+	$(CARGO) build --release --locked -p daemon
+	target/debug/vernier-bench instructions .ci/instructions.txt --core 0 --programs target/release $(if $(RENEW),--renew)
 
 # What `make profile` shows: a step (off_patch, off, stamps, lda, lds, flows, everything), and how finely it is divided.
 STEP ?= everything

@@ -34,6 +34,7 @@ echo "== install"
 in_root sh -c 'apt-get install -y -q --no-install-recommends /packages/*.deb' > "$root/packages/install.log" 2>&1 ||
   { tail -20 "$root/packages/install.log" >&2; fail "apt install"; }
 for file in usr/bin/vernierd usr/bin/vernier usr/bin/vernier-station usr/bin/vernier-probe usr/lib/systemd/system/vernierd.service \
+  usr/lib/udev/rules.d/60-vernier.rules \
   usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/vernier.json usr/share/vernier/dashboards/alerts.yml \
   usr/share/bash-completion/completions/vernier usr/lib/vernier/dpdk23/librte_vernier.so; do
   [ -s "$root/$file" ] || fail "/$file is missing"

@@ -17,34 +17,16 @@ use crate::mempool::Mempool;
 /// Most packets that are fetched from each queue of a port that ends.
 const DRAIN_PACKETS_MAX: usize = 4096;
 
-/// Why an MTU was not taken.
+/// An MTU outside what the device does.
 #[derive(Debug, thiserror::Error)]
-pub enum MtuError {
-    /// Outside what the device does.
-    #[error("MTU {mtu} is outside the device's {mtu_min} to {mtu_max} bytes")]
-    Range {
-        /// The MTU asked for.
-        mtu: u16,
-        /// Least.
-        mtu_min: u16,
-        /// Largest.
-        mtu_max: u16,
-    },
-    /// Queues are in use.
-    #[error("the MTU changes only while no queue of the port is taken; take them back first")]
-    InUse,
-    /// The driver refused.
-    #[error(
-        "the driver does not take MTU {mtu} while the port runs: {errno}{log}; set it at start"
-    )]
-    Driver {
-        /// The MTU asked for.
-        mtu: u16,
-        /// DPDK's error.
-        errno: Errno,
-        /// DPDK's words.
-        log: DpdkLog,
-    },
+#[error("MTU {mtu} is outside the device's {mtu_min} to {mtu_max} bytes")]
+pub struct MtuError {
+    /// The MTU asked for.
+    pub mtu: u16,
+    /// Least.
+    pub mtu_min: u16,
+    /// Largest.
+    pub mtu_max: u16,
 }
 
 /// Why a link was not set up or down.
@@ -307,22 +289,6 @@ impl<'pool> Port<'pool> {
         unsafe { dpdk_sys::vernier_port_mtu(self.id(), &raw mut mtu) };
         mtu
     }
-
-    /// Changes the MTU while this is the only handle and no queue is taken. An MTU above the pool's
-    /// data room must be set at start.
-    ///
-    /// # Errors
-    /// See [`MtuError`].
-    pub fn set_mtu(&mut self, mtu: u16) -> Result<(), MtuError> {
-        check_mtu(self.info(), mtu)?;
-        if Arc::get_mut(&mut self.started).is_none() {
-            return Err(MtuError::InUse);
-        }
-        // SAFETY: the port is attached, and no other handle is left, so no queue is in use.
-        logged(|| Errno::check(unsafe { dpdk_sys::vernier_port_set_mtu(self.id(), mtu) }))
-            .map(drop)
-            .map_err(|(errno, log)| MtuError::Driver { mtu, errno, log })
-    }
 }
 
 impl Drop for Started<'_> {
@@ -384,7 +350,7 @@ pub(crate) fn check_mtu(info: &PortInfo, mtu: u16) -> Result<(), MtuError> {
     if (mtu_min..=mtu_max).contains(&mtu) {
         Ok(())
     } else {
-        Err(MtuError::Range {
+        Err(MtuError {
             mtu,
             mtu_min,
             mtu_max,

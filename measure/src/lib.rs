@@ -1,14 +1,14 @@
 #![doc = include_str!("../docs/methods.md")]
 //!
-#![doc = include_str!("../docs/lda.svg")]
+#![doc = include_str!("../../docs/pictures/lda.svg")]
 //!
 #![doc = include_str!("../docs/methods-lda.md")]
 //!
-#![doc = include_str!("../docs/lds.svg")]
+#![doc = include_str!("../../docs/pictures/lds.svg")]
 //!
 #![doc = include_str!("../docs/methods-lds.md")]
 //!
-#![doc = include_str!("../docs/rli.svg")]
+#![doc = include_str!("../../docs/pictures/rli.svg")]
 //!
 #![doc = include_str!("../docs/methods-rli.md")]
 #![deny(unsafe_code)]

@@ -7,7 +7,6 @@
 mod flow_sizes;
 mod lda;
 mod lds;
-pub mod paper;
 
 pub use flow_sizes::FlowSizes;
 pub use lda::{LdaDemand, LdaForecast, LdaPlan};

@@ -4,6 +4,7 @@
 //! - [`browser`]: a real browser, and what its page shows.
 //! - [`namespace`]: namespaces that end with their process.
 //! - [`frr`]: routers with OSPF in namespaces.
+//! - [`hosts`]: virtual interfaces and hosts of a test.
 //! - [`nats`]: a NATS server of one's own.
 //! - [`page`]: the page of a switch or a station in that browser.
 //! - [`pcap`]: captures, written and read.
@@ -16,6 +17,7 @@
 pub mod browser;
 pub mod frames;
 pub mod frr;
+pub mod hosts;
 pub mod namespace;
 pub mod nats;
 pub mod page;

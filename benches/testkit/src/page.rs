@@ -50,6 +50,16 @@ pub fn add(
     }
 }
 
+/// A cell: its column, the answer's number, and how that is written.
+pub type Cell<'c> = (&'c str, &'c Value, &'c dyn Fn(f64) -> String);
+
+/// Adds the cells of a row.
+pub fn cells(expected: &mut Expected, row: &str, cells: &[Cell<'_>]) {
+    for (column, number, write) in cells {
+        add(expected, format!("{row} | {column}"), number, write);
+    }
+}
+
 /// The parts of an answer's list.
 pub fn list(answer: &Value) -> impl Iterator<Item = &Value> {
     answer.as_array().into_iter().flatten()

@@ -69,6 +69,10 @@ struct Arguments {
     #[arg(long, global = true, value_name = "FOLDER", default_value = "/")]
     ovs: PathBuf,
 
+    /// Where vernierd and the plugin are; default: beside this program
+    #[arg(long, global = true, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+
     /// Run this vernierd, built of another commit, in the same rounds
     #[arg(long, global = true, value_name = "COMMIT=PROGRAM")]
     base: Option<Base>,
@@ -237,11 +241,15 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
             .ok()
     });
+    let program = |name| match &arguments.programs {
+        Some(folder) => Ok(folder.join(name)),
+        None => beside_this_program(name),
+    };
     let bench = Bench {
         folder: folder.to_owned(),
-        vernierd: beside_this_program("vernierd")?,
+        vernierd: program("vernierd")?,
         base: arguments.base.clone(),
-        plugin: beside_this_program("librte_vernier.so")?,
+        plugin: program("librte_vernier.so")?,
         ovs: OvsPrograms::find(&arguments.ovs),
         cpus: [arguments.core, arguments.main_core],
         memory: match hugepages {

@@ -51,7 +51,7 @@ use routes::Sources;
 pub use access::{TokenError, TokenFault};
 pub use connection_limit::CONNECTIONS_MAX;
 pub use in_flight::{Answer, InFlight};
-pub use query::Parameters;
+pub use query::{Nothing, Parameters};
 pub use refusal::Refusal;
 
 /// How often samples of the process's own histograms are gathered.

@@ -22,7 +22,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::client::ClientError;
 
 mod app;
-mod classes;
 mod draw;
 mod feed;
 mod fleet;

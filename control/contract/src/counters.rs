@@ -8,6 +8,7 @@
 //! `/metrics` and `docs/metrics.md` come of one line ([`crate::metric`]).
 
 use measure::flows::{FlowTable, Untracked};
+use schemars::JsonSchema;
 
 use crate::labelled_enum;
 use crate::limits::CLASSES_MAX;
@@ -17,6 +18,8 @@ use crate::metric::counters;
 
 labelled_enum! {
     /// Why a packet was dropped.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "snake_case")]
     pub enum DropReason {
         /// Shorter than an Ethernet header (14 bytes).
         Runt = "runt",
@@ -112,7 +115,7 @@ counters! {
         returned_packets: Counter "vernier_around_returned_packets_total", packets, in "around",
             "Packets that came back by the port, having entered the device by any.";
         reflected_packets: Counter "vernier_around_reflected_packets_total", packets, in "around",
-            "Of these, packets that had entered by the same port: no segment has them.";
+            "Packets among those returned that had entered by the same port: no segment has them.";
         lost_packets: Counter "vernier_around_lost_packets_total", packets, in "around",
             "Packets that entered by the port and did not come back in time: lost, or rewritten beyond recognition.";
         unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "around",

@@ -53,7 +53,7 @@ pub struct Config {
     /// The clock of this machine.
     #[serde(default)]
     pub clock: Clock,
-    /// Where answers are served, default `127.0.0.1:9465`.
+    /// Where answers are served, default `127.0.0.1:9469`.
     #[serde(default = "http")]
     pub http: Http,
     /// Sessions that follow the m-set of a node; `None`: there are none but `sessions`.
@@ -173,7 +173,7 @@ fn timeout_ms() -> u64 {
 
 fn http() -> Http {
     Http {
-        listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_465))),
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_469))),
         ..Http::default()
     }
 }

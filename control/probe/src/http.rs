@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use api::http::{Answer, InFlight, Parameters, Refusal, Running, Server};
+use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, Running, Server};
 use api::process;
 use api::prometheus::{self, Format, write_families};
 use axum::Router;
@@ -68,10 +68,6 @@ type Answered = Result<Response, Refusal>;
 struct Filter {
     name: Option<String>,
 }
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
 
 /// The answer of `/api/v1/reflector`.
 #[derive(Debug, Serialize, Deserialize)]

@@ -20,7 +20,7 @@ use topology::ospf::presence::Presence;
 use topology::paths::Paths;
 use topology::source::Source;
 use topology::transition::{NamedWay, Transition};
-use topology::{Role, Router, Topology};
+use topology::{Role, Topology};
 
 use crate::config::{Address, MsetConfig, PORT};
 
@@ -273,7 +273,7 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
                 .collect();
             Some(known)
         }
-        None => topology_role(topology, role),
+        None => topology.with_role(role),
     };
     let routers = of_role("mset.routers", &config.routers, Role::MRouter).unwrap_or_default();
     let servers = of_role("mset.servers", &config.servers, Role::MServer);
@@ -286,13 +286,6 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
         names.map(str::to_owned).collect()
     });
     Ok(names.collect())
-}
-
-/// Those that the topology names so; `None` where it names none.
-fn topology_role(topology: &Topology, role: Role) -> Option<Vec<Router>> {
-    let named = topology.roles().iter().filter(|(_, has)| **has == role);
-    let routers: Vec<_> = named.map(|(router, _)| *router).collect();
-    (!routers.is_empty()).then_some(routers)
 }
 
 /// An address of OSPF, as a reflector's.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use api::http::{Parameters, Refusal, ui};
+use api::http::{Nothing, Parameters, Refusal, ui};
+use api::prometheus::Format;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
@@ -76,8 +77,12 @@ pub fn router(station: Arc<Station>) -> Router {
 }
 
 async fn metrics(State(station): Shared) -> impl IntoResponse {
-    let content = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, content)], page::metrics(&station))
+    let mut text = Vec::new();
+    // Memory takes all of it.
+    let written = page::write(&station, &mut text);
+    let status = written.map_or(StatusCode::INTERNAL_SERVER_ERROR, |()| StatusCode::OK);
+    let content = Format::Text.content_type();
+    (status, [(header::CONTENT_TYPE, content)], text)
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
@@ -90,11 +95,6 @@ async fn readyz(State(station): Shared) -> impl IntoResponse {
     };
     (StatusCode::SERVICE_UNAVAILABLE, reason)
 }
-
-/// No parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
 
 /// Which switches.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -1,13 +1,11 @@
 //! The page for Prometheus.
 
-use std::borrow::Cow;
-use std::fmt::{Display, Write};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use report::msp::Kind;
-
+use api::prometheus::{Labels, Page, write_families};
 use records::blame::Blame;
-use records::station::PathAnswer;
+use records::station::{PathAnswer, SwitchState};
 
 use crate::Station;
 use crate::blame::Blamer;
@@ -19,19 +17,31 @@ use crate::summary::summary;
 /// Blamed segments with series of their own.
 const BLAMED_MAX: usize = 32;
 
-/// Metrics of switches and of the station.
-pub fn metrics(station: &Station) -> String {
+/// Writes metrics of switches, of the station and of its process.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let states = station.fleet.states();
     let now = crate::now_unix_ns();
-    let mut page = Page::default();
-    switches(&mut page, &states, now);
-    segments(&mut page, &states);
     let topology = station.topology();
-    let network = Network::new(&states, topology.as_deref(), now);
-    paths(&mut page, &station.paths, &network);
-    blamed(&mut page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
-    own(&mut page, station);
-    page.text + &api::process::own_metrics()
+    write_families(&api::process::own_metrics(), out, |page| {
+        switches(page, &states, now);
+        segments(page, &states);
+        let network = Network::new(&states, topology.as_deref(), now);
+        paths(page, &station.paths, &network);
+        blamed(page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
+        own(page, station);
+    })
+}
+
+/// A family without labels.
+fn alone(value: f64) -> [(Labels<'static>, f64); 1] {
+    [(Vec::new(), value)]
+}
+
+fn labels<'l, const N: usize>(labels: [(&'l str, &'l str); N]) -> Labels<'l> {
+    labels.map(|(name, value)| (name, value.into())).into()
 }
 
 fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
@@ -39,55 +49,46 @@ fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
         .iter()
         .map(|state| summary(state, now_unix_ns))
         .collect();
-    page.family(
+    page.gauge(
         "vernier_station_switches",
-        "gauge",
         "Switches that have reported.",
+        alone(summaries.len() as f64),
     );
-    page.series(&[], summaries.len());
-    let mut each = |name, kind, help, of: fn(&records::station::SwitchState) -> Option<f64>| {
-        page.family(name, kind, help);
-        for switch in &summaries {
-            if let Some(value) = of(switch) {
-                page.series(&[("switch", &switch.switch)], value);
-            }
-        }
+    let each = |of: fn(&SwitchState) -> Option<f64>| {
+        let series = summaries
+            .iter()
+            .filter_map(|switch| Some((labels([("switch", &switch.switch)]), of(switch)?)));
+        series.collect::<Vec<_>>()
     };
-    each(
+    page.gauge(
         "vernier_station_switch_epoch_end_timestamp_seconds",
-        "gauge",
         "End of the last epoch that the switch reported.",
-        |s| Some(s.epoch_end_unix_s),
+        each(|s| Some(s.epoch_end_unix_s)),
     );
-    each(
+    page.gauge(
         "vernier_station_switch_silent_since_timestamp_seconds",
-        "gauge",
         "Since when the switch is silent; absent while it reports.",
-        |s| s.silent_since_unix_s,
+        each(|s| s.silent_since_unix_s),
     );
-    each(
+    page.counter(
         "vernier_station_switch_reports_total",
-        "counter",
         "Reports counted.",
-        |s| Some(s.reports as f64),
+        each(|s| Some(s.reports as f64)),
     );
-    each(
+    page.counter(
         "vernier_station_switch_duplicate_reports_total",
-        "counter",
         "Reports that had been counted before.",
-        |s| Some(s.duplicates as f64),
+        each(|s| Some(s.duplicates as f64)),
     );
-    each(
+    page.counter(
         "vernier_station_switch_missed_epochs_total",
-        "counter",
         "Epochs that no report covers.",
-        |s| Some(s.missed_epochs as f64),
+        each(|s| Some(s.missed_epochs as f64)),
     );
-    each(
+    page.counter(
         "vernier_station_switch_restarts_total",
-        "counter",
         "Times that the switch began anew.",
-        |s| Some(s.restarts as f64),
+        each(|s| Some(s.restarts as f64)),
     );
 }
 
@@ -117,25 +118,20 @@ fn segments(page: &mut Page, states: &[State]) {
         }),
     ];
     for (name, help, of) in families {
-        page.family(&format!("vernier_station_segment_{name}"), "gauge", help);
-        for state in states {
-            for known in &state.segments {
+        let series = states.iter().flat_map(|state| {
+            state.segments.iter().filter_map(move |known| {
                 let last = &known.last;
-                if let Some(value) = of(&Sums::of(last)) {
-                    let kind: Kind = last.kind();
-                    page.series(
-                        &[
-                            ("switch", &state.switch),
-                            ("kind", label(kind)),
-                            ("from", state.name(last.from)),
-                            ("to", state.name(last.to)),
-                            ("class", state.name(last.class)),
-                        ],
-                        value,
-                    );
-                }
-            }
-        }
+                let labels = labels([
+                    ("switch", &state.switch),
+                    ("kind", label(last.kind())),
+                    ("from", state.name(last.from)),
+                    ("to", state.name(last.to)),
+                    ("class", state.name(last.class)),
+                ]);
+                Some((labels, of(&Sums::of(last))?))
+            })
+        });
+        page.gauge(&format!("vernier_station_segment_{name}"), help, series);
     }
 }
 
@@ -148,22 +144,21 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
         let class = ends.class.as_deref();
         let found = network.paths(&ends.from, &ends.to, class);
         let paths = found.map_or_else(|_| Vec::new(), |found| found.paths);
-        let labels = [
-            ("from", ends.from.as_str()),
+        let labels = labels([
+            ("from", &ends.from),
             ("to", &ends.to),
             ("class", class.unwrap_or_default()),
-        ];
+        ]);
         (labels, paths)
     });
     let found: Vec<_> = found.collect();
-    page.family(
+    page.gauge(
         "vernier_station_paths",
-        "gauge",
         "Paths of least cost, at most 16; 0 while an end is not known.",
+        found
+            .iter()
+            .map(|(labels, paths)| (labels.clone(), paths.len() as f64)),
     );
-    for (labels, paths) in &found {
-        page.series(labels, paths.len());
-    }
     let families: [(&str, &str, PathFigure); 4] = [
         (
             "delay_mean_seconds",
@@ -188,18 +183,18 @@ fn paths(page: &mut Page, watched: &[Ends], network: &Network<'_>) {
         ),
     ];
     for (name, help, of) in families {
-        page.family(&format!("vernier_station_path_{name}"), "gauge", help);
-        for (labels, paths) in &found {
-            for (n, path) in paths.iter().enumerate() {
-                let Some(value) = of(path) else { continue };
+        let series = found.iter().flat_map(|(labels, paths)| {
+            paths.iter().enumerate().filter_map(move |(n, path)| {
                 // Parallel links are paths over the same switches.
                 let is_parallel = |other: &&PathAnswer| other.switches == path.switches;
                 let link = paths[..n].iter().filter(is_parallel).count().to_string();
-                let by = [("path", path.switches.join(" > ")), ("link", link)];
-                let by = by.each_ref().map(|(name, value)| (*name, value.as_str()));
-                page.series(&[&labels[..], &by].concat(), value);
-            }
-        }
+                let mut labels = labels.clone();
+                labels.push(("path", path.switches.join(" > ").into()));
+                labels.push(("link", link.into()));
+                Some((labels, of(path)?))
+            })
+        });
+        page.gauge(&format!("vernier_station_path_{name}"), help, series);
     }
 }
 
@@ -219,36 +214,33 @@ fn blamed(page: &mut Page, blame: &Blame) {
             1.0,
         ),
     ];
-    page.family(
+    page.gauge(
         "vernier_station_blamed_segments",
-        "gauge",
         "Segments whose delay or loss is risen.",
+        alone(blame.matching as f64),
     );
-    page.series(&[], blame.matching);
-    page.family(
+    page.gauge(
         "vernier_station_learning_segments",
-        "gauge",
         "Segments whose history is too short to find a rise of their delay.",
+        alone(blame.learning as f64),
     );
-    page.series(&[], blame.learning);
     for (name, help, signal, unit) in families {
-        page.family(&format!("vernier_station_blamed_{name}"), "gauge", help);
-        for risen in blame.risen.iter().filter(|risen| risen.signal == signal) {
-            page.series(
-                &[
-                    ("switch", &risen.switch),
-                    ("kind", &risen.kind),
-                    ("from", &risen.from),
-                    ("to", &risen.to),
-                    ("class", &risen.class),
-                ],
-                risen.rise / unit,
-            );
-        }
+        let risen = blame.risen.iter().filter(|risen| risen.signal == signal);
+        let series = risen.map(|risen| {
+            let labels = labels([
+                ("switch", &risen.switch),
+                ("kind", &risen.kind),
+                ("from", &risen.from),
+                ("to", &risen.to),
+                ("class", &risen.class),
+            ]);
+            (labels, risen.rise / unit)
+        });
+        page.gauge(&format!("vernier_station_blamed_{name}"), help, series);
     }
 }
 
-/// What the station counts of itself: name, type, help, value.
+/// What the station counts of itself: name, help, value.
 fn own(page: &mut Page, station: &Station) {
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64;
     let is_connected = station.is_connected.load(Ordering::Relaxed);
@@ -256,63 +248,30 @@ fn own(page: &mut Page, station: &Station) {
     let bytes = station.fleet.minutes_bytes();
     let work = &station.work;
     #[rustfmt::skip]
-    let families = [
-        ("connected", "gauge", "Whether the station is connected to NATS.", f64::from(u8::from(is_connected))),
-        ("stations", "gauge", "Stations that live, this one among them.", count(&station.alive)),
-        ("partitions", "gauge", "Partitions that this station owns.", count(&station.owned)),
-        ("takeovers_total", "counter", "Times that this station took up a partition.", count(&work.takeovers)),
-        ("reports_total", "counter", "Reports that this station counted.", count(&work.reports)),
-        ("duplicate_reports_total", "counter", "Reports read here that had been counted before.", count(&work.duplicates)),
-        ("refused_messages_total", "counter", "Messages that are no reports this station can read.", count(&work.refused)),
-        ("located_segments", "gauge", "Segments whose histories this station keeps, for localisation.", station.room.segments() as f64),
-        ("located_refused_total", "counter", "Reports of segments for whose histories there was no room.", count(&station.room.refused)),
-        ("read_again_reports_total", "counter", "Counted reports that were read again after a takeover, for localisation.", count(&work.read_again)),
-        ("lag_reports", "gauge", "Reports that wait in the partitions of all stations.", count(&station.lag)),
-        ("delay_seconds", "gauge", "From an epoch's end to its state being written.", count(&work.delay_ns) / 1e9),
-        ("history_bytes", "gauge", "Bytes of minutes in memory.", bytes as f64),
-        ("unreadable_values_total", "counter", "Values in JetStream that could not be read.", count(&station.fleet.unreadable)),
-        ("topology_links", "gauge", "Links of the topology's file or of OSPF; 0 without.", links as f64),
+    let gauges = [
+        ("connected", "Whether the station is connected to NATS.", f64::from(u8::from(is_connected))),
+        ("stations", "Stations that live, this one among them.", count(&station.alive)),
+        ("partitions", "Partitions that this station owns.", count(&station.owned)),
+        ("located_segments", "Segments whose histories this station keeps, for localisation.", station.room.segments() as f64),
+        ("lag_reports", "Reports that wait in the partitions of all stations.", count(&station.lag)),
+        ("delay_seconds", "From an epoch's end to its state being written.", count(&work.delay_ns) / 1e9),
+        ("history_bytes", "Bytes of minutes in memory.", bytes as f64),
+        ("topology_links", "Links of the topology's file or of OSPF; 0 without.", links as f64),
     ];
-    for (name, kind, help, value) in families {
-        page.family(&format!("vernier_station_{name}"), kind, help);
-        page.series(&[], value);
+    #[rustfmt::skip]
+    let counters = [
+        ("takeovers_total", "Times that this station took up a partition.", count(&work.takeovers)),
+        ("reports_total", "Reports that this station counted.", count(&work.reports)),
+        ("duplicate_reports_total", "Reports read here that had been counted before.", count(&work.duplicates)),
+        ("refused_messages_total", "Messages that are no reports this station can read.", count(&work.refused)),
+        ("located_refused_total", "Reports of segments for whose histories there was no room.", count(&station.room.refused)),
+        ("read_again_reports_total", "Counted reports that were read again after a takeover, for localisation.", count(&work.read_again)),
+        ("unreadable_values_total", "Values in JetStream that could not be read.", count(&station.fleet.unreadable)),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(&format!("vernier_station_{name}"), help, alone(value));
     }
-}
-
-/// A page under construction, as text.
-#[derive(Default)]
-struct Page {
-    text: String,
-    /// The present family.
-    name: String,
-}
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        name.clone_into(&mut self.name);
-        let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    for (name, help, value) in counters {
+        page.counter(&format!("vernier_station_{name}"), help, alone(value));
     }
-
-    /// A series.
-    fn series(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect();
-        let labels = if labels.is_empty() {
-            String::new()
-        } else {
-            format!("{{{}}}", labels.join(","))
-        };
-        let _ = writeln!(self.text, "{}{labels} {value}", self.name);
-    }
-}
-
-/// A label's value as the text format writes it. Neighbours by LLDP have any name.
-fn escaped(value: &str) -> Cow<'_, str> {
-    if !value.contains(['\\', '"', '\n']) {
-        return value.into();
-    }
-    let value = value.replace('\\', r"\\").replace('"', "\\\"");
-    value.replace('\n', r"\n").into()
 }

@@ -115,7 +115,7 @@ impl<'s> Network<'s> {
     pub fn paths(&self, from: &str, to: &str, class: Option<&str>) -> Result<Paths, PathError> {
         let (first, last) = (End::from(from), End::from(to));
         let router = |end: End| {
-            let router = self.topology.router(end.switch);
+            let router = self.topology.find(end.switch);
             router.ok_or_else(|| PathError::Unknown(end.switch.to_owned()))
         };
         let alternatives = self

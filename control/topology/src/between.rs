@@ -29,11 +29,6 @@ impl Topology {
         Self::new(&names, &links)
     }
 
-    /// The router of that name.
-    pub fn router(&self, name: &str) -> Option<Router> {
-        self.routers().find(|&router| self.name(router) == name)
-    }
-
     /// The shortest paths from one router to another, all alternatives but at most `paths_max`; each begins and ends with these
     /// two. None where no path leads there.
     pub fn between(&self, from: Router, to: Router, paths_max: usize) -> Vec<Vec<Router>> {
@@ -97,7 +92,7 @@ mod tests {
             ("q", "r"),
         ];
         let topology = Topology::of_links(links);
-        let router = |name| topology.router(name).unwrap();
+        let router = |name| topology.find(name).unwrap();
         let named = |from, to, max| -> Vec<String> {
             let paths = topology.between(router(from), router(to), max);
             let name =
@@ -111,6 +106,6 @@ mod tests {
         assert_eq!(named("b", "g", 1), ["bdeg"]);
         assert_eq!(named("a", "a", 9), ["a"]);
         assert!(named("a", "q", 9).is_empty());
-        assert_eq!(topology.router("nobody"), None);
+        assert_eq!(topology.find("nobody"), None);
     }
 }

@@ -154,6 +154,13 @@ impl Topology {
         }
     }
 
+    /// The routers of a role; `None` if there are none.
+    pub fn with_role(&self, role: Role) -> Option<Vec<Router>> {
+        let roles = self.roles.iter().filter(|(_, has)| **has == role);
+        let routers: Vec<_> = roles.map(|(router, _)| *router).collect();
+        (!routers.is_empty()).then_some(routers)
+    }
+
     /// The router of this name.
     pub fn find(&self, name: &str) -> Option<Router> {
         let routers: Vec<_> = self.routers().collect();

@@ -50,11 +50,6 @@ impl Transition {
         self.ways.keys()
     }
 
-    /// When [`Transition::monitored`] becomes smaller if nothing changes.
-    pub fn next_end(&self) -> Option<Duration> {
-        self.ways.values().flatten().min().copied()
-    }
-
     /// Former ways that were dropped before their time, in all.
     pub const fn dropped(&self) -> u64 {
         self.dropped
@@ -101,12 +96,10 @@ mod tests {
     fn old_and_new_are_monitored_for_the_time_configured() {
         let mut transition = Transition::new(Duration::from_secs(10));
         transition.change(Duration::from_secs(0), ways(&["D", "E", "F"]));
-        assert_eq!(transition.next_end(), None);
         transition.change(Duration::from_secs(100), ways(&["D", "G"]));
         assert_eq!(monitored(&mut transition, 104), ways(&["D", "E", "F", "G"]));
         // Another change meanwhile prolongs nothing that was former already, and a way can come back.
         transition.change(Duration::from_secs(105), ways(&["E", "G"]));
-        assert_eq!(transition.next_end(), Some(Duration::from_secs(110)));
         assert_eq!(monitored(&mut transition, 109), ways(&["D", "E", "F", "G"]));
         assert_eq!(monitored(&mut transition, 110), ways(&["D", "E", "G"]));
         assert_eq!(monitored(&mut transition, 115), ways(&["E", "G"]));

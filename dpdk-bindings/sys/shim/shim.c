@@ -767,11 +767,6 @@ int vernier_port_mtu(uint16_t port, uint16_t *mtu)
 	return rte_eth_dev_get_mtu(port, mtu);
 }
 
-int vernier_port_set_mtu(uint16_t port, uint16_t mtu)
-{
-	return from_driver(rte_eth_dev_set_mtu(port, mtu));
-}
-
 /* ---- bursts ---- */
 
 uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)

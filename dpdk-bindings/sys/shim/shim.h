@@ -126,7 +126,6 @@ int vernier_port_set_link(uint16_t port, int up);
 int vernier_interface_link(uint32_t index);
 int vernier_interface_set_link(uint32_t index, int up);
 int vernier_port_mtu(uint16_t port, uint16_t *mtu);
-int vernier_port_set_mtu(uint16_t port, uint16_t mtu);
 
 /* Bursts. */
 uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);

@@ -327,8 +327,6 @@ unsafe extern "C" {
     pub safe fn vernier_interface_set_link(index: u32, up: c_int) -> c_int;
     /// `rte_eth_dev_get_mtu`.
     pub fn vernier_port_mtu(port: u16, mtu: *mut u16) -> c_int;
-    /// `rte_eth_dev_set_mtu`.
-    pub fn vernier_port_set_mtu(port: u16, mtu: u16) -> c_int;
 
     /// `rte_eth_rx_burst`: returns how many it wrote.
     pub fn vernier_rx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;

@@ -235,11 +235,6 @@ impl DelayCells {
         FlowEstimate::of(std::iter::once(cell))
     }
 
-    /// SDS's estimator for any flow.
-    pub fn sds_estimate(&self, flow: FlowHash, segment: SegmentIndex) -> Option<FlowEstimate> {
-        self.sds_estimate_at(&self.layout.base_columns(flow, segment))
-    }
-
     /// Packets of these flows in each cell, with their weights, by the flows' counts of packets received;
     /// where cells do not [depend on the packet](LdsLayout::asks_which_packet).
     pub fn claimed(&self, flows: impl Iterator<Item = (FlowHash, SegmentIndex, u64)>) -> Vec<u64> {

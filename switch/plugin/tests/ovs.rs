@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::ovs::{self, Hosts, MEMORY_MIB, OpenVSwitch};
+use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
 use support::{HugePages, PATIENCE, Plugin};
 
 #[test]
@@ -25,7 +25,7 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     let Some(_pages) = HugePages::reserve(MEMORY_MIB) else {
         return;
     };
-    let hosts = Hosts::new();
+    let hosts = ovs::hosts();
     let switch = OpenVSwitch::start(root, &plugin);
     switch.bridge(&hosts);
     plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {

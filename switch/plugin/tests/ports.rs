@@ -9,41 +9,13 @@
 
 mod support;
 
-use std::process::Command;
-
 use serde_json::json;
 use support::testpmd::Testpmd;
 use support::{Plugin, skip};
+use testkit::hosts::Veth;
 
 /// Rounds in which one of four ports closes and comes back.
 const ROUNDS: usize = 8;
-
-/// A pair of interfaces, gone with this value.
-struct Veth([String; 2]);
-
-fn ip(arguments: &str) -> bool {
-    let status = Command::new("ip")
-        .args(arguments.split_whitespace())
-        .status();
-    status.is_ok_and(|status| status.success())
-}
-
-impl Veth {
-    fn new() -> Option<Self> {
-        let names = ["a", "b"].map(|end| format!("vp{}{end}", std::process::id()));
-        let [near, far] = &names;
-        let is_made = ip(&format!("link add {near} type veth peer name {far}"));
-        let veth = Self(names);
-        let are_up = || veth.0.iter().all(|end| ip(&format!("link set {end} up")));
-        (is_made && are_up()).then_some(veth)
-    }
-}
-
-impl Drop for Veth {
-    fn drop(&mut self) {
-        ip(&format!("link del {}", self.0[0]));
-    }
-}
 
 #[test]
 fn nothing_is_asked_of_a_driver_that_may_have_freed_its_queues() {
@@ -51,11 +23,11 @@ fn nothing_is_asked_of_a_driver_that_may_have_freed_its_queues() {
     let Some(mut plugin) = Plugin::with(settings) else {
         return;
     };
-    let Some(veth) = Veth::new() else {
+    let Ok(veth) = Veth::new() else {
         return skip("no veth");
     };
     plugin.preload("fence.c");
-    let [near, far] = &veth.0;
+    let (near, far) = (&veth.0, veth.peer());
     let devices = [
         format!("net_af_packet0,iface={near}"),
         format!("net_af_packet1,iface={far}"),

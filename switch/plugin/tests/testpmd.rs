@@ -12,9 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use contract::units::duration_ns;
 use serde_json::{Value, json};
 use support::testpmd::Testpmd;
 use support::{PATIENCE, Plugin, capture};
+use testkit::page::{Expected, Page, cells, list, text};
 
 /// Two devices that give this capture for ever.
 fn captures(folder: &Path, flows: u16) -> [String; 2] {
@@ -96,6 +98,45 @@ fn an_lda_alone_counts_and_estimates_as_well() {
         });
         is_counted(&plugin, testpmd);
     }
+}
+
+/// What the page's table of segments should show.
+fn segments(plugin: &Plugin) -> Option<(Option<u64>, Expected)> {
+    let answer = plugin.json("/api/v1/segments")?;
+    let mut expected = Expected::new();
+    for segment in list(&answer["segments"]) {
+        let key = ["ingress", "egress", "class"].map(|name| text(&segment[name]));
+        let stamped = &segment["last"]["stamped"];
+        cells(
+            &mut expected,
+            &key.join(" "),
+            &[
+                ("true mean", &stamped["mean_ns"], &duration_ns),
+                ("p99", &stamped["p99_ns"], &duration_ns),
+                ("max", &stamped["max_ns"], &duration_ns),
+            ],
+        );
+    }
+    Some((answer["epoch"].as_u64(), expected))
+}
+
+#[test]
+fn the_page_shows_what_the_plugin_measures() {
+    let settings = json!({ "measurement": { "interval_ms": 1_000, "flows": { "slots": 1_024 } } });
+    let Some(plugin) = Plugin::with(settings) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+    forward(&plugin, &mut testpmd);
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
+    let mut page = Page::open(&plugin.address.to_string(), folder.path(), pictures).unwrap();
+    page.go("segments").unwrap();
+    page.shows(|| segments(&plugin).filter(|(_, expected)| expected.len() >= 6))
+        .unwrap();
+    page.go("overview").unwrap();
+    page.pictures("plugin").unwrap();
 }
 
 #[test]

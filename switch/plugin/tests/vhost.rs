@@ -14,9 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::ovs::{self, Hosts, MEMORY_MIB, OpenVSwitch};
+use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
 use support::testpmd::Testpmd;
 use support::{HugePages, PATIENCE, Plugin};
+use testkit::hosts::Hosts;
 
 /// The machine's memory.
 const MACHINE_MIB: u64 = 256;
@@ -40,7 +41,7 @@ fn machine(socket: &str, hosts: &Hosts) -> Testpmd {
 
 /// The same with as many queues in each direction.
 fn machine_with(path: &str, hosts: &Hosts, queues: u16) -> Testpmd {
-    let interface = hosts.interface(2);
+    let interface = hosts.name(2);
     let devices = [
         format!("net_virtio_user0,path={path},queue_size=1024,queues={queues}"),
         format!("net_af_packet0,iface={interface},qpairs={queues}"),
@@ -135,7 +136,7 @@ struct Counts {
 
 impl Scene {
     fn start(root: PathBuf, plugin: Plugin) -> Self {
-        let hosts = Hosts::new();
+        let hosts = ovs::hosts();
         let switch = OpenVSwitch::start(root, &plugin);
         bridge(&switch, &hosts);
         Self {

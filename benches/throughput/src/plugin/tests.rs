@@ -102,6 +102,7 @@ fn it_is_set_up_for_one_process() {
     assert!(error.to_string().contains("-p plugin"), "{error}");
 
     fs::write(&bench.plugin, "library").unwrap();
+    fs::write(bench.plugin.with_file_name(VHOST), "object").unwrap();
     let plugin = Plugin::install(&bench, Extent::Lda, 1_000).unwrap();
     let [_, library, _, drivers] = plugin.arguments();
     assert_eq!(fs::read_to_string(&library).unwrap(), "library");

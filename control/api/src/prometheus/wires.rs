@@ -137,7 +137,7 @@ fn flows(page: &mut Page, wires: &[Wire]) {
     );
     page.gauge(
         "vernier_wire_flow_bytes",
-        "Bytes of these packets.",
+        "Bytes of the flow that arrived in the epoch that was decoded last.",
         number(|flow| flow.last.bytes as f64),
     );
     page.gauge(

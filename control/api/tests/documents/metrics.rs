@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{keep, wrapped};
 use api::http::Server;
+use contract::counters::DropReason;
 use control::core::PUBLISH_SECONDS;
 use control::published::Published;
 use records::snapshot::Snapshot;
@@ -319,6 +320,12 @@ fn page(families: &[Family]) -> String {
             );
             assert!(listed.insert(name), "{name} is of two sections");
         }
+    }
+    page += "\n## Reasons of drops\n\n`reason` of `vernier_port_dropped_packets_total`:\n\n| reason | packets |\n|---|---|\n";
+    let reasons = schemars::schema_for!(DropReason);
+    for reason in reasons.get("oneOf").unwrap().as_array().unwrap() {
+        let [label, help] = ["const", "description"].map(|key| reason[key].as_str().unwrap());
+        let _ = writeln!(page, "| {label} | {} |", help.replace('\n', " "));
     }
     let untold: Vec<_> = families
         .iter()

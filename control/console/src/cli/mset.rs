@@ -203,7 +203,7 @@ impl Network {
         };
         let given = |argument, names: &Option<Vec<String>>, role| match names {
             Some(names) => all(argument, names).map(Some),
-            None => Ok(with_role(&topology, role)),
+            None => Ok(topology.with_role(role)),
         };
         let m_routers = given("--routers", &self.routers, Role::MRouter)?;
         let m_servers = given("--servers", &self.servers, Role::MServer)?;
@@ -220,13 +220,6 @@ impl Network {
             deployment,
         })
     }
-}
-
-/// The nodes that say that they are this; `None` if there are none.
-fn with_role(topology: &Topology, role: Role) -> Option<Vec<Router>> {
-    let roles = topology.roles().iter().filter(|(_, has)| **has == role);
-    let routers: Vec<_> = roles.map(|(router, _)| *router).collect();
-    (!routers.is_empty()).then_some(routers)
 }
 
 fn find(

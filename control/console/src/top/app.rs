@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::classes::{ClassRow, class_rows};
 use super::feed::{Request, Update};
 use super::tab::{Sort, Tab, next};
 use crate::client::ClientError;
-use records::answers::{CourseQuery, FlowPage, FlowQuery, Width};
+use records::answers::{ClassTotals, Classes, CourseQuery, FlowPage, FlowQuery, Width};
 use records::history::Course;
 use records::snapshot::{FlowAnswer, Port, Segment, Snapshot};
 
@@ -237,16 +236,17 @@ impl App {
     }
 
     /// The classes in the order in which they are shown.
-    pub(super) fn classes(&self) -> Vec<ClassRow> {
-        let mut rows = class_rows(&self.snapshot);
-        rows.retain(|row| self.is_shown(&row.class));
+    pub(super) fn classes(&self) -> Vec<ClassTotals> {
+        let mut rows = Classes::from(&*self.snapshot).classes;
+        rows.retain(|row| row.segments > 0 && self.is_shown(&row.class));
         let sort = self.sort();
-        rows.sort_by(|a, b| sort.of_class(b).total_cmp(&sort.of_class(a)));
+        let by = |row: &ClassTotals| sort.of_class(&self.snapshot, row);
+        rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
         rows
     }
 
     /// Index of the selected class in these.
-    pub(super) fn class_index(&self, classes: &[ClassRow]) -> usize {
+    pub(super) fn class_index(&self, classes: &[ClassTotals]) -> usize {
         let mut classes = classes.iter();
         let index = classes.position(|row| row.class == self.selected_class);
         index.unwrap_or(0)

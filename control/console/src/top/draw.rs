@@ -7,11 +7,11 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
 
 use super::app::{App, View};
-use super::classes::ClassRow;
-use super::tab::Tab;
+use super::tab::{Tab, class_packets_per_s};
 use crate::view::{FLOW_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, known, row};
 use contract::units::{count, duration_ns, rate};
-use records::snapshot::{Estimate, Flow, Segment};
+use records::answers::ClassTotals;
+use records::snapshot::{Estimate, Flow, Segment, Snapshot, Stamped};
 
 mod chart;
 mod flow;
@@ -45,7 +45,7 @@ const NAME_MIN: usize = 20;
 /// Rows of the frame around a table, and of its headings.
 const FRAME: usize = 3;
 
-/// Headings of the classes' table; percentiles are the greatest of their segments.
+/// Headings of the classes' table.
 const CLASS_HEADINGS: [&str; 9] = [
     "class",
     "segments",
@@ -53,8 +53,8 @@ const CLASS_HEADINGS: [&str; 9] = [
     "lost",
     "mean",
     "stddev",
-    "p99 max",
-    "p99.9 max",
+    "p99",
+    "p99.9",
     "max",
 ];
 
@@ -289,13 +289,13 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
     let rows = classes.iter().map(|class| {
         let style = move |heading: &str| match heading {
-            "lost" if class.lost_packets > 0 => Style::new().fg(BAD),
+            "lost" if class.counts.dropped_packets > 0 => Style::new().fg(BAD),
             _ => Style::new(),
         };
-        (class_cells(class), style)
+        (class_cells(&app.snapshot, class), style)
     });
     let mut table = Columns::new(&CLASS_HEADINGS, rows.collect());
-    table.fit(list, &["segments", "stddev", "p99 max"]);
+    table.fit(list, &["segments", "stddev", "p99"]);
     draw_table(frame, list, table.widget(), "classes", Some(index));
     let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
@@ -303,16 +303,18 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
     draw_segments(frame, segments, app, &order, None);
 }
 
-fn class_cells(class: &ClassRow) -> [String; 9] {
+fn class_cells(snapshot: &Snapshot, class: &ClassTotals) -> [String; 9] {
+    let delay =
+        |of: fn(Stamped) -> f64| known(class.last.map(|last| of(last.stamped)), duration_ns);
     [
         class.class.clone(),
         class.segments.to_string(),
-        rate(class.packets_per_s),
-        count(class.lost_packets),
-        known(class.mean_ns, duration_ns),
-        known(class.stddev_ns, duration_ns),
-        known(class.p99_max_ns, duration_ns),
-        known(class.p999_max_ns, duration_ns),
-        known(class.max_ns, duration_ns),
+        rate(class_packets_per_s(snapshot, class)),
+        count(class.counts.dropped_packets),
+        delay(|stamped| stamped.mean_ns),
+        delay(|stamped| stamped.stddev_ns),
+        delay(|stamped| stamped.p99_ns),
+        delay(|stamped| stamped.p999_ns),
+        delay(|stamped| stamped.max_ns),
     ]
 }

@@ -1,9 +1,8 @@
 //! The tabs of the live table, by what each is ordered, and the spans of the chart.
 
-use super::classes::ClassRow;
 use crate::view::packets_per_s;
-use records::answers::{FlowOrder, Width};
-use records::snapshot::{Port, Segment, Snapshot};
+use records::answers::{ClassTotals, FlowOrder, Width};
+use records::snapshot::{Port, Segment, Snapshot, Stamped};
 
 /// The table in the middle of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,30 +81,31 @@ impl Sort {
     }
 
     pub(super) fn of_segment(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
-        let stamped = snapshot.fresh(segment).and_then(|last| last.stamped);
         match self {
-            Self::Configuration => 0.0,
             Self::Packets => packets_per_s(snapshot, segment),
             Self::Lost => segment.total.counts.dropped_packets as f64,
-            Self::Mean => stamped.map_or(-1.0, |stamped| stamped.mean_ns),
-            Self::Stddev => stamped.map_or(-1.0, |stamped| stamped.stddev_ns),
-            Self::P99 => stamped.map_or(-1.0, |stamped| stamped.p99_ns),
-            Self::P999 => stamped.map_or(-1.0, |stamped| stamped.p999_ns),
-            Self::Max => stamped.map_or(-1.0, |stamped| stamped.max_ns),
+            _ => self.of_delays(snapshot.fresh(segment).and_then(|last| last.stamped)),
         }
     }
 
-    pub(super) fn of_class(self, class: &ClassRow) -> f64 {
+    pub(super) fn of_class(self, snapshot: &Snapshot, class: &ClassTotals) -> f64 {
         match self {
-            Self::Configuration => 0.0,
-            Self::Packets => class.packets_per_s,
-            Self::Lost => class.lost_packets as f64,
-            Self::Mean => class.mean_ns.unwrap_or(-1.0),
-            Self::Stddev => class.stddev_ns.unwrap_or(-1.0),
-            Self::P99 => class.p99_max_ns.unwrap_or(-1.0),
-            Self::P999 => class.p999_max_ns.unwrap_or(-1.0),
-            Self::Max => class.max_ns.unwrap_or(-1.0),
+            Self::Packets => class_packets_per_s(snapshot, class),
+            Self::Lost => class.counts.dropped_packets as f64,
+            _ => self.of_delays(class.last.map(|last| last.stamped)),
         }
+    }
+
+    fn of_delays(self, stamped: Option<Stamped>) -> f64 {
+        let of: fn(Stamped) -> f64 = match self {
+            Self::Configuration | Self::Packets | Self::Lost => return 0.0,
+            Self::Mean => |stamped| stamped.mean_ns,
+            Self::Stddev => |stamped| stamped.stddev_ns,
+            Self::P99 => |stamped| stamped.p99_ns,
+            Self::P999 => |stamped| stamped.p999_ns,
+            Self::Max => |stamped| stamped.max_ns,
+        };
+        stamped.map_or(-1.0, of)
     }
 
     pub(super) fn of_port(self, port: &Port) -> f64 {
@@ -124,6 +124,12 @@ impl Sort {
             _ => FlowOrder::Packets,
         }
     }
+}
+
+/// Packets of a class in its last epoch, a second.
+pub(super) fn class_packets_per_s(snapshot: &Snapshot, class: &ClassTotals) -> f64 {
+    let packets = class.last.map_or(0, |last| last.packets);
+    packets as f64 * 1e3 / f64::from(snapshot.interval_ms)
 }
 
 /// The next longer span of the chart, and after the longest the shortest.

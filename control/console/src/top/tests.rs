@@ -361,7 +361,7 @@ fn classes_are_listed_with_the_segments_of_the_selected_one() {
     let lines = screen(&app);
     assert_shows(
         &lines,
-        "class  segments  packets/s  lost    mean  stddev  p99 max  p99.9 max      max",
+        "class  segments  packets/s  lost    mean  stddev      p99    p99.9      max",
     );
     assert_shows(
         &lines,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use contract::units::{count, duration_ns};
+use records::snapshot::title;
 use records::station::{Missing, Paths, SegmentFigures, StationSegment, StationSegments};
 
 use super::{known, table};
@@ -100,12 +101,7 @@ pub fn station_segments(answer: &StationSegments) -> String {
             class,
             ..
         } = segment;
-        let class = if class == "all" {
-            String::new()
-        } else {
-            format!(" {class}")
-        };
-        let title = format!("{switch}: {from}>{to}{class}");
+        let title = format!("{switch}: {}", title(from, to, class));
         row(
             title,
             &segment.kind,

@@ -17,7 +17,7 @@ fn little_is_enough() {
         (session.bytes(), session.gap()),
         (44, Duration::from_secs(1))
     );
-    assert_eq!(config.http.listen, Some("127.0.0.1:9465".parse().unwrap()));
+    assert_eq!(config.http.listen, Some("127.0.0.1:9469".parse().unwrap()));
     let config = parse(r#"{"reflector": {}}"#).unwrap();
     assert_eq!(config.reflector.unwrap().listen.len(), 2);
 }

@@ -123,7 +123,7 @@ impl Node {
 
     fn answer(&self, path: &str) -> Value {
         let ask = || {
-            let answer = ureq::get(format!("http://127.0.0.1:9465{path}")).call();
+            let answer = ureq::get(format!("http://127.0.0.1:9469{path}")).call();
             answer.ok()?.body_mut().read_to_string().ok()
         };
         let text = within(&self.name, ask).unwrap().unwrap_or_default();

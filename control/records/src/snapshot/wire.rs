@@ -74,7 +74,7 @@ record! {
     /// How packets that leave by a wire are spread over the banks of the LDA, the same for all its segments.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireLda {
-        /// Lost packets in an epoch of a segment that the first of the banks that follow the losses is prepared for; `None` where
+        /// Lost packets in an epoch of a segment that the first of the banks that follow the losses is prepared for; absent where
         /// banks stay as they are.
         #[metric(gauge = "vernier_wire_lda_prepared_lost_packets")]
         pub prepared_losses: Option<f64>,

@@ -99,7 +99,7 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
 }
 
 #[test]
-fn a_server_without_room_is_told_by_what_to_lower() {
+fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let folder = tempfile::tempdir().unwrap();
     // A block that comes later adds to the first.
     let server = NatsServer::start(folder.path(), "jetstream { max_file_store: 3G }").unwrap();

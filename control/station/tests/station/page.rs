@@ -5,7 +5,7 @@ use std::path::Path;
 use contract::units::{count, duration_ns};
 use serde_json::json;
 use testkit::nats::NatsServer;
-use testkit::page::{Expected, Page, add, list, text, whole};
+use testkit::page::{Expected, Page, add, cells, list, text, whole};
 
 use super::Reporter;
 use super::blame::{FLOW, Fleet, LEARN, SWITCHES};
@@ -18,19 +18,18 @@ const LENGTH_NS: u64 = 10_000_000_000;
 fn risen(station: &Station) -> Expected {
     let mut expected = Expected::new();
     for one in list(&station.json("/api/v1/blame")["risen"]) {
-        let name = |column: &str| {
-            format!(
-                "{} {} {} | {column}",
-                text(&one["title"]),
-                text(&one["class"]),
-                text(&one["signal"])
-            )
-        };
-        add(&mut expected, name("usual"), &one["usual"], duration_ns);
-        add(&mut expected, name("now"), &one["now"], duration_ns);
-        add(&mut expected, name("sure"), &one["confidence"], |share| {
-            format!("{:.0} %", share * 100.0)
-        });
+        let key = ["title", "class", "signal"].map(|name| text(&one[name]));
+        cells(
+            &mut expected,
+            &key.join(" "),
+            &[
+                ("usual", &one["usual"], &duration_ns),
+                ("now", &one["now"], &duration_ns),
+                ("sure", &one["confidence"], &|share| {
+                    format!("{:.0} %", share * 100.0)
+                }),
+            ],
+        );
     }
     expected
 }
@@ -42,26 +41,16 @@ fn segments(station: &Station) -> Expected {
         let key = ["switch", "kind", "from", "to", "class"]
             .map(|name| text(&one[name]))
             .join(" ");
-        let name = |column: &str| format!("{key} | {column}");
-        add(
+        cells(
             &mut expected,
-            name("packets"),
-            &one["packets"],
-            whole(count),
-        );
-        add(&mut expected, name("mean"), &one["mean_ns"], duration_ns);
-        add(
-            &mut expected,
-            name("\u{b1}98%"),
-            &one["bound_ns"],
-            duration_ns,
-        );
-        add(&mut expected, name("p99"), &one["p99_ns"], duration_ns);
-        add(
-            &mut expected,
-            name("samples"),
-            &one["samples"],
-            whole(count),
+            &key,
+            &[
+                ("packets", &one["packets"], &whole(count)),
+                ("mean", &one["mean_ns"], &duration_ns),
+                ("\u{b1}98%", &one["bound_ns"], &duration_ns),
+                ("p99", &one["p99_ns"], &duration_ns),
+                ("samples", &one["samples"], &whole(count)),
+            ],
         );
     }
     expected
@@ -72,24 +61,14 @@ fn path(station: &Station) -> Expected {
     let mut expected = Expected::new();
     let answer = station.json("/api/v1/blame?from=s1:west&to=s4:east");
     for (place, hop) in list(&answer["paths"][0]["chain"]).enumerate() {
-        let name = |column: &str| format!("{place} {} | {column}", text(&hop["title"]));
-        add(
+        cells(
             &mut expected,
-            name("mean"),
-            &hop["level"]["mean_ns"],
-            duration_ns,
-        );
-        add(
-            &mut expected,
-            name("\u{b1}98%"),
-            &hop["level"]["bound_ns"],
-            duration_ns,
-        );
-        add(
-            &mut expected,
-            name("usual"),
-            &hop["level"]["usual_ns"],
-            duration_ns,
+            &format!("{place} {}", text(&hop["title"])),
+            &[
+                ("mean", &hop["level"]["mean_ns"], &duration_ns),
+                ("\u{b1}98%", &hop["level"]["bound_ns"], &duration_ns),
+                ("usual", &hop["level"]["usual_ns"], &duration_ns),
+            ],
         );
     }
     let sum = &answer["paths"][0]["sum"]["mean_ns"];

@@ -7,7 +7,7 @@ use super::api::Change;
 use super::lsa::{Body, Header, Link, LinkKind, Lsa};
 use super::presence::{OPAQUE_TYPE, Presence};
 use crate::read::Record;
-use crate::topology::{LINKS_MAX, ROUTERS_MAX, Role, Router, Topology, Weight};
+use crate::topology::{LINKS_MAX, ROUTERS_MAX, Router, Topology, Weight};
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,6 @@ pub struct View {
 pub struct Addresses {
     /// By length and network.
     prefixes: BTreeMap<(u32, u32), BTreeSet<Router>>,
-    left_out: u64,
 }
 
 impl Database {
@@ -314,23 +313,14 @@ impl View {
         }
         record
     }
-
-    /// The nodes of a role.
-    pub fn with_role(&self, role: Role) -> Vec<Router> {
-        let roles = self.topology.roles().iter();
-        roles
-            .filter(|(_, has)| **has == role)
-            .map(|(router, _)| *router)
-            .collect()
-    }
 }
 
 impl Addresses {
+    /// Adds a prefix, unless its mask is none or there are [`PREFIXES_MAX`].
     fn add(&mut self, network: Ipv4Addr, mask: Ipv4Addr, router: Router) {
         let mask = u32::from(mask);
         let length = mask.leading_ones();
         if mask.count_ones() != length || self.prefixes.len() == PREFIXES_MAX {
-            self.left_out += 1;
             return;
         }
         let network = u32::from(network) & mask;
@@ -357,10 +347,5 @@ impl Addresses {
             .iter()
             .filter(move |(_, routers)| routers.contains(&router));
         of_router.map(|(&(length, network), _)| (Ipv4Addr::from(network), length))
-    }
-
-    /// Prefixes beyond [`PREFIXES_MAX`], or with a mask that is none.
-    pub const fn left_out(&self) -> u64 {
-        self.left_out
     }
 }

@@ -221,7 +221,7 @@ proptest! {
                 others.clone().all(|&other| columns(other)[row] != columns(flow)[row])
             });
             let of_fig_6 = delays.estimate(FlowHash(flow.0), SegmentIndex(flow.1)).unwrap();
-            let of_fig_3 = delays.sds_estimate(FlowHash(flow.0), SegmentIndex(flow.1)).unwrap();
+            let of_fig_3 = delays.sds_estimate_at(&columns(flow)).unwrap();
             // Fig. 6 also reads cells of up to 1.1 times as many packets; fig. 3 does not.
             let truth = true_mean(&packets, flow);
             if alone {

@@ -27,9 +27,6 @@ use crate::chooser::Method;
 use crate::codec::{ParseError, Put, Reader};
 use crate::rli;
 
-/// Length of the body.
-pub const BODY_BYTES: usize = 87;
-
 /// What became of an epoch: usable, or why not. Where several are true, the first in this order
 /// that is not [`Usable`](Self::Usable) is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

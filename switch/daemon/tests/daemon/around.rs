@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::network::unique;
 use crate::support::{Daemon, assert_conserved, is_root, number};
+use testkit::hosts::unique;
 
 /// Namespaces `a`, `r` (the router) and `b`, with the switch between `a` and `r`, and between `r` and `b`.
 struct Network(String);

@@ -23,17 +23,24 @@ enum Way {
 }
 
 /// By their first words, the first that fits; [`Way::Ends`] without.
-const WAYS: [(&str, Way); 25] = [
+const WAYS: [(&str, Way); 31] = [
     ("make", Way::Make),
     ("cargo build --release", Way::Elsewhere), // By each of these targets.
     ("modprobe vfio-pci", Way::Elsewhere),     // make nic
     ("dpdk-devbind.py", Way::Elsewhere),       // make nic
     ("echo 1024 > /proc/sys/vm/nr_hugepages", Way::Elsewhere), // dpdk-bindings/tests/kernel
-    ("dpdk-testpmd", Way::Elsewhere),          // switch/plugin/tests
-    ("ovs-vsctl", Way::Elsewhere),             // benches/throughput/tests/ovs.rs
-    ("systemctl", Way::Elsewhere),             // make deb-test
-    ("apt install", Way::Elsewhere),           // make deb-test
-    ("install -g vernier", Way::Elsewhere),    // make deb-test
+    (
+        "echo 'vm.nr_hugepages = 1024' > /etc/sysctl.d/90-vernier.conf && sysctl",
+        Way::Elsewhere, // The same.
+    ),
+    ("driverctl", Way::Elsewhere), // make nic binds by dpdk-devbind.py.
+    ("udevadm", Way::Elsewhere),   // make deb-test installs the rule.
+    ("chgrp vernier", Way::Elsewhere), // make deb-test
+    ("dpdk-testpmd", Way::Elsewhere), // switch/plugin/tests
+    ("ovs-vsctl", Way::Elsewhere), // benches/throughput/tests/ovs.rs
+    ("systemctl", Way::Elsewhere), // make deb-test
+    ("apt install", Way::Elsewhere), // make deb-test
+    ("install -g vernier", Way::Elsewhere), // make deb-test
     ("install -m 644 examples/vernierd.service", Way::Elsewhere), // make deb-test
     ("vernier topology --ospf", Way::Refuses), // switch/daemon/tests/daemon/network.rs
     ("vernier check", Way::Refuses),
@@ -51,6 +58,8 @@ const WAYS: [(&str, Way); 25] = [
         "vernierd --config examples/bump-in-the-wire.json",
         Way::Refuses,
     ),
+    ("vernierd --check --config vernier.json", Way::Refuses),
+    ("vernierd --config vernier.json", Way::Refuses),
     ("vernierd --live", Way::GoesOn),
     ("vernierd --pcap", Way::GoesOn),
     (
@@ -137,6 +146,11 @@ fn make_files(folder: &Path) {
                             "forwarding": { "mode": "patch", "pairs": [["a", "b"]] } }"#,
     );
     write(
+        "vernier.json",
+        r#"{ "ports": [{ "name": "lan", "device": "net_af_packet0,iface=eth1" }, { "name": "wan", "device": "sink" }],
+             "forwarding": { "mode": "patch", "pairs": [["lan", "wan"]] } }"#,
+    );
+    write(
         "probe.json",
         r#"{ "sessions": [{ "name": "a", "to": "192.0.2.20" }], "http": { "listen": null } }"#,
     );
@@ -160,7 +174,7 @@ mkdir -p layers
 mount -t tmpfs tmpfs layers
 mkdir layers/up layers/work
 mount -t overlay overlay -o lowerdir=/etc,upperdir=layers/up,workdir=layers/work /etc
-mkdir -p /etc/bash_completion.d /etc/udev/rules.d
+mkdir -p /etc/bash_completion.d /etc/modules-load.d /etc/udev/rules.d
 vernierd --config examples/everything.json >switch.log 2>&1 &
 vernier-probe --reflect >reflector.log 2>&1 &
 vernier-probe --reflect --listen 0.0.0.0:8620 >reflector.log 2>&1 &

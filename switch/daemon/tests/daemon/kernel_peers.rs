@@ -1,69 +1,27 @@
 //! Hosts in network namespaces of our own, joined only by the switch over `net_af_packet`: the
 //! kernel's ping and `iperf3`'s TCP must work through it, links that are lost must be passed on, and
 //! ports must come and go. Needs root.
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::network::{ip, unique};
 use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root};
 use serde_json::{Value, json};
+use testkit::hosts;
+use testkit::process::output;
 
-/// Namespaces, each with a veth whose other end is the switch's.
+/// Hosts and the switch between them; the n-th host has the address 10.99.0.n.
 struct Hosts {
-    tag: String,
+    hosts: hosts::Hosts,
     names: &'static [&'static str],
 }
 
-fn run(command: &str) -> String {
-    let words: Vec<_> = command.split_whitespace().collect();
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{command}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 impl Hosts {
-    /// The n-th host has the address 10.99.0.n.
     fn new(names: &'static [&'static str]) -> Self {
-        let hosts = Self {
-            tag: unique("vt"),
-            names,
-        };
-        for (host, n) in names.iter().zip(1..) {
-            let (space, ours) = (hosts.space(host), hosts.interface(host));
-            let address = format!("10.99.0.{n}/24");
-            run(&format!("ip netns add {space}"));
-            run(&format!(
-                "ip link add {ours} type veth peer name eth0 netns {space}"
-            ));
-            run(&format!("ip link set {ours} up"));
-            run(&format!("ip -n {space} addr add {address} dev eth0"));
-            run(&format!("ip -n {space} link set eth0 up"));
-            // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
-            let off = "tx off rx off tso off gso off gro off";
-            run(&format!("ip netns exec {space} ethtool -K eth0 {off}"));
-            run(&format!("ethtool -K {ours} {off}"));
-        }
-        hosts
-    }
-
-    fn space(&self, host: &str) -> String {
-        format!("{}{host}", self.tag)
-    }
-
-    fn interface(&self, host: &str) -> String {
-        format!("{}{host}", self.tag)
+        let hosts = hosts::Hosts::new("10.99.0", names).unwrap();
+        Self { hosts, names }
     }
 
     fn inside(&self, host: &str, command: &str) -> String {
-        run(&format!("ip netns exec {} {command}", self.space(host)))
+        output(&mut self.hosts.inside(host, command)).unwrap()
     }
 
     fn switch(&self, forwarding: &Value) -> Daemon {
@@ -73,7 +31,7 @@ impl Hosts {
     /// A switch between these hosts.
     fn config(&self, names: &[&str], forwarding: &Value) -> Value {
         let port = |host: &&str| {
-            let interface = self.interface(host);
+            let interface = self.hosts.name(host);
             let device = format!("net_af_packet_{host},iface={interface}");
             json!({ "name": host, "device": device })
         };
@@ -99,18 +57,8 @@ impl Hosts {
 
     /// Whether one ping is answered.
     fn pings(&self, from: &str, to: u8) -> bool {
-        let space = self.space(from);
-        let ping = format!("netns exec {space} ping -c 1 -W 1 10.99.0.{to}");
-        ip(&ping)
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for host in self.names {
-            // A namespace takes its veth, and so the pair, with it.
-            ip(&format!("netns del {}", self.space(host)));
-        }
+        let ping = format!("ping -c 1 -W 1 10.99.0.{to}");
+        output(&mut self.hosts.inside(from, &ping)).is_ok()
     }
 }
 
@@ -123,9 +71,9 @@ fn ping_and_iperf(forwarding: &Value) {
     let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 10.99.0.2");
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 
-    let mut server = Command::new("ip")
-        .args(["netns", "exec", &hosts.space("b")])
-        .args("iperf3 -s -1 -B 10.99.0.2".split(' '))
+    let mut server = hosts
+        .hosts
+        .inside("b", "iperf3 -s -1 -B 10.99.0.2")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

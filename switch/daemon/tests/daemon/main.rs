@@ -20,7 +20,6 @@ mod kernel_peers;
 mod lifecycle;
 mod metrics_reference;
 mod native_histograms;
-mod network;
 mod page;
 mod privileges;
 mod prometheus;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::network::{ip, unique};
 use crate::support::{Daemon, Guard, PATIENCE, interrupt, is_root};
 use serde_json::json;
+use testkit::hosts::unique;
+use testkit::namespace::ip;
 
 /// What the unit says of a key, without its name.
 fn setting(key: &str) -> String {
@@ -93,7 +94,7 @@ struct Space(String);
 impl Space {
     fn new() -> Self {
         let space = Self(unique("vu"));
-        assert!(ip(&format!("netns add {}", space.0)));
+        ip(&format!("netns add {}", space.0)).unwrap();
         for interface in ["va", "vb"] {
             space.set(&format!(
                 "add name {interface} type veth peer name {interface}p"
@@ -105,7 +106,7 @@ impl Space {
     }
 
     fn set(&self, arguments: &str) {
-        assert!(ip(&format!("-n {} link {arguments}", self.0)));
+        ip(&format!("-n {} link {arguments}", self.0)).unwrap();
     }
 
     /// Whether the interface is up as its administrator sees it.
@@ -128,7 +129,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        ip(&format!("netns del {}", self.0));
+        let _ = ip(&format!("netns del {}", self.0));
     }
 }
 

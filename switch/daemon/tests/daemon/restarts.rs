@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::network::{Veth, ip};
 use crate::support::{Daemon, assert_conserved, is_root, memif};
 use serde_json::{Value, json};
+use testkit::hosts::Veth;
+use testkit::namespace::ip;
 
 /// Packets a second of the generated port.
 const RATE: u64 = 20_000;
@@ -52,7 +53,7 @@ fn patched(wires: &[Veth; 2], with_wires: bool) -> Value {
 fn lose_first(switch: &mut Daemon, wires: &[Veth; 2]) {
     let [Veth(a), Veth(b)] = wires;
     switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
-    assert!(ip(&format!("link set {a}p down")));
+    ip(&format!("link set {a}p down")).unwrap();
     switch.wait_for(|_| !is_let_up(b));
     assert!(is_let_up(a) && is_recorded(b));
 }
@@ -148,7 +149,7 @@ fn a_switch_that_was_killed_comes_back_as_if_it_were_new() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("memif.sock");
-    let wire = is_root.then(Veth::new);
+    let wire = is_root.then(|| Veth::new().unwrap());
     // Were they not given back by the dead, the third would get none.
     let hugepages_mib = free_hugepages_mib(is_root) * 2 / 5;
     let config = config(&socket, wire.as_ref(), hugepages_mib);
@@ -189,7 +190,7 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     let is_root = is_root("a tap, and a virtual interface");
     let folder = tempfile::tempdir().unwrap();
     let sockets = ["a", "b"].map(|name| folder.path().join(name));
-    let wires = [(); 2].map(|()| is_root.then(Veth::new));
+    let wires = [(); 2].map(|()| is_root.then(|| Veth::new().unwrap()));
     let hugepages_mib = free_hugepages_mib(is_root) / 4;
     let start = |n: usize| Daemon::start(config(&sockets[n], wires[n].as_ref(), hugepages_mib));
     let mut stays = start(0);
@@ -219,26 +220,26 @@ fn a_link_that_was_taken_down_is_let_up_by_the_next_switch() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = [(); 2].map(|()| Veth::new());
+    let wires = [(); 2].map(|()| Veth::new().unwrap());
     let [Veth(a), Veth(b)] = &wires;
     let mut switch = Daemon::start(patched(&wires, true));
     for _ in 0..2 {
         lose_first(&mut switch, &wires);
         // The link that was lost comes back while no switch runs, or only later.
         switch.kill_and_start_again();
-        assert!(ip(&format!("link set {a}p up")));
+        ip(&format!("link set {a}p up")).unwrap();
         switch.wait_for(|switch| is_let_up(b) && is_up(switch, "a") && is_up(switch, "b"));
         assert!(is_let_up(a) && !is_recorded(b));
     }
     switch.stop();
 
     // What the administrator took down stays his.
-    assert!(ip(&format!("link set {b} down")));
+    ip(&format!("link set {b} down")).unwrap();
     let mut switch = Daemon::start(patched(&wires, true));
     switch.wait_for(|switch| !is_up(switch, "b"));
     switch.wait_for(|_| !is_let_up(a));
     assert!(!is_let_up(b) && !is_recorded(b));
-    assert!(ip(&format!("link set {b} up")));
+    ip(&format!("link set {b} up")).unwrap();
     switch.wait_for(|switch| is_up(switch, "a") && is_up(switch, "b"));
     switch.stop();
     assert!(is_let_up(a) && !is_recorded(a));
@@ -249,7 +250,7 @@ fn a_port_that_goes_while_it_is_taken_down_is_let_up() {
     if !is_root("virtual interfaces") {
         return;
     }
-    let wires = [(); 2].map(|()| Veth::new());
+    let wires = [(); 2].map(|()| Veth::new().unwrap());
     let mut switch = Daemon::start(patched(&wires, true));
     lose_first(&mut switch, &wires);
     switch.reload(patched(&wires, false));
@@ -260,7 +261,7 @@ fn a_port_that_goes_while_it_is_taken_down_is_let_up() {
     assert!(!is_recorded(b));
     // They come back, and what spoils their frames is said as it is at a start.
     let says = format!("port b: interface {b} has");
-    assert!(ip(&format!("link set {}p up", wires[0].0)));
+    ip(&format!("link set {}p up", wires[0].0)).unwrap();
     switch.reload(patched(&wires, true));
     switch.wait_for(takes(2));
     let words = switch.last_words();

@@ -4,9 +4,10 @@
 //! Ten seconds here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
 use std::time::{Duration, Instant};
 
-use crate::network::{Veth, ip};
 use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root, number, sum};
 use serde_json::{Value, json};
+use testkit::hosts::Veth;
+use testkit::namespace::ip;
 
 /// How long to go on.
 fn length() -> Duration {
@@ -112,7 +113,7 @@ fn change(switch: &mut Daemon, change: u64, wire: Option<&Veth>) {
 fn flap(switch: &mut Daemon, wire: &Veth) {
     for is_up in [false, true] {
         let state = if is_up { "up" } else { "down" };
-        assert!(ip(&format!("link set {} {state}", wire.peer())));
+        ip(&format!("link set {} {state}", wire.peer())).unwrap();
         switch.wait_for(|switch| {
             let snapshot = snapshot(switch);
             let mut ports = snapshot["ports"].as_array().unwrap().iter();
@@ -176,7 +177,7 @@ fn disturb(switch: &mut Daemon, wire: Option<&Veth>) -> Disturbed {
 
 #[test]
 fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
-    let wire = is_root("a link that flaps").then(Veth::new);
+    let wire = is_root("a link that flaps").then(|| Veth::new().unwrap());
     let mut switch = Daemon::start_logging(config(0, wire.as_ref()), "error");
     switch.wait_for(|switch| snapshot(switch)["epoch"].is_u64());
     let disturbed = disturb(&mut switch, wire.as_ref());

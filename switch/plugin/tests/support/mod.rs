@@ -5,13 +5,14 @@ pub mod ovs;
 pub mod testpmd;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::process::free_address;
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -58,7 +59,7 @@ impl Plugin {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         let plugin = Self {
             folder,
-            address: free_address(),
+            address: free_address().unwrap(),
             settings: None,
             preloaded: std::env::var_os(SANITIZER_RUNTIME)
                 .map(PathBuf::from)
@@ -178,12 +179,6 @@ fn drivers() -> PathBuf {
     folders
         .find(|folder| folder.display().to_string().contains("pmds-"))
         .expect("DPDK's drivers")
-}
-
-/// An address that was free a moment ago.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 pub fn is_root() -> bool {

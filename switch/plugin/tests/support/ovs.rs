@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::hosts::Hosts;
+
 use super::{Owned, PATIENCE, Plugin, run, skip};
 
 const SWITCH: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
@@ -24,67 +26,9 @@ pub fn root() -> Option<PathBuf> {
 /// Memory for packets, in huge pages: Open vSwitch takes no other.
 pub const MEMORY_MIB: u64 = 512;
 
-/// Two hosts, each with a veth whose other end is the switch's.
-pub struct Hosts {
-    tag: String,
-}
-
-impl Hosts {
-    pub fn new() -> Self {
-        let hosts = Self {
-            tag: format!("vo{}", std::process::id()),
-        };
-        for n in [1, 2] {
-            let (space, ours) = (hosts.space(n), hosts.interface(n));
-            let off = "tx off rx off tso off gso off gro off";
-            for command in [
-                format!("ip netns add {space}"),
-                format!("ip link add {ours} type veth peer name eth0 netns {space}"),
-                format!("ip link set {ours} up"),
-                format!("ip -n {space} addr add 10.98.0.{n}/24 dev eth0"),
-                format!("ip -n {space} link set eth0 up"),
-                // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
-                format!("ip netns exec {space} ethtool -K eth0 {off}"),
-                format!("ethtool -K {ours} {off}"),
-            ] {
-                run(&mut words(&command));
-            }
-            // Nothing is said unasked. Without IPv6 there is nothing to turn off.
-            let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
-            let _ = hosts.inside(n, off).stderr(Stdio::null()).status();
-        }
-        hosts
-    }
-
-    fn space(&self, n: u8) -> String {
-        format!("{}h{n}", self.tag)
-    }
-
-    pub fn interface(&self, n: u8) -> String {
-        format!("{}p{n}", self.tag)
-    }
-
-    pub fn inside(&self, n: u8, command: &str) -> Command {
-        words(&format!("ip netns exec {} {command}", self.space(n)))
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for n in [1, 2] {
-            let _ = words(&format!("ip netns del {}", self.space(n))).status();
-            let _ = words(&format!("ip link del {}", self.interface(n)))
-                .stderr(Stdio::null())
-                .status();
-        }
-    }
-}
-
-fn words(command: &str) -> Command {
-    let mut words = command.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    command.args(words).stdin(Stdio::null());
-    command
+/// Two hosts, 10.98.0.1 and .2.
+pub fn hosts() -> Hosts {
+    Hosts::new("10.98.0", &["1", "2"]).unwrap()
 }
 
 /// A database and a switch in a folder of their own. The switch is dropped first.
@@ -228,7 +172,7 @@ impl OpenVSwitch {
 
 /// The option of a port to a host.
 pub fn af_packet(n: u8, hosts: &Hosts) -> String {
-    let interface = hosts.interface(n);
+    let interface = hosts.name(n);
     format!("options:dpdk-devargs=net_af_packet{n},iface={interface}")
 }
 

@@ -2,7 +2,7 @@
 
 use contract::units::{bytes, count, duration_ns, rate};
 use serde_json::Value;
-use testkit::page::{Expected, add, list, text, whole};
+use testkit::page::{Expected, add, cells, list, text, whole};
 
 use crate::support::Daemon;
 
@@ -23,17 +23,17 @@ pub fn segments(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
         let name = |field: &str| format!("{key} | {field}");
         let a_second = sent * 1e3 / answer["interval_ms"].as_f64()?;
         expected.insert(name("packets/s"), (a_second, rate(a_second)));
-        add(
+        cells(
             &mut expected,
-            name("lost"),
-            &segment["total"]["counts"]["dropped_packets"],
-            whole(count),
-        );
-        add(
-            &mut expected,
-            name("samples"),
-            &last["lda"]["effective_samples"],
-            whole(count),
+            &key,
+            &[
+                (
+                    "lost",
+                    &segment["total"]["counts"]["dropped_packets"],
+                    &whole(count),
+                ),
+                ("samples", &last["lda"]["effective_samples"], &whole(count)),
+            ],
         );
         for (column, part, field) in [
             ("true mean", "stamped", "mean_ns"),
@@ -113,44 +113,19 @@ pub fn flows(switch: &Daemon, query: &str) -> Option<(Option<u64>, Expected)> {
     let mut expected = Expected::new();
     for flow in list(&answer["flows"]) {
         let key = format!("{} {}", text(&flow["flow"]), key(flow, SEGMENT));
-        let name = |field: &str| format!("{key} | {field}");
         let (last, estimate) = (&flow["last"], &flow["estimate"]);
-        add(
+        cells(
             &mut expected,
-            name("packets"),
-            &last["packets"],
-            whole(count),
-        );
-        add(
-            &mut expected,
-            name("lost"),
-            &last["lost_packets"],
-            whole(count),
-        );
-        add(&mut expected, name("mean"), &last["mean_ns"], duration_ns);
-        add(
-            &mut expected,
-            name("stddev"),
-            &last["stddev_ns"],
-            duration_ns,
-        );
-        add(
-            &mut expected,
-            name("p99"),
-            &flow["quantiles"]["p99_ns"],
-            duration_ns,
-        );
-        add(
-            &mut expected,
-            name("estimate"),
-            &estimate["mean_ns"],
-            duration_ns,
-        );
-        add(
-            &mut expected,
-            name("\u{b1}98%"),
-            &estimate["bound_ns"],
-            duration_ns,
+            &key,
+            &[
+                ("packets", &last["packets"], &whole(count)),
+                ("lost", &last["lost_packets"], &whole(count)),
+                ("mean", &last["mean_ns"], &duration_ns),
+                ("stddev", &last["stddev_ns"], &duration_ns),
+                ("p99", &flow["quantiles"]["p99_ns"], &duration_ns),
+                ("estimate", &estimate["mean_ns"], &duration_ns),
+                ("\u{b1}98%", &estimate["bound_ns"], &duration_ns),
+            ],
         );
     }
     Some((answer["epoch"].as_u64(), expected))
@@ -162,45 +137,32 @@ pub fn wires(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
     let mut expected = Expected::new();
     for wire in list(&answer["wires"]) {
         let port = text(&wire["port"]);
-        add(
+        cells(
             &mut expected,
-            format!("{port} | control"),
-            &wire["control_bps"],
-            |bps| format!("{}bit/s", rate(bps)),
-        );
-        add(
-            &mut expected,
-            format!("{port} | least delay"),
-            &wire["floor_ns"],
-            duration_ns,
+            port,
+            &[
+                ("control", &wire["control_bps"], &|bps| {
+                    format!("{}bit/s", rate(bps))
+                }),
+                ("least delay", &wire["floor_ns"], &duration_ns),
+            ],
         );
         for segment in list(&wire["segments"]) {
             let key = key(segment, ["from", "to", "class"]);
-            let name = |field: &str| format!("{key} | {field}");
             let last = &segment["last"];
-            add(
+            cells(
                 &mut expected,
-                name("sent"),
-                &last["sent_packets"],
-                whole(count),
-            );
-            add(
-                &mut expected,
-                name("mean"),
-                &last["chosen"]["mean_ns"],
-                duration_ns,
-            );
-            add(
-                &mut expected,
-                name("\u{b1}98%"),
-                &last["chosen"]["bound_ns"],
-                duration_ns,
-            );
-            add(
-                &mut expected,
-                name("samples"),
-                &last["chosen"]["effective_samples"],
-                whole(count),
+                &key,
+                &[
+                    ("sent", &last["sent_packets"], &whole(count)),
+                    ("mean", &last["chosen"]["mean_ns"], &duration_ns),
+                    ("\u{b1}98%", &last["chosen"]["bound_ns"], &duration_ns),
+                    (
+                        "samples",
+                        &last["chosen"]["effective_samples"],
+                        &whole(count),
+                    ),
+                ],
             );
         }
     }
@@ -214,26 +176,16 @@ pub fn ports(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
     let mut expected = Expected::new();
     for port in list(&answer["ports"]) {
         let key = text(&port["name"]);
-        let name = |field: &str| format!("{key} | {field}");
-        add(&mut expected, name("rx/s"), &port["rx_pps"], rate);
-        add(&mut expected, name("tx/s"), &port["tx_pps"], rate);
-        add(
+        cells(
             &mut expected,
-            name("received"),
-            &port["rx_packets"],
-            whole(count),
-        );
-        add(
-            &mut expected,
-            name("sent"),
-            &port["tx_packets"],
-            whole(count),
-        );
-        add(
-            &mut expected,
-            name("queued"),
-            &port["queued_packets"],
-            whole(count),
+            key,
+            &[
+                ("rx/s", &port["rx_pps"], &rate),
+                ("tx/s", &port["tx_pps"], &rate),
+                ("received", &port["rx_packets"], &whole(count)),
+                ("sent", &port["tx_packets"], &whole(count)),
+                ("queued", &port["queued_packets"], &whole(count)),
+            ],
         );
         for queue in list(&port["queues"]) {
             let name = format!("{key} {} | packets now", text(&queue["queue"]));

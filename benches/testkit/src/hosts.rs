@@ -1,0 +1,107 @@
+//! Interfaces and hosts of a test's own, in the kernel: they are gone with their owner.
+
+use std::fmt::Display;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::Result;
+
+use crate::namespace::{inside, ip, switch_offloads_off};
+use crate::process::output;
+
+/// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
+pub fn unique(tag: &str) -> String {
+    static NAMES: AtomicU8 = AtomicU8::new(b'a');
+    let last = char::from(NAMES.fetch_add(1, Ordering::Relaxed));
+    format!("{tag}{}{last}", std::process::id())
+}
+
+/// A pair of virtual interfaces, both up: this one is the switch's.
+#[derive(Debug)]
+pub struct Veth(pub String);
+
+impl Veth {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Without root, or where the kernel has none.
+    pub fn new() -> Result<Self> {
+        let veth = Self(unique("vv"));
+        let (ours, theirs) = (&veth.0, veth.peer());
+        ip(&format!("link add {ours} type veth peer name {theirs}"))?;
+        ip(&format!("link set {ours} up"))?;
+        ip(&format!("link set {theirs} up"))?;
+        Ok(veth)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> String {
+        format!("{}p", self.0)
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        // One that was not made is not there.
+        let _ = ip(&format!("link del {}", self.0));
+    }
+}
+
+/// Hosts in network namespaces, each with an interface `eth0` whose other end is the switch's.
+#[derive(Debug)]
+pub struct Hosts {
+    tag: String,
+    names: &'static [&'static str],
+}
+
+impl Hosts {
+    /// Makes them; the n-th has the address n of `network`, `10.99.0`.
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn new(network: &str, names: &'static [&'static str]) -> Result<Self> {
+        let hosts = Self {
+            tag: unique("vt"),
+            names,
+        };
+        for (host, n) in names.iter().zip(1..) {
+            let name = hosts.name(host);
+            ip(&format!("netns add {name}"))?;
+            ip(&format!(
+                "link add {name} type veth peer name eth0 netns {name}"
+            ))?;
+            ip(&format!("link set {name} up"))?;
+            ip(&format!("-n {name} addr add {network}.{n}/24 dev eth0"))?;
+            ip(&format!("-n {name} link set eth0 up"))?;
+            // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+            switch_offloads_off(&mut inside(&name, "ethtool"), "eth0")?;
+            switch_offloads_off(&mut Command::new("ethtool"), &name)?;
+            // Nothing is said unasked. Without IPv6 there is nothing to turn off.
+            let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
+            let _ = output(&mut hosts.inside(host, off));
+        }
+        Ok(hosts)
+    }
+
+    /// A host's namespace, and the switch's end of its pair of interfaces.
+    pub fn name(&self, host: impl Display) -> String {
+        format!("{}{host}", self.tag)
+    }
+
+    /// A command of words that runs on a host.
+    pub fn inside(&self, host: impl Display, command: &str) -> Command {
+        let mut words = command.split_whitespace();
+        let mut command = inside(&self.name(host), words.next().unwrap_or_default());
+        command.args(words).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in self.names {
+            // A namespace takes its interface, and so the pair, with it.
+            let _ = ip(&format!("netns del {}", self.name(host)));
+        }
+    }
+}
