@@ -28,6 +28,10 @@ mount -t sysfs -o ro sysfs "$root/sys"
 trap 'umount "$root/proc" "$root/sys"' EXIT
 # Libraries that others share stay with whoever installs next: they come first, and are no part of the comparison.
 in_root sh -c 'apt-get satisfy -y -q --no-install-recommends "$(dpkg-deb -f /packages/vernier_*.deb Depends)"' >/dev/null 2>&1
+in_root apt-get install -y -q --no-install-recommends openvswitch-switch-dpdk >/dev/null 2>&1
+in_root update-alternatives --quiet --set ovs-vswitchd /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
+# The datapath of the kernel, which is not asked for here, may not be there to load.
+[ -e /sys/module/openvswitch ] || printf '#!/bin/sh\n' > "$root/usr/share/openvswitch/scripts/ovs-kmod-ctl"
 files > "$root/packages/before"
 
 echo "== install"
@@ -102,6 +106,21 @@ if inside systemctl start vernierd 2>/dev/null; then fail "a broken configuratio
 [ "$(inside systemctl show vernierd -p NRestarts --value)" = 0 ] || fail "systemd tried a broken configuration again"
 [ "$(inside systemctl show vernierd -p ExecMainStatus --value)" = 2 ] || fail "a broken configuration did not end with 2"
 
+echo "== Open vSwitch's unit, with the plugin as its README.Debian says"
+inside systemctl start openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch"; }
+inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true \
+  other_config:dpdk-extra="--no-huge -m 128 --no-pci -d /usr/lib/vernier/dpdk23/librte_vernier.so -d /usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0"
+echo LD_PRELOAD=/usr/lib/vernier/dpdk23/libvernier_vhost.so >> "$root/etc/default/vernier-plugin"
+inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch with the plugin"; }
+for _ in $(seq 100); do inside curl -sf http://127.0.0.1:9464/healthz >/dev/null && break; sleep 0.1; done
+inside vernier status | head -1 | sed 's/^/   /'
+vswitchd=$(inside cat /run/openvswitch/ovs-vswitchd.pid)
+for object in librte_vernier.so libvernier_vhost.so; do
+  inside grep -q "$object" "/proc/$vswitchd/maps" || fail "Open vSwitch did not load $object"
+done
+inside systemctl stop openvswitch-switch || fail "Open vSwitch's stop"
+rm "$root/etc/default/vernier-plugin"
+
 echo "== purge"
 inside apt-get purge -y -q vernier vernier-plugin-dpdk23 > "$root/packages/purge.log" 2>&1 || fail "apt purge"
 stop
@@ -109,6 +128,6 @@ trap - EXIT
 in_root id vernier >/dev/null 2>&1 && fail "the user vernier is still there"
 files | diff "$root/packages/before" - > "$root/packages/left" || true
 # What booting once makes.
-grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&
+grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|etc/openvswitch|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&
   fail "the purge left these files"
 echo "passed"
