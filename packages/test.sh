@@ -81,7 +81,8 @@ systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --ma
   --capability=CAP_NET_ADMIN,CAP_IPC_LOCK --console=pipe < /dev/null > "$root/packages/boot.log" 2>&1 &
 nspawn=$!
 leader=
-stop() { [ -n "$leader" ] && kill -s RTMIN+4 "$leader" 2>/dev/null; for _ in $(seq 300); do kill -0 $nspawn 2>/dev/null || return 0; sleep 0.1; done; kill $nspawn; }
+pages=
+stop() { [ -z "$pages" ] || echo "$pages" > /proc/sys/vm/nr_hugepages; [ -n "$leader" ] && kill -s RTMIN+4 "$leader" 2>/dev/null; for _ in $(seq 300); do kill -0 $nspawn 2>/dev/null || return 0; sleep 0.1; done; kill $nspawn; }
 trap stop EXIT
 inside() { nsenter --target "$leader" --mount --uts --ipc --net --pid env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 for _ in $(seq 300); do
@@ -107,11 +108,17 @@ if inside systemctl start vernierd 2>/dev/null; then fail "a broken configuratio
 [ "$(inside systemctl show vernierd -p ExecMainStatus --value)" = 2 ] || fail "a broken configuration did not end with 2"
 
 echo "== Open vSwitch's unit, with the plugin as its README.Debian says"
+# Open vSwitch takes hugepages and nothing else.
+pages=$(cat /proc/sys/vm/nr_hugepages)
+echo $((pages + 128)) > /proc/sys/vm/nr_hugepages
 inside systemctl start openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch"; }
 inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true \
-  other_config:dpdk-extra="--no-huge -m 128 --no-pci -d /usr/lib/vernier/dpdk23/librte_vernier.so -d /usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0"
+  other_config:dpdk-extra="-m 128 --no-pci -d /usr/lib/vernier/dpdk23/librte_vernier.so -d /usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0"
 echo LD_PRELOAD=/usr/lib/vernier/dpdk23/libvernier_vhost.so >> "$root/etc/default/vernier-plugin"
 inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch with the plugin"; }
+# The plugin serves once there is a port to measure.
+inside ovs-vsctl --timeout=20 add-br br0 -- set bridge br0 datapath_type=netdev \
+  -- add-port br0 p1 -- set Interface p1 type=dpdk options:dpdk-devargs=net_null0 || fail "a port of Open vSwitch"
 for _ in $(seq 100); do inside curl -sf http://127.0.0.1:9464/healthz >/dev/null && break; sleep 0.1; done
 inside vernier status | head -1 | sed 's/^/   /'
 vswitchd=$(inside cat /run/openvswitch/ovs-vswitchd.pid)
@@ -119,6 +126,7 @@ for object in librte_vernier.so libvernier_vhost.so; do
   inside grep -q "$object" "/proc/$vswitchd/maps" || fail "Open vSwitch did not load $object"
 done
 inside systemctl stop openvswitch-switch || fail "Open vSwitch's stop"
+echo "$pages" > /proc/sys/vm/nr_hugepages
 rm "$root/etc/default/vernier-plugin"
 
 echo "== purge"
@@ -128,6 +136,6 @@ trap - EXIT
 in_root id vernier >/dev/null 2>&1 && fail "the user vernier is still there"
 files | diff "$root/packages/before" - > "$root/packages/left" || true
 # What booting once makes.
-grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|etc/openvswitch|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&
+grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|(etc|var/lib)/openvswitch|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&
   fail "the purge left these files"
 echo "passed"
