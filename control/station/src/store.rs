@@ -61,13 +61,8 @@ pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> St
     }
 }
 
-/// What to do where the server keeps a stream's space free at once, and has less.
-fn no_room(stream: &str, mib: i64) -> StoreError {
-    let key = if stream == HISTORY {
-        "history"
-    } else {
-        "reports"
-    };
+/// What to do where the server keeps a stream's space free at once, and has less; `key` configures the stream.
+fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
         "JetStream has less than {mib} MiB left; lower `{key}.mib`, or raise `max_file_store` of nats-server (default: three \
          quarters of what its disk had free)"
@@ -141,14 +136,20 @@ impl Store {
         };
         let states = bucket(STATES, KEY);
         let memories = bucket(MEMORIES, MEMORY_KEY);
-        for config in [reports, history, states, memories] {
-            let (name, mib) = (config.name.clone(), config.max_bytes >> 20);
+        let streams = [
+            (reports, Some("reports")),
+            (history, Some("history")),
+            (states, None),
+            (memories, None),
+        ];
+        for (config, key) in streams {
+            let mib = config.max_bytes >> 20;
             let made = context.create_or_update_stream(config).await;
-            made.map_err(|error| match error.kind() {
-                CreateStreamErrorKind::JetStream(fault)
+            made.map_err(|error| match (error.kind(), key) {
+                (CreateStreamErrorKind::JetStream(fault), Some(key))
                     if fault.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
                 {
-                    no_room(&name, mib)
+                    no_room(key, mib)
                 }
                 _ => failed("cannot make a stream")(error),
             })?;

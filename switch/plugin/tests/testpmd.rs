@@ -41,18 +41,24 @@ fn sum(snapshot: &Value, list: &str, of: &str) -> u64 {
         .sum()
 }
 
+/// testpmd that swaps MAC addresses of 50 flows each way, measured with these settings, and the folder of its capture.
+fn swapping(settings: Value) -> Option<(tempfile::TempDir, Plugin, Testpmd)> {
+    let plugin = Plugin::with(settings)?;
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+    forward(&plugin, &mut testpmd);
+    Some((folder, plugin, testpmd))
+}
+
 #[test]
 fn flows_are_measured_and_every_packet_is_counted() {
     let settings = json!({ "measurement": {
         "interval_ms": 100, "lds": { "cells": 3_000 }, "flows": { "slots": 1_024 },
     } });
-    let Some(plugin) = Plugin::with(settings) else {
+    let Some((_folder, plugin, testpmd)) = swapping(settings) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let devices = captures(folder.path(), 50);
-    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    forward(&plugin, &mut testpmd);
     // Both ways, each flow with its own delay.
     let flows = plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
         let flows = answer["flows"].as_array()?.clone();
@@ -82,15 +88,11 @@ fn flows_are_measured_and_every_packet_is_counted() {
 
 #[test]
 fn an_lda_alone_counts_and_estimates_as_well() {
-    let folder = tempfile::tempdir().unwrap();
-    let devices = captures(folder.path(), 50);
     for stamps in ["burst", "packet"] {
         let settings = json!({ "measurement": { "interval_ms": 100, "stamps": stamps } });
-        let Some(plugin) = Plugin::with(settings) else {
+        let Some((_folder, plugin, testpmd)) = swapping(settings) else {
             return;
         };
-        let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-        forward(&plugin, &mut testpmd);
         agrees(&plugin, 2);
         let is_udp = |line: &&str| line.contains("kind=\"udp\"") && !line.ends_with(" 0");
         plugin.wait("/metrics", "UDP packets of two ports", |page| {
@@ -123,13 +125,9 @@ fn segments(plugin: &Plugin) -> Option<(Option<u64>, Expected)> {
 #[test]
 fn the_page_shows_what_the_plugin_measures() {
     let settings = json!({ "measurement": { "interval_ms": 1_000, "flows": { "slots": 1_024 } } });
-    let Some(plugin) = Plugin::with(settings) else {
+    let Some((folder, plugin, _testpmd)) = swapping(settings) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let devices = captures(folder.path(), 50);
-    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    forward(&plugin, &mut testpmd);
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
     let mut page = Page::open(&plugin.address.to_string(), folder.path(), pictures).unwrap();
     page.go("segments").unwrap();

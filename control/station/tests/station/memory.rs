@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_nats::Client;
 use contract::config::Nats;
 use report::connection::Connection;
 use report::msp::{Report, Segment};
@@ -38,11 +39,24 @@ fn report(switch: &str, epoch: u64) -> Report {
     }
 }
 
+/// Runs something with a connection to the server, and settings that name it.
+fn connected(server: &NatsServer, run: impl AsyncFnOnce(Client, Settings)) {
+    let nats = Nats::to(server.url());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let connection = Connection::of(&nats).unwrap();
+        let client = connection.connect("test", |_| ()).await.unwrap();
+        run(client, Settings::of(nats)).await;
+    });
+}
+
 #[test]
 fn the_next_owner_knows_what_the_last_one_learnt() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
-    let nats = Nats::to(server.url());
     // Of one partition.
     let switches: Vec<String> = (0..200)
         .map(|n| format!("sw{n}"))
@@ -65,16 +79,8 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
     let bytes = learner.memories().map(|(_, _, bytes)| bytes.len()).max();
     assert!(bytes > Some(512 << 10), "more than one value: {bytes:?}");
 
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let connection = Connection::of(&nats).unwrap();
-        let client = connection.connect("test", |_| ()).await.unwrap();
-        let store = Store::open(client, &Settings::of(nats.clone()))
-            .await
-            .unwrap();
+    connected(&server, async |client, settings| {
+        let store = Store::open(client, &settings).await.unwrap();
         let mut next = Learner::new(room());
         assert_eq!(store.recall(5, &mut next).await.unwrap(), None);
         store.remember(&learner, 1).await.unwrap();
@@ -101,17 +107,11 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
 #[test]
 fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // A block that comes later adds to the first.
-    let server = NatsServer::start(folder.path(), "jetstream { max_file_store: 3G }").unwrap();
-    let nats = Nats::to(server.url());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let connection = Connection::of(&nats).unwrap();
-        let client = connection.connect("test", |_| ()).await.unwrap();
-        let mut settings = Settings::of(nats.clone());
+    // A later block replaces the first, its folder too.
+    let store = folder.path().join("small");
+    let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 3G }}");
+    let server = NatsServer::start(folder.path(), &small).unwrap();
+    connected(&server, async |client, mut settings| {
         let refused = Store::open(client.clone(), &settings).await.unwrap_err();
         let refused = refused.to_string();
         assert!(refused.contains("lower `history.mib`"), "{refused}");
