@@ -123,7 +123,7 @@ counters! {
         displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "around",
             "Packets that entered by the port and made way for others in a full table: neither measured nor lost.";
         reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "around",
-            "Packets that came back by the port after one that had entered later by the same port (RFC 4737).";
+            "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets that the same worker received are compared: receive queues of different workers have no common order.";
     }
     read as AroundReading
 }
