@@ -21,6 +21,7 @@ mod flows;
 mod machine;
 mod mset;
 mod plan;
+mod plugin_args;
 mod reload;
 mod size;
 mod station;
@@ -95,6 +96,8 @@ enum Command {
     Mset(mset::Mset),
     /// Print the segments of the paths from one router of a network to another, and what nobody measures
     Paths(mset::Chains),
+    /// Print the arguments by which a program's EAL loads the plugin, or add them to Open vSwitch's
+    PluginArgs(plugin_args::PluginArgs),
     /// Print a completion script for a shell
     Completion {
         /// The shell
@@ -161,6 +164,7 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Mset(mset) => mset::run(&mset),
         Command::Paths(chains) => mset::run_chains(&chains),
+        Command::PluginArgs(arguments) => plugin_args::run(&arguments),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "vernier", &mut script);
