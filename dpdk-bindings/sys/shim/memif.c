@@ -148,22 +148,52 @@ int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_ca
 	return eal(handle, function, arg);
 }
 
-/* The name of a port's socket, and its length (rte_eth_memif.c has the default); none if it is no port of
- * net_memif. */
-static const char *socket_of(uint16_t port, size_t *len)
+/* The value of an argument of a port of net_memif, and its length; none if it is another driver's port, or does not
+ * have it. */
+static const char *argument_of(uint16_t port, const char *key, size_t *len)
 {
-	static const char key[] = "socket=";
-	const char *path = "/run/memif.sock", *at;
 	struct rte_eth_dev_info info;
 	const struct rte_devargs *devargs;
+	const char *at;
 
 	if (rte_eth_dev_info_get(port, &info) != 0 || strcmp(info.driver_name, "net_memif") != 0)
 		return NULL;
 	devargs = rte_dev_devargs(info.device);
 	at = devargs == NULL || devargs->args == NULL ? NULL : strstr(devargs->args, key);
-	if (at != NULL)
-		path = at + sizeof(key) - 1;
-	*len = strcspn(path, ",");
+	if (at == NULL)
+		return NULL;
+	at += strlen(key);
+	*len = strcspn(at, ",");
+	return at;
+}
+
+int vernier_memif_is_lost(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_link link;
+	size_t len = 0;
+	const char *role = argument_of(port, "role=", &len);
+	/* Its default (rte_eth_memif.c). */
+	const int is_client = role == NULL || strncmp(role, "client", len) == 0 ||
+			      strncmp(role, "slave", len) == 0;
+
+	return rte_eth_dev_info_get(port, &info) == 0 && strcmp(info.driver_name, "net_memif") == 0 &&
+	       is_client && rte_eth_link_get_nowait(port, &link) == 0 &&
+	       link.link_status == RTE_ETH_LINK_DOWN;
+}
+
+/* The name of a port's socket, and its length; none if it is no port of net_memif. */
+static const char *socket_of(uint16_t port, size_t *len)
+{
+	/* Its default (rte_eth_memif.c). */
+	static const char path[] = "/run/memif.sock";
+	struct rte_eth_dev_info info;
+	const char *given = argument_of(port, "socket=", len);
+
+	if (given != NULL || rte_eth_dev_info_get(port, &info) != 0 ||
+	    strcmp(info.driver_name, "net_memif") != 0)
+		return given;
+	*len = sizeof(path) - 1;
 	return path;
 }
 
