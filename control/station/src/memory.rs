@@ -169,6 +169,28 @@ mod tests {
         }
     }
 
+    /// What was learnt of a switch, as a station of 78f1034 stored it in two parts.
+    #[test]
+    fn parts_that_an_earlier_station_stored_are_read_as_they_were_meant() {
+        let parts = [0, 1].map(|number| Part {
+            switch: "edge-1.lab_2".to_owned(),
+            sequence: 987_654,
+            written_ms: 1_700_000_000_001,
+            heard_ms: 1_700_000_000_000,
+            number,
+            parts: 2,
+            bytes: vec![0x5a; 3 + number as usize],
+        });
+        for (meant, name) in parts.iter().zip(["part-0.bin", "part-1.bin"]) {
+            let bytes = testkit::golden::kept("78f1034", name, || meant.encode_to_vec()).unwrap();
+            let read = Part::decode(&*bytes).unwrap();
+            assert_eq!(read, *meant);
+            assert_eq!(read.encode_to_vec(), bytes);
+        }
+        assert_eq!(whole(parts.to_vec()).unwrap().bytes, [0x5a; 7]);
+        assert_eq!(key("a.b_c", 1), "$KV.vernier_located.30.a=b_c.1");
+    }
+
     #[test]
     fn only_parts_of_one_time_are_a_whole() {
         let bytes = |parts: &[(u64, u32, u32)]| {

@@ -92,6 +92,56 @@ fn a_rise_is_in_the_state_and_another_owner_goes_on() {
     assert!(founds(&state).iter().all(|found| found.delay.is_none()));
 }
 
+/// State and histories that a station of 78f1034 stored in the middle of a rise.
+#[test]
+fn what_an_earlier_station_stored_is_continued() {
+    use prost::Message;
+    use testkit::golden::kept;
+
+    let stored = || {
+        let (mut learner, mut state) = learnt(10);
+        for epoch in 0..3 {
+            let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
+            take(&mut learner, &mut state, &report);
+        }
+        let (_, heard_ms, bytes) = learner.memories().next().unwrap();
+        assert_eq!(heard_ms, 1_700_000_303_000);
+        (state.encode_to_vec(), bytes)
+    };
+    let state = kept("78f1034", "state-in-a-rise.bin", || stored().0).unwrap();
+    let locator = kept("78f1034", "locator.bin", || stored().1).unwrap();
+
+    let mut state = State::decode(&*state).unwrap();
+    assert_eq!(
+        (state.names.len(), state.reports),
+        (NAMES.len(), 60 * MINUTES + 3)
+    );
+    let found = founds(&state);
+    let rises = found.iter().map(|found| found.delay);
+    let rises: Vec<_> = rises.map(|delay| delay.map(|delay| delay.by)).collect();
+    assert!(matches!(rises[..], [None, Some(_), None]), "{rises:?}");
+    assert!((rises[1].unwrap() - 1e5).abs() < 1e3, "{rises:?}");
+
+    let mut next = Learner::new(Arc::new(Room::new(10)));
+    assert!(next.restore("s", 60 * MINUTES + 3, 1_700_000_303_000, &locator));
+    assert_eq!(next.room.segments(), 3);
+    next.note(&mut state);
+    assert_eq!(
+        founds(&state),
+        found,
+        "what was found, from what was learnt"
+    );
+    let more = report(60 * MINUTES + 3, "locked", [1e5, 0.0]);
+    take(&mut next, &mut state, &more);
+    let since = founds(&state)[1].delay.unwrap().since_ms;
+    assert_eq!(since, found[1].delay.unwrap().since_ms, "the same rise");
+    for epoch in 4..9 {
+        let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
+        take(&mut next, &mut state, &report);
+    }
+    assert!(founds(&state).iter().all(|found| found.delay.is_none()));
+}
+
 #[test]
 fn faults_of_clocks_are_no_faults_of_the_network() {
     let (mut learner, mut state) = learnt(10);

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod golden;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn report(incarnation: u64, epoch: u64, packets: u64) -> Report {
