@@ -30,7 +30,7 @@ fn build() -> Result<(), String> {
             )
         })?;
     let mut shim = cc::Build::new();
-    shim.files(["shim/shim.c", "shim/memif.c", "shim/telemetry.c"])
+    shim.files(["shim", "interrupt", "memif", "telemetry"].map(|name| format!("shim/{name}.c")))
         .std("gnu11")
         .opt_level(3)
         .extra_warnings(true);

@@ -4,3 +4,6 @@
 
 /* To be called when a port of net_memif has started, before it is polled; one port at a time. */
 void vernier_memif_started(uint16_t port);
+
+/* Closes a port of net_memif. */
+void vernier_memif_close(uint16_t port);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 /* For rte_dev_event_callback_register, which 22.11 and later have under this name. */
 #define ALLOW_EXPERIMENTAL_API
+#include "interrupt.h"
 #include "memif.h"
 #include "shim.h"
 
@@ -269,6 +270,7 @@ int vernier_eal_init(int argc, char **argv)
 
 void vernier_eal_cleanup(void)
 {
+	vernier_interrupt_park();
 	rte_eal_cleanup();
 	remove_runtime_dir();
 }
@@ -529,8 +531,12 @@ void vernier_port_detach(uint16_t port)
 	if (rte_eth_dev_info_get(port, &info) != 0)
 		info.device = NULL;
 	/* Nothing to be done about a device that refuses: it is let go of all the same. */
-	(void)rte_eth_dev_stop(port);
-	(void)rte_eth_dev_close(port);
+	if (info.device != NULL && strcmp(info.driver_name, "net_memif") == 0) {
+		vernier_memif_close(port);
+	} else {
+		(void)rte_eth_dev_stop(port);
+		(void)rte_eth_dev_close(port);
+	}
 	/* The number may be another's next. */
 	__atomic_store_n(&pulled[port], 0, __ATOMIC_RELAXED);
 	if (info.device == NULL)
