@@ -31,6 +31,7 @@ use topology::source::Source;
 pub mod answers;
 pub mod blame;
 pub mod cli;
+pub mod clock;
 pub mod fleet;
 pub mod flow;
 pub mod found;

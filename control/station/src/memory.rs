@@ -30,7 +30,7 @@ struct Part {
     /// When this was written, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     written_ms: u64,
-    /// End of the switch's last epoch, likewise.
+    /// When the server stored its last report, likewise.
     #[prost(uint64, tag = "4")]
     heard_ms: u64,
     /// Which part, from 0.

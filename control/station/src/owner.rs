@@ -131,25 +131,25 @@ impl<'w> Owned<'w> {
         for message in batch {
             let info = message.info().map_err(failed("cannot read reports"))?;
             sequence = info.stream_sequence;
+            let received_unix_ns =
+                u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or_default();
             let Some(report) = read(message, work) else {
                 continue;
             };
             let entry = self.states.entry(report.switch.clone()).or_default();
             if sequence <= entry.state.sequence {
-                self.learner.feed(&report, sequence);
+                self.learner.feed(&report, sequence, received_unix_ns);
                 work.read_again.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             entry.state.sequence = sequence;
-            let received_unix_ns =
-                u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or_default();
             match entry.state.take(&report, received_unix_ns) {
                 Taken::Duplicate => work.duplicates.fetch_add(1, Ordering::Relaxed),
                 Taken::Counted(closed) => {
                     if let Some(minute) = closed {
                         self.store.write_minute(&minute).await?;
                     }
-                    self.learner.feed(&report, sequence);
+                    self.learner.feed(&report, sequence, received_unix_ns);
                     work.reports.fetch_add(1, Ordering::Relaxed)
                 }
             };

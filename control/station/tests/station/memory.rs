@@ -70,8 +70,8 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
         let mut state = State::default();
         for epoch in 0..EPOCHS {
             let report = report(switch, epoch);
-            state.take(&report, 0);
-            learner.feed(&report, epoch + 1);
+            state.take(&report, report.end_unix_ns());
+            learner.feed(&report, epoch + 1, report.end_unix_ns());
         }
         learner.note(&mut state);
         states.push(state);
