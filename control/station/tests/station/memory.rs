@@ -109,7 +109,7 @@ fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let folder = tempfile::tempdir().unwrap();
     // A later block replaces the first, its folder too.
     let store = folder.path().join("small");
-    let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 3G }}");
+    let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 4G }}");
     let server = NatsServer::start(folder.path(), &small).unwrap();
     connected(&server, async |client, mut settings| {
         let refused = Store::open(client.clone(), &settings).await.unwrap_err();
