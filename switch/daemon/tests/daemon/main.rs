@@ -14,6 +14,7 @@ mod exemplars;
 mod faults;
 mod flows;
 mod hostile_clients;
+mod hostile_nats;
 mod http;
 mod ipfix;
 mod kernel_peers;
