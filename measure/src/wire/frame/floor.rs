@@ -1,4 +1,4 @@
-//! Floor: the least delay of an epoch of what arrived, told as soon as the epoch has ended, so that both ends know those of both
+//! Floor: the least delay of an epoch of what arrived, sent as soon as the epoch has ended, so that both ends know those of both
 //! directions when they judge their own.
 //!
 //! | bytes | field | |

@@ -76,7 +76,7 @@ fn only_epochs_of_the_same_time_belong_together() {
     assert_eq!(watch.latest(), OffsetBounds::default());
 }
 
-/// The least of so many delays, of which some are lost; `None` if all are.
+/// The least of so many delays with losses; `None` if all packets are lost.
 fn least_of(
     random: &mut Pcg64,
     packets: u32,
