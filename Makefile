@@ -185,6 +185,18 @@ wire: setup-wire ## Reports of two switches on the path between them, compared w
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
+# The version that machines are upgraded from, and its programs, where they are built already.
+UPGRADE_FROM ?= 78f1034
+OLD_PROGRAMS ?=
+
+.PHONY: upgrade
+upgrade: setup-station ## Programs of 78f1034 beside these, as on machines upgraded one at a time; UPGRADE_FROM=COMMIT, OLD_PROGRAMS=folder
+	$(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station
+	$(if $(OLD_PROGRAMS),,mkdir -p 'target/base/$(UPGRADE_FROM)'; git archive '$(UPGRADE_FROM)' | tar -x -C 'target/base/$(UPGRADE_FROM)'; \
+	  cd 'target/base/$(UPGRADE_FROM)'; $(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station)
+	$(SUDO) env "PATH=$$PATH" OLD_PROGRAMS='$(or $(OLD_PROGRAMS),target/base/$(UPGRADE_FROM)/target/debug)' NEW_PROGRAMS=target/debug \
+	  unshare --net benches/upgrade.sh
+
 # Further arguments of `make mplane`, such as `--seed 7`, `--faults 10`, `--quiet-minutes 5` or `--keep /tmp/testbed`.
 MPLANE_ARGS ?=
 

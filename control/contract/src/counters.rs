@@ -311,7 +311,7 @@ impl WorkerCounters {
 labelled_enum! {
     /// Why a control frame that came in by a wire port was rejected.
     pub enum Rejection {
-        /// Not one whole frame of this version and a known kind.
+        /// Not one whole frame of a known kind.
         Malformed = "malformed",
         /// Under a key that is not configured here, or under none.
         UnknownKey = "unknown_key",
@@ -327,6 +327,8 @@ labelled_enum! {
         Stale = "stale",
         /// An old hello: more came than are looked at.
         HelloRate = "hello_rate",
+        /// Of another version of the protocol.
+        Version = "version",
     }
 }
 
@@ -345,6 +347,8 @@ pub struct WireCounters {
     pub accepted: [Counter; measure::wire::frame::Kind::COUNT],
     /// Control frames rejected, by [`Rejection::ALL`].
     pub rejected: [Counter; Rejection::ALL.len()],
+    /// The version of the protocol of the last frame that was rejected for it; 0 without any.
+    pub other_version: Counter,
     /// Times that a reference was due and kept back until the link's share allowed it.
     pub references_withheld: Counter,
     /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.

@@ -78,7 +78,7 @@ pub struct Health {
     /// it is synchronised, else `free`.
     #[prost(string, tag = "4")]
     pub clock: String,
-    /// Greatest error of that clock in nanoseconds.
+    /// Error that this clock claims, in nanoseconds: an estimate where the kernel has one, else a bound.
     #[prost(float, tag = "5")]
     pub clock_error_ns: f32,
     /// Why the switch is not ready, in words, at most 8; empty when it is.
