@@ -59,6 +59,10 @@ labelled_enum! {
         Publish = "publish",
         /// One HTTP connection.
         Http = "http",
+        /// The thread that sends reports.
+        Report = "report",
+        /// One export of flows by IPFIX.
+        Ipfix = "ipfix",
     }
 }
 

@@ -134,6 +134,23 @@ impl Published {
         self.ipfix.get().map(|counters| counters.read())
     }
 
+    /// Why reports are not stored, or flows not exported, in the words of the log.
+    pub fn complaints(&self) -> Vec<String> {
+        let reports = (self.reports.get()).and_then(|counters| counters.complaint.read());
+        let ipfix = (self.ipfix.get()).and_then(|counters| counters.complaint.read());
+        let reports = reports.map(|words| format!("reports: {words}"));
+        let ipfix = ipfix.map(|words| format!("IPFIX: {words}"));
+        reports.into_iter().chain(ipfix).collect()
+    }
+
+    /// Why the switch is not ready to be relied on; empty when it is.
+    pub fn unready(&self) -> Vec<String> {
+        let mut reasons = self.read().unready();
+        reasons.extend(self.standstill());
+        reasons.extend(self.complaints());
+        reasons
+    }
+
     /// The control core polls.
     pub fn beat(&self) {
         self.beat_ms.store(self.now_ms(), Ordering::Relaxed);

@@ -2,7 +2,35 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
 use records::snapshot::{IpfixExport, Reports};
+
+/// Why something does not work, from the first fault until it works again: in the log, and at `/readyz`.
+#[derive(Debug, Default)]
+pub struct Complaint(Mutex<Option<String>>);
+
+impl Complaint {
+    /// Something does not work; whether that is news, and to be logged.
+    pub fn say(&self, words: &str) -> bool {
+        let mut last = self.0.lock();
+        let is_news = last.as_deref() != Some(words);
+        if is_news {
+            *last = Some(words.to_owned());
+        }
+        is_news
+    }
+
+    /// It works.
+    pub fn clear(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Why it does not work; `None` while it does.
+    pub fn read(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+}
 
 /// Counters of the sender, which is the only one that writes them.
 #[derive(Debug, Default)]
@@ -17,6 +45,8 @@ pub struct ReportCounters {
     pub spooled_bytes: AtomicU64,
     /// Whether there is a connection.
     pub is_connected: AtomicBool,
+    /// Why reports are not stored.
+    pub complaint: Complaint,
 }
 
 impl ReportCounters {
@@ -43,6 +73,8 @@ pub struct IpfixCounters {
     pub dropped_records: AtomicU64,
     /// Whether the last message was sent.
     pub is_connected: AtomicBool,
+    /// Why flows are not exported.
+    pub complaint: Complaint,
 }
 
 impl IpfixCounters {

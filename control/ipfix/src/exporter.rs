@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::config::Ipfix;
+use control::contain::{Part, contain};
 use control::published::Published;
 use control::reports::IpfixCounters;
 use records::snapshot::Snapshot;
@@ -73,7 +74,6 @@ impl Exporter {
                 last_records: 0,
                 attempts: 0,
                 next_attempt: Instant::now(),
-                complaint: String::new(),
                 pace: Pace::default(),
                 stopped,
                 counters,
@@ -120,8 +120,6 @@ struct Sending {
     /// Attempts to connect that failed in a row, and when the next is due.
     attempts: u32,
     next_attempt: Instant,
-    /// What was logged last: each complaint once, until something works.
-    complaint: String,
     pace: Pace,
     /// Ends when the switch does.
     stopped: Receiver<()>,
@@ -156,7 +154,7 @@ impl Exporting {
         loop {
             let snapshot = self.published.read();
             if self.is_due(&snapshot) {
-                self.export(&snapshot);
+                self.export_contained(&snapshot);
             }
             let look_ms = (snapshot.interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
             if self
@@ -170,7 +168,16 @@ impl Exporting {
         self.sending.pace.deadline = Some(Instant::now() + FAREWELL);
         let snapshot = self.published.read();
         if snapshot.epoch > self.composer.exported() {
-            self.export(&snapshot);
+            self.export_contained(&snapshot);
+        }
+    }
+
+    /// A panic costs this export: the collector gets a new connection, and types, names and templates again.
+    fn export_contained(&mut self, snapshot: &Snapshot) {
+        if contain(Part::Ipfix, || self.export(snapshot)).is_none() {
+            self.sending
+                .fault(0, "a fault of this program cut an export off");
+            self.sending.disconnect();
         }
     }
 
@@ -352,9 +359,9 @@ impl Sending {
         dropped.fetch_add(dropped_records.into(), Ordering::Relaxed);
         self.counters.is_connected.store(false, Ordering::Relaxed);
         self.pace.has_fault = true;
-        if self.complaint != why {
-            tracing::warn!("IPFIX: {}: {why}", self.settings.collector);
-            why.clone_into(&mut self.complaint);
+        let complaint = format!("{}: {why}", self.settings.collector);
+        if self.counters.complaint.say(&complaint) {
+            tracing::warn!("IPFIX: {complaint}");
         }
     }
 
@@ -371,7 +378,7 @@ impl Sending {
         self.attempts = 0;
         if !self.pace.has_fault {
             self.counters.is_connected.store(true, Ordering::Relaxed);
-            self.complaint.clear();
+            self.counters.complaint.clear();
         }
     }
 }

@@ -182,6 +182,34 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
     });
 }
 
+/// What the export that was cut off would have had comes with the next, and for that one templates again.
+#[cfg(debug_assertions)]
+#[test]
+fn a_panic_costs_one_export_and_is_counted_and_said() {
+    use control::contain::{Part, Point, contained_in, inject};
+    let socket = bound("127.0.0.1:0");
+    let mut switch = Switch::start(udp(&socket));
+    switch.close();
+    let mut collector = Collector::default();
+    while segments(&collector).is_empty() {
+        receive(&socket, &mut collector);
+    }
+    inject::arm(Point::In(Part::Ipfix), 1);
+    switch.close();
+    wait_for(|| contained_in(Part::Ipfix) == 1);
+    wait_for(|| {
+        let complaint = switch.published.complaints().pop();
+        complaint.is_some_and(|words| words.contains("a fault of this program"))
+    });
+    let mut second = Collector::default();
+    while segments(&second).is_empty() {
+        receive(&socket, &mut second);
+    }
+    assert_eq!(segments(&second)[0].0, 10);
+    wait_for(|| switch.published.complaints().is_empty());
+    assert_eq!(contained_in(Part::Ipfix), 1);
+}
+
 /// Reads whole messages from a stream until there are so many records of segments.
 fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

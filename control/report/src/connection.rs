@@ -2,11 +2,21 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, ServerAddr};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use contract::config::Nats;
 use contract::secret::{self, SecretFault};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::client::{Admission, Client, ClientFault};
 
 /// Most bytes of a file with a secret.
 const SECRET_MAX: usize = 16 << 10;
@@ -16,6 +26,12 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// How long an attempt, and an answer, may take.
 pub const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+const NOT_ADMITTED: &str =
+    "the server does not admit this user: see its credentials in the configuration (nats)";
+const SEE_TLS: &str = "see nats.ca_file, and the name in the server's certificate";
+const SEE_NAME: &str = "see the host's name in nats.servers";
+const SEE_SERVER: &str = "is the server running, and is nats.servers right?";
 
 /// Why there is no connection as configured. None of these goes away by itself.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +118,11 @@ impl Connection {
             secret,
         };
         connection.options()?;
+        if let Secret::Credentials(_) = connection.secret {
+            let file = nats.credentials_file.clone().unwrap_or_default();
+            let admission = connection.admission("");
+            admission.map_err(|error| fault("credentials_file", &file, &error.to_string()))?;
+        }
         Ok(connection)
     }
 
@@ -118,6 +139,8 @@ impl Connection {
             .connection_timeout(ANSWER_MAX)
             .request_timeout(Some(ANSWER_MAX))
             .ping_interval(Duration::from_secs(10))
+            // Nobody is shown a secret but those who are configured.
+            .ignore_discovered_servers()
             .reconnect_delay_callback(backoff);
         options = match self.secret.clone() {
             Secret::None => options,
@@ -160,17 +183,139 @@ impl Connection {
         connected.map_err(|error| {
             let hint = match error.kind() {
                 ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                    "the server does not admit this user: see its credentials in the configuration (nats)"
+                    NOT_ADMITTED
                 }
-                ConnectErrorKind::Tls => "see nats.ca_file, and the name in the server's certificate",
-                ConnectErrorKind::Dns => "see the host's name in nats.servers",
-                _ if error.to_string().contains("certificate") => {
-                    "see nats.ca_file, and the name in the server's certificate"
-                }
-                _ => "is the server running, and is nats.servers right?",
+                ConnectErrorKind::Tls => SEE_TLS,
+                ConnectErrorKind::Dns => SEE_NAME,
+                _ if error.to_string().contains("certificate") => SEE_TLS,
+                _ => SEE_SERVER,
             };
-            format!("cannot connect to NATS at {}: {error}; {hint}", self.nats.servers.join(", "))
+            format!(
+                "cannot connect to NATS at {}: {error}; {hint}",
+                self.nats.servers.join(", ")
+            )
         })
+    }
+
+    /// Connects a sender to the first server that admits it; each attempt begins with another one. `name` is shown by the
+    /// server; answers come to subjects below `inbox`.
+    ///
+    /// # Errors
+    /// In words, with what to do.
+    pub async fn open(&self, name: &str, inbox: &str, attempt: usize) -> Result<Client, String> {
+        let mut words = String::new();
+        for n in 0..self.servers.len() {
+            let place = (attempt + n) % self.servers.len();
+            let (server, address) = (&self.servers[place], &self.nats.servers[place]);
+            let is_tls = server.tls_required()
+                || self.nats.ca_file.is_some()
+                || self.nats.cert_file.is_some();
+            let opened = timeout(ANSWER_MAX, async {
+                let begun = Client::begin(server).await?;
+                let begun = if is_tls || begun.demands_tls() {
+                    begun.secure(server.host(), &self.tls()?).await?
+                } else {
+                    begun
+                };
+                let admission = self.admission(begun.nonce())?;
+                begun.admit(name, inbox, admission).await
+            });
+            let fault = match opened.await {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(fault)) => fault,
+                Err(_) => ClientFault::Silent,
+            };
+            let hint = match &fault {
+                fault if fault.is_refusal() => NOT_ADMITTED,
+                ClientFault::Tls(_) => SEE_TLS,
+                ClientFault::Name(_) => SEE_NAME,
+                _ => SEE_SERVER,
+            };
+            words = format!("cannot connect to NATS at {address}: {fault}; {hint}");
+        }
+        Err(words)
+    }
+
+    /// What is shown to a server that gave this nonce.
+    fn admission(&self, nonce: &str) -> Result<Admission, ClientFault> {
+        let none = Admission::default();
+        let sign = |seed: &str| {
+            let key = nkeys::KeyPair::from_seed(seed.trim())?;
+            let signature = BASE64_URL_SAFE_NO_PAD.encode(key.sign(nonce.as_bytes())?);
+            Ok::<_, nkeys::error::Error>((key.public_key(), signature))
+        };
+        let fault = |key: &str, why: &str| ClientFault::Secret(format!("nats.{key}: {why}"));
+        Ok(match &self.secret {
+            Secret::None => none,
+            Secret::Token(token) => Admission {
+                auth_token: Some(token.clone()),
+                ..none
+            },
+            Secret::Password(password) => Admission {
+                user: self.nats.user.clone(),
+                pass: Some(password.clone()),
+                ..none
+            },
+            Secret::Nkey(seed) => {
+                let signed = sign(seed).map_err(|error| fault("nkey_file", &error.to_string()));
+                let (public, signature) = signed?;
+                Admission {
+                    nkey: Some(public),
+                    sig: Some(signature),
+                    ..none
+                }
+            }
+            Secret::Credentials(text) => {
+                let part = |name: &str| {
+                    let (_, behind) = text.split_once(&format!("BEGIN {name}"))?;
+                    let mut lines = behind.lines().skip(1).map(str::trim);
+                    lines.find(|line| !line.is_empty())
+                };
+                let parts = part("NATS USER JWT").zip(part("USER NKEY SEED"));
+                let (jwt, seed) =
+                    parts.ok_or_else(|| fault("credentials_file", "it has no JWT and seed"))?;
+                let signed =
+                    sign(seed).map_err(|error| fault("credentials_file", &error.to_string()));
+                Admission {
+                    jwt: Some(jwt.to_owned()),
+                    sig: Some(signed?.1),
+                    ..none
+                }
+            }
+        })
+    }
+
+    /// TLS as configured; certificates are read anew.
+    fn tls(&self) -> Result<TlsConnector, ClientFault> {
+        let fault = |what: &str, error: &dyn std::fmt::Display| {
+            ClientFault::Tls(format!("{what}: {error}"))
+        };
+        let certificates = |key: &str, file: &Path| -> Result<Vec<CertificateDer<'static>>, _> {
+            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+            read.map_err(|error| fault(key, &error))
+        };
+        let mut roots = RootCertStore::empty();
+        if let Some(file) = &self.nats.ca_file {
+            for certificate in certificates("nats.ca_file", file)? {
+                let added = roots.add(certificate);
+                added.map_err(|error| fault("nats.ca_file", &error))?;
+            }
+        } else {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| fault("versions", &error))?
+            .with_root_certificates(roots);
+        let config = if let (Some(cert), Some(key)) = (&self.nats.cert_file, &self.nats.key_file) {
+            let key = PrivateKeyDer::from_pem_file(key);
+            let key = key.map_err(|error| fault("nats.key_file", &error))?;
+            let own = builder.with_client_auth_cert(certificates("nats.cert_file", cert)?, key);
+            own.map_err(|error| fault("nats.cert_file", &error))?
+        } else {
+            builder.with_no_client_auth()
+        };
+        Ok(TlsConnector::from(Arc::new(config)))
     }
 }
 

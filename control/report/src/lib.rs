@@ -10,8 +10,10 @@
 //! What it is not: it measures nothing, and neither workers nor control core wait for it.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod compose;
 pub mod connection;
+mod frame;
 pub mod msp;
 mod names;
 pub mod reporter;

@@ -7,31 +7,33 @@
 //! ```
 //!
 //! One packet is under way at a time, so that they arrive in order. What is sent again has the same id, by which the server,
-//! or the station, drops it.
+//! or the station, drops it. A panic of the thread is contained: what was in the spool is counted as dropped, and it goes on.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use async_nats::connection::State;
-use async_nats::jetstream::{self, context::PublishErrorKind, message::PublishMessage};
-use async_nats::{Client, Event};
 use contract::config::Report as Settings;
+use control::contain::{Part, contain};
 use control::published::Published;
 pub use control::reports::ReportCounters;
 use prost::Message;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::connection::{ANSWER_MAX, Connection, ConnectionError, backoff};
+use crate::client::{Answer, Client, ClientFault};
+use crate::connection::{Connection, ConnectionError, backoff};
 use crate::reporter::{Epochs, Reporter};
 use crate::spool::{Packet, Spool};
 use crate::subject;
 
 /// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
 const LOOK_MS: (u32, u32) = (5, 100);
+
+/// Before the thread goes on after a panic.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the last reports may take when the switch ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -93,18 +95,35 @@ impl Sender {
             .thread_name("vernier-report")
             .max_blocking_threads(2)
             .build()?;
-        let (stop, stopped) = watch::channel(false);
+        let (stop, mut stopped) = watch::channel(false);
         let sending = Sending {
+            token: subject::token(&reporter.name()),
             reporter: RefCell::new(reporter),
             spool: RefCell::new(Spool::new(self.settings.spool_kib as usize * 1_024)),
+            run: getrandom::u64()?,
+            settings: self.settings,
             connection: self.connection,
-            complaint: Cell::default(),
             news: Notify::new(),
             counters,
         };
+        let run = move || {
+            let mut is_over = false;
+            while !is_over {
+                let ran = contain(Part::Report, || {
+                    runtime.block_on(sending.run(stopped.clone()));
+                });
+                is_over = ran.is_some();
+                if !is_over {
+                    sending.reset();
+                    let stopped = stopped.wait_for(|&stopped| stopped);
+                    let pause = async { timeout(PAUSE, stopped).await.is_ok() };
+                    is_over = runtime.block_on(pause);
+                }
+            }
+        };
         let thread = std::thread::Builder::new()
             .name("vernier-report".to_owned())
-            .spawn(move || runtime.block_on(sending.run(stopped)))?;
+            .spawn(run)?;
         Ok(Running {
             stop,
             thread: Some(thread),
@@ -125,18 +144,22 @@ impl Drop for Running {
 
 /// What the two tasks of the thread share.
 struct Sending<R> {
+    settings: Settings,
     reporter: RefCell<R>,
     spool: RefCell<Spool>,
     connection: Connection,
-    /// What was logged last: each complaint once, until something works.
-    complaint: Cell<String>,
+    /// The reporter's name as a token of subjects.
+    token: String,
+    /// Random, and part of the messages' ids: nobody else can send what the server would take for a report of this run, sent
+    /// again.
+    run: u64,
     /// There is something to send.
     news: Notify,
     counters: Arc<ReportCounters>,
 }
 
 impl<R: Reporter> Sending<R> {
-    async fn run(self, mut stopped: watch::Receiver<bool>) {
+    async fn run(&self, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             () = self.look_again_and_again() => {}
             () = self.send_again_and_again() => {}
@@ -144,17 +167,28 @@ impl<R: Reporter> Sending<R> {
         }
         self.look();
         let _ = timeout(FAREWELL, async {
-            let Ok(client) = self.connect().await else {
+            let Ok(mut client) = self.connect(0).await else {
                 return;
             };
-            let jetstream = jetstream::new(client);
-            while self.spool.borrow().first().is_some() && self.send_first(&jetstream).await {}
+            while self.spool.borrow().first().is_some()
+                && matches!(self.send_first(&mut client).await, Ok(true))
+            {}
         })
         .await;
         let unsent = self.spool.borrow().bytes();
         if unsent > 0 {
             tracing::warn!("{unsent} bytes of reports were not sent before the end");
         }
+    }
+
+    /// After a panic: a report that was half made or half taken is not sent.
+    fn reset(&self) {
+        let empty = Spool::new(self.settings.spool_kib as usize * 1_024);
+        let spool = self.spool.replace(empty);
+        let dropped = spool.len() as u64;
+        self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
+        self.counters.spooled_bytes.store(0, Ordering::Relaxed);
+        self.counters.is_connected.store(false, Ordering::Relaxed);
     }
 
     async fn look_again_and_again(&self) {
@@ -171,7 +205,7 @@ impl<R: Reporter> Sending<R> {
         let dropped = || self.counters.dropped.load(Ordering::Relaxed);
         while let Some(report) = self.reporter.borrow_mut().next(dropped()) {
             let packet = Packet {
-                id: report.message_id(),
+                id: format!("{}.{:016x}", report.message_id(), self.run),
                 subject: subject::of_switch(&report.switch),
                 bytes: report.encode_to_vec(),
             };
@@ -188,109 +222,111 @@ impl<R: Reporter> Sending<R> {
         self.counters.spooled_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Connects again and again; the pause doubles until a report is stored.
     async fn send_again_and_again(&self) {
-        let mut attempts = 0;
-        let client = loop {
-            match self.connect().await {
-                Ok(client) => break client,
+        let (mut attempt, mut failures) = (0, 0);
+        loop {
+            match self.connect(attempt).await {
+                Ok(mut client) => {
+                    self.counters.is_connected.store(true, Ordering::Relaxed);
+                    tracing::info!("reports: connected to NATS");
+                    let fault = self.send_over(&mut client, &mut failures).await;
+                    self.counters.is_connected.store(false, Ordering::Relaxed);
+                    self.complain(&format!(
+                        "the connection to NATS is lost: {fault}; they wait in the spool"
+                    ));
+                }
                 Err(error) => self.complain(&error),
             }
-            attempts += 1;
-            sleep(backoff(attempts)).await;
-        };
-        let jetstream = jetstream::new(client.clone());
-        let mut failures = 0;
-        loop {
-            if self.spool.borrow().first().is_none() {
-                self.news.notified().await;
-            } else if client.connection_state() == State::Connected
-                && self.send_first(&jetstream).await
-            {
-                failures = 0;
-            } else {
-                failures += 1;
-                sleep(backoff(failures)).await;
-            }
+            attempt += 1;
+            failures += 1;
+            sleep(backoff(failures)).await;
         }
     }
 
-    /// Connects; from then on the client connects again by itself.
-    async fn connect(&self) -> Result<Client, String> {
-        let counters = Arc::clone(&self.counters);
+    async fn connect(&self, attempt: usize) -> Result<Client, String> {
         let name = format!("vernier {}", self.reporter.borrow().name());
-        let event = move |event: Event| match event {
-            Event::Connected => {
-                counters.is_connected.store(true, Ordering::Relaxed);
-                tracing::info!("reports: connected to NATS");
-            }
-            Event::Disconnected => {
-                // The library says so of every attempt that fails, too.
-                if counters.is_connected.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "reports: the connection to NATS is lost; they wait in the spool"
-                    );
+        let inbox = format!("_INBOX.{}.{:016x}", self.token, self.run);
+        self.connection.open(&name, &inbox, attempt).await
+    }
+
+    /// Sends for as long as the connection holds.
+    async fn send_over(&self, client: &mut Client, failures: &mut usize) -> ClientFault {
+        loop {
+            let has_news = self.spool.borrow().first().is_some();
+            let sent = match has_news {
+                true => self.send_first(client).await,
+                false => tokio::select! {
+                    () = self.news.notified() => continue,
+                    fault = client.idle() => Err(fault),
+                },
+            };
+            match sent {
+                Ok(true) => *failures = 0,
+                Ok(false) => {
+                    *failures += 1;
+                    tokio::select! {
+                        () = sleep(backoff(*failures)) => {}
+                        fault = client.idle() => return fault,
+                    }
                 }
+                Err(fault) => return fault,
             }
-            other => tracing::debug!("reports: NATS: {other}"),
-        };
-        self.connection.connect(&name, event).await
+        }
     }
 
     /// Sends the oldest; whether it was stored. It stays in the spool until then.
-    async fn send_first(&self, jetstream: &jetstream::Context) -> bool {
+    async fn send_first(&self, client: &mut Client) -> Result<bool, ClientFault> {
         let Some(packet) = self.spool.borrow().first().cloned() else {
-            return true;
+            return Ok(true);
         };
-        let message = PublishMessage::build()
-            .message_id(&packet.id)
-            .payload(packet.bytes.into());
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
-        let stored = timeout(ANSWER_MAX, async {
-            jetstream.send_publish(packet.subject, message).await?.await
-        });
-        match stored.await {
-            Ok(Ok(_)) => {
-                let mut spool = self.spool.borrow_mut();
-                spool.take(&packet.id);
-                self.note_size(&spool);
-                self.counters.acknowledged.fetch_add(1, Ordering::Relaxed);
-                self.complaint.take();
-                true
+        let published = client.publish(&packet.subject, &packet.id, &packet.bytes);
+        let counter = match published.await? {
+            Answer::Stored => {
+                self.counters.complaint.clear();
+                &self.counters.acknowledged
             }
-            Ok(Err(error)) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+            Answer::TooGreat(max_payload) => {
+                let bytes = packet.bytes.len();
                 self.complain(&format!(
-                    "a report is dropped: {error}; raise max_payload of the server"
+                    "a report of {bytes} bytes is dropped: the server takes {max_payload}; raise its max_payload"
                 ));
-                let mut spool = self.spool.borrow_mut();
-                spool.take(&packet.id);
-                self.note_size(&spool);
-                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
-                true
+                &self.counters.dropped
             }
-            Ok(Err(error)) => {
-                let hint = match error.kind() {
-                    PublishErrorKind::StreamNotFound => {
-                        "no stream takes reports: start a vernier-station, which creates it, with JetStream enabled \
-                         (nats-server --jetstream)"
-                    }
-                    _ => "see the log of the server",
-                };
-                self.complain(&format!("the server stores no reports: {error}; {hint}"));
-                false
+            Answer::NoStream => {
+                self.complain(&self.no_stream(client));
+                return Ok(false);
             }
-            Err(_) => {
-                let waited_s = ANSWER_MAX.as_secs();
+            Answer::Refused(words) => {
                 self.complain(&format!(
-                    "the server did not answer within {waited_s} s; they are sent again"
+                    "the server stores no reports: {words}; see the log of the server"
                 ));
-                false
+                return Ok(false);
             }
-        }
+        };
+        let mut spool = self.spool.borrow_mut();
+        spool.take(&packet.id);
+        self.note_size(&spool);
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Why no stream takes reports, as far as a sender can know, and what to do.
+    fn no_stream(&self, client: &Client) -> String {
+        let why = if !client.has_jetstream() {
+            "the server has no JetStream (nats-server --jetstream)"
+        } else if self.counters.acknowledged.load(Ordering::Relaxed) > 0 {
+            "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that              are connected make it again within seconds"
+        } else {
+            "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see              /readyz of vernier-station"
+        };
+        format!("no stream takes reports: {why}; they wait in the spool")
     }
 
     /// Logs it, unless it was the last thing logged.
     fn complain(&self, complaint: &str) {
-        if self.complaint.replace(complaint.to_owned()) != complaint {
+        if self.counters.complaint.say(complaint) {
             tracing::warn!("reports: {complaint}");
         }
     }

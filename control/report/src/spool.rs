@@ -37,6 +37,10 @@ impl Spool {
         self.bytes
     }
 
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Adds a packet; how many were dropped for it. One that is larger than the spool is dropped itself.
     pub fn push(&mut self, packet: Packet) -> u64 {
         self.bytes += packet.size();

@@ -27,6 +27,14 @@ pub fn of_switch(switch: &str) -> String {
     format!("vernier.report.{}.{}", partition(switch), token(switch))
 }
 
+/// The switch whose reports come by this subject; `None` where it is no switch's. Who may publish to it is for the server to say:
+/// a name in a message is only a claim.
+pub fn switch_of(subject: &str) -> Option<String> {
+    let (_, token) = subject.strip_prefix("vernier.report.")?.split_once('.')?;
+    let switch = token.replace('=', ".");
+    (of_switch(&switch) == subject).then_some(switch)
+}
+
 /// The subjects of a partition's reports.
 pub fn of_partition(partition: u16) -> String {
     format!("vernier.report.{partition}.*")
@@ -41,6 +49,17 @@ mod tests {
     fn subjects_stay_as_they_are() {
         assert_eq!(of_switch("edge-1"), "vernier.report.46.edge-1");
         assert_eq!(of_switch("a.b_c"), "vernier.report.30.a=b_c");
+        for switch in ["edge-1", "a.b_c"] {
+            assert_eq!(switch_of(&of_switch(switch)).as_deref(), Some(switch));
+        }
+        for none in [
+            "vernier.report.45.edge-1",
+            "vernier.report.46",
+            "vernier.report.30.a.b_c",
+            "a.b",
+        ] {
+            assert_eq!(switch_of(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -127,6 +127,26 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// As stations connect, and as senders do, which must come to the same.
+fn connect(runtime: &tokio::runtime::Runtime, nats: &Nats) -> Result<(), String> {
+    let connection = Connection::of(nats).unwrap();
+    let by_station = runtime
+        .block_on(connection.connect("test", |_| ()))
+        .map(drop);
+    let by_sender = runtime
+        .block_on(connection.open("test", "_INBOX.test", 0))
+        .map(drop);
+    match (by_station, by_sender) {
+        (Ok(()), Ok(())) => Ok(()),
+        (Err(station), Err(sender)) => {
+            let hint = |error: &str| error.rsplit_once("; ").unwrap().1.to_owned();
+            assert_eq!(hint(&station), hint(&sender), "{station} | {sender}");
+            Err(sender)
+        }
+        (station, sender) => panic!("{station:?}, but {sender:?}"),
+    }
+}
+
 #[test]
 fn what_fitted_the_spool_arrives_once_and_in_order_and_the_rest_is_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -180,12 +200,7 @@ fn a_server_that_admits_nobody_is_named_and_a_wrong_address_is_refused() {
     .unwrap();
     let runtime = runtime();
     let secret = |name: &str, text: &str| file(folder.path(), name, text, 0o600);
-    let connect = |nats: &Nats| {
-        let connection = Connection::of(nats).unwrap();
-        runtime
-            .block_on(connection.connect("test", |_| ()))
-            .map(drop)
-    };
+    let connect = |nats: &Nats| connect(&runtime, nats);
     let with = |token_file| Nats {
         token_file: Some(token_file),
         ..Nats::to(server.url())
@@ -246,12 +261,7 @@ fn jwt(issuer: &nkeys::KeyPair, subject: &nkeys::KeyPair, nats: &serde_json::Val
 fn a_user_is_admitted_by_password_nkey_and_credentials() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = runtime();
-    let connect = |nats: Nats| {
-        let connection = Connection::of(&nats).unwrap();
-        runtime
-            .block_on(connection.connect("test", |_| ()))
-            .map(drop)
-    };
+    let connect = |nats: Nats| connect(&runtime, &nats);
     let secret = |name: &str, text: &str| Some(file(folder.path(), name, text, 0o600));
     let user = nkeys::KeyPair::new_user();
     let users = format!(
@@ -362,10 +372,112 @@ fn tls_with_certificates_of_both_ends_and_not_with_another_authority() {
         ca_file: Some(other_ca),
         ..right
     };
-    let connection = Connection::of(&wrong).unwrap();
-    let error = runtime
-        .block_on(connection.connect("test", |_| ()))
-        .map(drop)
-        .unwrap_err();
+    let error = connect(&runtime, &wrong).unwrap_err();
     assert!(error.contains("see nats.ca_file"), "{error}");
+}
+
+#[test]
+fn a_stream_that_is_gone_is_called_gone_and_nobody_is_blamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let nats = Nats::to(server.url());
+    let runtime = runtime();
+    runtime.block_on(stream(&nats));
+    let mut switch = Switch::start(&settings(nats.clone(), 64));
+    switch.close();
+    wait_for(|| switch.counts().acknowledged == 1);
+    assert_eq!(switch.published.complaints(), Vec::<String>::new());
+
+    runtime.block_on(async {
+        let client = Connection::of(&nats).unwrap().connect("test", |_| ()).await;
+        let context = jetstream::new(client.unwrap());
+        context.delete_stream("REPORTS").await.unwrap();
+    });
+    switch.close();
+    wait_for(|| !switch.published.complaints().is_empty());
+    let words = switch.published.complaints().remove(0);
+    assert!(
+        words.contains("the stream that took reports is gone"),
+        "{words}"
+    );
+    assert!(!words.contains("start a vernier-station"), "{words}");
+    runtime.block_on(stream(&nats));
+    wait_for(|| switch.counts().acknowledged == 2);
+    assert_eq!(switch.published.complaints(), Vec::<String>::new());
+    drop(switch.sender);
+}
+
+#[test]
+fn what_a_user_may_not_publish_is_said_in_the_words_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = "authorization { users: [ { user: edge, password: right, permissions: { \
+                 publish: \"vernier.report.*.another\", subscribe: \"_INBOX.>\" } } ] }";
+    let server = NatsServer::start(folder.path(), users).unwrap();
+    let nats = Nats {
+        user: Some("edge".to_owned()),
+        password_file: Some(file(folder.path(), "password", "right\n", 0o600)),
+        ..Nats::to(server.url())
+    };
+    let mut switch = Switch::start(&settings(nats, 64));
+    switch.close();
+    let says = || switch.published.complaints().pop().unwrap_or_default();
+    wait_for(|| says().contains("Permissions Violation for Publish"));
+    drop(switch.sender);
+}
+
+#[cfg(debug_assertions)]
+mod contained {
+    use control::contain::{Part, contained_in, inject};
+    use report::reporter::Reporter;
+    use report::sender::ReportCounters;
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    /// Has a fault in each seventh report.
+    struct Faulty(u64);
+
+    impl Reporter for Faulty {
+        fn next(&mut self, _: u64) -> Option<Report> {
+            self.0 += 1;
+            if self.0 < 20 && self.0 % 7 == 0 {
+                inject::panic();
+            }
+            (self.0 < 20).then(|| Report {
+                version_major: 1,
+                switch: "faulty".to_owned(),
+                epoch: self.0,
+                ..Report::default()
+            })
+        }
+
+        fn interval_ms(&self) -> u32 {
+            20
+        }
+
+        fn name(&self) -> String {
+            "faulty".to_owned()
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_counted_and_the_next_reports_are_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = NatsServer::start(folder.path(), "").unwrap();
+        let nats = Nats::to(server.url());
+        let runtime = runtime();
+        runtime.block_on(stream(&nats));
+        let counters = Arc::new(ReportCounters::default());
+        let sender = Sender::of(Some(&settings(nats.clone(), 64)))
+            .unwrap()
+            .unwrap();
+        let sender = sender.start_with(Faulty(0), Arc::clone(&counters)).unwrap();
+        wait_for(|| contained_in(Part::Report) == 2);
+        wait_for(|| counters.acknowledged.load(Ordering::Relaxed) > 0);
+        drop(sender);
+        let [acknowledged, dropped] = [&counters.acknowledged, &counters.dropped]
+            .map(|counter| counter.load(Ordering::Relaxed));
+        // 1 to 19 but 7 and 14: each was sent, or was in the spool when a panic emptied it.
+        assert_eq!(acknowledged + dropped, 17);
+    }
 }

@@ -31,6 +31,7 @@ use topology::source::Source;
 pub mod answers;
 pub mod blame;
 pub mod cli;
+pub mod clock;
 pub mod fleet;
 pub mod flow;
 pub mod found;
@@ -46,6 +47,7 @@ pub mod state;
 pub mod store;
 pub mod summary;
 
+use clock::Clock;
 use fleet::Fleet;
 use learn::Room;
 use members::{ALIVE, BEAT, GONE, Members};
@@ -56,7 +58,7 @@ use store::{Store, StoreError, failed};
 /// Between two looks at the topology's source.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often the lag is asked for.
+/// How often the lag, the server's clock and what it has evicted are asked for.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
 /// A station.
@@ -64,6 +66,8 @@ const LAG_EVERY: Duration = Duration::from_secs(5);
 pub struct Station {
     /// What it answers from.
     pub fleet: Fleet,
+    /// The clock of the NATS server.
+    pub clock: Arc<Clock>,
     /// The topology, where it is not what switches report.
     topology: RwLock<Option<Arc<Topology>>>,
     /// Paths with series of their own.
@@ -84,7 +88,7 @@ pub struct Station {
     pub lag: AtomicU64,
 }
 
-/// Nanoseconds since 1970 (UTC).
+/// Nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
 pub fn now_unix_ns() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -100,6 +104,7 @@ impl Station {
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
         let station = Arc::new(Self {
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
+            clock: Arc::default(),
             topology: RwLock::default(),
             paths: settings.paths.clone(),
             work: Arc::default(),
@@ -167,7 +172,10 @@ impl Station {
                 let client = self.connect(connection, &mut complaints).await;
                 let store = loop {
                     match Store::open(client.clone(), settings).await {
-                        Ok(store) => break store,
+                        Ok(mut store) => {
+                            store.clock = Arc::clone(&self.clock);
+                            break store;
+                        }
                         Err(error) => complaints.say(&error.to_string()),
                     }
                     sleep(backoff(3)).await;
@@ -301,6 +309,7 @@ impl Station {
         let mut complaints = Complaints::default();
         loop {
             let watched = async {
+                store.read_clock().await?;
                 let (mut messages, mut pending) = store.watch_states().await?;
                 self.fleet.is_complete[0].store(pending == 0, Ordering::Relaxed);
                 while let Some(message) = messages.next().await {
@@ -343,6 +352,12 @@ impl Station {
     async fn watch_lag(&self, store: &Store) {
         loop {
             sleep(LAG_EVERY).await;
+            // What fails here fails elsewhere, too, and is logged there.
+            let _ = store.read_clock().await;
+            let newest = self.fleet.newest();
+            if let Some(kept) = store.revisions().await {
+                self.fleet.evict(&kept, newest);
+            }
             let lag = store.lag().await;
             if let Some(lag) = lag {
                 self.lag.store(lag, Ordering::Relaxed);

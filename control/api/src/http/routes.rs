@@ -369,9 +369,7 @@ async fn healthz(State(sources): State<Sources>) -> impl IntoResponse {
 }
 
 async fn readyz(State(sources): State<Sources>) -> impl IntoResponse {
-    let mut reasons = sources.published.read().unready();
-    reasons.extend(sources.published.standstill());
-    ok_unless(&reasons, "ready\n")
+    ok_unless(&sources.published.unready(), "ready\n")
 }
 
 /// 200 with `ok`, or 503 with the reasons.

@@ -1,5 +1,6 @@
 //! Reports to NATS JetStream, and the connection that they take.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -46,6 +47,9 @@ pub struct Nats {
     pub user: Option<String>,
     /// File of the user's password in one line, a secret.
     pub password_file: Option<PathBuf>,
+    /// Whether a password or a token may be sent unencrypted to another machine: to `nats://` without `ca_file`, where anyone on
+    /// the way can read it; default false.
+    pub insecure: bool,
 }
 
 fn top_flows() -> u32 {
@@ -70,8 +74,11 @@ impl Nats {
         let is_server = |server: &String| {
             let mut host = ["nats://", "tls://"].iter();
             let host = host.find_map(|scheme| server.strip_prefix(scheme));
-            host.is_some_and(|host| !host.is_empty() && host.chars().all(|c| c.is_ascii_graphic()))
+            let is_fit = |c: char| c.is_ascii_graphic() && c != '@';
+            host.is_some_and(|host| !host.is_empty() && host.chars().all(is_fit))
         };
+        let is_secret_shown = self.token_file.is_some() || self.user.is_some();
+        let is_plain = |server: &String| self.ca_file.is_none() && is_plain(server);
         let ways = [
             self.credentials_file.is_some(),
             self.nkey_file.is_some(),
@@ -81,7 +88,13 @@ impl Nats {
         if self.servers.is_empty() || !self.servers.iter().all(is_server) {
             Some((
                 "servers",
-                "1 to 16 servers as `nats://host:4222` or `tls://host:4222`",
+                "1 to 16 servers as `nats://host:4222` or `tls://host:4222`, without user and password",
+            ))
+        } else if is_secret_shown && !self.insecure && self.servers.iter().any(is_plain) {
+            Some((
+                "servers",
+                "`tls://`, or `nats://` with `ca_file`, where a password or token goes to another machine, or `insecure` to \
+                 send it unencrypted",
             ))
         } else if self.cert_file.is_some() != self.key_file.is_some() {
             Some(("cert_file", "`cert_file` with `key_file`, or neither"))
@@ -96,4 +109,18 @@ impl Nats {
             None
         }
     }
+}
+
+/// Whether what is sent to this server leaves the machine unencrypted.
+fn is_plain(server: &str) -> bool {
+    let Some(rest) = server.strip_prefix("nats://") else {
+        return false;
+    };
+    let host = match rest.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => rest.split([':', '/']).next(),
+    };
+    let host = host.unwrap_or_default();
+    let is_loopback = |address: IpAddr| address.is_loopback();
+    !(host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback))
 }

@@ -40,6 +40,11 @@ pub struct Station {
 impl Station {
     /// Starts one, and waits until it is ready.
     pub fn start(server: &NatsServer, more: &Value) -> Self {
+        Self::start_by(server, more, |_| ())
+    }
+
+    /// As [`Station::start`], with more in its environment.
+    pub fn start_by(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address().unwrap();
         let mut config = serde_json::json!({
@@ -53,6 +58,7 @@ impl Station {
         std::fs::write(&file, config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_vernier-station"));
         command.arg("--config").arg(file).stdin(Stdio::null());
+        prepare(&mut command);
         let station = Self {
             child: command.spawn().unwrap(),
             address,

@@ -1,7 +1,7 @@
 //! Keys that other tests show.
 
 /// Keys whose effect hangs on real time, and the test that shows it: its file and name.
-pub const ELSEWHERE: [(&str, &str, &str); 18] = [
+pub const ELSEWHERE: [(&str, &str, &str); 19] = [
     (
         "measurement.lds.decode.interval_s",
         "control/src/decode/tests.rs",
@@ -18,6 +18,7 @@ pub const ELSEWHERE: [(&str, &str, &str); 18] = [
     ("report.nats.user", NATS, NAMES),
     ("report.nats.password_file", NATS, NAMES),
     ("report.nats.credentials_file", NATS, NAMES),
+    ("report.nats.insecure", VALIDATE, INSECURE),
     ("ipfix.collector", COLLECTORS, RESTART),
     ("ipfix.template_s", EXPORTER, AGAIN),
     ("ipfix.interval_s", EXPORTER, INTERVAL),
@@ -26,6 +27,9 @@ pub const ELSEWHERE: [(&str, &str, &str); 18] = [
     ("ipfix.enterprise", ENCODER, MESSAGES),
 ];
 
+const VALIDATE: &str = "control/contract/src/config/validate/report.rs";
+const INSECURE: &str =
+    "a_password_goes_unencrypted_to_loopback_only_unless_the_configuration_says_insecure";
 const COLLECTORS: &str = "switch/daemon/tests/daemon/ipfix.rs";
 const EXPORTER: &str = "control/ipfix/tests/exporter.rs";
 const ENCODER: &str = "control/ipfix/src/encoder/tests.rs";

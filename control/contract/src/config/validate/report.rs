@@ -48,9 +48,61 @@ mod tests {
                 json!({ "servers": ["nats://a"], "token_file": "t", "nkey_file": "n" }),
                 "report.nats.credentials_file: expected one of",
             ),
+            (
+                json!({ "servers": ["nats://user:password@127.0.0.1"] }),
+                "report.nats.servers: expected 1 to 16",
+            ),
         ] {
             let error = refusal(&nats);
             assert!(error.contains(expected), "{error}");
         }
+    }
+
+    /// Anyone on the way could read it.
+    #[test]
+    fn a_password_goes_unencrypted_to_loopback_only_unless_the_configuration_says_insecure() {
+        let accepted = |nats: &Value| {
+            let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+            config["report"] = json!({ "nats": nats });
+            Config::parse(&config.to_string(), "vernier.json").map(drop)
+        };
+        for secret in [
+            json!({ "user": "u", "password_file": "p" }),
+            json!({ "token_file": "t" }),
+        ] {
+            let with = |servers: Value, more: Value| {
+                let mut nats = secret.clone();
+                nats["servers"] = servers;
+                nats.as_object_mut()
+                    .unwrap()
+                    .extend(more.as_object().unwrap().clone());
+                nats
+            };
+            for server in [
+                "nats://10.0.0.9:4222",
+                "nats://nats.example",
+                "nats://[2001:db8::1]",
+                "nats://localhost.example",
+            ] {
+                let error = refusal(&with(json!(["nats://127.0.0.1", server]), json!({})));
+                assert!(
+                    error.contains("report.nats.servers: expected `tls://`"),
+                    "{error}"
+                );
+                assert!(error.contains("`insecure`"), "{error}");
+                accepted(&with(json!([server]), json!({ "insecure": true }))).unwrap();
+                accepted(&with(json!([server]), json!({ "ca_file": "ca" }))).unwrap();
+            }
+            for server in [
+                "nats://127.0.0.1:4222",
+                "nats://[::1]:4222",
+                "nats://localhost",
+                "tls://10.0.0.9",
+            ] {
+                accepted(&with(json!([server]), json!({}))).unwrap();
+            }
+        }
+        // Only a signature is sent.
+        accepted(&json!({ "servers": ["nats://10.0.0.9"], "nkey_file": "n" })).unwrap();
     }
 }
