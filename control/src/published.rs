@@ -108,7 +108,9 @@ impl Published {
             snapshot: Arc::new(snapshot),
             lookup,
         };
-        *self.current.write() = current;
+        // The former snapshot is large: it is freed when the lock is free again.
+        let former = std::mem::replace(&mut *self.current.write(), current);
+        drop(former);
         self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 

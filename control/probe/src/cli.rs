@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
 use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
@@ -214,13 +214,13 @@ fn checked(config: Config) -> Result<Config> {
             return anyhow::anyhow!("options that mean nothing");
         };
         let path = invalid.path.to_string();
-        let key = path
-            .rsplit('.')
-            .next()
-            .unwrap_or_default()
-            .replace('_', "-");
+        let key = path.rsplit('.').next().unwrap_or_default();
+        let option = match key {
+            "to" => "ADDRESS".to_owned(),
+            key => format!("--{}", key.replace('_', "-")),
+        };
         anyhow::anyhow!(
-            "--{key}: expected {}, got {}",
+            "{option}: expected {}, got {}",
             invalid.expected,
             invalid.got.unwrap_or_default()
         )
@@ -230,8 +230,11 @@ fn checked(config: Config) -> Result<Config> {
 
 /// An address, or a name that has one.
 fn resolve(name: &str) -> Result<SocketAddr> {
-    if let Ok(address) = Address::try_from(name.to_owned()) {
-        return Ok(address.with_port(PORT));
+    match Address::try_from(name.to_owned()) {
+        Ok(address) => return Ok(address.with_port(PORT)),
+        // No name has one: it is an address with a zone.
+        Err(why) if name.contains('%') => bail!(why),
+        Err(_) => {}
     }
     let found = name
         .to_socket_addrs()
@@ -268,10 +271,47 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
     }
     ensure!(
         result.counts.received > 0,
-        "no reply from {}: is there a reflector, with the same key, and no firewall between?",
-        result.to
+        unanswered(arguments, &result, engine.strangers())
     );
     Ok(())
+}
+
+/// What is known of a measurement without a single reply.
+fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> String {
+    let SessionResult { to, counts, .. } = result;
+    let sent = counts.sent;
+    if sent == 0 {
+        let why = result.not_sent_for.as_deref();
+        return format!("nothing was sent to {to}: {}", why.unwrap_or("interrupted"));
+    }
+    if let Some(why) = &result.rejected_for {
+        return format!(
+            "no usable reply from {to}: {}",
+            table::rejected(counts.rejected, why)
+        );
+    }
+    let timeout_ms = arguments.timeout_ms;
+    if counts.late > 0 {
+        return format!(
+            "no reply from {to} within {timeout_ms} ms: {} came later; take a longer --timeout-ms",
+            counts.late
+        );
+    }
+    if strangers > 0 {
+        return format!(
+            "no reply from {to}, but {strangers} packets from other addresses or ports: does the reflector answer from \
+             the address that is asked?"
+        );
+    }
+    let key = if arguments.key_file.is_some() {
+        ", that it has the same key,"
+    } else {
+        ""
+    };
+    format!(
+        "no reply from {to}: of {sent} packets nothing came back within {timeout_ms} ms; check that a reflector is \
+         there{key} and that no firewall drops UDP"
+    )
 }
 
 /// Writes to standard output; a reader that has seen enough (`| head`) is no error.

@@ -28,6 +28,9 @@ pub use report::ReportConfig;
 /// The port of STAMP (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
 
+/// Packets a second that a reflector answers one source address, unless the configuration says otherwise: some tenths of a CPU.
+const LIMIT_PPS: u32 = 20_000;
+
 /// Most sessions of a configuration.
 pub const SESSIONS_MAX: usize = 50_000;
 
@@ -78,7 +81,7 @@ pub struct ReflectorConfig {
     pub sessions_max: usize,
     /// Seconds after which a silent session makes room for another, 1 to 86,400, default 300.
     pub idle_s: u64,
-    /// Most packets a second that one source address is answered, 1 to 10,000,000. `None`: any number.
+    /// Most packets a second that one source address is answered, 1 to 10,000,000, default 20,000. `None`: any number.
     pub limit_pps: Option<u32>,
     /// Values of DSCP that a class of service TLV may ask for, 0 to 63 each. `None`: all.
     pub allowed_dscp: Option<Vec<u8>>,
@@ -194,7 +197,7 @@ impl Default for ReflectorConfig {
             tlv_key_file: None,
             sessions_max: 10_000,
             idle_s: 300,
-            limit_pps: None,
+            limit_pps: Some(LIMIT_PPS),
             allowed_dscp: None,
         }
     }

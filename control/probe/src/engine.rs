@@ -16,21 +16,25 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use crate::arrival::Arrival;
 use crate::reflector::Reflector;
 use crate::session::{Arrived, Intervals, LocalClock, Session};
 use crate::socket::{Purpose, Socket, StampsWanted};
 use crate::wire::time::UnixNs;
 
+mod error;
+mod faults;
 mod sender;
 mod sessions;
 mod sink;
+mod waiting;
 
 use sender::Sender;
 use sessions::Sessions;
+use waiting::Waiting;
 
+pub use error::SocketError;
+pub use faults::SendFaults;
 pub use sender::SenderKey;
 pub use sessions::SessionKey;
 pub use sink::Sink;
@@ -53,34 +57,6 @@ const STEP_NS_MIN: f64 = 100_000.0;
 /// Two readings of clocks so far apart say nothing.
 const READING_NS_MAX: u64 = 20_000;
 
-/// Why there is no socket.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot open a UDP socket at {local}: {error}; {hint}")]
-pub struct SocketError {
-    /// Where it should be.
-    pub local: SocketAddr,
-    /// The system's error.
-    pub error: io::Error,
-    /// What to do.
-    pub hint: &'static str,
-}
-
-impl SocketError {
-    fn new(local: SocketAddr, error: io::Error) -> Self {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another program has the port (`ss -lnup` shows it): stop it, or take another port"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports under 1024 need root or CAP_NET_BIND_SERVICE: take one over 1023"
-            }
-            io::ErrorKind::AddrNotAvailable => "take an address of this machine",
-            _ => "take another address",
-        };
-        Self { local, error, hint }
-    }
-}
-
 /// Everything that one thread does.
 #[derive(Debug)]
 pub struct Engine {
@@ -91,6 +67,8 @@ pub struct Engine {
     due: BinaryHeap<Reverse<(Duration, SessionKey)>>,
     reflector: Option<Reflector>,
     listeners: Vec<Socket>,
+    waiting: Waiting,
+    faults: SendFaults,
     wanted: StampsWanted,
     clock: LocalClock,
     /// The system's clock less the one that never steps, in ns.
@@ -111,6 +89,8 @@ impl Engine {
             due: BinaryHeap::new(),
             reflector: None,
             listeners: Vec::new(),
+            waiting: Waiting::default(),
+            faults: SendFaults::default(),
             wanted,
             clock: LocalClock::default(),
             ahead_ns: None,
@@ -130,12 +110,20 @@ impl Engine {
         listen: &[SocketAddr],
     ) -> Result<Vec<SocketAddr>, SocketError> {
         for &local in listen {
-            let socket = Socket::open(local, Purpose::Reflect, self.wanted)
-                .map_err(|error| SocketError::new(local, error))?;
+            let socket = self.open(local, Purpose::Reflect)?;
             self.listeners.push(socket);
         }
         self.reflector = Some(reflector);
         Ok(self.listeners.iter().map(Socket::local).collect())
+    }
+
+    fn open(&mut self, local: SocketAddr, purpose: Purpose) -> Result<Socket, SocketError> {
+        let opened = Socket::open(local, purpose, self.wanted);
+        let opened = opened.and_then(|socket| {
+            self.waiting.add(&socket)?;
+            Ok(socket)
+        });
+        opened.map_err(|error| SocketError::new(local, error))
     }
 
     /// The socket for a session to `to`, opened where there is none. Returns its index, for [`Engine::add`], where it is, and
@@ -153,8 +141,7 @@ impl Engine {
             index
         } else {
             let traffic_class = key.traffic_class;
-            let socket = Socket::open(key.from, Purpose::Send { traffic_class }, self.wanted)
-                .map_err(|error| SocketError::new(key.from, error))?;
+            let socket = self.open(key.from, Purpose::Send { traffic_class })?;
             self.senders.push(Sender::new(socket, key));
             self.senders.len() - 1
         };
@@ -241,6 +228,11 @@ impl Engine {
         self.reflector.is_none() && self.sessions.iter().all(Session::is_over)
     }
 
+    /// Replies so far that belong to no session.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
     /// Sees whether the system's clock was set.
     fn watch_clock(&mut self) {
         let before = Instant::now();
@@ -310,9 +302,8 @@ impl Engine {
                 }
             }
             Err(error) => {
-                tracing::debug!("{}: not sent: {error}", session.settings().name);
                 sender.reports.clear();
-                session.leave_out(now);
+                session.was_refused(now, error);
             }
         }
     }
@@ -324,20 +315,7 @@ impl Engine {
         if let Some(&Reverse((due, _))) = self.due.peek() {
             until = until.min(due);
         }
-        let left = until.saturating_sub(now);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let senders = self.senders.iter().map(|sender| &sender.socket);
-        let sockets = senders.chain(&self.listeners);
-        let mut sockets: Vec<PollFd> = sockets
-            .map(|socket| PollFd::new(socket, PollFlags::IN))
-            .collect();
-        match poll(&mut sockets, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.waiting.wait(until.saturating_sub(now))
     }
 
     /// Takes what has come. Sockets do not wait: one that has nothing says so.
@@ -476,6 +454,11 @@ impl Engine {
             self.reflector.as_ref().map(Reflector::counts),
             self.strangers,
         );
+        let faults = SendFaults::of(self.sessions.iter());
+        if faults != self.faults {
+            sink.send_faults(faults.clone());
+            self.faults = faults;
+        }
         sink.closed(open.unwrap_or_else(|| self.intervals.at(now)));
     }
 }

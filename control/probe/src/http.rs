@@ -26,7 +26,7 @@ const PATHS: [(&str, &str); 7] = [
     ("/healthz", "200 as long as the program works"),
     (
         "/readyz",
-        "200 once every session has a result, else 503 and why",
+        "200 once every session has a result and sends, else 503 and why",
     ),
     (
         "/api/v1/sessions",
@@ -139,6 +139,10 @@ async fn readyz(State(serving): State<Serving>) -> (StatusCode, String) {
         mset,
         ..
     } = &serving.sources;
+    let faults = board.send_faults();
+    if !faults.is_empty() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("{faults}\n"));
+    }
     let with = sessions.iter().filter(|name| board.session(name).is_some());
     let without = sessions.len() - with.count();
     if without > 0 {

@@ -99,7 +99,7 @@ const GAUGES: [Family<Published>; 5] = [
 ];
 
 /// Counters of the reflector.
-const REFLECTOR: [Family<ReflectorCounts>; 8] = [
+const REFLECTOR: [Family<ReflectorCounts>; 10] = [
     (
         "vernier_probe_reflector_answered_packets_total",
         "Requests that were answered.",
@@ -114,6 +114,16 @@ const REFLECTOR: [Family<ReflectorCounts>; 8] = [
         "vernier_probe_reflector_short_packets_total",
         "Requests shorter than a base packet.",
         |c| Some(c.too_short as f64),
+    ),
+    (
+        "vernier_probe_reflector_looped_packets_total",
+        "Replies to its own replies, by another reflector or itself; they are not answered.",
+        |c| Some(c.looped as f64),
+    ),
+    (
+        "vernier_probe_reflector_unchecked_packets_total",
+        "Requests whose HMAC was not checked: too many were wrong just before.",
+        |c| Some(c.unchecked as f64),
     ),
     (
         "vernier_probe_reflector_unauthentic_packets_total",

@@ -219,23 +219,24 @@ impl Following {
             ways,
         });
         let targets: Vec<_> = targets.collect();
-        let mut shared = self.shared.lock();
-        if shared.wanted.targets != targets {
-            log(&targets);
-            shared.wanted.targets = targets;
-            shared.is_new = true;
+        // Only this thread changes them.
+        if self.shared.lock().wanted.targets == targets {
+            return;
         }
+        log(&targets);
+        let mut shared = self.shared.lock();
+        shared.wanted.targets = targets;
+        shared.is_new = true;
     }
 
     /// Publishes why the topology is not known; `None`: it is.
     fn note(&self, problem: Option<String>) {
         let mut shared = self.shared.lock();
         shared.wanted.is_known |= problem.is_none();
-        if shared.wanted.problem != problem {
-            if let Some(problem) = &problem {
-                tracing::warn!("mset: {problem}; the m-set stays as it is");
-            }
-            shared.wanted.problem = problem;
+        let former = std::mem::replace(&mut shared.wanted.problem, problem.clone());
+        drop(shared);
+        if let Some(problem) = problem.filter(|problem| former.as_ref() != Some(problem)) {
+            tracing::warn!("mset: {problem}; the m-set stays as it is");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Sink;
+use crate::engine::{SendFaults, Sink};
 use crate::offset::Offset;
 use crate::reflector::ReflectorCounts;
 use crate::result::{Counts, SessionResult};
@@ -48,16 +48,20 @@ pub struct Step {
 }
 
 impl Published {
-    fn take(&mut self, result: SessionResult) {
-        self.total.add(&result);
-        if result.clocks.state.has_stepped() {
-            self.last_step = Some(Step {
-                interval: result.interval,
-                start_unix_ms: result.start_unix_ms,
-                clocks: result.clocks,
-            });
+    /// A further result of a session.
+    fn after(former: Option<&Self>, result: SessionResult) -> Self {
+        let mut total = former.map_or_else(Totals::default, |former| former.total);
+        total.add(&result);
+        let step = result.clocks.state.has_stepped().then_some(Step {
+            interval: result.interval,
+            start_unix_ms: result.start_unix_ms,
+            clocks: result.clocks,
+        });
+        Self {
+            last_step: step.or_else(|| former.and_then(|former| former.last_step)),
+            last: result,
+            total,
         }
-        self.last = result;
     }
 }
 
@@ -70,6 +74,7 @@ struct State {
     sessions: BTreeMap<String, Arc<Published>>,
     reflector: Option<ReflectorCounts>,
     strangers: u64,
+    faults: SendFaults,
 }
 
 impl Totals {
@@ -104,6 +109,11 @@ impl Board {
         self.0.read().reflector
     }
 
+    /// Sessions whose requests cannot be sent.
+    pub fn send_faults(&self) -> SendFaults {
+        self.0.read().faults.clone()
+    }
+
     /// Replies that belong to no session.
     pub fn strangers(&self) -> u64 {
         self.0.read().strangers
@@ -112,19 +122,16 @@ impl Board {
 
 impl Sink for Board {
     fn result(&mut self, result: SessionResult) {
-        let mut state = self.0.write();
-        if let Some(published) = state.sessions.get_mut(&result.name) {
-            Arc::make_mut(published).take(result);
-            return;
-        }
-        let mut published = Published {
-            last: result.clone(),
-            total: Totals::default(),
-            last_step: None,
-        };
         let name = result.name.clone();
-        published.take(result);
-        state.sessions.insert(name, Arc::new(published));
+        let published = Arc::new(Published::after(self.session(&name).as_deref(), result));
+        // The former result is freed when the lock is free again.
+        let former = self.0.write().sessions.insert(name, published);
+        drop(former);
+    }
+
+    fn send_faults(&mut self, faults: SendFaults) {
+        let former = std::mem::replace(&mut self.0.write().faults, faults.clone());
+        faults.log_changes(&former);
     }
 
     fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {

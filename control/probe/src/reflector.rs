@@ -1,12 +1,13 @@
 //! The session-reflector: makes of a request its reply, in place, so that no reply is longer than its request.
 //!
 //! ```text
-//!  request --> long enough? limit? HMAC? --> session's counts --> TLVs answered --> reply without its timestamp
+//!  request --> long enough? no loop? HMAC? limit? --> session's counts --> TLVs answered --> reply without its timestamp
 //!                       \--> counted and dropped                                  finish: timestamp, HMACs
 //! ```
 //!
 //! It has no socket and no clock. Memory is bounded: a table of sessions of fixed size, and of buckets for the limit of
-//! rates. Requests of a session that finds no room are answered without state, as RFC 8762, section 4, has it.
+//! rates. Two reflectors, or one and itself, would answer each other for ever if somebody forged a first packet: so it never
+//! answers a reply to one of its own replies. Requests of a session that finds no room are answered without state, as RFC 8762, section 4, has it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +26,7 @@ mod sessions;
 mod tests;
 mod tlvs;
 
-use limit::Limit;
+use limit::{Checks, Limit};
 use sessions::{Sessions, State};
 
 /// Where a clock gets its time from (RFC 8972, table 7).
@@ -96,6 +97,12 @@ pub struct ReflectorCounts {
     pub answered_without_state: u64,
     /// Packets shorter than a base packet, which are not answered: the answer would be longer.
     pub too_short: u64,
+    /// Packets that have the form of a reply to one of its own replies: from another reflector, or itself.
+    #[serde(default)]
+    pub looped: u64,
+    /// Packets whose HMAC was not checked, since too many were wrong just before.
+    #[serde(default)]
+    pub unchecked: u64,
     /// Packets with a wrong HMAC, or without.
     pub not_authentic: u64,
     /// Packets over `limit_pps` of their source.
@@ -115,6 +122,10 @@ pub struct ReflectorCounts {
 pub enum Refused {
     /// Shorter than a base packet.
     TooShort,
+    /// It is a reply to a reply of this reflector.
+    Looped,
+    /// Its HMAC was not checked: too many were wrong just before.
+    Unchecked,
     /// Its HMAC is wrong.
     NotAuthentic,
     /// Too many of this source.
@@ -143,12 +154,19 @@ struct SessionKey {
     ssid: u16,
 }
 
+/// How much older than the last reply the one is, in ns, to which a looped packet may be the answer: no packet is under way
+/// for longer than a minute. A clock may have been set back by a second meanwhile.
+const LOOP_NS: std::ops::Range<i64> = -1_000_000_000..60_000_000_000;
+
 /// Answers requests.
 #[derive(Debug)]
 pub struct Reflector {
     settings: Settings,
     sessions: Sessions,
     limit: Option<Limit>,
+    checks: Checks,
+    /// The time in the last reply.
+    last_written: Option<UnixNs>,
     counts: ReflectorCounts,
 }
 
@@ -158,6 +176,8 @@ impl Reflector {
         Self {
             sessions: Sessions::new(settings.sessions, settings.idle),
             limit: settings.limit_pps.map(Limit::new),
+            checks: Checks::new(),
+            last_written: None,
             settings,
             counts: ReflectorCounts::default(),
         }
@@ -208,6 +228,9 @@ impl Reflector {
         };
         let answered = tlvs::answer(tail, &request_sequence, &facts);
         self.counts.tlv_not_authentic += u64::from(answered.is_not_authentic);
+        if answered.is_not_authentic {
+            self.checks.was_wrong(tail.len());
+        }
         self.counts.tlv_malformed += u64::from(answered.is_malformed);
 
         let format = self.settings.error.format;
@@ -247,24 +270,52 @@ impl Reflector {
             self.counts.too_short += 1;
             return Err(Refused::TooShort);
         };
-        // Before the HMAC, which costs more.
+        if self.is_looped(mode, packet) {
+            self.counts.looped += 1;
+            return Err(Refused::Looped);
+        }
+        let has_tlvs = packet.len() > mode.bytes();
+        let is_checked =
+            self.settings.key.is_some() || (has_tlvs && self.settings.tlv_key.is_some());
+        if is_checked && !self.checks.are_left(now) {
+            self.counts.unchecked += 1;
+            return Err(Refused::Unchecked);
+        }
+        let key = self.settings.key.as_ref();
+        if key.is_some_and(|key| !packet::is_authentic(key, packet)) {
+            self.checks.was_wrong(mode.bytes());
+            self.counts.not_authentic += 1;
+            return Err(Refused::NotAuthentic);
+        }
+        // Last, so that forged packets do not use up what their victim may send.
         let limit = self.limit.as_mut();
         if limit.is_some_and(|limit| !limit.takes(arrival.from.ip(), now)) {
             self.counts.over_limit += 1;
             return Err(Refused::OverLimit);
         }
-        let key = self.settings.key.as_ref();
-        if key.is_some_and(|key| !packet::is_authentic(key, packet)) {
-            self.counts.not_authentic += 1;
-            return Err(Refused::NotAuthentic);
-        }
         Ok((mode, request))
+    }
+
+    /// Whether a packet is a reply to a reply of this reflector: as the sender's timestamp it has a time that this reflector
+    /// wrote not long before its last reply. A request has zeros there (RFC 8762, section 4.2), or padding in TWAMP. Ports
+    /// would tell nothing, since reflectors may have any, and senders that of reflectors. The time in the last reply is
+    /// compared, not the present: it is of the same clock as the others, whatever clock stamps what arrives.
+    fn is_looped(&self, mode: Mode, packet: &[u8]) -> bool {
+        let Some(last) = self.last_written else {
+            return false;
+        };
+        let bits = Reply::read(mode, packet).map_or(0, |reply| reply.sender_timestamp);
+        // Zero is a time, too, of each era of NTP.
+        let written = Some(bits).filter(|bits| *bits != 0);
+        let written = written.and_then(|bits| self.settings.error.format.decode(bits, last));
+        written.is_some_and(|written| LOOP_NS.contains(&last.since(written)))
     }
 
     /// Writes the timestamp `at` and all HMACs into a reply that [`Reflector::reflect`] made: the last thing before it is
     /// sent.
     pub fn finish(&mut self, packet: &mut [u8], pending: Pending, at: UnixNs) {
         let format = self.settings.error.format;
+        self.last_written = Some(at);
         packet::set_timestamp(pending.mode, packet, format.encode(at));
         if let Some(key) = &self.settings.key {
             packet::sign(key, packet);

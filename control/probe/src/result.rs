@@ -56,6 +56,12 @@ pub struct SessionResult {
     pub stamps: Option<StampedBy>,
     /// What the last reply's TLVs say.
     pub extensions: Option<Extensions>,
+    /// Why replies were rejected. `None`: none was.
+    #[serde(default)]
+    pub rejected_for: Option<String>,
+    /// Why the system did not send the last request that it did not. `None`: it sent all.
+    #[serde(default)]
+    pub not_sent_for: Option<String>,
 }
 
 /// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable

@@ -19,7 +19,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::arrival::Stamped;
 use crate::offset::Watch;
 use crate::result::{ClockQuality, OneWay, SessionResult};
-use crate::socket::Stamps;
+use crate::socket::{SendError, Stamps};
 use crate::wire::key::Key;
 use crate::wire::packet::{self, Mode, Reply, Request};
 use crate::wire::time::{ErrorEstimate, UnixNs};
@@ -27,6 +27,7 @@ use crate::wire::tlv::Kind;
 
 mod extensions;
 mod interval;
+mod rejection;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ mod window;
 
 use extensions::Tail;
 use interval::{Interval, Sample};
+use rejection::Rejection;
 use schedule::Schedule;
 use window::{Sent, Window};
 
@@ -144,7 +146,10 @@ pub struct Session {
     watch: Watch,
     clock_steps_seen: u32,
     greatest_answered: Option<u32>,
-    sent: u64,
+    /// Requests that were sent, or that the system refused to send.
+    tried: u64,
+    /// Why the system refused the last one.
+    send_error: Option<SendError>,
     /// The last interval of a session that was ended.
     last: Option<u64>,
 }
@@ -182,7 +187,8 @@ impl Session {
             watch: Watch::default(),
             clock_steps_seen: 0,
             greatest_answered: None,
-            sent: 0,
+            tried: 0,
+            send_error: None,
             last: None,
             settings,
         })
@@ -201,7 +207,7 @@ impl Session {
     /// When the next packet is due; `None`: all are sent.
     pub fn due(&self) -> Option<Duration> {
         let is_over =
-            self.last.is_some() || (self.settings.count).is_some_and(|count| self.sent >= count);
+            self.last.is_some() || (self.settings.count).is_some_and(|count| self.tried >= count);
         (!is_over).then(|| self.schedule.next())
     }
 
@@ -271,13 +277,30 @@ impl Session {
             clock_steps: clock.steps,
             is_answered: false,
         });
-        self.sent += 1;
+        self.tried += 1;
+        self.send_error = None;
         self.go_on(now);
         sequence
     }
 
-    /// The system did not take the request, or there is no room for it.
-    pub fn leave_out(&mut self, now: Duration) {
+    /// The system refused to send the request. That is an attempt, too: a session of so many packets ends.
+    pub fn was_refused(&mut self, now: Duration, error: SendError) {
+        self.tried += 1;
+        if !error.is_passing() {
+            self.send_error = Some(error);
+        }
+        let number = self.intervals.at(now);
+        self.interval(number).not_sent_for = Some(error);
+        self.leave_out(now);
+    }
+
+    /// Why requests cannot be sent now; `None`: they can, as far as is known.
+    pub fn send_error(&self) -> Option<SendError> {
+        self.send_error
+    }
+
+    /// There is no room for the request, or the system did not take it.
+    fn leave_out(&mut self, now: Duration) {
         let number = self.intervals.at(now);
         self.interval(number).counts.not_sent += 1;
         self.go_on(now);
@@ -308,26 +331,24 @@ impl Session {
         // An interval that will be closed.
         let present = self.intervals.at(now);
         let present = self.last.map_or(present, |last| last.min(present));
-        let Some(reply) = self.verified(arrived.packet) else {
-            self.interval(present).counts.rejected += 1;
-            return;
+        let reply = match self.verified(arrived.packet) {
+            Ok(reply) => reply,
+            Err(why) => return self.interval(present).reject(why),
         };
         let sequence = reply.sender_sequence;
         let format = self.settings.error.format;
         let is_past = self.window.is_past(sequence);
         let Some(sent) = self.window.get(sequence) else {
             let interval = self.interval(present);
-            let count = if is_past {
-                &mut interval.counts.late
+            if is_past {
+                interval.counts.late += 1;
             } else {
-                &mut interval.counts.rejected
-            };
-            *count += 1;
+                interval.reject(Rejection::UnknownSequence(sequence));
+            }
             return;
         };
         if reply.sender_timestamp != format.encode(sent.written) {
-            self.interval(present).counts.rejected += 1;
-            return;
+            return self.interval(present).reject(Rejection::OtherTimestamp);
         }
         if sent.is_answered {
             self.interval(present).counts.duplicates += 1;
@@ -361,17 +382,23 @@ impl Session {
         interval.take(sample);
     }
 
-    /// The reply of this session's mode and key; `None` of anything else.
-    fn verified(&self, packet: &[u8]) -> Option<Reply> {
-        let reply = Reply::read(self.mode, packet)?;
-        if let Some(key) = &self.settings.key
-            && !packet::is_authentic(key, packet)
-        {
-            return None;
+    /// The reply of this session's mode and key.
+    fn verified(&self, packet: &[u8]) -> Result<Reply, Rejection> {
+        let too_short = Rejection::TooShort {
+            bytes: packet.len(),
+            least: self.mode.reply_bytes_min(),
+        };
+        let reply = Reply::read(self.mode, packet).ok_or(too_short)?;
+        let key = self.settings.key.as_ref();
+        if key.is_some_and(|key| !packet::is_authentic(key, packet)) {
+            return Err(Rejection::NotAuthentic);
         }
         // Zero is from a reflector that does not know SSIDs (RFC 8972, section 3): the session goes on.
-        let is_ours = reply.ssid == self.settings.ssid || reply.ssid == 0;
-        is_ours.then_some(reply)
+        let (got, expected) = (reply.ssid, self.settings.ssid);
+        if got != expected && got != 0 {
+            return Err(Rejection::OtherSession { got, expected });
+        }
+        Ok(reply)
     }
 
     /// The interval of that number, opened if it is not.
@@ -454,6 +481,8 @@ impl Session {
             clocks,
             stamps: interval.stamps,
             extensions: interval.extensions,
+            rejected_for: interval.rejected_for(),
+            not_sent_for: interval.not_sent_for.map(|error| error.to_string()),
         }
     }
 }

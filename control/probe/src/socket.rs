@@ -21,6 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Stamped;
 use crate::wire::time::UnixNs;
 
+mod error;
+
+pub use error::SendError;
+
 /// Bytes that the kernel buffers for a socket in each direction; without privileges as far as `net.core.rmem_max` and `wmem_max`
 /// allow.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -217,7 +221,7 @@ impl Socket {
     ///
     /// # Errors
     /// The system's; also when it would have to wait.
-    pub fn send(&mut self, packet: &[u8], to: SocketAddr) -> io::Result<Option<u32>> {
+    pub fn send(&mut self, packet: &[u8], to: SocketAddr) -> Result<Option<u32>, SendError> {
         match self.udp.send_to(packet, to) {
             Ok(_) => {
                 let id = self.next_id;
@@ -226,7 +230,7 @@ impl Socket {
             }
             Err(error) => {
                 self.count_anew();
-                Err(error)
+                Err(error.into())
             }
         }
     }

@@ -29,47 +29,87 @@ fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
         "{to}: {sent} sent, {received} answered, {lost} lost ({percent:.1} %), {duplicates} duplicates, {reordered} reordered"
     )?;
     let others = [
-        (counts.late, "late"),
-        (counts.not_sent, "not sent"),
-        (counts.unusable, "without usable times"),
-        (counts.rejected, "rejected"),
+        (counts.late, "late".to_owned()),
+        (
+            counts.not_sent,
+            because("not sent", result.not_sent_for.as_deref()),
+        ),
+        (counts.unusable, "without usable times".to_owned()),
     ];
     for (count, what) in others {
         if count > 0 {
             writeln!(text, "{count} {what}")?;
         }
     }
+    if counts.rejected > 0 {
+        let why = result.rejected_for.as_deref().unwrap_or_default();
+        writeln!(text, "{}", rejected(counts.rejected, why))?;
+    }
     if result.round_trip.is_none() {
         return Ok(());
     }
-    writeln!(
-        text,
-        "\n{:<11}{:>9}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
-        "us", "packets", "mean", "deviation", "least", "p50", "p99", "max"
-    )?;
-    row(text, "forward", result.forward)?;
-    row(text, "backward", result.backward)?;
-    row(text, "round trip", result.round_trip)?;
+    writeln!(text)?;
+    let rows = [
+        ("forward", result.forward),
+        ("backward", result.backward),
+        ("round trip", result.round_trip),
+    ];
+    let rows = rows
+        .into_iter()
+        .filter_map(|(name, delays)| Some(row(name, &delays?)));
+    let heads = HEADS.map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+    for row in &rows {
+        for (column, cell) in row.iter().enumerate() {
+            // Clocks that are decades apart need more digits than columns are wide.
+            let longest = rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+            match column {
+                0 => write!(text, "{cell:<11}")?,
+                1 => write!(text, "{cell:>0$}", longest.max(9))?,
+                _ => write!(text, "{cell:>0$}", (longest + 2).max(12))?,
+            }
+        }
+        writeln!(text)?;
+    }
     notes(text, result)
 }
 
-fn row(text: &mut String, name: &str, delays: Option<Delays>) -> std::fmt::Result {
-    let Some(delays) = delays else {
-        return Ok(());
-    };
-    write!(text, "{name:<11}{:>9}", delays.samples)?;
-    let values = [
-        delays.mean_ns,
-        delays.deviation_ns,
-        delays.min_ns as f64,
-        delays.p50_ns,
-        delays.p99_ns,
-        delays.max_ns as f64,
-    ];
-    for ns in values {
-        write!(text, "{:>12.1}", ns / 1e3)?;
+/// How many replies were not taken, and why.
+pub fn rejected(count: u64, why: &str) -> String {
+    let replies = if count == 1 { "reply" } else { "replies" };
+    because(&format!("{count} {replies} rejected"), Some(why))
+}
+
+fn because(what: &str, why: Option<&str>) -> String {
+    match why {
+        Some(why) if !why.is_empty() => format!("{what}: {why}"),
+        _ => what.to_owned(),
     }
-    writeln!(text)
+}
+
+const HEADS: [&str; 8] = [
+    "us",
+    "packets",
+    "mean",
+    "deviation",
+    "least",
+    "p50",
+    "p99",
+    "max",
+];
+
+fn row(name: &str, delays: &Delays) -> [String; 8] {
+    let us = |ns: f64| format!("{:.1}", ns / 1e3);
+    [
+        name.to_owned(),
+        delays.samples.to_string(),
+        us(delays.mean_ns),
+        us(delays.deviation_ns),
+        us(delays.min_ns as f64),
+        us(delays.p50_ns),
+        us(delays.p99_ns),
+        us(delays.max_ns as f64),
+    ]
 }
 
 fn notes(text: &mut String, result: &SessionResult) -> std::fmt::Result {

@@ -1,7 +1,8 @@
 //! Addresses as people write them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use nix::net::if_::if_nametoindex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub struct Address {
     pub ip: IpAddr,
     /// The port, if there is one.
     pub port: Option<u16>,
-    /// The zone of an IPv6 address of link-local scope, as a number; 0: none.
+    /// The zone of an IPv6 address of link-local scope: the number of an interface; 0: none.
     pub scope_id: u32,
 }
 
@@ -25,6 +26,12 @@ impl Address {
             v6.set_scope_id(self.scope_id);
         }
         address
+    }
+
+    /// Whether it is a link-local address that names no link.
+    pub(super) fn lacks_zone(&self) -> bool {
+        let is_link_local = matches!(self.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        is_link_local && self.scope_id == 0
     }
 }
 
@@ -46,32 +53,68 @@ impl TryFrom<String> for Address {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(address.into());
-        }
-        let bare = text.trim_start_matches('[').trim_end_matches(']');
-        // `fe80::1%3` is parsed with a port only.
-        let with_zone = format!("[{bare}]:0").parse::<SocketAddr>().ok();
-        let ip = bare
-            .parse()
-            .ok()
-            .or_else(|| with_zone.map(|address| address.ip()));
-        let ip = ip.ok_or_else(|| {
-            format!("{text:?} is not an address such as 192.0.2.1, 192.0.2.1:862, 2001:db8::1 or [2001:db8::1]:862")
+        let (plain, zone) = without_zone(&text);
+        let address = plain.parse::<SocketAddr>().map(Self::from).ok();
+        let address = address.or_else(|| {
+            let bare = plain
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
+            let ip = match bare {
+                Some(bare) => bare.parse::<Ipv6Addr>().ok()?.into(),
+                None => plain.parse().ok()?,
+            };
+            Some(Self {
+                ip,
+                port: None,
+                scope_id: 0,
+            })
+        });
+        let mut address = address.ok_or_else(|| {
+            format!(
+                "{text:?} is not an address such as 192.0.2.1, 192.0.2.1:862, 2001:db8::1, [2001:db8::1]:862 or \
+                 [fe80::1%eth0]:862"
+            )
         })?;
-        Ok(Self {
-            ip,
-            port: None,
-            scope_id: with_zone.map_or(0, |address| Self::from(address).scope_id),
-        })
+        if let Some(zone) = zone {
+            if !matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+                return Err(format!(
+                    "{text:?} has a zone (%), which belongs to link-local addresses (fe80::/10) only"
+                ));
+            }
+            address.scope_id = number(zone).ok_or_else(|| {
+                format!("{text:?}: there is no interface {zone:?} (see `ip link`)")
+            })?;
+        }
+        Ok(address)
     }
+}
+
+/// An address without its zone, and the zone: all from `%` to the bracket, or the end.
+fn without_zone(text: &str) -> (String, Option<&str>) {
+    let Some((head, rest)) = text.split_once('%') else {
+        return (text.to_owned(), None);
+    };
+    let end = if head.starts_with('[') {
+        rest.find(']').unwrap_or(rest.len())
+    } else {
+        rest.len()
+    };
+    let (zone, tail) = rest.split_at(end);
+    (format!("{head}{tail}"), Some(zone))
+}
+
+/// The number of an interface, by itself or by name.
+fn number(zone: &str) -> Option<u32> {
+    let by_number = zone.parse().ok().filter(|number| *number > 0);
+    by_number.or_else(|| if_nametoindex(zone).ok())
 }
 
 impl From<Address> for String {
     fn from(address: Address) -> Self {
-        match address.port {
-            Some(port) => address.with_port(port).to_string(),
-            None => address.ip.to_string(),
+        match (address.port, address.scope_id) {
+            (Some(port), _) => address.with_port(port).to_string(),
+            (None, 0) => address.ip.to_string(),
+            (None, zone) => format!("{}%{zone}", address.ip),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Ranges, and keys that depend on each other.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 
 use contract::config::document::{
     self, Check, KeyPath, count_within, ensure, name, unique, within,
@@ -111,12 +112,7 @@ impl Config {
         name(path.key("class"), &session.class)?;
         within(path.key("dscp"), session.dscp, 0..=63)?;
         within(path.key("timeout_ms"), session.timeout_ms, 10..=60_000)?;
-        ensure(
-            session.to.port != Some(0) && !session.to.ip.is_unspecified(),
-            path.key("to"),
-            "the reflector's address and port",
-            String::from(session.to),
-        )?;
+        check_target(path.key("to"), session.to)?;
         let same = |from: &Address| from.ip.is_ipv4() == session.to.ip.is_ipv4();
         ensure(
             session.from.as_ref().is_none_or(same),
@@ -154,6 +150,21 @@ impl Config {
         )?;
         Ok(packets)
     }
+}
+
+/// Checks that an address can be one reflector's.
+pub(super) fn check_target(path: KeyPath, to: Address) -> Check {
+    let is_broadcast = matches!(to.ip, IpAddr::V4(ip) if ip.is_broadcast());
+    let expected = if to.port == Some(0) || to.ip.is_unspecified() {
+        "the reflector's address and port"
+    } else if to.ip.is_multicast() || is_broadcast {
+        "the address of one reflector: multicast and broadcast addresses are of many"
+    } else if to.lacks_zone() {
+        "a link-local address with its zone, such as [fe80::1%eth0]:862"
+    } else {
+        return Ok(());
+    };
+    ensure(false, path, expected, String::from(to))
 }
 
 fn check_rate(path: &KeyPath, session: &SessionConfig) -> Check {

@@ -10,6 +10,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use topology::Role;
 
+use super::check::check_target;
 use super::{Address, SessionConfig};
 
 /// Probes what the m-set of a node asks for, as it changes. Either `topology` or `ospf`.
@@ -102,8 +103,9 @@ impl MsetConfig {
         if let Some(node) = &self.node {
             name(path.key("node"), node)?;
         }
-        for node in self.addresses.keys() {
+        for (node, address) in &self.addresses {
             name(path.key("addresses"), node)?;
+            check_target(path.key("addresses"), *address)?;
         }
         let is_live = self.ospf.is_some();
         let advertises = self.advertise.is_some();

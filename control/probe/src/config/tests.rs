@@ -103,7 +103,27 @@ fn addresses_are_read_with_ports_and_zones() {
         address("fe80::1%3").with_port(9),
         "[fe80::1%3]:9".parse().unwrap()
     );
-    for text in ["", "example.org", "1.2.3.4:", "1.2.3.4:70000"] {
+    // Loopback is interface 1 of every network.
+    for text in ["fe80::1%lo", "[fe80::1%lo]"] {
+        let address = address(text);
+        assert_eq!(address.with_port(9), "[fe80::1%1]:9".parse().unwrap());
+        assert_eq!(String::from(address), "fe80::1%1");
+    }
+    let refused = [
+        "",
+        "example.org",
+        "1.2.3.4:",
+        "1.2.3.4:70000",
+        "[1.2.3.4]",
+        "[::1",
+        "fe80::1%",
+        "[fe80::1%lo",
+        "[fe80::1%]:5",
+        "fe80::1%nothing",
+        "2001:db8::1%lo",
+        "1.2.3.4%lo",
+    ];
+    for text in refused {
         assert!(Address::try_from(text.to_owned()).is_err(), "{text}");
     }
 }
@@ -157,6 +177,14 @@ fn errors_say_where_and_what() {
         (
             r#"{"sessions": [{"name": "a", "to": "0.0.0.0"}]}"#.to_owned(),
             "sessions[0].to: expected the reflector's",
+        ),
+        (
+            r#"{"sessions": [{"name": "a", "to": "239.1.2.3"}]}"#.to_owned(),
+            "sessions[0].to: expected the address of one reflector",
+        ),
+        (
+            r#"{"sessions": [{"name": "a", "to": "[fe80::1]:862"}]}"#.to_owned(),
+            "sessions[0].to: expected a link-local address with its zone",
         ),
         (
             r#"{"sessions": [{"name": "a b", "to": "::1"}]}"#.to_owned(),

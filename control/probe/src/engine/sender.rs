@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::SessionKey;
 use crate::session::SessionSettings;
 use crate::socket::Socket;
-use crate::wire::packet::{Mode, Request};
+use crate::wire::packet::{Mode, Reply};
 
 /// Which socket: sessions of the same source, class and lane share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Sender {
     /// The session that a packet of this reflector may be a reply to. It verifies the rest.
     pub fn session_of(&self, from: SocketAddr, packet: &[u8]) -> Option<SessionKey> {
         let by_ssid = |mode: Mode| {
-            let ssid = Request::read(mode, packet)?.ssid;
+            let ssid = Reply::read(mode, packet)?.ssid;
             self.sessions.get(&(from, mode, ssid)).copied()
         };
         let only = || {

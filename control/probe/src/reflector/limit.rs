@@ -1,4 +1,4 @@
-//! A limit of rates by source address, in memory of fixed size.
+//! Limits of rates, in memory of fixed size.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -7,21 +7,51 @@ use std::time::Duration;
 /// Buckets: addresses that share one share its limit.
 const BUCKETS: usize = 4_096;
 
-/// Token buckets, each as deep as a second's packets.
+/// Bytes that are hashed each second for HMACs that turn out to be wrong: at most a tenth of a CPU.
+const WRONG_BYTES_PER_S: f64 = (16 << 20) as f64;
+
+/// What a check hashes besides the packet: a block for the key and one for the outer hash.
+const CHECK_BYTES: usize = 128;
+
+/// A token bucket, as deep as a second's tokens.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    per_s: f64,
+    left: f64,
+    /// When it was filled last.
+    filled: Duration,
+}
+
+impl Bucket {
+    fn full(per_s: f64) -> Self {
+        Self {
+            per_s,
+            left: per_s,
+            filled: Duration::ZERO,
+        }
+    }
+
+    /// Adds the tokens of the time that has passed, and returns what there is.
+    fn left(&mut self, now: Duration) -> f64 {
+        let passed = now.saturating_sub(self.filled).as_secs_f64();
+        self.left = (self.left + passed * self.per_s).min(self.per_s);
+        self.filled = self.filled.max(now);
+        self.left
+    }
+}
+
+/// A limit of packets a second by source address.
 #[derive(Debug)]
 pub(super) struct Limit {
-    pps: u32,
     hasher: RandomState,
-    /// Tokens left, and when that was.
-    buckets: Vec<(f64, Duration)>,
+    buckets: Vec<Bucket>,
 }
 
 impl Limit {
     pub(super) fn new(pps: u32) -> Self {
         Self {
-            pps,
             hasher: RandomState::new(),
-            buckets: vec![(f64::from(pps), Duration::ZERO); BUCKETS],
+            buckets: vec![Bucket::full(f64::from(pps)); BUCKETS],
         }
     }
 
@@ -32,15 +62,32 @@ impl Limit {
         let bucket = usize::try_from(at)
             .ok()
             .and_then(|at| self.buckets.get_mut(at));
-        let Some((tokens, since)) = bucket else {
+        let Some(bucket) = bucket else {
             return false;
         };
-        let pps = f64::from(self.pps);
-        *tokens = (*tokens + now.saturating_sub(*since).as_secs_f64() * pps).min(pps);
-        *since = now;
-        let takes = *tokens >= 1.0;
-        *tokens -= f64::from(u8::from(takes));
+        let takes = bucket.left(now) >= 1.0;
+        bucket.left -= f64::from(u8::from(takes));
         takes
+    }
+}
+
+/// A limit of the work for HMACs that are wrong, over all sources: addresses are easily forged. Right ones cost nothing here.
+#[derive(Debug)]
+pub(super) struct Checks(Bucket);
+
+impl Checks {
+    pub(super) fn new() -> Self {
+        Self(Bucket::full(WRONG_BYTES_PER_S))
+    }
+
+    /// Whether another HMAC may be checked.
+    pub(super) fn are_left(&mut self, now: Duration) -> bool {
+        self.0.left(now) > 0.0
+    }
+
+    /// The HMAC over so many bytes was wrong.
+    pub(super) fn was_wrong(&mut self, bytes: usize) {
+        self.0.left -= (bytes + CHECK_BYTES) as f64;
     }
 }
 

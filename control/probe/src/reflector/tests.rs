@@ -145,6 +145,164 @@ fn a_source_over_its_limit_is_not_answered() {
     assert_eq!((refused, reflector.counts().over_limit), (45, 45));
 }
 
+/// Packets with wrong HMACs from a peer's address use up nothing that is the peer's, and no more than so much work in total.
+#[test]
+fn forged_packets_cost_their_victim_nothing_and_little_work() {
+    let mut reflector = Reflector::new(Settings {
+        limit_pps: Some(5),
+        ..settings(Some(key()))
+    });
+    let mut forged = request(Mode::Authenticated, 0, &[]);
+    forged[20] ^= 1;
+    for _ in 0..1_000 {
+        let refused = reflected(&mut reflector, &mut forged.clone());
+        assert_eq!(refused, Err(Refused::NotAuthentic));
+    }
+    for sequence in 0..5 {
+        reflected(
+            &mut reflector,
+            &mut request(Mode::Authenticated, sequence, &[]),
+        )
+        .unwrap();
+    }
+    for _ in 0..1_000_000 {
+        assert!(reflected(&mut reflector, &mut forged.clone()).is_err());
+    }
+    let counts = reflector.counts();
+    assert_eq!(
+        (counts.over_limit, counts.looped, counts.answered),
+        (0, 0, 5)
+    );
+    assert_eq!(counts.not_authentic + counts.unchecked, 1_001_000);
+    // 16 MiB of packets of 112 bytes, and 128 for each check.
+    assert_eq!(counts.not_authentic, (16_u64 << 20).div_ceil(112 + 128));
+    // A moment later there is room again.
+    let later = NOW + Duration::from_secs(1);
+    let mut packet = request(Mode::Authenticated, 5, &[]);
+    assert!(reflector.reflect(&mut packet, &arrival(), later).is_ok());
+}
+
+/// The HMAC of TLVs alone is no cheaper to forge: it is within the same limit.
+#[test]
+fn forged_tlvs_are_limited_like_forged_packets() {
+    let mut reflector = Reflector::new(Settings {
+        key: None,
+        ..settings(Some(key()))
+    });
+    let mut tail = Vec::new();
+    append(&mut tail, Kind::ExtraPadding, &[9; 9_000]);
+    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+    append(&mut tail, Kind::Hmac, &[0; 16]);
+    for sequence in 0..10_000 {
+        let _ = reflected(&mut reflector, &mut request(Mode::Open, sequence, &tail));
+    }
+    let checked = reflector.counts().tlv_not_authentic;
+    assert!(checked * 9_000 < 17 << 20, "{checked}");
+    assert_eq!(checked + reflector.counts().unchecked, 10_000);
+}
+
+/// A reflector whose clock is off by so much, and which writes times in this format.
+struct End {
+    reflector: Reflector,
+    offset_ns: i64,
+    address: SocketAddr,
+}
+
+impl End {
+    fn new(key: Option<Key>, format: Format, offset_ns: i64, address: SocketAddr) -> Self {
+        let reflector = Reflector::new(Settings {
+            error: ErrorEstimate::new(true, format, 1_000),
+            ..settings(key)
+        });
+        Self {
+            reflector,
+            offset_ns,
+            address,
+        }
+    }
+
+    /// Takes a packet at a time; whether it answered.
+    fn takes(&mut self, packet: &mut [u8], from: SocketAddr, at: UnixNs) -> bool {
+        let own = |at: UnixNs| UnixNs(at.0.saturating_add_signed(self.offset_ns));
+        let arrival = Arrival {
+            from,
+            to: self.address,
+            at: own(at),
+            ..arrival()
+        };
+        let pending = self.reflector.reflect(packet, &arrival, NOW);
+        let answered = pending.map(|pending| self.reflector.finish(packet, pending, own(at)));
+        answered.is_ok()
+    }
+}
+
+/// However clocks and formats differ, and whatever a forged packet says.
+#[test]
+fn two_reflectors_and_a_forged_packet_make_two_replies_at_most() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    let formats = [Format::Ntp, Format::Ptp];
+    let offsets = [-HOUR_NS, 0, HOUR_NS];
+    let (a, b): (SocketAddr, SocketAddr) = (
+        ([192, 0, 2, 1], 4_000).into(),
+        ([192, 0, 2, 2], 5_000).into(),
+    );
+    for key in [None, Some(key())] {
+        let mode = key.as_ref().map_or(Mode::Open, |_| Mode::Authenticated);
+        for (first, second) in formats.into_iter().flat_map(|f| formats.map(|s| (f, s))) {
+            for offset_ns in offsets {
+                let mut ends = [
+                    End::new(key.clone(), first, 0, a),
+                    End::new(key.clone(), second, offset_ns, b),
+                ];
+                for forged in 0..3 {
+                    let mut packet = request(mode, forged, &[]);
+                    let (mut at, mut replies) = (1_700_000_000_000_000_000, 0);
+                    let mut from = b;
+                    while ends[replies % 2].takes(&mut packet, from, UnixNs(at)) {
+                        from = ends[replies % 2].address;
+                        replies += 1;
+                        at += 20_000_000;
+                        assert!(replies <= 2, "{mode:?} {first:?} {second:?} {offset_ns}");
+                    }
+                    assert_eq!(replies, 2);
+                }
+                let looped = ends[0].reflector.counts().looped;
+                assert_eq!(looped, 3);
+            }
+        }
+    }
+}
+
+/// Requests that an honest sender may send are answered: from the port of reflectors, with any padding behind, with the sender's
+/// time anywhere but in the place of a reply's.
+#[test]
+fn honest_requests_are_no_loops() {
+    let mut reflector = Reflector::new(settings(None));
+    let now = Format::Ntp.encode(UnixNs(1_700_000_000_200_000_000));
+    for padding in [0, 0x55, 0xaa, 0xff] {
+        for sequence in 0..3 {
+            let mut packet = request(Mode::Open, sequence, &[padding; 40]);
+            packet[4..12].copy_from_slice(&now.to_be_bytes());
+            // TWAMP: padding from byte 14 on.
+            packet[16..].fill(padding);
+            let from = Arrival {
+                from: ([192, 0, 2, 1], 862).into(),
+                ..arrival()
+            };
+            let pending = reflector.reflect(&mut packet, &from, NOW).unwrap();
+            reflector.finish(&mut packet, pending, UnixNs(1_700_000_000_200_000_000));
+        }
+    }
+    // Zeros are the beginning of an era of NTP, which comes again in 2036.
+    let rollover = UnixNs(((1 << 32) - 2_208_988_800) * 1_000_000_000);
+    for sequence in 0..3 {
+        let mut packet = request(Mode::Open, sequence, &[]);
+        let pending = reflector.reflect(&mut packet, &arrival(), NOW).unwrap();
+        reflector.finish(&mut packet, pending, rollover);
+    }
+    assert_eq!(reflector.counts().looped, 0);
+}
+
 #[test]
 fn tlvs_are_answered_where_they_are() {
     let mut tail = Vec::new();

@@ -60,6 +60,8 @@ fn result(node: &str, interval: u64, delays_ns: &[i64]) -> SessionResult {
         clocks: Offset::default(),
         stamps: None,
         extensions: None,
+        rejected_for: None,
+        not_sent_for: None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is counted of one interval while packets of it are under way.
 
+use super::rejection::Rejection;
 use super::window::Sent;
 use super::{Arrived, Reply};
 use crate::offset::Least;
 use crate::result::{ClockQuality, Counts, Delays, Extensions, StampedBy};
+use crate::socket::SendError;
 
 /// One-way delays of a packet, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,10 @@ pub(super) struct Interval {
     pub(super) reflector_clock: Option<ClockQuality>,
     pub(super) extensions: Option<Extensions>,
     pub(super) stamps: Option<StampedBy>,
+    /// Why the last request that was not sent was not.
+    pub(super) not_sent_for: Option<SendError>,
+    /// Why the last reply was rejected, and whether others were for other reasons.
+    rejection: Option<(Rejection, bool)>,
     samples: Vec<(i64, i64)>,
 }
 
@@ -79,6 +85,24 @@ impl Interval {
     /// Whether all packets are answered or timed out.
     pub(super) fn is_settled(&self) -> bool {
         self.outstanding == 0
+    }
+
+    /// Counts a reply that is not taken.
+    pub(super) fn reject(&mut self, why: Rejection) {
+        self.counts.rejected += 1;
+        let differs = |(before, differed): (Rejection, bool)| differed || before != why;
+        self.rejection = Some((why, self.rejection.is_some_and(differs)));
+    }
+
+    /// Why replies were rejected, in words.
+    pub(super) fn rejected_for(&self) -> Option<String> {
+        let (last, differs) = self.rejection?;
+        let others = if differs {
+            " (the last; others for other reasons)"
+        } else {
+            ""
+        };
+        Some(format!("{last}{others}"))
     }
 
     /// Takes the delays of a reply.

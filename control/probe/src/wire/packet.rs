@@ -58,6 +58,15 @@ impl Mode {
         }
     }
 
+    /// Bytes of a reply that has all that a sender needs. Reflectors of TWAMP Light answer with 41 bytes (RFC 5357, section
+    /// 4.2.1) or fewer; of the 44 of RFC 8762 the last that matter are those of the sender's timestamp.
+    pub const fn reply_bytes_min(self) -> usize {
+        match self {
+            Self::Open => OPEN.sender_error,
+            Self::Authenticated => self.bytes(),
+        }
+    }
+
     const fn offsets(self) -> &'static Offsets {
         match self {
             Self::Open => &OPEN,
@@ -98,7 +107,7 @@ pub struct Reply {
     pub sender_timestamp: u64,
     /// The request's error estimate.
     pub sender_error: ErrorEstimate,
-    /// Time to live (hop limit) with which the request arrived.
+    /// Time to live (hop limit) with which the request arrived; 0 in a reply that is too short for it.
     pub sender_ttl: u8,
 }
 
@@ -120,13 +129,18 @@ fn put(packet: &mut [u8], at: usize, bytes: &[u8]) {
 impl Request {
     /// Reads the base packet; `None` of fewer bytes than the mode's. What must be zero is ignored, and no HMAC verified.
     pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
+        (packet.len() >= mode.bytes()).then(|| Self::head(mode, packet))
+    }
+
+    /// The fields that requests and replies share; zeros of those that are not there.
+    fn head(mode: Mode, packet: &[u8]) -> Self {
         let at = mode.offsets();
-        (packet.len() >= mode.bytes()).then(|| Self {
+        Self {
             sequence: u32::from_be_bytes(field(packet, 0)),
             timestamp: u64::from_be_bytes(field(packet, at.timestamp)),
             error: ErrorEstimate::from_bits(u16::from_be_bytes(field(packet, at.error))),
             ssid: u16::from_be_bytes(field(packet, at.ssid)),
-        })
+        }
     }
 
     /// Writes the base packet over the first bytes of `packet`, which has as many as the mode's; all that must be zero is
@@ -146,15 +160,19 @@ impl Request {
 }
 
 impl Reply {
-    /// Reads the base packet; `None` of fewer bytes than the mode's. What must be zero is ignored, and no HMAC verified.
+    /// Reads the base packet; `None` of fewer bytes than [`Mode::reply_bytes_min`]. What must be zero is ignored, and no HMAC
+    /// verified.
     pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
+        if packet.len() < mode.reply_bytes_min() {
+            return None;
+        }
         let at = mode.offsets();
         let Request {
             sequence,
             timestamp,
             error,
             ssid,
-        } = Request::read(mode, packet)?;
+        } = Request::head(mode, packet);
         let sender_error = u16::from_be_bytes(field(packet, at.sender_error));
         Some(Self {
             sequence,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use testkit::process::Process;
 
 use crate::support::{
-    Daemon, faketime, folder, free_port, set_clock, stamp_suite, until_bound, with_clock,
+    Daemon, faketime, folder, own_address, set_clock, stamp_suite, until_bound, with_clock,
 };
 
 /// A hop between sender and reflector that delays what goes forward.
@@ -105,14 +105,14 @@ fn the_reflectors_clock_that_is_set_is_told_from_a_longer_path() {
     let (folder, _) = folder();
     let offset = folder.path().join("offset");
     set_clock(&offset, 0.0);
-    let address = free_port("127.0.0.1");
+    let address = own_address("127.0.0.1");
     let mut command = Command::new(program);
     command.args([
         "-i",
         "--hwtstamp",
         "off",
         "-S",
-        "127.0.0.1",
+        &address.ip().to_string(),
         "-o",
         &address.port().to_string(),
     ]);
@@ -165,9 +165,15 @@ fn the_own_clock_that_is_set_is_known_as_such() {
     let (folder, _) = folder();
     let offset = folder.path().join("offset");
     set_clock(&offset, 0.0);
-    let address = free_port("127.0.0.1");
+    let address = own_address("127.0.0.1");
     let mut command = Command::new(program);
-    command.args(["-i", "-S", "127.0.0.1", "-o", &address.port().to_string()]);
+    command.args([
+        "-i",
+        "-S",
+        &address.ip().to_string(),
+        "-o",
+        &address.port().to_string(),
+    ]);
     let mut peer = Process::start_logged(&mut command, folder.path().join("peer.log")).unwrap();
     until_bound(&mut peer, address);
     let mut daemon = Daemon::start(folder.path(), config(address), |command| {

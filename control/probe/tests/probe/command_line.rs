@@ -1,13 +1,14 @@
 //! What people see.
 
-use crate::support::{folder, free_port, probe, reflector};
+use std::net::UdpSocket;
+
+use crate::support::{folder, probe, reflector};
 
 #[test]
 fn a_table_has_three_rows_with_their_sample_sizes() {
     let (folder, _) = folder();
     for ip in ["127.0.0.1", "::1"] {
-        let address = free_port(ip);
-        let _reflector = reflector(folder.path(), address, None);
+        let (_reflector, address) = reflector(folder.path(), ip, None);
         let output = probe()
             .arg(address.to_string())
             .args(["-c", "40", "-i", "2"])
@@ -32,7 +33,9 @@ fn a_table_has_three_rows_with_their_sample_sizes() {
 
 #[test]
 fn who_gets_no_answer_is_informed_of_what_to_look_at() {
-    let address = free_port("127.0.0.1");
+    // It takes what comes, and says nothing.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
     let output = probe()
         .arg(address.to_string())
         .args(["-c", "3", "-i", "1", "--timeout-ms", "50"])

@@ -1,16 +1,17 @@
 //! Sessions that follow an m-set: a file that changes, and routers of FRR with OSPF.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
 use testkit::namespace::{self, inside, within};
 use testkit::process::{PATIENCE, Process, until};
 
-use crate::support::{Daemon, NEVER, folder, free_port, reflector, skip};
+use crate::support::{Daemon, NEVER, folder, probe, reflector, skip};
 
 /// A star around A with these neighbours.
 fn write(file: &Path, neighbours: &[&str]) {
@@ -59,10 +60,8 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
     let (folder, _) = folder();
     let file = folder.path().join("network.json");
-    let addresses = [(); 2].map(|()| free_port("127.0.0.1"));
-    let _reflectors = addresses.map(|address| reflector(folder.path(), address, None));
+    let [(_b, b), (_c, c)] = [(); 2].map(|()| reflector(folder.path(), "127.0.0.1", None));
     write(&file, &["B"]);
-    let [b, c] = addresses;
     let daemon = Daemon::start(folder.path(), config(&file, &[("B", b), ("C", c)]), |_| {});
     let received = |node: &str| total(&daemon, node)["received"].as_u64();
     wait("B is not probed", || received("B") > Some(50));
@@ -87,6 +86,76 @@ fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
         received("B") > Some(count("received") + 50)
     });
     assert_eq!(total(&daemon, "B")["rejected"], 0);
+}
+
+/// Nobody reads the log, and a change of the topology writes more of it than a pipe holds: requests are sent and answered all
+/// the same.
+#[test]
+fn an_unread_log_stops_nothing() {
+    let (folder, _) = folder();
+    let file = folder.path().join("network.json");
+    let (_b, b) = reflector(folder.path(), "127.0.0.1", None);
+    write(&file, &["B"]);
+    let mut config = config(&file, &[("B", b)]);
+    config["reflector"] = json!({ "listen": ["127.0.0.1:0"] });
+    config["http"] = json!({ "listen": "127.0.0.1:0" });
+    let document = folder.path().join("probe.json");
+    std::fs::write(&document, config.to_string()).unwrap();
+    let mut command = probe();
+    command.arg("--config").arg(document).stderr(Stdio::piped());
+    let mut process = Process::start(&mut command).unwrap();
+    let mut log = BufReader::new(process.child.stderr.take().unwrap());
+    let mut read = |words: &str| loop {
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).unwrap() > 0, "no {words:?}");
+        if let Some((_, rest)) = line.split_once(words) {
+            return rest.trim().parse::<SocketAddr>().unwrap();
+        }
+    };
+    let (own, http) = (read("reflector at "), read("http://"));
+    let total = |name: &str| {
+        let mut answer = ureq::get(format!("http://{http}/api/v1/sessions"))
+            .call()
+            .unwrap();
+        let answer: Value = answer.body_mut().read_json().unwrap();
+        answer["sessions"][0]["total"][name].as_u64()
+    };
+    wait("B is not probed", || total("received") > Some(20));
+
+    // Nobody reads on. A warning of each of these nodes, which have no addresses.
+    let strangers: Vec<_> = (0..600)
+        .map(|n| format!("{n}-{}", "x".repeat(50)))
+        .collect();
+    let neighbours = strangers.iter().map(String::as_str).chain(["B"]);
+    write(&file, &neighbours.collect::<Vec<_>>());
+    let url = format!("http://{http}/api/v1/mset");
+    wait("the change is not taken up", || {
+        let answer: Value = ureq::get(&url)
+            .call()
+            .unwrap()
+            .body_mut()
+            .read_json()
+            .unwrap();
+        answer["mset"]["targets"].as_array().map(Vec::len) > Some(600)
+    });
+    let before = total("received").unwrap();
+    wait("B is not probed any more", || {
+        total("received") > Some(before + 100)
+    });
+    let output = probe()
+        .args([&own.to_string(), "-c", "5", "-i", "1"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "no answer any more");
+    assert!(metric(http, "vernier_log_lost_lines_total").is_some());
+}
+
+/// The value of a metric without labels.
+fn metric(http: SocketAddr, name: &str) -> Option<f64> {
+    let mut answer = ureq::get(format!("http://{http}/metrics")).call().unwrap();
+    let text = answer.body_mut().read_to_string().unwrap();
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(metric, _)| *metric == name)?.1.parse().ok()
 }
 
 /// `vernier-probe` in the namespace of a router.

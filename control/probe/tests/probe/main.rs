@@ -1,5 +1,5 @@
 //! `vernier-probe` as it runs, on loopback: with `stamp-suite` at the other end, both ways; with clocks that are set; with
-//! clients and strangers.
+//! clients and strangers, forged packets and reflectors that err.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,6 +10,9 @@ mod clocks;
 mod command_line;
 mod document;
 mod following;
+mod loops;
+mod odd_replies;
 mod peers;
+mod sending;
 mod serving;
 mod support;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use testkit::process::{self, Process};
 
-use crate::support::{folder, free_port, probe, reflector, stamp_suite, until_bound};
+use crate::support::{folder, own_address, probe, reflector, stamp_suite, until_bound};
 
 const TLVS: &str =
     "location,timestamp_information,class_of_service,direct_measurement,follow_up_telemetry";
@@ -22,7 +22,7 @@ fn we_send(ip: &str, is_authenticated: bool) {
         return;
     };
     let (folder, key) = folder();
-    let address = free_port(ip);
+    let address = own_address(ip);
     let mut command = Command::new(program);
     command.args([
         "-i",
@@ -31,7 +31,8 @@ fn we_send(ip: &str, is_authenticated: bool) {
         "--clock-sync-source",
         "ptp",
     ]);
-    command.args(["-S", ip, "-o", &address.port().to_string()]);
+    command.args(["-S", &address.ip().to_string()]);
+    command.args(["-o", &address.port().to_string()]);
     let mut sender = probe();
     sender.arg(address.to_string());
     sender.args([
@@ -108,9 +109,8 @@ fn we_reflect(ip: &str, is_authenticated: bool) {
         return;
     };
     let (folder, key) = folder();
-    let address = free_port(ip);
     let key = is_authenticated.then_some(key.as_path());
-    let _ours = reflector(folder.path(), address, key);
+    let (_ours, address) = reflector(folder.path(), ip, key);
     let result = measured(&mut peer(&program, address, key, (60, 3)));
 
     assert_eq!(result["packets_sent"], 60);
@@ -220,8 +220,7 @@ fn keys_that_differ_do_not_talk() {
     let other = folder.path().join("other");
     std::fs::copy(&key, &other).unwrap();
     std::fs::write(&other, "7c".repeat(32)).unwrap();
-    let address = free_port("127.0.0.1");
-    let _ours = reflector(folder.path(), address, Some(&other));
+    let (_ours, address) = reflector(folder.path(), "127.0.0.1", Some(&other));
     let mut command = peer(&program, address, Some(&key), (5, 1));
     let output = command.output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();

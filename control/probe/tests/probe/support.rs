@@ -1,14 +1,16 @@
 //! Programs, files and addresses of the tests.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::process::{self, Process};
+use testkit::namespace;
+use testkit::process::Process;
 
 /// Nobody interrupts a test.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
@@ -20,6 +22,18 @@ pub fn skip(why: &str) {
         "in CI every test has to run: {why}"
     );
     eprintln!("skipped: {why}");
+}
+
+/// Goes into a network of its own, with loopback; `false`: that takes root, and the test is skipped.
+pub fn own_network() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap().stdout;
+    if id.trim_ascii() != b"0" {
+        skip("needs root");
+        return false;
+    }
+    namespace::enter().unwrap();
+    namespace::ip("link set lo up").unwrap();
+    true
 }
 
 /// The peer (`make setup-test` installs it).
@@ -68,10 +82,32 @@ pub fn probe() -> Command {
     Command::new(env!("CARGO_BIN_EXE_vernier-probe"))
 }
 
-/// A UDP port on loopback that nobody has now.
-pub fn free_port(ip: &str) -> SocketAddr {
-    let address: SocketAddr = SocketAddr::new(ip.parse().unwrap(), 0);
-    UdpSocket::bind(address).unwrap().local_addr().unwrap()
+/// An address for a program that takes no port 0. No other process has it: over IPv4 it is of this process alone, and its port
+/// none that the system gives to sockets.
+pub fn own_address(ip: &str) -> SocketAddr {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    match ip.parse().unwrap() {
+        IpAddr::V4(_) => ([127, 64 + high % 64, middle, low], 8_620 + taken).into(),
+        IpAddr::V6(ip) => {
+            let port = 20_000 + u16::from_be_bytes([middle, low]) % 12_000;
+            (ip, port + taken).into()
+        }
+    }
+}
+
+/// What a program wrote into its log behind these words, to the end of the line.
+pub fn logged<T: FromStr>(process: &mut Process, words: &str) -> T {
+    let find = |process: &Process| {
+        let log = process.log();
+        let mut lines = log
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        let found = lines.find_map(|line| line.split_once(words));
+        Ok(found.and_then(|(_, rest)| rest.trim().parse().ok()))
+    };
+    process.until(&NEVER, words, find).unwrap()
 }
 
 /// A folder with a key.
@@ -83,36 +119,42 @@ pub fn folder() -> (TempDir, PathBuf) {
     (folder, key)
 }
 
-/// Waits until a reflector answers: the first packet that it gets is one that it does not understand, or does.
+/// Waits until another program has its socket.
 pub fn until_bound(process: &mut Process, address: SocketAddr) {
-    let family = if address.is_ipv4() {
-        "/proc/net/udp"
-    } else {
-        "/proc/net/udp6"
+    let (family, ip) = match address.ip() {
+        IpAddr::V4(ip) => (
+            "/proc/net/udp",
+            format!("{:08X}", u32::from_ne_bytes(ip.octets())),
+        ),
+        IpAddr::V6(_) => ("/proc/net/udp6", String::new()),
     };
-    let port = format!(":{:04X} ", address.port());
+    let socket = format!("{ip}:{:04X} ", address.port());
     let is_bound = |_: &Process| {
         let sockets = std::fs::read_to_string(family)?;
         Ok(sockets
             .lines()
-            .any(|line| line.contains(&port))
+            .any(|line| line.contains(&socket))
             .then_some(()))
     };
     process.until(&NEVER, "no socket", is_bound).unwrap();
 }
 
-/// Our reflector.
-pub fn reflector(folder: &Path, address: SocketAddr, key: Option<&Path>) -> Process {
+/// Our reflector at a port that the system chose, and where it is.
+pub fn reflector(folder: &Path, ip: &str, key: Option<&Path>) -> (Process, SocketAddr) {
+    static STARTED: AtomicU16 = AtomicU16::new(0);
     let mut command = probe();
+    let listen = SocketAddr::new(ip.parse().unwrap(), 0);
     command
         .args(["--reflect", "--listen"])
-        .arg(address.to_string());
+        .arg(listen.to_string());
     if let Some(key) = key {
         command.arg("--key-file").arg(key);
     }
-    let mut process = Process::start_logged(&mut command, folder.join("reflector.log")).unwrap();
-    until_bound(&mut process, address);
-    process
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let log = folder.join(format!("reflector-{number}.log"));
+    let mut process = Process::start_logged(&mut command, log).unwrap();
+    let address = logged(&mut process, "reflector at ");
+    (process, address)
 }
 
 /// A running `vernier-probe --config`.
@@ -124,18 +166,18 @@ pub struct Daemon {
 impl Daemon {
     /// Starts it with a configuration whose HTTP address is filled in.
     pub fn start(folder: &Path, mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
-        let http = process::free_address().unwrap();
-        config["http"] = json!({ "listen": http.to_string() });
-        let file = folder.join("probe.json");
+        static STARTED: AtomicU16 = AtomicU16::new(0);
+        config["http"] = json!({ "listen": "127.0.0.1:0" });
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let file = folder.join(format!("probe-{number}.json"));
         std::fs::write(&file, config.to_string()).unwrap();
         let mut command = probe();
         command.arg("--config").arg(file);
         prepare(&mut command);
-        let mut process = Process::start_logged(&mut command, folder.join("probe.log")).unwrap();
-        let answers = |_: &Process| Ok(ureq::get(format!("http://{http}/healthz")).call().ok());
-        process
-            .until(&NEVER, "no answer over HTTP", answers)
-            .unwrap();
+        let mut process =
+            Process::start_logged(&mut command, folder.join(format!("probe-{number}.log")))
+                .unwrap();
+        let http = logged(&mut process, "http://");
         Self { process, http }
     }
 
@@ -145,6 +187,26 @@ impl Daemon {
             .call()
             .ok()?;
         response.body_mut().read_to_string().ok()
+    }
+
+    /// The status and the text of a page, also of an error.
+    pub fn status(&self, path: &str) -> (u16, String) {
+        let request = ureq::get(format!("http://{}{path}", self.http)).config();
+        let mut response = request.http_status_as_error(false).build().call().unwrap();
+        let text = response.body_mut().read_to_string().unwrap();
+        (response.status().as_u16(), text)
+    }
+
+    /// What its reflector counted, as soon as that satisfies `is_so`.
+    pub fn reflector(&mut self, complaint: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let url = format!("http://{}/api/v1/reflector", self.http);
+        let ask = |_: &Process| {
+            let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
+            let answer: Value = serde_json::from_str(&text)?;
+            let counts = answer["reflector"].clone();
+            Ok((counts.is_object() && is_so(&counts)).then_some(counts))
+        };
+        self.process.until(&NEVER, complaint, ask).unwrap()
     }
 
     /// Waits until the first session satisfies `is_so`; the session.

@@ -85,7 +85,8 @@ proptest! {
         for mode in MODES {
             let is_whole = bytes.len() >= mode.bytes();
             prop_assert_eq!(Request::read(mode, &bytes).is_some(), is_whole);
-            prop_assert_eq!(Reply::read(mode, &bytes).is_some(), is_whole);
+            let is_enough = bytes.len() >= if mode == Mode::Open { 36 } else { 112 };
+            prop_assert_eq!(Reply::read(mode, &bytes).is_some(), is_enough);
         }
         let mut bytes = bytes;
         sign(&key(3), &mut bytes);
