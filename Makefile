@@ -93,10 +93,10 @@ HOURS ?= 0
 MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
-simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
+simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one; FLEET=1: hostile reports to stations
 	$(BUILD_DEBUG)
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
-	  $(if $(PLANTED),--planted '$(PLANTED)')
+	  $(if $(FLEET),--fleet) $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
@@ -104,6 +104,7 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 	@for bug in counted-twice doubled-marker stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done
+	target/debug/vernier-simulate --fleet --minutes 1 --planted foreign-report --expect-violation
 
 .PHONY: lint
 lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: all must be silent

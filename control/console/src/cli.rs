@@ -189,12 +189,18 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Writes to standard output; a reader that stops early (`| head`) is no error.
+/// Writes to standard output; a reader that stops early (`| head`) is no error. Names may be from anywhere: nothing of them
+/// controls the terminal.
 fn print(text: &str) -> anyhow::Result<u8> {
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(shown(text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(DONE),
     }
+}
+
+fn shown(text: &str) -> String {
+    let is_shown = |c: &char| matches!(c, '\n' | '\t') || contract::text::is_shown(*c);
+    text.chars().filter(is_shown).collect()
 }
 
 fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {
@@ -208,6 +214,12 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn no_name_controls_the_terminal() {
+        let text = "a\u{1b}[2J b\u{9b}31m\r\nc\td\u{202e}e\n";
+        assert_eq!(shown(text), "a[2J b31m\nc\tde\n");
     }
 
     #[test]
