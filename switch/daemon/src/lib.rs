@@ -24,6 +24,7 @@ mod privileges;
 mod record;
 pub mod reload;
 mod removals;
+mod replayed;
 pub mod run;
 mod running;
 pub mod service;
