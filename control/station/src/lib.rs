@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
 use topology::ospf::database::Addresses;
-use topology::source::Source;
+use topology::source::{Counts, Source};
 
 pub mod answers;
 pub mod blame;
@@ -66,6 +66,8 @@ pub struct Station {
     pub fleet: Fleet,
     /// The topology, where it is not what switches report.
     topology: RwLock<Option<Arc<Topology>>>,
+    /// What of OSPF could not be taken up.
+    ospf: Arc<Counts>,
     /// Paths with series of their own.
     pub paths: Vec<Ends>,
     /// What it has counted as an owner.
@@ -98,7 +100,9 @@ impl Station {
     /// # Errors
     /// Where the topology's file has none, or the system gives no thread.
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        let source = settings.source();
         let station = Arc::new(Self {
+            ospf: source.as_ref().map(Source::counts).unwrap_or_default(),
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
             topology: RwLock::default(),
             paths: settings.paths.clone(),
@@ -110,7 +114,7 @@ impl Station {
             owned: AtomicU64::new(0),
             lag: AtomicU64::new(0),
         });
-        if let Some(source) = settings.source() {
+        if let Some(source) = source {
             station.follow(source)?;
         }
         Ok(station)
