@@ -79,6 +79,9 @@ pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> 
     let mut text = Vec::new();
     // Two more for the line's end, and one that says that there are more.
     file.take(bytes_max as u64 + 3).read_to_end(&mut text)?;
+    if let Some(what) = file::byte_order_mark(&text) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what).into());
+    }
     if text.ends_with(b"\n") {
         text.pop();
     }

@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
 use topology::ospf::database::Addresses;
-use topology::source::Source;
+use topology::source::{Counts, Source};
 
 pub mod answers;
 pub mod blame;
@@ -79,6 +79,8 @@ pub struct Station {
     pub clock: Arc<Clock>,
     /// The topology, where it is not what switches report.
     topology: RwLock<Option<Arc<Topology>>>,
+    /// What of OSPF could not be taken up.
+    ospf: Arc<Counts>,
     /// Paths with series of their own.
     pub paths: Vec<Ends>,
     /// What it has counted as an owner.
@@ -136,7 +138,9 @@ impl Station {
     /// # Errors
     /// Where the topology's file has none, or the system gives no thread.
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        let source = settings.source();
         let station = Arc::new(Self {
+            ospf: source.as_ref().map(Source::counts).unwrap_or_default(),
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
             answering: answers::Answering::default(),
             clock: Arc::default(),
@@ -152,7 +156,7 @@ impl Station {
             progress: Mutex::default(),
             workers: Workers::start()?,
         });
-        if let Some(source) = settings.source() {
+        if let Some(source) = source {
             station.follow(source)?;
         }
         Ok(station)

@@ -281,6 +281,8 @@ fn own(page: &mut Page, station: &Station) {
         ("located_refused_total", "Reports of segments for whose histories there was no room.", count(&station.room.refused)),
         ("read_again_reports_total", "Counted reports that were read again after a takeover, for localisation.", count(&work.read_again)),
         ("set_aside_total", "Values, minutes and reports that this station set aside so that others go on.", count(&work.set_aside)),
+        ("ospf_unreadable_messages_total", "Messages of ospfd's that could not be read.", count(&station.ospf.unreadable_messages)),
+        ("ospf_refused_lsas_total", "LSAs of OSPF for which there was no room.", count(&station.ospf.refused_lsas)),
         ("unreadable_values_total", "Values in JetStream that could not be read.", count(&station.fleet.unreadable)),
     ];
     for (name, help, value) in gauges {

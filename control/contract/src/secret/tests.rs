@@ -34,3 +34,26 @@ fn a_secret_belongs_to_root_or_to_who_runs() {
         })
     );
 }
+
+#[test]
+fn a_line_ends_as_editors_end_it_and_has_no_byte_order_mark() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        read_line(&file, 64)
+    };
+    for bytes in [
+        &b"0123456789abcdef"[..],
+        b"0123456789abcdef\n",
+        b"0123456789abcdef\r\n",
+    ] {
+        assert_eq!(read(bytes).unwrap(), b"0123456789abcdef");
+    }
+    let error = read(b"\xef\xbb\xbf0123456789abcdef\r\n")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("byte order mark"), "{error}");
+}

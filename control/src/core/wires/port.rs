@@ -122,9 +122,10 @@ impl WirePort {
             return;
         }
         let port = &self.base.port;
-        match contradiction {
-            Some(words) => tracing::warn!(port, "{words}"),
-            None => tracing::info!(port, "the delays agree with what both clocks claim again"),
+        if let Some(words) = contradiction {
+            tracing::warn!(port, "{words}");
+        } else {
+            tracing::info!(port, "the delays agree with what both clocks claim again");
         }
     }
 
