@@ -18,6 +18,11 @@
 //! - [`capture`]: captures that are replayed.
 //! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
 //! - [`topology`]: files of topologies, and LSAs by the OSPF API.
+//! - [`report`]: reports of switches, and what a station keeps and learns of them.
+//! - [`station`]: values of the key-value store, and a station's routes over them.
+//! - [`locator`]: what localisation has learnt.
+//! - [`lldp`]: frames of neighbours.
+//! - [`settings`]: settings of the station and of the plugin.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
@@ -37,10 +42,15 @@ mod exchange;
 mod frame;
 mod http;
 mod lds;
+mod lldp;
+mod locator;
 mod pairing;
+mod report;
 mod rli;
 mod session;
+mod settings;
 mod stamp;
+mod station;
 mod topology;
 
 pub use capture::capture;
@@ -51,10 +61,15 @@ pub use exchange::exchange;
 pub use frame::frame;
 pub use http::http;
 pub use lds::lds;
+pub use lldp::lldp;
+pub use locator::locator;
 pub use pairing::pairing;
+pub use report::report;
 pub use rli::rli;
 pub use session::session;
+pub use settings::settings;
 pub use stamp::stamp;
+pub use station::station;
 pub use topology::topology;
 
 /// The bytes as an input of a target's own; `None` where they are too few.
@@ -66,7 +81,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 18] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -80,6 +95,11 @@ pub const TARGETS: [Target; 13] = [
     ("exchange", exchange),
     ("stamp", stamp),
     ("topology", topology),
+    ("report", report),
+    ("station", station),
+    ("locator", locator),
+    ("lldp", lldp),
+    ("settings", settings),
 ];
 
 /// Inputs that are elsewhere in the repository, to begin with beside the corpus.
@@ -87,6 +107,9 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "config" => config::examples(),
         "stamp" => stamp::exchanges(),
+        "lldp" => lldp::examples(),
+        "locator" => locator::examples(),
+        "settings" => settings::examples(),
         _ => Vec::new(),
     }
 }

@@ -23,7 +23,7 @@ mod tlv {
 }
 
 /// Takes up frames that came in by a port, and forgets the neighbours that were not heard in time.
-pub(super) fn renew(
+pub fn renew(
     known: &mut Vec<LldpNeighbour>,
     frames: impl Iterator<Item = Vec<u8>>,
     now_unix_s: f64,
