@@ -42,7 +42,7 @@ pub(super) struct PluginArgs {
     #[arg(long, value_name = "FOLDER")]
     drivers: Option<PathBuf>,
 
-    /// Open vSwitch's database, such as unix:/run/openvswitch/db.sock [default: that of ovs-vsctl]
+    /// Open vSwitch's database, such as `unix:/run/openvswitch/db.sock` [default: that of ovs-vsctl]
     #[arg(long, value_name = "SERVER", requires = "apply")]
     db: Option<String>,
 
