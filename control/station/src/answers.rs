@@ -1,5 +1,6 @@
 //! Paths over HTTP, all answered from the fleet.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,7 @@ use axum::{Json as Answer, Router};
 use records::blame::FlowPath;
 use records::station::{
     Missing, NetworkMap, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments,
-    Switches,
+    SwitchState, Switches,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 
 use crate::Station;
 use crate::blame::Blamer;
+use crate::fleet::refused_numbers;
 use crate::page;
 use crate::path::{Network, figures, label, segment};
 use crate::settings::Ends;
@@ -86,14 +88,18 @@ async fn metrics(State(station): Shared) -> impl IntoResponse {
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
-    let reason = if !station.is_connected.load(Ordering::Relaxed) {
-        "not connected to NATS; answers may be old\n"
-    } else if !station.fleet.is_ready() {
-        "the states and minutes in JetStream are being read\n"
+    let mut reasons = station.problems.list();
+    if reasons.is_empty() && !station.is_connected.load(Ordering::Relaxed) {
+        reasons.push("not connected to NATS yet".to_owned());
+    }
+    if !station.fleet.is_ready() {
+        reasons.push("the states and minutes in JetStream are being read".to_owned());
+    }
+    if reasons.is_empty() {
+        (StatusCode::OK, "ready\n".to_owned())
     } else {
-        return (StatusCode::OK, "ready\n");
-    };
-    (StatusCode::SERVICE_UNAVAILABLE, reason)
+        (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+    }
 }
 
 /// Which switches.
@@ -117,10 +123,22 @@ async fn switches(
     Parameters(asked): Parameters<SwitchQuery>,
 ) -> Json<Switches> {
     let now = crate::now_unix_ns();
-    let states = states(&station, asked.switch.as_ref());
+    let states = station.fleet.states();
+    let refused = refused_numbers(&states);
+    let is_wanted = |state: &&Switch| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
+    let wanted = states.iter().filter(is_wanted);
     Answer(Switches {
-        switches: states.iter().map(|state| summary(state, now)).collect(),
+        switches: wanted
+            .map(|state| with_number(summary(state, now), &refused))
+            .collect(),
     })
+}
+
+/// With what is wrong with its number on wires.
+fn with_number(mut switch: SwitchState, refused: &HashMap<&str, String>) -> SwitchState {
+    let problem = refused.get(&*switch.switch).cloned();
+    switch.problems.extend(problem);
+    switch
 }
 
 /// Which segments.
@@ -210,7 +228,8 @@ async fn history(
 async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing> {
     let now = crate::now_unix_ns();
     let states = station.fleet.states();
-    let summaries = states.iter().map(|state| summary(state, now));
+    let refused = refused_numbers(&states);
+    let summaries = (states.iter()).map(|state| with_number(summary(state, now), &refused));
     let switches = summaries.filter(|switch| {
         switch.silent_since_unix_s.is_some()
             || switch.missed_epochs > 0

@@ -210,25 +210,24 @@ async fn write(
     Ok(())
 }
 
-/// The report in a message; what is none is counted, and logged ever more rarely.
+/// The report in a message, if it is that of the switch to which the message's subject belongs; what is none is counted, and
+/// logged ever more rarely.
 fn read(message: &Message, work: &Work) -> Option<Report> {
-    match Report::read(&message.payload) {
-        Ok(report) if *message.subject == *report::subject::of_switch(&report.switch) => {
-            return Some(report);
-        }
-        Ok(report) => {
-            let (subject, switch) = (&message.subject, report.switch);
-            tracing::debug!(
-                "{subject}: the report is of switch {switch}, whose subject is another"
-            );
-        }
-        Err(error) => tracing::debug!("{}: {error}", message.subject),
-    }
-    let refused = work.refused.fetch_add(1, Ordering::Relaxed);
-    if refused.is_power_of_two() || refused == 0 {
-        let so_far = refused + 1;
+    let why = match (
+        report::subject::switch_of(&message.subject),
+        Report::read(&message.payload),
+    ) {
+        (Some(switch), Ok(report)) if report.switch == switch => return Some(report),
+        (Some(switch), Ok(report)) => format!("{switch} sent a report of {:?}", report.switch),
+        (None, _) => "no switch has this subject".to_owned(),
+        (_, Err(error)) => error.to_string(),
+    };
+    tracing::debug!("{:?}: {why}", &*message.subject);
+    let refused = work.refused.fetch_add(1, Ordering::Relaxed) + 1;
+    if refused.is_power_of_two() {
         tracing::warn!(
-            "{so_far} messages on vernier.report.> were refused; VERNIER_LOG=debug shows why"
+            "{refused} messages on vernier.report.> were refused, the last on {:?}: {why}; VERNIER_LOG=debug shows all",
+            &*message.subject
         );
     }
     None

@@ -86,6 +86,10 @@ pub struct State {
     /// The last report's sequence in the stream: what is not beyond it has been read.
     #[prost(uint64, tag = "20")]
     pub sequence: u64,
+    /// When JetStream stored the first report with the number on wires, in nanoseconds since 1970; 0 of stations that did not
+    /// note it.
+    #[prost(uint64, tag = "40")]
+    pub wire_since_unix_ns: u64,
 }
 
 /// A run of a switch.
@@ -276,7 +280,7 @@ impl State {
         self.end_unix_ns = end_unix_ns;
         self.length_ns = report.length_ns;
         self.health.clone_from(&report.health);
-        self.wire_switch = report.wire_switch;
+        self.claim(report.wire_switch, received_unix_ns);
         self.node.clone_from(&report.node);
         self.dropped_reports = report.dropped_reports;
         let index: Vec<u32> = report.names.iter().map(|name| self.index(name)).collect();
@@ -326,6 +330,14 @@ impl State {
             }
         }
         Taken::Counted(closed)
+    }
+
+    /// Notes the number on wires, and since when the switch has it.
+    fn claim(&mut self, number: Option<u32>, received_unix_ns: u64) {
+        if self.wire_switch != number {
+            self.wire_switch = number;
+            self.wire_since_unix_ns = received_unix_ns;
+        }
     }
 
     /// Enters the report's run and epoch, and what is missing before it; false where it was counted before.

@@ -8,16 +8,18 @@
 //! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::Client;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
-use async_nats::jetstream::context::{CreateStreamErrorKind, PublishAckFuture};
+use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind, PublishAckFuture};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, Context, ErrorCode, stream};
 use axum::body::Bytes;
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use prost::Message;
 use report::subject;
 
@@ -44,6 +46,9 @@ const KEY: &str = "$KV.vernier_switches.";
 
 /// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
+
+/// How often a consumer says that it is there while there are no reports; it is given up after two of them.
+const HEARTBEAT: Duration = Duration::from_secs(3);
 
 /// Something failed between here and the server; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +91,10 @@ pub fn key(switch: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) context: Context,
+    /// As they are configured, and the key of their limits.
+    streams: Arc<Vec<(stream::Config, Option<&'static str>)>>,
+    /// When each was made: one that has another time has begun anew.
+    made: Arc<Mutex<HashMap<String, DateTime>>>,
 }
 
 /// A state, and the revision of its key, by which a later writer is known.
@@ -107,12 +116,8 @@ pub enum Again {
 }
 
 impl Store {
-    /// The streams as configured: made where they are not there, changed where they are otherwise.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
-        let context = jetstream::new(client);
+    /// The streams as they are configured; asks for nothing yet.
+    pub fn new(client: Client, settings: &Settings) -> Self {
         let of = |name: &str, subjects: &str, kept: &crate::settings::Kept| stream::Config {
             name: name.to_owned(),
             subjects: vec![subjects.to_owned()],
@@ -123,7 +128,10 @@ impl Store {
             allow_direct: true,
             ..stream::Config::default()
         };
-        let reports = of(REPORTS, subject::REPORTS, &settings.reports);
+        let reports = stream::Config {
+            max_messages_per_subject: settings.messages_per_switch.into(),
+            ..of(REPORTS, subject::REPORTS, &settings.reports)
+        };
         let history = of(HISTORY, "vernier.history.>", &settings.history);
         // As NATS makes a key-value bucket (ADR-8).
         let bucket = |name: &str, key: &str| stream::Config {
@@ -136,16 +144,30 @@ impl Store {
         };
         let states = bucket(STATES, KEY);
         let memories = bucket(MEMORIES, MEMORY_KEY);
-        let streams = [
+        let streams = vec![
             (reports, Some("reports")),
             (history, Some("history")),
             (states, None),
             (memories, None),
         ];
-        for (config, key) in streams {
+        Self {
+            context: jetstream::new(client),
+            streams: Arc::new(streams),
+            made: Arc::default(),
+        }
+    }
+
+    /// Makes the streams that are missing, and changes those that are otherwise than configured; whether one has begun anew since
+    /// the last time: what was asked of it before is of no use any more.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn ensure(&self) -> Result<bool, StoreError> {
+        let mut has_begun = false;
+        for (config, key) in &*self.streams {
             let mib = config.max_bytes >> 20;
-            let made = context.create_or_update_stream(config).await;
-            made.map_err(|error| match (error.kind(), key) {
+            let made = self.context.create_or_update_stream(config.clone()).await;
+            let info = made.map_err(|error| match (error.kind(), key) {
                 (CreateStreamErrorKind::JetStream(fault), Some(key))
                     if fault.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
                 {
@@ -153,8 +175,41 @@ impl Store {
                 }
                 _ => failed("cannot make a stream")(error),
             })?;
+            has_begun |= self.has_begun_anew(&config.name, info.created);
         }
-        Ok(Self { context })
+        Ok(has_begun)
+    }
+
+    /// The same, but changes nothing while all are there.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn look(&self) -> Result<bool, StoreError> {
+        let mut has_begun = false;
+        for (config, _) in &*self.streams {
+            match self.context.get_stream(&config.name).await {
+                Ok(stream) => {
+                    let created = stream.cached_info().created;
+                    has_begun |= self.has_begun_anew(&config.name, created);
+                }
+                Err(error) => match error.kind() {
+                    GetStreamErrorKind::JetStream(fault)
+                        if fault.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                    {
+                        let name = &config.name;
+                        tracing::warn!("the stream {name} is gone: it is made again, empty");
+                        return self.ensure().await;
+                    }
+                    _ => return Err(failed("cannot look at a stream")(error)),
+                },
+            }
+        }
+        Ok(has_begun)
+    }
+
+    fn has_begun_anew(&self, stream: &str, created: DateTime) -> bool {
+        let before = self.made.lock().insert(stream.to_owned(), created);
+        before.is_some_and(|before| before != created)
     }
 
     /// The states of a partition, by switch.
@@ -250,7 +305,11 @@ impl Store {
             .create_consumer(config)
             .await
             .map_err(failed(doing))?;
-        let messages = consumer.stream().max_messages_per_batch(1_000);
+        // A consumer that is gone is known by its silence.
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(1_000)
+            .heartbeat(HEARTBEAT);
         let messages = messages.messages().await.map_err(failed(doing))?;
         Ok((messages, last))
     }

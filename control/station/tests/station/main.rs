@@ -16,10 +16,12 @@ use testkit::nats::NatsServer;
 
 mod blame;
 mod demo;
+mod lost_store;
 mod memory;
 mod ospf;
 mod outage;
 mod page;
+mod permissions;
 mod probes;
 mod support;
 
