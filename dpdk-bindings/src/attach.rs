@@ -198,6 +198,13 @@ impl Drop for AttachedPort<'_> {
     }
 }
 
+/// The kernel's index of the network interface of this name, if there is one.
+pub fn interface_index(name: &str) -> Option<NonZeroU32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the string is NUL-terminated.
+    NonZeroU32::new(unsafe { dpdk_sys::vernier_interface_index(name.as_ptr()) })
+}
+
 /// Names of the devices of all ports there are. To be called under the hot-plug lock of an initialised EAL, as
 /// all functions below.
 fn names_of_all() -> Vec<String> {

@@ -42,7 +42,7 @@
 
 pub use arrayvec::ArrayVec;
 
-pub use attach::{AttachError, AttachedPort, PortInfo};
+pub use attach::{AttachError, AttachedPort, PortInfo, interface_index};
 pub use clock::{KernelClock, kernel_clock};
 pub use cpus::{allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use eal::{Eal, EalError, EalOptions};

@@ -252,6 +252,15 @@ impl<'pool> Port<'pool> {
         dpdk_sys::vernier_port_is_pulled(self.id()) != 0
     }
 
+    /// Whether the port has lost what it leads to, and gets it back only if its device is attached again: the kernel's
+    /// interface behind it was deleted, or moved to another network namespace, or it is a client of `net_memif` and
+    /// has no connection.
+    pub fn is_lost(&self) -> bool {
+        let _alone = self.driver();
+        // SAFETY: the port is attached.
+        unsafe { dpdk_sys::vernier_port_is_lost(self.id()) != 0 }
+    }
+
     /// Sets the link up or down, as an administrator does: the far end sees it too, where there is
     /// one. Of the virtual devices `net_ring` and `net_tap` can; for others the interface behind the
     /// device is set, if there is one (`net_af_packet`), which takes root.

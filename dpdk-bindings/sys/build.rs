@@ -30,10 +30,13 @@ fn build() -> Result<(), String> {
             )
         })?;
     let mut shim = cc::Build::new();
-    shim.files(["shim/shim.c", "shim/memif.c", "shim/telemetry.c"])
-        .std("gnu11")
-        .opt_level(3)
-        .extra_warnings(true);
+    shim.files(
+        ["shim", "af_packet", "interrupt", "memif", "telemetry"]
+            .map(|name| format!("shim/{name}.c")),
+    )
+    .std("gnu11")
+    .opt_level(3)
+    .extra_warnings(true);
     for flag in cflags()? {
         // DPDK's headers are not ours to warn about.
         shim.flag(

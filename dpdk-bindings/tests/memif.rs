@@ -1,4 +1,4 @@
-//! `net_memif` whose other end, a process of its own, goes away while packets pass.
+//! `net_memif`: its other end, a process of its own, goes away while packets pass; a server comes back by its name.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Burst, eal, pool, start};
+use dpdk_bindings::PortConfig;
 
 /// Names the socket to the process that is the other end.
 const SOCKET: &str = "VERNIER_TEST_MEMIF";
@@ -72,6 +73,41 @@ fn come_and_go(socket: &Path) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             received += common::receive_all(&mut rx).len();
+        }
+    }
+}
+
+/// A driver that leaves its listening socket open cannot listen there again, and takes a client that
+/// connects for one of a port that is gone.
+#[test]
+fn a_server_that_was_closed_listens_again_by_the_same_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let eal = eal();
+    let pool = pool(&eal);
+    for (n, is_abstract) in [(0, "yes"), (1, "no")] {
+        let socket = folder.path().join(n.to_string());
+        let device = |name: &str, role: &str, id| {
+            let socket = socket.display();
+            format!(
+                "net_memif_{name},role={role},id={id},socket={socket},socket-abstract={is_abstract}"
+            )
+        };
+        for round in 0..3 {
+            // The second port keeps the socket while the first goes.
+            let server = start(&eal, &device("server", "server", 0), &pool);
+            let other = start(&eal, &device("other", "server", 1), &pool);
+            drop(server);
+            let client = start(&eal, &device("client", "client", 1), &pool);
+            let began = Instant::now();
+            while !(client.link().up && other.link().up) {
+                assert!(began.elapsed() < Duration::from_secs(20), "round {round}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(other);
+            drop(client);
+            let refused = eal.attach(&device("late", "client", 1)).unwrap();
+            let refused = refused.start(&PortConfig::default(), &pool);
+            assert!(refused.is_err(), "nobody listens any more");
         }
     }
 }

@@ -67,20 +67,37 @@ impl Hosts {
         for (host, n) in names.iter().zip(1..) {
             let name = hosts.name(host);
             ip(&format!("netns add {name}"))?;
-            ip(&format!(
-                "link add {name} type veth peer name eth0 netns {name}"
-            ))?;
-            ip(&format!("link set {name} up"))?;
-            ip(&format!("-n {name} addr add {network}.{n}/24 dev eth0"))?;
-            ip(&format!("-n {name} link set eth0 up"))?;
-            // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
-            switch_offloads_off(&mut inside(&name, "ethtool"), "eth0")?;
-            switch_offloads_off(&mut Command::new("ethtool"), &name)?;
+            hosts.join(host, &format!("{network}.{n}"))?;
             // Nothing is said unasked. Without IPv6 there is nothing to turn off.
             let off = "sysctl -qw net.ipv6.conf.all.disable_ipv6=1";
             let _ = output(&mut hosts.inside(host, off));
         }
         Ok(hosts)
+    }
+
+    /// Makes the pair of interfaces between a host and the switch.
+    ///
+    /// # Errors
+    /// Without root, or where there is one.
+    pub fn join(&self, host: impl Display, address: &str) -> Result<()> {
+        let name = self.name(host);
+        ip(&format!(
+            "link add {name} type veth peer name eth0 netns {name}"
+        ))?;
+        ip(&format!("link set {name} up"))?;
+        ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
+        ip(&format!("-n {name} link set eth0 up"))?;
+        // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+        switch_offloads_off(&mut inside(&name, "ethtool"), "eth0")?;
+        switch_offloads_off(&mut Command::new("ethtool"), &name)
+    }
+
+    /// Deletes that pair.
+    ///
+    /// # Errors
+    /// Without root, or where there is none.
+    pub fn part(&self, host: impl Display) -> Result<()> {
+        ip(&format!("link del {}", self.name(host)))
     }
 
     /// A host's namespace, and the switch's end of its pair of interfaces.

@@ -4,11 +4,13 @@
 //!  control::published::Published --> http (JSON: records::answers) <-- command line, browsers, scripts
 //!                                    prometheus (/metrics)         <-- Prometheus
 //!                                    process (the process's own metrics)
+//!  threads that log ----------------> log (the programs' log, which nobody waits for)
 //! ```
 //!
 //! What it is not: it changes nothing in the switch, except that a reload may be requested.
 #![forbid(unsafe_code)]
 
 pub mod http;
+pub mod log;
 pub mod process;
 pub mod prometheus;

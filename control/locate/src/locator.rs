@@ -84,6 +84,12 @@ impl Locator {
         self.segments.keys().map(String::as_str)
     }
 
+    /// End of the newest interval of all segments, in milliseconds since 1970 (UTC); 0 without any.
+    pub fn last_ms(&self) -> u64 {
+        let segments = self.segments.values();
+        segments.filter_map(Segment::last_ms).max().unwrap_or(0)
+    }
+
     /// How many segments have been reported.
     pub fn len(&self) -> usize {
         self.segments.len()

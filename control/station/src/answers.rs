@@ -122,7 +122,7 @@ async fn switches(
     State(station): Shared,
     Parameters(asked): Parameters<SwitchQuery>,
 ) -> Json<Switches> {
-    let now = crate::now_unix_ns();
+    let now = station.clock.now_unix_ns();
     let states = station.fleet.states();
     let refused = refused_numbers(&states);
     let is_wanted = |state: &&Switch| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
@@ -161,7 +161,7 @@ async fn segments(
     State(station): Shared,
     Parameters(asked): Parameters<SegmentQuery>,
 ) -> Json<StationSegments> {
-    let now = crate::now_unix_ns();
+    let now = station.clock.now_unix_ns();
     let is_wanted = |segment: &StationSegment| {
         asked.kind.as_ref().is_none_or(|kind| segment.kind == *kind)
             && asked
@@ -226,7 +226,7 @@ async fn history(
 }
 
 async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing> {
-    let now = crate::now_unix_ns();
+    let now = station.clock.now_unix_ns();
     let states = station.fleet.states();
     let refused = refused_numbers(&states);
     let summaries = (states.iter()).map(|state| with_number(summary(state, now), &refused));
@@ -253,14 +253,14 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing
 async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Json<NetworkMap> {
     let states = station.fleet.states();
     let topology = station.topology();
-    let network = Network::new(&states, topology.as_deref(), crate::now_unix_ns());
+    let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
     Answer(network.map())
 }
 
 async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Result<Json<Paths>> {
     let states = station.fleet.states();
     let topology = station.topology();
-    let network = Network::new(&states, topology.as_deref(), crate::now_unix_ns());
+    let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
     let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
     paths
         .map(Answer)
@@ -286,7 +286,7 @@ async fn blame(
     Parameters(asked): Parameters<BlameQuery>,
 ) -> Result<Response> {
     let states = station.fleet.states();
-    let now = crate::now_unix_ns();
+    let now = station.clock.now_unix_ns();
     let blamer = Blamer::new(&states, now);
     let class = asked.class.as_deref();
     match (asked.from, asked.to) {
@@ -322,7 +322,7 @@ async fn flow(
     Parameters(asked): Parameters<FlowQuery>,
 ) -> Result<Json<FlowPath>> {
     let states = station.fleet.states();
-    let found = crate::flow::flow(&states, &asked.flow, crate::now_unix_ns());
+    let found = crate::flow::flow(&states, &asked.flow, station.clock.now_unix_ns());
     found.map(Answer).ok_or_else(|| {
         let words = format!(
             "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",

@@ -2,6 +2,7 @@
 //! both, so that an answer does not depend on which station is asked.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_nats::jetstream::Message;
@@ -15,13 +16,16 @@ use crate::state::{Minute, State};
 #[derive(Debug)]
 pub struct Fleet {
     /// States as they were read, by the key's subject.
-    states: RwLock<BTreeMap<String, Bytes>>,
+    states: RwLock<BTreeMap<String, Value>>,
     minutes: RwLock<Minutes>,
     /// All states and minutes that there were at the start have been read.
     pub is_complete: [AtomicBool; 2],
     /// Values that could not be read.
     pub unreadable: AtomicU64,
 }
+
+/// A state as it was read, and its revision.
+type Value = (u64, Bytes);
 
 /// Closed minutes, the oldest first, of so many bytes at most.
 #[derive(Debug)]
@@ -65,13 +69,18 @@ impl Fleet {
 
     /// A state was written, or its key deleted.
     pub fn take_state(&self, message: &Message) {
-        let subject = message.subject.to_string();
+        let revision = message.info().map_or(0, |info| info.stream_sequence);
+        self.put_state(message.subject.to_string(), revision, &message.payload);
+    }
+
+    /// As [`Fleet::take_state`], by the key's subject and the value's revision.
+    pub fn put_state(&self, subject: String, revision: u64, value: &[u8]) {
         let mut states = self.states.write();
-        if message.payload.is_empty() {
+        if value.is_empty() {
             states.remove(&subject);
         } else {
             // A copy: the message's bytes are part of a larger buffer.
-            states.insert(subject, Bytes::copy_from_slice(&message.payload));
+            states.insert(subject, (revision, Bytes::copy_from_slice(value)));
         }
     }
 
@@ -82,12 +91,30 @@ impl Fleet {
         self.is_complete[0].store(true, Ordering::Relaxed);
     }
 
+    /// The newest revision that was read; 0 before any.
+    pub fn newest(&self) -> u64 {
+        let states = self.states.read();
+        states.values().map(|value| value.0).max().unwrap_or(0)
+    }
+
+    /// Forgets the states that the server has evicted, and those of a stream before this one, by the revisions that it keeps. Revisions after
+    /// `newest` were read since it was asked.
+    pub fn evict(&self, kept: &RangeInclusive<u64>, newest: u64) {
+        let is_kept = |revision: &u64| kept.contains(revision) || *revision > newest;
+        self.states
+            .write()
+            .retain(|_, (revision, _)| is_kept(revision));
+    }
+
     /// A minute was written.
     pub fn take_minute(&self, message: &Message) {
-        let bytes = Bytes::copy_from_slice(&message.payload);
-        self.minutes
-            .write()
-            .push(message.subject.to_string(), bytes);
+        self.put_minute(message.subject.to_string(), &message.payload);
+    }
+
+    /// As [`Fleet::take_minute`], by its subject.
+    pub fn put_minute(&self, subject: String, value: &[u8]) {
+        let bytes = Bytes::copy_from_slice(value);
+        self.minutes.write().push(subject, bytes);
     }
 
     /// They are read anew.
@@ -104,7 +131,9 @@ impl Fleet {
 
     /// Every switch's state, by name.
     pub fn states(&self) -> Vec<State> {
-        let bytes: Vec<Bytes> = self.states.read().values().cloned().collect();
+        let values = self.states.read();
+        let bytes: Vec<Bytes> = values.values().map(|value| value.1.clone()).collect();
+        drop(values);
         let mut states: Vec<State> = bytes
             .iter()
             .filter_map(|bytes| self.read(State::decode(&**bytes)))
@@ -115,11 +144,8 @@ impl Fleet {
 
     /// One switch's state.
     pub fn state(&self, switch: &str) -> Option<State> {
-        let bytes = self
-            .states
-            .read()
-            .get(&crate::store::key(switch))
-            .cloned()?;
+        let key = crate::store::key(switch);
+        let bytes = self.states.read().get(&key)?.1.clone();
         self.read(State::decode(&*bytes))
     }
 

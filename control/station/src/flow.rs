@@ -33,7 +33,7 @@ impl<'s> Seen<'s> {
             mean_ns: flow.mean_ns.map(f64::from),
             stddev_ns: flow.stddev_ns.map(f64::from),
             p99_ns: flow.p99_ns.map(f64::from),
-            age_s: age_s(self.state.end_unix_ns, now_unix_ns),
+            age_s: age_s(self.state, self.state.end_unix_ns, now_unix_ns),
         }
     }
 }
@@ -164,6 +164,6 @@ fn all_packets(
         mean_ns: figures.mean_ns,
         stddev_ns: figures.stddev_ns,
         p99_ns: figures.p99_ns,
-        age_s: age_s(known.end_unix_ns, now_unix_ns),
+        age_s: age_s(state, known.end_unix_ns, now_unix_ns),
     })
 }

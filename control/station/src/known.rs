@@ -11,8 +11,8 @@ pub fn finding(state: &State, known: &Known, now_unix_ns: u64) -> Finding {
     let last = &known.last;
     let silent_since_ms = is_silent(state, now_unix_ns).then(|| ms(state.end_unix_ns));
     let finding = Finding {
-        // Of the last delays, not of the last report: that is what the age says.
-        time_ms: ms(known.end_unix_ns),
+        // Of the last delays, not of the last report: that is what the age says. By the server's clock, as `now_unix_ns` is.
+        time_ms: ms(now_unix_ns.saturating_sub(state.age_ns(known.end_unix_ns, now_unix_ns))),
         deviation_ns: last.stddev_ns.map(f64::from),
         p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
         silent_since_ms,

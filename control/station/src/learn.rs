@@ -13,9 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use locate::Locator;
 use report::msp::{Kind, Report, Segment};
 
+use crate::clock::dated;
 use crate::found::{Found, ms};
 use crate::path::label;
 use crate::state::State;
+
+/// Histories that end so long after the server's time are of no use: a minute.
+const FUTURE_NS: u64 = 60_000_000_000;
+
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
 
 /// The histories of a switch that was not heard for so long are dropped: an hour.
 const FORGET_MS: u64 = 3_600_000;
@@ -69,7 +76,10 @@ struct Learnt {
     locator: Locator,
     /// Of the last report that is in it.
     sequence: u64,
+    /// When the last report was stored, by the server's clock.
     heard_ms: u64,
+    /// End of the last report's epoch, as it was dated.
+    end_unix_ns: u64,
 }
 
 /// What is learnt of the switches of one partition.
@@ -118,10 +128,12 @@ impl Learner {
         if self.has(switch) || !self.room.take(locator.len() as u64) {
             return false;
         }
+        let end_unix_ns = locator.last_ms().saturating_mul(NS_PER_MS);
         let learnt = Learnt {
             locator,
             sequence,
             heard_ms,
+            end_unix_ns,
         };
         self.switches.insert(switch.to_owned(), learnt);
         true
@@ -132,26 +144,33 @@ impl Learner {
         usize::try_from(self.room.segments_max).unwrap_or(usize::MAX)
     }
 
-    /// Takes up a report, unless it has been.
-    pub fn feed(&mut self, report: &Report, sequence: u64) {
+    /// Takes up a report that JetStream stored at this time, unless it has been.
+    pub fn feed(&mut self, report: &Report, sequence: u64, received_unix_ns: u64) {
         if self.is_off() {
             return;
         }
         let segments_max = self.segments_max();
         let Self { switches, room } = self;
-        let time_ms = ms(report.end_unix_ns());
         let learnt = switches
             .entry(report.switch.clone())
             .or_insert_with(|| Learnt {
                 locator: Locator::new(segments_max),
                 sequence: 0,
                 heard_ms: 0,
+                end_unix_ns: 0,
             });
         if sequence <= learnt.sequence {
             return;
         }
+        // A station of an earlier version took reports of the future, or the server's clock went back: new reports would be ignored.
+        if learnt.end_unix_ns > received_unix_ns.saturating_add(FUTURE_NS) {
+            room.give(learnt.locator.len() as u64);
+            learnt.locator = Locator::new(segments_max);
+        }
         learnt.sequence = sequence;
-        learnt.heard_ms = time_ms;
+        learnt.heard_ms = ms(received_unix_ns);
+        learnt.end_unix_ns = dated(report, received_unix_ns, learnt.end_unix_ns);
+        let time_ms = ms(learnt.end_unix_ns);
         let locator = &mut learnt.locator;
         let is_free = report
             .health

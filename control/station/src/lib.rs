@@ -32,6 +32,7 @@ use topology::source::Source;
 pub mod answers;
 pub mod blame;
 pub mod cli;
+pub mod clock;
 pub mod fleet;
 pub mod flow;
 pub mod found;
@@ -48,6 +49,7 @@ pub mod state;
 pub mod store;
 pub mod summary;
 
+use clock::Clock;
 use fleet::Fleet;
 use learn::Room;
 use members::{ALIVE, BEAT, GONE, Members, SILENCE_MAX};
@@ -59,7 +61,7 @@ use store::{Store, StoreError, failed};
 /// Between two looks at the topology's source.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often the lag is asked for, and whether all streams are there.
+/// How often the lag, the server's clock and what it has evicted are asked for, and whether all streams are there.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
 /// A part that has worked for so long without a fault has none.
@@ -70,6 +72,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub struct Station {
     /// What it answers from.
     pub fleet: Fleet,
+    /// The clock of the NATS server.
+    pub clock: Arc<Clock>,
     /// The topology, where it is not what switches report.
     topology: RwLock<Option<Arc<Topology>>>,
     /// Paths with series of their own.
@@ -94,7 +98,7 @@ pub struct Station {
     pub lag: AtomicU64,
 }
 
-/// Nanoseconds since 1970 (UTC).
+/// Nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
 pub fn now_unix_ns() -> u64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -110,6 +114,7 @@ impl Station {
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
         let station = Arc::new(Self {
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
+            clock: Arc::default(),
             topology: RwLock::default(),
             paths: settings.paths.clone(),
             work: Arc::default(),
@@ -176,7 +181,7 @@ impl Station {
         tokio::select! {
             () = async {
                 let client = self.connect(connection).await;
-                let store = Store::new(client.clone(), settings);
+                let store = Store::new(client.clone(), settings, Arc::clone(&self.clock));
                 while let Err(error) = store.ensure().await {
                     self.problems.say(Part::Streams, &error.to_string());
                     sleep(backoff(3)).await;
@@ -230,7 +235,7 @@ impl Station {
     async fn connect(self: &Arc<Self>, connection: &Connection) -> Client {
         let mut attempts = 0;
         loop {
-            let station = Arc::clone(self);
+            let (station, faults) = (Arc::clone(self), Arc::new(AtomicU64::new(0)));
             let event = move |event: Event| match event {
                 Event::Connected => {
                     station.connections.send_modify(|number| *number += 1);
@@ -245,7 +250,12 @@ impl Station {
                     station.problems.say(Part::Connection, words);
                 }
                 // Such as what this user may not do; it shows in the part that fails, too.
-                Event::ServerError(error) => tracing::warn!("NATS: {error}"),
+                Event::ServerError(error) => {
+                    let faults = faults.fetch_add(1, Ordering::Relaxed) + 1;
+                    if faults.is_power_of_two() {
+                        tracing::warn!("NATS says: {error} ({faults} such words so far)");
+                    }
+                }
                 _ => {}
             };
             match connection.connect("vernier-station", event).await {
@@ -340,34 +350,37 @@ impl Station {
         }
     }
 
-    /// Does it again and again: anew where it fails, and where there is another connection, since after a restart the server
-    /// knows of no request that came before.
-    async fn again_and_again(&self, part: Part, work: impl AsyncFn() -> Result<(), StoreError>) {
-        let mut connections = self.connections.subscribe();
-        loop {
-            let settled = async {
-                sleep(SETTLED).await;
-                self.problems.clear(part);
-                std::future::pending().await
-            };
-            // A panic is a fault of this program: it costs this attempt.
-            let done = tokio::select! {
-                done = std::panic::AssertUnwindSafe(work()).catch_unwind() => {
-                    done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
-                }
-                _ = connections.changed() => Ok(()),
-                () = settled => Ok(()),
-            };
-            if let Err(error) = done {
-                self.problems.say(part, &error.to_string());
-                self.doubts.notify_one();
+    /// Works until that fails, or there is another connection: after a restart the server knows of no request that came
+    /// before. Then it is to be tried again.
+    async fn attempt(
+        &self,
+        part: Part,
+        connections: &mut watch::Receiver<u64>,
+        work: impl Future<Output = Result<(), StoreError>>,
+    ) {
+        let settled = async {
+            sleep(SETTLED).await;
+            self.problems.clear(part);
+            std::future::pending().await
+        };
+        // A panic is a fault of this program: it costs this attempt.
+        let done = tokio::select! {
+            done = std::panic::AssertUnwindSafe(work).catch_unwind() => {
+                done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
             }
-            sleep(backoff(1)).await;
+            _ = connections.changed() => Ok(()),
+            () = settled => Ok(()),
+        };
+        if let Err(error) = done {
+            self.problems.say(part, &error.to_string());
+            self.doubts.notify_one();
         }
+        sleep(backoff(1)).await;
     }
 
     async fn watch_states(&self, store: &Store) {
         let watch = async || -> Result<(), StoreError> {
+            store.read_clock().await?;
             let (mut messages, mut pending) = store.watch_states().await?;
             let mut seen = HashSet::new();
             if pending == 0 {
@@ -387,7 +400,10 @@ impl Station {
             }
             Ok(())
         };
-        self.again_and_again(Part::States, watch).await;
+        let mut connections = self.connections.subscribe();
+        loop {
+            self.attempt(Part::States, &mut connections, watch()).await;
+        }
     }
 
     async fn watch_minutes(&self, store: &Store, hours: u32) {
@@ -405,12 +421,21 @@ impl Station {
             }
             Ok(())
         };
-        self.again_and_again(Part::Minutes, watch).await;
+        let mut connections = self.connections.subscribe();
+        loop {
+            self.attempt(Part::Minutes, &mut connections, watch()).await;
+        }
     }
 
     async fn watch_lag(&self, store: &Store) {
         loop {
             sleep(LAG_EVERY).await;
+            // What fails here fails elsewhere, too, and is logged there.
+            let _ = store.read_clock().await;
+            let newest = self.fleet.newest();
+            if let Some(kept) = store.revisions().await {
+                self.fleet.evict(&kept, newest);
+            }
             let lag = store.lag().await;
             if let Some(lag) = lag {
                 self.lag.store(lag, Ordering::Relaxed);
@@ -421,10 +446,13 @@ impl Station {
 
 /// Owns a partition again and again, until it is aborted.
 async fn keep(station: Arc<Station>, store: Store, partition: u16) {
-    let own = || owner::own(&store, partition, &station.work, &station.room);
-    station
-        .again_and_again(Part::Partition(partition), own)
-        .await;
+    let mut connections = station.connections.subscribe();
+    loop {
+        let own = owner::own(&store, partition, &station.work, &station.room);
+        station
+            .attempt(Part::Partition(partition), &mut connections, own)
+            .await;
+    }
 }
 
 /// Logs each complaint once, until there is another one.

@@ -1,7 +1,7 @@
 //! `vernier-station`: joins the reports of many switches.
 #![forbid(unsafe_code)]
 
-use std::io::IsTerminal;
+use std::io::stderr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::http::Server;
+use api::log::Log;
 use clap::Parser;
 use contract::config::Nats;
 use report::connection::Connection;
@@ -17,25 +18,24 @@ use station::cli::Arguments;
 use station::settings::Settings;
 use station::{Station, answers};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
 
 /// How often the signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("VERNIER_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    let log = match Log::start(stderr(), || ()) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("vernier-station: cannot start the log's thread: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    log.lines().install("info,async_nats=warn", false);
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("vernier-station: {error:#}");
+            log.lines().fail("vernier-station", error.as_ref());
             ExitCode::from(2)
         }
     }

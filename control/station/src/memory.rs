@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use async_nats::jetstream::context::PublishAckFuture;
 use async_nats::jetstream::message::PublishMessage;
+use axum::body::Bytes;
 use prost::Message;
 use report::subject;
 
@@ -30,7 +31,7 @@ struct Part {
     /// When this was written, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     written_ms: u64,
-    /// End of the switch's last epoch, likewise.
+    /// When the server stored its last report, likewise.
     #[prost(uint64, tag = "4")]
     heard_ms: u64,
     /// Which part, from 0.
@@ -68,6 +69,35 @@ fn whole(mut parts: Vec<Part>) -> Option<Part> {
     (whole.number == 0 && number == whole.parts).then_some(whole)
 }
 
+/// As [`Store::recall`], from the values of the bucket.
+pub fn restore(
+    values: impl Iterator<Item = Bytes>,
+    now_ms: u64,
+    learner: &mut Learner,
+) -> Option<u64> {
+    let mut by_switch: HashMap<String, Vec<Part>> = HashMap::new();
+    // What cannot be read is learnt anew.
+    for part in values.filter_map(|value| Part::decode(value).ok()) {
+        by_switch.entry(part.switch.clone()).or_default().push(part);
+    }
+    let mut behind: Option<u64> = None;
+    for memory in by_switch.into_values().filter_map(whole) {
+        let Part {
+            switch,
+            sequence,
+            written_ms,
+            heard_ms,
+            bytes,
+            ..
+        } = memory;
+        let is_recent = now_ms.saturating_sub(written_ms) < AGAIN_MS;
+        if learner.restore(&switch, sequence, heard_ms, &bytes) && is_recent {
+            behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
+        }
+    }
+    behind
+}
+
 impl Store {
     /// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
     /// where nothing was learnt.
@@ -82,30 +112,9 @@ impl Store {
         let values = self
             .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
             .await?;
-        let mut by_switch: HashMap<String, Vec<Part>> = HashMap::new();
-        for (payload, _) in values {
-            // What cannot be read is learnt anew.
-            if let Ok(part) = Part::decode(payload) {
-                by_switch.entry(part.switch.clone()).or_default().push(part);
-            }
-        }
-        let now_ms = crate::found::ms(crate::now_unix_ns());
-        let mut behind: Option<u64> = None;
-        for memory in by_switch.into_values().filter_map(whole) {
-            let Part {
-                switch,
-                sequence,
-                written_ms,
-                heard_ms,
-                bytes,
-                ..
-            } = memory;
-            let is_recent = now_ms.saturating_sub(written_ms) < AGAIN_MS;
-            if learner.restore(&switch, sequence, heard_ms, &bytes) && is_recent {
-                behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
-            }
-        }
-        Ok(behind)
+        let values = values.into_iter().map(|(value, _)| value);
+        let now_ms = crate::found::ms(self.clock.now_unix_ns());
+        Ok(restore(values, now_ms, learner))
     }
 
     /// Writes what was learnt of a partition's switches up to a report.
@@ -114,7 +123,7 @@ impl Store {
     /// What the server says.
     pub async fn remember(&self, learner: &Learner, sequence: u64) -> Result<(), StoreError> {
         let doing = "cannot write what was learnt";
-        let written_ms = crate::found::ms(crate::now_unix_ns());
+        let written_ms = crate::found::ms(self.clock.now_unix_ns());
         let mut answers: Vec<PublishAckFuture> = Vec::new();
         for (switch, heard_ms, bytes) in learner.memories() {
             let chunks = bytes.chunks(PART_BYTES_MAX);
@@ -167,6 +176,28 @@ mod tests {
             bytes: vec![u8::try_from(number).unwrap(); 2],
             ..Part::default()
         }
+    }
+
+    /// What was learnt of a switch, as a station of 78f1034 stored it in two parts.
+    #[test]
+    fn parts_that_an_earlier_station_stored_are_read_as_they_were_meant() {
+        let parts = [0, 1].map(|number| Part {
+            switch: "edge-1.lab_2".to_owned(),
+            sequence: 987_654,
+            written_ms: 1_700_000_000_001,
+            heard_ms: 1_700_000_000_000,
+            number,
+            parts: 2,
+            bytes: vec![0x5a; 3 + number as usize],
+        });
+        for (meant, name) in parts.iter().zip(["part-0.bin", "part-1.bin"]) {
+            let bytes = testkit::golden::kept("78f1034", name, || meant.encode_to_vec()).unwrap();
+            let read = Part::decode(&*bytes).unwrap();
+            assert_eq!(read, *meant);
+            assert_eq!(read.encode_to_vec(), bytes);
+        }
+        assert_eq!(whole(parts.to_vec()).unwrap().bytes, [0x5a; 7]);
+        assert_eq!(key("a.b_c", 1), "$KV.vernier_located.30.a=b_c.1");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! not know yet that it owns the partition no more cannot undo what the new owner wrote.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -56,6 +57,8 @@ struct Owned<'w> {
     work: &'w Work,
     learner: Learner,
     states: HashMap<String, Entry>,
+    /// The revision before which states have been forgotten.
+    first_state: u64,
 }
 
 /// Owns a partition until something fails, or this is dropped.
@@ -73,18 +76,21 @@ pub async fn own(
     let first = REMEMBER_EVERY * (u32::from(partition) + 1) / u32::from(PARTITIONS);
     let mut remember_at = Instant::now() + first;
     let mut batches = messages.ready_chunks(BATCH);
-    while let Some(batch) = batches.next().await {
-        let batch: Vec<Message> =
-            (batch.into_iter().collect::<Result<_, _>>()).map_err(failed("cannot read reports"))?;
-        let sequence = owned.count(&batch).await?;
+    let mut sequence = None;
+    loop {
+        let until_due = remember_at.saturating_duration_since(Instant::now());
+        match tokio::time::timeout(until_due, batches.next()).await {
+            Ok(Some(batch)) => sequence = Some(owned.take(batch).await?),
+            Ok(None) => return Ok(()),
+            // Without reports, too, what the server has evicted is forgotten.
+            Err(_) => owned.evict(),
+        }
         if Instant::now() >= remember_at {
-            remember(store, &mut owned.learner, &owned.states, sequence).await?;
+            owned.remember(sequence.take()).await?;
             remember_at = Instant::now() + REMEMBER_EVERY;
         }
     }
-    Ok(())
 }
-
 impl<'w> Owned<'w> {
     /// With what the last owner had learnt, and the reports behind that.
     async fn take_over(
@@ -99,7 +105,7 @@ impl<'w> Owned<'w> {
         let again = Again::Behind(behind.unwrap_or(u64::MAX - 1));
         let (mut messages, mut last) = store.take_over(partition, again).await?;
         let mut states = store.states(partition).await?;
-        let since_ns = crate::now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
+        let since_ns = store.clock.now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
         let is_unknown = |Entry { state, .. }: &Entry| {
             state.received_unix_ns > since_ns && !learner.has(&state.switch)
         };
@@ -119,8 +125,40 @@ impl<'w> Owned<'w> {
             work,
             learner,
             states,
+            first_state: 0,
         };
         Ok((owned, messages))
+    }
+
+    /// Forgets the states that the server has evicted.
+    fn evict(&mut self) {
+        let first = self.store.first_state.load(Ordering::Relaxed);
+        if first > self.first_state {
+            let is_kept = |entry: &Entry| entry.revision == 0 || entry.revision >= first;
+            self.states.retain(|_, entry| is_kept(entry));
+            self.first_state = first;
+        }
+    }
+
+    /// Counts reports as they were read; the sequence of the last.
+    async fn take(&mut self, batch: Vec<Result<Message, impl Display>>) -> Result<u64, StoreError> {
+        let batch: Vec<Message> =
+            (batch.into_iter().collect::<Result<_, _>>()).map_err(failed("cannot read reports"))?;
+        self.evict();
+        self.count(&batch).await
+    }
+
+    /// Drops what was learnt and is of no use any more, and writes the rest, if reports up to this one were read since then.
+    async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
+        let now_ms = crate::found::ms(self.store.clock.now_unix_ns());
+        let state_of = |switch: &str| self.states.get(switch).map(|entry| &entry.state);
+        for switch in self.learner.forget(state_of, now_ms) {
+            self.store.forget(&switch).await?;
+        }
+        match sequence {
+            Some(sequence) => self.store.remember(&self.learner, sequence).await,
+            None => Ok(()),
+        }
     }
 
     /// Counts reports, writes what they changed, and acknowledges them; the sequence of the last.
@@ -131,25 +169,25 @@ impl<'w> Owned<'w> {
         for message in batch {
             let info = message.info().map_err(failed("cannot read reports"))?;
             sequence = info.stream_sequence;
+            let received_unix_ns =
+                u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or_default();
             let Some(report) = read(message, work) else {
                 continue;
             };
             let entry = self.states.entry(report.switch.clone()).or_default();
             if sequence <= entry.state.sequence {
-                self.learner.feed(&report, sequence);
+                self.learner.feed(&report, sequence, received_unix_ns);
                 work.read_again.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             entry.state.sequence = sequence;
-            let received_unix_ns =
-                u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or_default();
             match entry.state.take(&report, received_unix_ns) {
                 Taken::Duplicate => work.duplicates.fetch_add(1, Ordering::Relaxed),
                 Taken::Counted(closed) => {
                     if let Some(minute) = closed {
                         self.store.write_minute(&minute).await?;
                     }
-                    self.learner.feed(&report, sequence);
+                    self.learner.feed(&report, sequence, received_unix_ns);
                     work.reports.fetch_add(1, Ordering::Relaxed)
                 }
             };
@@ -167,26 +205,11 @@ impl<'w> Owned<'w> {
             acknowledged.map_err(failed("cannot acknowledge reports"))?;
         }
         if end_unix_ns > 0 {
-            let delay_ns = crate::now_unix_ns().saturating_sub(end_unix_ns);
+            let delay_ns = self.store.clock.now_unix_ns().saturating_sub(end_unix_ns);
             work.delay_ns.store(delay_ns, Ordering::Relaxed);
         }
         Ok(sequence)
     }
-}
-
-/// Writes what was learnt up to a report, and drops what is of no use any more.
-async fn remember(
-    store: &Store,
-    learner: &mut Learner,
-    states: &HashMap<String, Entry>,
-    sequence: u64,
-) -> Result<(), StoreError> {
-    let now_ms = crate::found::ms(crate::now_unix_ns());
-    let state_of = |switch: &str| states.get(switch).map(|entry| &entry.state);
-    for switch in learner.forget(state_of, now_ms) {
-        store.forget(&switch).await?;
-    }
-    store.remember(learner, sequence).await
 }
 
 /// Writes the states of these switches, side by side.

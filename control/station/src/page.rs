@@ -23,7 +23,7 @@ const BLAMED_MAX: usize = 32;
 /// Those of `out`.
 pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let states = station.fleet.states();
-    let now = crate::now_unix_ns();
+    let now = station.clock.now_unix_ns();
     let topology = station.topology();
     write_families(&api::process::own_metrics(), out, |page| {
         switches(page, &states, now);

@@ -331,7 +331,7 @@ impl<'s> Network<'s> {
     ) -> Result<Hop, String> {
         let mut joined = Sums::default();
         let mut names = Vec::new();
-        let mut end_unix_ns = u64::MAX;
+        let mut age_ns = 0;
         for (state, known) in segments.filter(|(_, known)| known.last.samples > 0) {
             joined.add(&Sums::of(&known.last));
             names.push(Joined {
@@ -341,7 +341,7 @@ impl<'s> Network<'s> {
                 class: state.name(known.last.class).to_owned(),
                 packets: known.last.packets,
             });
-            end_unix_ns = end_unix_ns.min(known.end_unix_ns);
+            age_ns = age_ns.max(state.age_ns(known.end_unix_ns, self.now_unix_ns));
         }
         if joined.samples == 0 {
             return Err(title);
@@ -350,7 +350,7 @@ impl<'s> Network<'s> {
             title,
             kind: label(kind).to_owned(),
             hint: None,
-            age_s: Some(age_s(end_unix_ns, self.now_unix_ns)),
+            age_s: Some(age_ns as f64 / 1e9),
             figures: Some(figures(&joined)),
             joined: names,
         })
@@ -406,8 +406,8 @@ pub fn label(kind: Kind) -> &'static str {
 }
 
 /// Seconds since then; 0 where a switch's clock is ahead.
-pub fn age_s(then_unix_ns: u64, now_unix_ns: u64) -> f64 {
-    now_unix_ns.saturating_sub(then_unix_ns) as f64 / 1e9
+pub fn age_s(state: &State, end_unix_ns: u64, now_unix_ns: u64) -> f64 {
+    state.age_ns(end_unix_ns, now_unix_ns) as f64 / 1e9
 }
 
 /// From sums to figures.
@@ -442,7 +442,7 @@ pub fn segment(state: &State, known: &Known, now_unix_ns: u64) -> StationSegment
         } else {
             String::new()
         },
-        age_s: age_s(known.end_unix_ns, now_unix_ns),
+        age_s: age_s(state, known.end_unix_ns, now_unix_ns),
         figures: figures(&Sums::of(last)),
     }
 }

@@ -41,6 +41,15 @@ pub struct Settings {
     #[serde(default = "located_segments")]
     #[schemars(range(max = 10_000_000))]
     pub located_segments: u32,
+    /// Switches whose last values JetStream and the stations keep, 1 to 1,000,000; default 10,000. Of more, the one that has not reported for the
+    /// longest is forgotten.
+    #[serde(default = "switches_max")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub switches_max: u32,
+    /// MiB that JetStream keeps of what all stations have learnt of segments, 16 to 16,777,216; default 512. Some 10 KiB a segment.
+    #[serde(default = "located_mib")]
+    #[schemars(range(min = 16, max = 16_777_216))]
+    pub located_mib: u32,
     /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
     #[serde(default = "reports")]
     pub reports: Kept,
@@ -98,6 +107,14 @@ const fn located_segments() -> u32 {
     20_000
 }
 
+const fn switches_max() -> u32 {
+    10_000
+}
+
+const fn located_mib() -> u32 {
+    512
+}
+
 const fn reports() -> Kept {
     Kept {
         hours: 24,
@@ -145,6 +162,8 @@ impl Settings {
             paths: Vec::new(),
             memory_mib: memory_mib(),
             located_segments: located_segments(),
+            switches_max: switches_max(),
+            located_mib: located_mib(),
             reports: reports(),
             messages_per_switch: messages_per_switch(),
             history: history(),
@@ -157,6 +176,11 @@ impl Settings {
         let ospf = |server| Source::ospf(server, self.names.clone(), None);
         let file = || self.topology.clone().map(Source::file);
         self.ospf.map(ospf).or_else(file)
+    }
+
+    /// MiB of the last values of all switches: 16 KiB each, a hundred segments; 64 at least.
+    pub(crate) fn states_mib(&self) -> u32 {
+        (self.switches_max / 64).max(64)
     }
 
     /// What is out of range.
@@ -178,6 +202,8 @@ impl Settings {
             ("paths", paths, 0, 64),
             ("memory_mib", self.memory_mib, 1, 1_048_576),
             ("located_segments", self.located_segments, 0, 10_000_000),
+            ("switches_max", self.switches_max, 1, 1_000_000),
+            ("located_mib", self.located_mib, 16, 16_777_216),
             ("reports.hours", self.reports.hours, 1, 100_000),
             ("reports.mib", self.reports.mib, 16, 16_777_216),
             (

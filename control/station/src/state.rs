@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use prost::Message;
 use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
+use crate::clock;
 use crate::found::Found;
 
 /// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
@@ -29,7 +30,7 @@ pub struct State {
     /// Its name.
     #[prost(string, tag = "1")]
     pub switch: String,
-    /// End of the last epoch reported, in nanoseconds since 1970.
+    /// End of the last epoch reported, in nanoseconds since 1970, as it was [`dated`](crate::clock::dated).
     #[prost(uint64, tag = "2")]
     pub end_unix_ns: u64,
     /// Its runs, the present one first.
@@ -90,6 +91,9 @@ pub struct State {
     /// note it.
     #[prost(uint64, tag = "40")]
     pub wire_since_unix_ns: u64,
+    /// By how much the last report's own time is after the time at which it was dated; negative if it is before.
+    #[prost(sint64, tag = "30")]
+    pub clock_off_ns: i64,
 }
 
 /// A run of a switch.
@@ -264,20 +268,20 @@ impl Sums {
 impl State {
     /// Counts a report that JetStream stored at this time, unless it was counted before.
     pub fn take(&mut self, report: &Report, received_unix_ns: u64) -> Taken {
-        if !self.begin(report) {
+        let end_unix_ns = clock::dated(report, received_unix_ns, self.end_unix_ns);
+        if !self.begin(report, end_unix_ns) {
             self.duplicates += 1;
             return Taken::Duplicate;
         }
-        let end_unix_ns = report.end_unix_ns();
         let minute = end_unix_ns.saturating_sub(1) / MINUTE_NS;
-        let closed = if minute > self.minute {
-            self.close(minute)
-        } else {
-            None
-        };
+        // An earlier version opened minutes of the future.
+        let is_future = self.minute > received_unix_ns / MINUTE_NS + 1;
+        let is_over = minute > self.minute || is_future;
+        let closed = is_over.then(|| self.close(minute)).flatten();
         self.reports += 1;
         self.received_unix_ns = received_unix_ns;
         self.end_unix_ns = end_unix_ns;
+        self.clock_off_ns = clock::off_ns(report, end_unix_ns);
         self.length_ns = report.length_ns;
         self.health.clone_from(&report.health);
         self.claim(report.wire_switch, received_unix_ns);
@@ -341,7 +345,7 @@ impl State {
     }
 
     /// Enters the report's run and epoch, and what is missing before it; false where it was counted before.
-    fn begin(&mut self, report: &Report) -> bool {
+    fn begin(&mut self, report: &Report, end_unix_ns: u64) -> bool {
         let is_of = |run: &Run| run.incarnation == report.incarnation;
         let place = self.runs.iter().position(is_of);
         if place.is_some_and(|place| self.runs[place].epoch >= report.epoch) {
@@ -372,12 +376,20 @@ impl State {
             self.gaps.push(Gap {
                 first: next,
                 last: first - 1,
-                end_unix_ns: report.end_unix_ns().saturating_sub(after),
+                end_unix_ns: end_unix_ns.saturating_sub(after),
             });
             let old = self.gaps.len().saturating_sub(GAPS_MAX);
             self.gaps.drain(..old);
         }
         true
+    }
+
+    /// How long ago an epoch ended. Of the switch's clock only a difference is taken, so that it may be wrong.
+    pub fn age_ns(&self, end_unix_ns: u64, now_unix_ns: u64) -> u64 {
+        let before = self.end_unix_ns.saturating_sub(end_unix_ns);
+        now_unix_ns
+            .saturating_sub(self.received_unix_ns)
+            .saturating_add(before)
     }
 
     /// Ends the open minute, and forgets what has had no news for an hour.

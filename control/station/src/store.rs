@@ -8,8 +8,10 @@
 //! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_nats::Client;
 use async_nats::datetime::DateTime;
@@ -23,6 +25,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use report::subject;
 
+use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::state::{Minute, State};
 
@@ -69,7 +72,7 @@ pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> St
 /// What to do where the server keeps a stream's space free at once, and has less; `key` configures the stream.
 fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
-        "JetStream has less than {mib} MiB left; lower `{key}.mib`, or raise `max_file_store` of nats-server (default: three \
+        "JetStream has less than {mib} MiB left; lower `{key}`, or raise `max_file_store` of nats-server (default: three \
          quarters of what its disk had free)"
     );
     StoreError {
@@ -92,9 +95,13 @@ pub fn key(switch: &str) -> String {
 pub struct Store {
     pub(crate) context: Context,
     /// As they are configured, and the key of their limits.
-    streams: Arc<Vec<(stream::Config, Option<&'static str>)>>,
+    streams: Arc<Vec<(stream::Config, &'static str)>>,
     /// When each was made: one that has another time has begun anew.
     made: Arc<Mutex<HashMap<String, DateTime>>>,
+    /// The server's clock.
+    pub(crate) clock: Arc<Clock>,
+    /// The first revision of a state that the server keeps: it has evicted those before.
+    pub(crate) first_state: Arc<AtomicU64>,
 }
 
 /// A state, and the revision of its key, by which a later writer is known.
@@ -117,7 +124,7 @@ pub enum Again {
 
 impl Store {
     /// The streams as they are configured; asks for nothing yet.
-    pub fn new(client: Client, settings: &Settings) -> Self {
+    pub fn new(client: Client, settings: &Settings, clock: Arc<Clock>) -> Self {
         let of = |name: &str, subjects: &str, kept: &crate::settings::Kept| stream::Config {
             name: name.to_owned(),
             subjects: vec![subjects.to_owned()],
@@ -133,28 +140,42 @@ impl Store {
             ..of(REPORTS, subject::REPORTS, &settings.reports)
         };
         let history = of(HISTORY, "vernier.history.>", &settings.history);
-        // As NATS makes a key-value bucket (ADR-8).
-        let bucket = |name: &str, key: &str| stream::Config {
-            max_bytes: -1,
+        // As NATS makes a key-value bucket (ADR-8), but the value that was written longest ago is evicted from a full one.
+        let bucket = |name: &str, key: &str, mib: u32, max_messages: i64| stream::Config {
+            max_bytes: i64::from(mib) << 20,
+            max_messages,
             max_messages_per_subject: 1,
-            discard: stream::DiscardPolicy::New,
+            discard: stream::DiscardPolicy::Old,
             allow_rollup: true,
             deny_delete: true,
             ..of(name, &format!("{key}>"), &settings.history)
         };
-        let states = bucket(STATES, KEY);
-        let memories = bucket(MEMORIES, MEMORY_KEY);
+        let switches_max = i64::from(settings.switches_max);
+        let states = bucket(STATES, KEY, settings.states_mib(), switches_max);
+        let memories = bucket(MEMORIES, MEMORY_KEY, settings.located_mib, -1);
         let streams = vec![
-            (reports, Some("reports")),
-            (history, Some("history")),
-            (states, None),
-            (memories, None),
+            (reports, "reports.mib"),
+            (history, "history.mib"),
+            (states, "switches_max"),
+            (memories, "located_mib"),
         ];
         Self {
             context: jetstream::new(client),
             streams: Arc::new(streams),
             made: Arc::default(),
+            clock,
+            first_state: Arc::default(),
         }
+    }
+
+    /// The streams as configured, made where they are not there, changed where they are otherwise.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
+        let store = Self::new(client, settings, Arc::default());
+        store.ensure().await?;
+        Ok(store)
     }
 
     /// Makes the streams that are missing, and changes those that are otherwise than configured; whether one has begun anew since
@@ -167,8 +188,8 @@ impl Store {
         for (config, key) in &*self.streams {
             let mib = config.max_bytes >> 20;
             let made = self.context.create_or_update_stream(config.clone()).await;
-            let info = made.map_err(|error| match (error.kind(), key) {
-                (CreateStreamErrorKind::JetStream(fault), Some(key))
+            let info = made.map_err(|error| match error.kind() {
+                CreateStreamErrorKind::JetStream(fault)
                     if fault.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
                 {
                     no_room(key, mib)
@@ -209,7 +230,12 @@ impl Store {
 
     fn has_begun_anew(&self, stream: &str, created: DateTime) -> bool {
         let before = self.made.lock().insert(stream.to_owned(), created);
-        before.is_some_and(|before| before != created)
+        let has_begun = before.is_some_and(|before| before != created);
+        if has_begun {
+            // Revisions begin anew, too.
+            self.first_state.store(0, Ordering::Relaxed);
+        }
+        has_begun
     }
 
     /// The states of a partition, by switch.
@@ -360,8 +386,8 @@ impl Store {
     /// What the server says.
     pub async fn watch_minutes(&self, hours: u32) -> Result<(pull::Ordered, u64), StoreError> {
         let age = Duration::from_secs(u64::from(hours) * 3_600);
-        let since = SystemTime::now() - age;
-        let start_time = since.into();
+        let now = UNIX_EPOCH + Duration::from_nanos(self.clock.now_unix_ns());
+        let start_time = now.checked_sub(age).unwrap_or(UNIX_EPOCH).into();
         self.watch(
             HISTORY,
             "vernier.history.>".to_owned(),
@@ -395,6 +421,38 @@ impl Store {
         let pending = consumer.info().await.map_err(failed(doing))?.num_pending;
         let messages = consumer.messages().await.map_err(failed(doing))?;
         Ok((messages, pending))
+    }
+
+    /// Reads the server's clock: when it made a consumer, which is then deleted.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn read_clock(&self) -> Result<(), StoreError> {
+        let doing = "cannot read the clock of the server";
+        let stream = self.context.get_stream_no_info(HISTORY).await;
+        let stream = stream.map_err(failed(doing))?;
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::New,
+            inactive_threshold: Duration::from_secs(5),
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let consumer = stream.create_consumer(config).await;
+        let consumer = consumer.map_err(failed(doing))?;
+        let created = consumer.cached_info().created.unix_timestamp_nanos();
+        self.clock.set(u64::try_from(created).unwrap_or_default());
+        let deleted = stream.delete_consumer(&consumer.cached_info().name).await;
+        deleted.map(drop).map_err(failed(doing))
+    }
+
+    /// Revisions of the states that the server keeps: it evicts the first ones.
+    pub async fn revisions(&self) -> Option<RangeInclusive<u64>> {
+        let stream = self.context.get_stream(STATES).await.ok()?;
+        let state = &stream.cached_info().state;
+        self.first_state
+            .store(state.first_sequence, Ordering::Relaxed);
+        Some(state.first_sequence..=state.last_sequence)
     }
 
     /// Reports that wait in all partitions, delivered or not.

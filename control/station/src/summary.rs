@@ -2,6 +2,7 @@
 
 use records::station::SwitchState;
 
+use crate::clock;
 use crate::state::State;
 
 /// What is known of a switch.
@@ -16,6 +17,7 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
         problems.push(format!("{} workers have stalled", health.stalled_workers));
     }
     problems.extend(health.unready);
+    problems.extend(clock::problem(state.clock_off_ns));
     let run = state.runs.first().cloned().unwrap_or_default();
     SwitchState {
         switch: state.switch.clone(),

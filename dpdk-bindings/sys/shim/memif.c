@@ -1,21 +1,39 @@
-/* Keeps net_memif from unmapping rings that a worker is using.
+/* Puts the calls of net_memif and those of EAL's interrupt thread, on which the driver serves its control
+ * sockets, in order. The driver itself does not.
  *
  * When the other end goes away, the driver unmaps the connection's memory in EAL's interrupt thread
  * (memif_disconnect in drivers/net/memif/memif_socket.c), while a worker may be copying packets to or
  * from it: the program ends by SIGSEGV. It clears "connected" first, and each burst asks for that at its
  * begin; so it is enough that the interrupt thread waits, before it unmaps, for the bursts that have
- * begun. Other drivers' bursts are not touched. */
+ * begun. Other drivers' bursts are not touched.
+ *
+ * A port is closed on the interrupt thread, since closing it elsewhere frees what an interrupt handler may
+ * be using at that moment. And the driver frees a server's listening socket without taking its interrupt
+ * source back (memif_socket_remove_device): the next client to connect, or any other change of sources,
+ * makes the interrupt thread use freed memory. So the driver's sources are noted as they are registered,
+ * and those of a socket that no port uses any more are taken back here. */
+#define _GNU_SOURCE
+/* For the handles of interrupt sources, which 22.11 and later have under these names. */
+#define ALLOW_EXPERIMENTAL_API
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_common.h>
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_interrupts.h>
 #include <rte_lcore.h>
 
+#include "interrupt.h"
 #include "memif.h"
 
 /* How many bursts of net_memif each core is in. The last is of threads that EAL does not know. */
@@ -82,4 +100,173 @@ int munmap(void *address, size_t bytes)
 				sched_yield();
 	}
 	return (int)syscall(SYS_munmap, address, bytes);
+}
+
+/* Interrupt sources of the driver's, by file descriptor; those that the driver took back since are among
+ * them until their descriptor is used again. */
+static struct source {
+	int fd;
+	rte_intr_callback_fn function;
+	void *arg;
+	struct source *next;
+} *sources;
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_source(int fd, rte_intr_callback_fn function, void *arg)
+{
+	struct source *source;
+
+	pthread_mutex_lock(&sources_lock);
+	for (source = sources; source != NULL && source->fd != fd; source = source->next)
+		;
+	if (source == NULL && (source = calloc(1, sizeof(*source))) != NULL) {
+		source->next = sources;
+		sources = source;
+	}
+	if (source != NULL) {
+		source->fd = fd;
+		source->function = function;
+		source->arg = arg;
+	}
+	pthread_mutex_unlock(&sources_lock);
+}
+
+/* In place of EAL's in the whole program. */
+int rte_intr_callback_register(const struct rte_intr_handle *handle, rte_intr_callback_fn function,
+			       void *arg)
+{
+	static int (*eal)(const struct rte_intr_handle *, rte_intr_callback_fn, void *);
+	Dl_info of = {0};
+
+	if (eal == NULL)
+		*(void **)&eal = dlsym(RTLD_NEXT, "rte_intr_callback_register");
+	if (eal == NULL)
+		return -ENOTSUP;
+	if (dladdr((void *)(uintptr_t)function, &of) != 0 && of.dli_fname != NULL &&
+	    strstr(of.dli_fname, "net_memif") != NULL)
+		note_source(rte_intr_fd_get(handle), function, arg);
+	return eal(handle, function, arg);
+}
+
+/* The value of an argument of a port of net_memif, and its length; none if it is another driver's port, or does not
+ * have it. */
+static const char *argument_of(uint16_t port, const char *key, size_t *len)
+{
+	struct rte_eth_dev_info info;
+	const struct rte_devargs *devargs;
+	const char *at;
+
+	if (rte_eth_dev_info_get(port, &info) != 0 || strcmp(info.driver_name, "net_memif") != 0)
+		return NULL;
+	devargs = rte_dev_devargs(info.device);
+	at = devargs == NULL || devargs->args == NULL ? NULL : strstr(devargs->args, key);
+	if (at == NULL)
+		return NULL;
+	at += strlen(key);
+	*len = strcspn(at, ",");
+	return at;
+}
+
+int vernier_memif_is_lost(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_link link;
+	size_t len = 0;
+	const char *role = argument_of(port, "role=", &len);
+	/* Its default (rte_eth_memif.c). */
+	const int is_client = role == NULL || strncmp(role, "client", len) == 0 ||
+			      strncmp(role, "slave", len) == 0;
+
+	return rte_eth_dev_info_get(port, &info) == 0 && strcmp(info.driver_name, "net_memif") == 0 &&
+	       is_client && rte_eth_link_get_nowait(port, &link) == 0 &&
+	       link.link_status == RTE_ETH_LINK_DOWN;
+}
+
+/* The name of a port's socket, and its length; none if it is no port of net_memif. */
+static const char *socket_of(uint16_t port, size_t *len)
+{
+	/* Its default (rte_eth_memif.c). */
+	static const char path[] = "/run/memif.sock";
+	struct rte_eth_dev_info info;
+	const char *given = argument_of(port, "socket=", len);
+
+	if (given != NULL || rte_eth_dev_info_get(port, &info) != 0 ||
+	    strcmp(info.driver_name, "net_memif") != 0)
+		return given;
+	*len = sizeof(path) - 1;
+	return path;
+}
+
+static int is_used(const char *path, size_t len)
+{
+	size_t other_len;
+	uint16_t other;
+
+	RTE_ETH_FOREACH_DEV(other) {
+		const char *other_path = socket_of(other, &other_len);
+
+		if (other_path != NULL && other_len == len && memcmp(other_path, path, len) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a descriptor is the listening socket of this name, or was accepted there. */
+static int is_at(int fd, const char *path, size_t len)
+{
+	struct sockaddr_un address = {0};
+	socklen_t size = sizeof(address);
+	const char *name = address.sun_path;
+
+	if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 || address.sun_family != AF_UNIX)
+		return 0;
+	/* An abstract name begins with a zero. */
+	if (name[0] == '\0')
+		name++;
+	len = RTE_MIN(len, sizeof(address.sun_path) - 1 - (size_t)(name - address.sun_path));
+	return strncmp(name, path, len) == 0 && name[len] == '\0';
+}
+
+/* Takes back the sources of a socket that the driver has freed: the listener's, and those of connections
+ * that named no port yet. */
+static void take_back(const char *path, size_t len)
+{
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	struct source **link = &sources;
+
+	pthread_mutex_lock(&sources_lock);
+	while (handle != NULL && *link != NULL) {
+		struct source *source = *link;
+
+		if (!is_at(source->fd, path, len)) {
+			link = &source->next;
+			continue;
+		}
+		(void)rte_intr_fd_set(handle, source->fd);
+		if (rte_intr_callback_unregister(handle, source->function, source->arg) > 0)
+			close(source->fd);
+		*link = source->next;
+		free(source);
+	}
+	pthread_mutex_unlock(&sources_lock);
+	rte_intr_instance_free(handle);
+}
+
+static void close_port(void *arg)
+{
+	const uint16_t port = *(const uint16_t *)arg;
+	size_t len = 0;
+	const char *socket = socket_of(port, &len);
+	char *path = socket == NULL ? NULL : strndup(socket, len);
+
+	(void)rte_eth_dev_stop(port);
+	(void)rte_eth_dev_close(port);
+	if (path != NULL && !is_used(path, len))
+		take_back(path, len);
+	free(path);
+}
+
+void vernier_memif_close(uint16_t port)
+{
+	vernier_interrupt_run(close_port, &port);
 }

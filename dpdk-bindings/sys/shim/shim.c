@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 /* For rte_dev_event_callback_register, which 22.11 and later have under this name. */
 #define ALLOW_EXPERIMENTAL_API
+#include "af_packet.h"
+#include "interrupt.h"
 #include "memif.h"
 #include "shim.h"
 
@@ -269,6 +271,7 @@ int vernier_eal_init(int argc, char **argv)
 
 void vernier_eal_cleanup(void)
 {
+	vernier_interrupt_park();
 	rte_eal_cleanup();
 	remove_runtime_dir();
 }
@@ -529,8 +532,12 @@ void vernier_port_detach(uint16_t port)
 	if (rte_eth_dev_info_get(port, &info) != 0)
 		info.device = NULL;
 	/* Nothing to be done about a device that refuses: it is let go of all the same. */
-	(void)rte_eth_dev_stop(port);
-	(void)rte_eth_dev_close(port);
+	if (info.device != NULL && strcmp(info.driver_name, "net_memif") == 0) {
+		vernier_memif_close(port);
+	} else {
+		(void)rte_eth_dev_stop(port);
+		(void)rte_eth_dev_close(port);
+	}
 	/* The number may be another's next. */
 	__atomic_store_n(&pulled[port], 0, __ATOMIC_RELAXED);
 	if (info.device == NULL)
@@ -654,8 +661,12 @@ int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 	/* A device that cannot has no address filter and receives everything. */
 	if (rc != 0 && rc != -ENOTSUP)
 		return from_driver(rc);
-	if (strcmp(info.driver_name, "net_af_packet") == 0)
+	if (strcmp(info.driver_name, "net_af_packet") == 0) {
+		rc = vernier_af_packet_started(port, config->rx_queues);
+		if (rc != 0)
+			return rc;
 		discard_unbound(port, config->rx_queues);
+	}
 	if (strcmp(info.driver_name, "net_memif") == 0)
 		vernier_memif_started(port);
 	return chains && sends_chains(&info);
@@ -674,7 +685,7 @@ int vernier_port_stats(uint16_t port, struct vernier_port_stats *out)
 		.rx_bytes = stats.ibytes,
 		.tx_bytes = stats.obytes,
 		.rx_missed = stats.imissed,
-		.rx_errors = stats.ierrors,
+		.rx_errors = stats.ierrors + vernier_af_packet_refused(port),
 		.tx_errors = stats.oerrors,
 		.rx_no_mbuf = stats.rx_nombuf,
 	};
@@ -727,6 +738,25 @@ int vernier_port_set_link(uint16_t port, int up)
 int vernier_port_is_pulled(uint16_t port)
 {
 	return port < RTE_MAX_ETHPORTS && __atomic_load_n(&pulled[port], __ATOMIC_RELAXED);
+}
+
+/* A driver's socket stays with the interface that it was bound to, and that one does not come back; a client of
+ * net_memif asks for its connection once, as it starts (memif_dev_start). */
+int vernier_port_is_lost(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	char name[IF_NAMESIZE];
+
+	if (rte_eth_dev_info_get(port, &info) != 0)
+		return 0;
+	if (info.if_index != 0 && info.if_index != UINT32_MAX)
+		return if_indextoname(info.if_index, name) == NULL && errno == ENXIO;
+	return vernier_memif_is_lost(port);
+}
+
+uint32_t vernier_interface_index(const char *name)
+{
+	return if_nametoindex(name);
 }
 
 /* Asks the kernel for an interface's flags (netdevice(7)), and sets them where asked to. */

@@ -321,6 +321,11 @@ unsafe extern "C" {
     /// Whether somebody wants the port's device back (`rte_dev_event_callback_register`), 0 or 1. Needs
     /// no EAL.
     pub safe fn vernier_port_is_pulled(port: u16) -> c_int;
+    /// Whether the kernel's interface behind the port is gone, or the port is a client of `net_memif` without a
+    /// connection, 0 or 1.
+    pub fn vernier_port_is_lost(port: u16) -> c_int;
+    /// `if_nametoindex`: 0 where there is no interface of that name. Needs no EAL.
+    pub fn vernier_interface_index(name: *const c_char) -> u32;
     /// Whether an interface of the kernel's is running (`SIOCGIFFLAGS`), 0 or 1. Needs no EAL.
     pub safe fn vernier_interface_link(index: u32) -> c_int;
     /// Sets an interface of the kernel's up or down (`SIOCSIFFLAGS`). Needs no EAL.

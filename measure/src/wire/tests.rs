@@ -2,6 +2,7 @@
 
 mod hostile;
 mod path;
+mod placement;
 mod rollover;
 mod sessions;
 

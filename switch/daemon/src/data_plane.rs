@@ -17,7 +17,7 @@ use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
 use crate::lowered::Lowered;
 use crate::record::Record;
 use crate::reload::{Changes, Reload, Step};
-use crate::removals::Removals;
+use crate::removals::{Attempt, Removals};
 use crate::running::Running;
 use crate::service::Service;
 use switch::generation::Generations;
@@ -87,8 +87,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     /// Watches the link of a new port.
     fn watch_link(&mut self, port: PortIndex, now: Instant) {
         let index = port.index();
-        let device = self.running.ports.get(index).and_then(Option::as_ref);
-        let interface = device.and_then(|device| device.info().interface);
+        let interface = self.device(port).and_then(|device| device.info().interface);
         let was_lowered = interface.is_some_and(|interface| self.lowered.holds(interface));
         self.master.set_link(port, !was_lowered);
         if was_lowered {
@@ -163,8 +162,8 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Gives up ports whose devices are pulled.
-    fn watch_removals(&mut self) {
+    /// Gives up ports whose devices are pulled or lost, and uses lost ones again that are back.
+    fn watch_removals(&mut self, now: Instant) {
         while let Some(port) = self.removals.find(&self.running.ports) {
             let facts = data_plane::DataPlane::port(self, port);
             self.removals.note(port, facts);
@@ -172,6 +171,14 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 "port {}: its device is being removed; the port is given up until the switch is started again",
                 self.name(port)
             );
+        }
+        while let Some(port) = self.find_lost(now) {
+            let facts = data_plane::DataPlane::port(self, port);
+            let interface = self.device(port).and_then(|device| device.info().interface);
+            interface.inspect(|&interface| self.lowered.clear(interface));
+            self.removals.note(port, facts);
+            let (name, lost) = (self.name(port), lost(interface.is_some()));
+            tracing::error!("port {name}: {lost}; it is used again when that is back");
         }
         let Self {
             removals,
@@ -184,7 +191,46 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
         if !self.reload.is_under_way() {
             self.removals.ask(&self.running, &mut self.generations);
+            self.reopen(now);
         }
+    }
+
+    /// The first port whose device is lost and that is not given up yet; asks the kernel as often as for links.
+    fn find_lost(&mut self, now: Instant) -> Option<PortIndex> {
+        let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
+        let is_due = self.looked_at.is_none_or(is_due);
+        is_due.then(|| self.removals.find_lost(&self.running, now))?
+    }
+
+    /// Uses a lost device that is back.
+    fn reopen(&mut self, now: Instant) {
+        let Self {
+            removals,
+            running,
+            generations,
+            site,
+            ..
+        } = self;
+        match removals.reopen(*site, running, generations, now) {
+            None => {}
+            Some(Attempt::Failed(port, error)) => {
+                tracing::warn!("port {}: not used again yet: {error}", self.name(port));
+            }
+            Some(Attempt::Opened(port)) => {
+                tracing::warn!(
+                    "port {}: its device is back and used again",
+                    self.name(port)
+                );
+                self.said.push(data_plane::Event::Disturbed { port });
+                if self.links.lowered().any(|place| place == port.index()) {
+                    self.lower_link(port);
+                }
+            }
+        }
+    }
+
+    fn device(&self, port: PortIndex) -> Option<&Port<'pool>> {
+        self.running.ports.get(port.index())?.as_ref()
     }
 
     /// Takes a link down. An interface of the kernel's stays down when this process is killed, so it is noted before.
@@ -219,7 +265,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         verb: &str,
         change: impl FnOnce(&Port<'pool>) -> anyhow::Result<()>,
     ) {
-        let Some(Some(device)) = self.running.ports.get(port.index()) else {
+        let Some(device) = self.device(port) else {
             return;
         };
         let name = self.name(port);
@@ -277,6 +323,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             Changes::Begun { come, gone, .. } => {
                 let now = Instant::now();
                 self.master.reconfigure(self.running.config.fdb_settings());
+                for port in come.iter().chain(&gone) {
+                    self.removals.forget(*port);
+                }
                 for port in gone {
                     self.master.set_link(port, false);
                     if self.links.forget(port.index(), now) {
@@ -296,6 +345,15 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 }
 
+/// What a port has lost.
+fn lost(is_interface: bool) -> &'static str {
+    if is_interface {
+        "its interface is gone (deleted, or moved to another network namespace)"
+    } else {
+        "its connection to the net_memif server is gone"
+    }
+}
+
 impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_, 'pool> {
     fn now(&mut self) -> Ticks {
         Ticks(tsc::now())
@@ -306,21 +364,22 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
             return facts.clone();
         }
         let index = port.index();
-        let Some(Some(port)) = self.running.ports.get(index) else {
+        let Some(device) = self.device(port) else {
             return PortFact::default();
         };
-        let stats = port.stats();
+        let stats = device.stats();
+        let counts = DeviceCounts {
+            missed_packets: stats.rx_missed,
+            rx_error_packets: stats.rx_errors,
+            tx_error_packets: stats.tx_errors,
+            no_buffer_packets: stats.rx_no_mbuf,
+        };
         PortFact {
-            driver: port.info().driver.clone(),
+            driver: device.info().driver.clone(),
             is_up: self.links.is_up(index),
             is_removed: false,
             link_flaps: self.links.flaps(index),
-            device: Some(DeviceCounts {
-                missed_packets: stats.rx_missed,
-                rx_error_packets: stats.rx_errors,
-                tx_error_packets: stats.tx_errors,
-                no_buffer_packets: stats.rx_no_mbuf,
-            }),
+            device: Some(self.removals.all_counts(port, counts)),
         }
     }
 
@@ -362,7 +421,7 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
 
     fn poll(&mut self, core: CoreStatus) -> Vec<data_plane::Event> {
         let now = Instant::now();
-        contain(Part::Upkeep, || self.watch_removals());
+        contain(Part::Upkeep, || self.watch_removals(now));
         contain(Part::Upkeep, || self.watch_links(now));
         let elapsed = now.saturating_duration_since(self.began);
         if contain(Part::Upkeep, || self.master.poll(elapsed)).is_none() {

@@ -7,12 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use api::log::Lines;
 use console::{top, view};
 use control::published::Published;
 use records::answers::FlowQuery;
 use records::snapshot::Snapshot;
 
-use crate::log::Lines;
 use crate::options::RunOptions;
 
 /// How often a plain table is written.
@@ -88,7 +88,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::log::Log;
+    use api::log::Log;
 
     /// What was written.
     #[derive(Clone, Default)]
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_log_waits_while_the_table_has_the_terminal_and_loses_nothing() {
         let paper = Paper::default();
-        let log = Log::start(paper.clone()).unwrap();
+        let log = Log::start(paper.clone(), || ()).unwrap();
         log.lines().write_all(b"before\n").unwrap();
         let held = hold(&log.lines());
         log.lines().write_all(b"during\n").unwrap();

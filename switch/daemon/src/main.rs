@@ -2,21 +2,21 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write, stderr};
+use std::io::{self, Write, stderr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use api::log::{Lines, Log};
 use clap::Parser;
 use contract::config::Config;
 use contract::config::document::{self, Faults};
 use daemon::cli::{Arguments, LogFormat};
-use daemon::log::{Lines, Log};
 use daemon::opened::Opened;
 use daemon::options::{RunOptions, Signals};
+use daemon::privileges;
 use daemon::run::{self, RunError};
 use dpdk_bindings::HugePages;
-use tracing_subscriber::EnvFilter;
 
 /// Tables of many megabytes lie in huge pages, wherever they are made.
 #[global_allocator]
@@ -24,14 +24,15 @@ static ALLOCATOR: HugePages = HugePages;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let log = match Log::start(stderr()) {
+    let log = match Log::start(stderr(), unprivileged) {
         Ok(log) => log,
         Err(error) => {
             eprintln!("vernierd: cannot start the log's thread: {error}");
             return ExitCode::from(1);
         }
     };
-    start_log(arguments.log_format, log.lines());
+    let is_json = arguments.log_format == LogFormat::Json;
+    log.lines().install("info,async_nats=warn", is_json);
     match begin(&arguments, log.lines()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
                 Some(RunError::Run(_)) => 1,
                 _ => 2,
             };
-            fail(&error, code, log.lines())
+            log.lines().fail("vernierd", error.as_ref());
+            ExitCode::from(code)
         }
     }
 }
@@ -115,32 +117,9 @@ fn run(config: &Config, opened: Opened, arguments: &Arguments, log: Lines) -> an
     Ok(())
 }
 
-fn start_log(format: LogFormat, lines: Lines) {
-    let filter = EnvFilter::try_from_env("VERNIER_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(move || lines.clone())
-        .with_target(false);
-    match format {
-        LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
+/// The log's thread has no capabilities.
+fn unprivileged() {
+    if let Err(error) = privileges::give_up_all() {
+        tracing::warn!("the log's thread: {error:#}");
     }
-    // The usual hook would wait for standard error.
-    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
-}
-
-/// One message: each cause that the words before it have not said already.
-fn fail(error: &anyhow::Error, code: u8, mut log: Lines) -> ExitCode {
-    let mut words = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !words.contains(&cause) {
-            words = format!("{words}: {cause}");
-        }
-    }
-    // Never fails: a line that finds no room is counted.
-    for line in words.lines() {
-        let _ = log.write_all(format!("vernierd: {line}\n").as_bytes());
-    }
-    ExitCode::from(code)
 }

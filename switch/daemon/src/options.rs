@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::log::Lines;
+use api::log::Lines;
 
 /// How a switch is run.
 #[derive(Debug, Clone, Default)]

@@ -363,7 +363,7 @@ fn start_all<'pool>(
 }
 
 /// Attaches and starts the new port at `place`, and settles what the configuration leaves to its device.
-fn start<'pool>(site: Site<'pool>, config: &mut Config, place: usize) -> Result<Port<'pool>> {
+pub fn start<'pool>(site: Site<'pool>, config: &mut Config, place: usize) -> Result<Port<'pool>> {
     let attached = devices::attach(config, place, site.eal)?;
     devices::settle(config, place, &attached);
     if let Some(warning) = preflight::port_warning(&config.ports[place]) {
@@ -390,13 +390,32 @@ pub fn giving_back<'pool>(
     gone: &[PortIndex],
 ) -> Generation<DpdkIo<'pool>> {
     let room = |&port: &PortIndex| Handles::room(port, config.rx_queues(port.index()).into());
+    let gone = gone.iter().map(room).collect();
+    changing_ports(
+        number,
+        Change {
+            gone,
+            come: Vec::new(),
+        },
+    )
+}
+
+/// A generation that changes nothing but that a worker gets what `come` holds.
+pub fn giving<'pool>(number: GenerationId, come: Handles<'pool>) -> Generation<DpdkIo<'pool>> {
+    changing_ports(
+        number,
+        Change {
+            gone: Vec::new(),
+            come: vec![come],
+        },
+    )
+}
+
+fn changing_ports<'pool>(number: GenerationId, ports: Change<'pool>) -> Generation<DpdkIo<'pool>> {
     Generation {
         number,
         from: Epoch(0),
-        ports: Some(Change {
-            gone: gone.iter().map(room).collect(),
-            come: Vec::new(),
-        }),
+        ports: Some(ports),
         decide: None,
         lanes: Vec::new(),
         measuring: Measuring::Unchanged,

@@ -1,24 +1,35 @@
-//! Devices that are pulled while the switch runs: their ports are given up, all others go on.
+//! Devices that are lost while the switch runs. All other ports go on.
 //!
 //! ```text
-//!  pulled -> down for good, in log and status -> the workers give its queues back, at an epoch's
-//!            rollover -> closed: only then does the kernel let the device go
+//!  pulled, or lost -> down in log and status -> the workers give its queues back, at an epoch's
+//!                     rollover -> closed: only then does the kernel let a pulled device go
+//!            lost  -> attached again as soon as it is back -> its queues go to the workers
 //! ```
 //!
-//! Until it is closed the device answers as before, so that workers may go on polling it meanwhile.
+//! A pulled device is one on PCI; its port is not used again before a restart. A lost one is an interface of the
+//! kernel's that was deleted, or the connection of a `net_memif` client whose server ended. Until it is closed the
+//! device answers as before, so that workers may go on polling it meanwhile.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+use anyhow::{Result, ensure};
+use contract::config::Config;
 use contract::ids::PortIndex;
 use dpdk_bindings::Port;
-use records::snapshot::PortFact;
+use records::snapshot::{DeviceCounts, PortFact};
 
-use crate::reload::giving_back;
+use crate::reload::{giving, giving_back, start};
 use crate::running::Running;
 use switch::generation::Generations;
 use switch::packet_io::dpdk::DpdkIo;
+use switch::wiring::devices::is_back;
+use switch::wiring::plans::{Site, handles};
 
-/// Ports whose devices were pulled.
+/// How long a device must be lost before it is closed, and the time between two attempts to attach it again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Ports whose devices are not there.
 #[derive(Debug, Default)]
 pub struct Removals {
     /// What was known last of each.
@@ -27,12 +38,47 @@ pub struct Removals {
     pending: Vec<PortIndex>,
     /// Those whose queues are on their way back, and how many workers have given theirs.
     under_way: Option<(Vec<PortIndex>, usize)>,
+    /// Devices that may come back, in use or not: since when they are lost.
+    lost: BTreeMap<PortIndex, Lost>,
+    /// What earlier devices of the port counted.
+    earlier: BTreeMap<PortIndex, DeviceCounts>,
+}
+
+/// A device that may come back.
+#[derive(Debug)]
+struct Lost {
+    since: Instant,
+    /// When it is tried again, and why that failed last.
+    next: Instant,
+    error: String,
+}
+
+/// How an attempt to use a lost device again ended.
+#[derive(Debug)]
+pub enum Attempt {
+    /// The workers get its queues.
+    Opened(PortIndex),
+    /// It is there, but cannot be used: why, if that is another reason than before.
+    Failed(PortIndex, String),
 }
 
 impl Removals {
-    /// What was known last of a port, if its device was pulled.
+    /// What was known last of a port, if its device is not there.
     pub fn facts(&self, port: PortIndex) -> Option<&PortFact> {
         self.facts.get(&port)
+    }
+
+    /// What the devices of a port have counted: the one in use, and those that it replaces.
+    pub fn all_counts(&self, port: PortIndex, counts: DeviceCounts) -> DeviceCounts {
+        let Some(earlier) = self.earlier.get(&port) else {
+            return counts;
+        };
+        DeviceCounts {
+            missed_packets: earlier.missed_packets + counts.missed_packets,
+            rx_error_packets: earlier.rx_error_packets + counts.rx_error_packets,
+            tx_error_packets: earlier.tx_error_packets + counts.tx_error_packets,
+            no_buffer_packets: earlier.no_buffer_packets + counts.no_buffer_packets,
+        }
     }
 
     /// Whether a generation of its own is with the workers, who take one at a time.
@@ -50,7 +96,31 @@ impl Removals {
         })
     }
 
-    /// Notes that a port is given up.
+    /// The first port whose device has been lost for a while and that was not noted yet.
+    pub fn find_lost(&mut self, running: &Running<'_>, now: Instant) -> Option<PortIndex> {
+        for (place, port) in running.ports.iter().enumerate() {
+            let index = PortIndex::new(place);
+            if self.facts.contains_key(&index) {
+                continue;
+            }
+            let may_return = !running.config.ports[place].device.is_pci();
+            if may_return && port.as_ref().is_some_and(Port::is_lost) {
+                let lost = self.lost.entry(index).or_insert_with(|| Lost {
+                    since: now,
+                    next: now,
+                    error: String::new(),
+                });
+                if now.saturating_duration_since(lost.since) >= PATIENCE {
+                    return Some(index);
+                }
+            } else {
+                self.lost.remove(&index);
+            }
+        }
+        None
+    }
+
+    /// Notes that a port's device is not there.
     pub fn note(&mut self, port: PortIndex, facts: PortFact) {
         let facts = PortFact {
             is_up: false,
@@ -59,6 +129,14 @@ impl Removals {
         };
         self.facts.insert(port, facts);
         self.pending.push(port);
+    }
+
+    /// Forgets a port that a change of the configuration has ended or made anew.
+    pub fn forget(&mut self, port: PortIndex) {
+        self.facts.remove(&port);
+        self.lost.remove(&port);
+        self.earlier.remove(&port);
+        self.pending.retain(|pending| *pending != port);
     }
 
     /// Takes queues back from the workers, without waiting; once all have given theirs, closes the devices:
@@ -102,4 +180,58 @@ impl Removals {
         }
         self.under_way = Some((ports, 0));
     }
+
+    /// Attaches a lost device that is back, and sends its queues to the workers. They must have no generation of a reload.
+    pub fn reopen<'pool>(
+        &mut self,
+        site: Site<'pool>,
+        running: &mut Running<'pool>,
+        generations: &mut [Generations<DpdkIo<'pool>>],
+        now: Instant,
+    ) -> Option<Attempt> {
+        if self.is_under_way() || !self.pending.is_empty() {
+            return None;
+        }
+        let is_due = |(port, lost): &(&PortIndex, &mut Lost)| {
+            let place = port.index();
+            let is_closed = running.ports.get(place).is_some_and(Option::is_none);
+            is_closed && now >= lost.next && is_back(&running.config.ports[place].device)
+        };
+        let (&port, lost) = self.lost.iter_mut().find(is_due)?;
+        lost.next = now + PATIENCE;
+        let opened = open(site, &running.config, port).and_then(|device| {
+            let handles = handles(&running.config, port.index(), &device, None)?;
+            Ok((device, handles))
+        });
+        let (device, handles) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let error = format!("{error:#}");
+                let is_new = lost.error != error;
+                lost.error.clone_from(&error);
+                return is_new.then_some(Attempt::Failed(port, error));
+            }
+        };
+        for (worker, handles) in generations.iter_mut().zip(handles) {
+            let sent = worker.send(Box::new(giving(running.number, handles)));
+            assert!(sent.is_ok(), "no other generation is under way");
+        }
+        self.under_way = Some((Vec::new(), 0));
+        running.ports[port.index()] = Some(device);
+        self.lost.remove(&port);
+        let counted = self.facts.remove(&port).and_then(|facts| facts.device);
+        self.earlier.extend(counted.map(|counts| (port, counts)));
+        Some(Attempt::Opened(port))
+    }
+}
+
+/// Attaches and starts the device of a port as it was.
+fn open<'pool>(site: Site<'pool>, config: &Config, port: PortIndex) -> Result<Port<'pool>> {
+    let mut settled = config.clone();
+    let device = start(site, &mut settled, port.index())?;
+    ensure!(
+        settled == *config,
+        "it has another number of queues than before; restart the switch to use it"
+    );
+    Ok(device)
 }

@@ -3,11 +3,12 @@
 use anyhow::{Context, Result};
 use contract::config::packets::{DESCRIPTORS, POOL_CACHE};
 use contract::config::{Config, Device};
-use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig};
+use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, interface_index};
 
 use super::cpus::Cpu;
 use super::memif;
 use super::plans::Site;
+use crate::preflight::kernel_interface;
 
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
 /// chained.
@@ -86,6 +87,15 @@ pub fn attach<'eal>(config: &Config, index: usize, eal: &'eal Eal) -> Result<Att
     })?;
     eal.attach(&device)
         .with_context(|| format!("port {}", port.name))
+}
+
+/// Whether attaching the device anew may succeed: the interface or the server that it names is there.
+pub fn is_back(device: &Device) -> bool {
+    let Device::Dpdk(device) = device else {
+        return false;
+    };
+    let interface = kernel_interface(device);
+    interface.is_none_or(|name| interface_index(name).is_some()) && memif::has_server(device)
 }
 
 /// A `net_af_packet` has as many queues as its arguments say, and the kernel spreads flows over all of them.

@@ -1,4 +1,5 @@
-//! What a killed `net_memif` server leaves: its socket, at which the next one could not listen.
+//! Sockets of `net_memif`: what a killed server leaves, at which the next one could not listen, and whether there is
+//! a server for a client.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -22,18 +23,34 @@ pub fn remove_orphan(device: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The socket file at which a device is to listen. By default a device is a client, and its socket has
+/// The value of an argument of a device.
+fn argument<'d>(device: &'d str, key: &str) -> Option<&'d str> {
+    let (_, arguments) = device.split_once(',')?;
+    let mut pairs = arguments.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.find_map(|(name, value)| (name.trim() == key).then_some(value.trim()))
+}
+
+fn is_server(device: &str) -> bool {
+    argument(device, "role").is_some_and(|role| ["server", "master"].contains(&role))
+}
+
+/// The socket file at which a device listens or connects. By default a device is a client, and its socket has
 /// no file (`drivers/net/memif/rte_eth_memif.c`).
+fn socket_file(device: &str) -> Option<&str> {
+    let has_file = argument(device, "socket-abstract") == Some("no");
+    let is_memif = device.trim().starts_with("net_memif");
+    (is_memif && has_file).then(|| argument(device, "socket"))?
+}
+
 fn server_socket(device: &str) -> Option<&str> {
-    let (name, arguments) = device.split_once(',')?;
-    let value = |key: &str| {
-        let mut pairs = arguments.split(',').filter_map(|pair| pair.split_once('='));
-        pairs.find_map(|(name, value)| (name.trim() == key).then_some(value.trim()))
-    };
-    let is_server = value("role").is_some_and(|role| ["server", "master"].contains(&role));
-    let has_file = value("socket-abstract") == Some("no");
-    let is_memif = name.trim().starts_with("net_memif");
-    (is_memif && is_server && has_file).then(|| value("socket"))?
+    socket_file(device).filter(|_| is_server(device))
+}
+
+/// Whether a client that is attached may find its server: its socket is not known to be without one.
+pub fn has_server(device: &str) -> bool {
+    let socket = socket_file(device).filter(|_| !is_server(device));
+    let mut socket = socket.map(Path::new).into_iter();
+    socket.all(|path| path.exists() && !is_orphan(path))
 }
 
 /// A server that lives takes the connection, or refuses its type (memif's is `SOCK_SEQPACKET`).

@@ -101,6 +101,31 @@ fn both_directions_and_the_round_trip_are_segments_with_their_bounds() {
     );
 }
 
+/// The report that the prober of 78f1034 made of these results, kept as it was sent.
+#[test]
+fn a_report_that_an_earlier_prober_sent_is_read() {
+    let made = || {
+        let report = prober().report(3, &[result("b", 3, &[100, 200, 300])]);
+        prost::Message::encode_to_vec(&report)
+    };
+    let bytes = testkit::golden::kept("78f1034", "prober.bin", made).unwrap();
+    let report = Report::read(&bytes).unwrap();
+    assert_eq!(prost::Message::encode_to_vec(&report), bytes);
+    assert_eq!(
+        (report.node.as_deref(), &*report.switch),
+        (Some("a"), "a.probe")
+    );
+    let there = segment(&report, Kind::Probe, "a");
+    assert_eq!(
+        (report.name(there.to), report.name(there.method)),
+        ("b", "one-way")
+    );
+    assert_eq!((there.packets, there.lost, there.samples), (4, 1, 3));
+    assert!((there.mean_ns - 200.0).abs() < 1e-3 && there.quantiles.is_some());
+    let both = segment(&report, Kind::RoundTrip, "a");
+    assert!((both.mean_ns - 600.0).abs() < 1e-3);
+}
+
 #[test]
 fn without_synchronised_clocks_or_with_one_that_was_set_only_the_round_trip_has_delays() {
     let relative = SessionResult {

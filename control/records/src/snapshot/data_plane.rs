@@ -138,8 +138,9 @@ record! {
         /// Whether the link is up.
         #[metric(gauge = "vernier_port_link_up")]
         pub is_up: bool,
-        /// Whether the device was unplugged while the switch ran: its port is not used again before a restart, and
-        /// its other figures are the last ones.
+        /// Whether the device is not there, and its other figures are the last ones: it was unplugged, and its port is
+        /// not used again before a restart; or its interface was deleted, or its `net_memif` server ended, and it is
+        /// used again when that is back.
         #[serde(default)]
         #[metric(gauge = "vernier_port_removed")]
         pub is_removed: bool,

@@ -81,6 +81,33 @@ fn figures_are_those_of_the_snapshot() {
     assert_eq!(Report::read(&report.encode_to_vec()).unwrap(), report);
 }
 
+/// The report that 78f1034 made of its example, kept as it was sent.
+#[test]
+fn a_report_that_an_earlier_switch_sent_is_read() {
+    let made = || {
+        let report = Composer::new(7, 10).report(&Snapshot::example(), 2);
+        report.unwrap().encode_to_vec()
+    };
+    let bytes = testkit::golden::kept("78f1034", "switch.bin", made).unwrap();
+    let report = Report::read(&bytes).unwrap();
+    assert_eq!(report.encode_to_vec(), bytes);
+    let [inside, wire] = [Kind::Inside, Kind::Wire].map(|kind| {
+        let mut segments = report.segments.iter();
+        segments.find(|segment| segment.kind() == kind).unwrap()
+    });
+    assert_eq!(
+        (report.incarnation, report.epoch, report.dropped_reports),
+        (7, 81, 2)
+    );
+    assert_eq!(
+        (report.name(inside.from), report.name(inside.method)),
+        ("east", "stamped")
+    );
+    assert!(inside.quantiles.is_some() && wire.bound_ns.is_some());
+    assert!(report.health.is_some());
+    assert_eq!((report.flows.len(), report.neighbours.len()), (1, 2));
+}
+
 #[test]
 fn neighbours_are_told_by_lldp_where_no_wire_is() {
     let mut snapshot = Snapshot::example();

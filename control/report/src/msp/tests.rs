@@ -8,6 +8,8 @@ use super::*;
 #[path = "../../../api/tests/documents/kept.rs"]
 mod kept;
 
+mod golden;
+
 fn report() -> Report {
     Report {
         version_major: VERSION_MAJOR,

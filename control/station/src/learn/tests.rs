@@ -51,7 +51,7 @@ fn learnt(segments_max: u64) -> (Learner, State) {
 
 fn take(learner: &mut Learner, state: &mut State, report: &Report) {
     state.take(report, report.end_unix_ns());
-    learner.feed(report, report.epoch + 1);
+    learner.feed(report, report.epoch + 1, report.end_unix_ns());
     learner.note(state);
 }
 
@@ -82,10 +82,61 @@ fn a_rise_is_in_the_state_and_another_owner_goes_on() {
     assert_eq!(next.room.segments(), 3);
     // What was read by the last owner is not learnt twice.
     let before = founds(&state);
-    next.feed(&report(60 * MINUTES, "locked", [0.0; 2]), 60 * MINUTES + 1);
+    let again = report(60 * MINUTES, "locked", [0.0; 2]);
+    next.feed(&again, 60 * MINUTES + 1, again.end_unix_ns());
     next.note(&mut state);
     assert_eq!(founds(&state), before);
     for epoch in 3..8 {
+        let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
+        take(&mut next, &mut state, &report);
+    }
+    assert!(founds(&state).iter().all(|found| found.delay.is_none()));
+}
+
+/// State and histories that a station of 78f1034 stored in the middle of a rise.
+#[test]
+fn what_an_earlier_station_stored_is_continued() {
+    use prost::Message;
+    use testkit::golden::kept;
+
+    let stored = || {
+        let (mut learner, mut state) = learnt(10);
+        for epoch in 0..3 {
+            let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
+            take(&mut learner, &mut state, &report);
+        }
+        let (_, heard_ms, bytes) = learner.memories().next().unwrap();
+        assert_eq!(heard_ms, 1_700_000_303_000);
+        (state.encode_to_vec(), bytes)
+    };
+    let state = kept("78f1034", "state-in-a-rise.bin", || stored().0).unwrap();
+    let locator = kept("78f1034", "locator.bin", || stored().1).unwrap();
+
+    let mut state = State::decode(&*state).unwrap();
+    assert_eq!(
+        (state.names.len(), state.reports),
+        (NAMES.len(), 60 * MINUTES + 3)
+    );
+    let found = founds(&state);
+    let rises = found.iter().map(|found| found.delay);
+    let rises: Vec<_> = rises.map(|delay| delay.map(|delay| delay.by)).collect();
+    assert!(matches!(rises[..], [None, Some(_), None]), "{rises:?}");
+    assert!((rises[1].unwrap() - 1e5).abs() < 1e3, "{rises:?}");
+
+    let mut next = Learner::new(Arc::new(Room::new(10)));
+    assert!(next.restore("s", 60 * MINUTES + 3, 1_700_000_303_000, &locator));
+    assert_eq!(next.room.segments(), 3);
+    next.note(&mut state);
+    assert_eq!(
+        founds(&state),
+        found,
+        "what was found, from what was learnt"
+    );
+    let more = report(60 * MINUTES + 3, "locked", [1e5, 0.0]);
+    take(&mut next, &mut state, &more);
+    let since = founds(&state)[1].delay.unwrap().since_ms;
+    assert_eq!(since, found[1].delay.unwrap().since_ms, "the same rise");
+    for epoch in 4..9 {
         let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
         take(&mut next, &mut state, &report);
     }
@@ -138,4 +189,60 @@ fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
     let forgotten = learner.forget(|_| Some(&state), now_ms + FORGET_MS);
     assert_eq!(forgotten, [switch]);
     assert_eq!(learner.room.segments(), 0);
+}
+
+#[test]
+fn a_wrong_clock_does_not_stop_learning() {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    // For one report, then for all.
+    for off_ns in [DAY_NS, -DAY_NS, i64::MIN / 2] {
+        for wrong in [1, u64::MAX] {
+            let (mut learner, mut state) = learnt(10);
+            for n in 0..60 {
+                let mut report = report(
+                    60 * MINUTES + n,
+                    "locked",
+                    [0.0, if n < 50 { 0.0 } else { 1e5 }],
+                );
+                let stored_unix_ns = report.end_unix_ns();
+                if n < wrong {
+                    report.start_unix_ns = report.start_unix_ns.saturating_add_signed(off_ns);
+                }
+                state.take(&report, stored_unix_ns);
+                learner.feed(&report, report.epoch + 1, stored_unix_ns);
+                let forgotten = learner.forget(|_| Some(&state), ms(stored_unix_ns));
+                assert!(forgotten.is_empty(), "{off_ns} {n}");
+                learner.note(&mut state);
+            }
+            let is_risen = founds(&state)
+                .iter()
+                .map(|found| found.delay.is_some())
+                .collect::<Vec<_>>();
+            assert_eq!(is_risen, [false, false, true], "{off_ns} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn what_was_learnt_of_tomorrow_is_learnt_anew() {
+    let (learner, mut state) = learnt(10);
+    let mut next = Learner::new(Arc::clone(&learner.room));
+    for (switch, heard_ms, bytes) in learner.memories() {
+        assert!(next.restore(switch, 0, heard_ms, &bytes));
+    }
+    drop(learner);
+    for n in 0..60 * MINUTES + 3 {
+        let added_ns = if n < 60 * MINUTES { 0.0 } else { 1e5 };
+        let mut report = report(n, "locked", [0.0, added_ns]);
+        report.start_unix_ns -= 86_400_000_000_000;
+        let stored_unix_ns = report.end_unix_ns();
+        report.epoch += 60 * MINUTES;
+        state.take(&report, stored_unix_ns);
+        next.feed(&report, report.epoch + 1, stored_unix_ns);
+        next.note(&mut state);
+        assert_eq!(next.room.segments(), 3);
+    }
+    let found = founds(&state);
+    let is_risen = found.iter().map(|found| found.delay.is_some());
+    assert!(is_risen.eq([false, false, true]), "{found:?}");
 }

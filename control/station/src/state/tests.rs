@@ -2,7 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod golden;
+
 const SECOND: u64 = 1_000_000_000;
+
+/// After all reports here.
+const STORED_NS: u64 = 10_000 * SECOND;
 
 fn report(incarnation: u64, epoch: u64, packets: u64) -> Report {
     Report {
@@ -42,7 +47,8 @@ fn packets(state: &State, minutes: &[Minute]) -> u64 {
 fn gaps_restarts_and_duplicates_are_known_apart() {
     let mut state = State::default();
     for epoch in [0, 1, 4] {
-        state.take(&report(7, epoch, 1), 0);
+        let report = report(7, epoch, 1);
+        state.take(&report, report.end_unix_ns());
     }
     assert_eq!((state.missed_epochs, state.gaps.len()), (2, 1));
     assert_eq!((state.gaps[0].first, state.gaps[0].last), (2, 3));
@@ -50,12 +56,16 @@ fn gaps_restarts_and_duplicates_are_known_apart() {
     // A report that covers what no snapshot showed by itself leaves no gap.
     let mut wide = report(7, 6, 1);
     wide.epochs = 2;
-    state.take(&wide, 0);
+    state.take(&wide, wide.end_unix_ns());
     assert_eq!(state.missed_epochs, 2);
-    state.take(&report(8, 0, 1), 0);
+    let anew = report(8, 0, 1);
+    state.take(&anew, 1_010 * SECOND);
     assert_eq!((state.restarts, state.missed_epochs), (1, 2));
     // Of the run before, once more.
-    assert_eq!(state.take(&report(7, 6, 1), 0), Taken::Duplicate);
+    assert_eq!(
+        state.take(&report(7, 6, 1), 1_011 * SECOND),
+        Taken::Duplicate
+    );
     assert_eq!((state.reports, state.duplicates), (5, 1));
 }
 
@@ -64,7 +74,8 @@ fn a_minute_leaves_when_the_next_begins() {
     let mut state = State::default();
     let mut minutes = Vec::new();
     for epoch in 0..100 {
-        if let Taken::Counted(Some(minute)) = state.take(&report(7, epoch, epoch), 0) {
+        let report = report(7, epoch, epoch);
+        if let Taken::Counted(Some(minute)) = state.take(&report, report.end_unix_ns()) {
             minutes.push(minute);
         }
     }
@@ -75,6 +86,79 @@ fn a_minute_leaves_when_the_next_begins() {
     let sums = &minutes[1].segments[0].sums;
     assert!((sums.sum_ns / sums.samples as f64 - 100.0).abs() < 1e-9);
     assert_eq!(state.names, ["p", "q", "all", "stamped"]);
+}
+
+/// A report of the run 7 by an honest clock, but for so many seconds.
+fn dated(epoch: u64, off_s: i64) -> (Report, u64) {
+    let mut report = report(7, epoch, 1);
+    report.start_unix_ns = (1_000_000 + epoch) * SECOND;
+    let stored_unix_ns = report.end_unix_ns() + SECOND / 100;
+    report.start_unix_ns = report
+        .start_unix_ns
+        .saturating_add_signed(off_s.saturating_mul(1_000_000_000));
+    (report, stored_unix_ns)
+}
+
+#[test]
+fn a_wrong_clock_costs_neither_history_nor_minutes() {
+    const DAY_S: i64 = 86_400;
+    // Ahead, behind, and 1970; for one report and for all from there on.
+    for off_s in [DAY_S, -DAY_S, -1_000_000] {
+        for wrong in [100..101, 100..100 + 600] {
+            let mut state = State::default();
+            let mut minutes = Vec::new();
+            for epoch in 0..700 {
+                let off_s = if wrong.contains(&epoch) { off_s } else { 0 };
+                let (mut report, stored_unix_ns) = dated(epoch, off_s);
+                // A segment without news for a while.
+                if epoch == 0 {
+                    let idle = msp::Segment {
+                        from: 1,
+                        to: 0,
+                        ..report.segments[0].clone()
+                    };
+                    report.segments.push(idle);
+                }
+                if let Taken::Counted(Some(minute)) = state.take(&report, stored_unix_ns) {
+                    minutes.push(minute);
+                }
+                assert!(
+                    state.end_unix_ns.abs_diff(stored_unix_ns) <= 2 * SECOND,
+                    "{off_s} {epoch}"
+                );
+            }
+            let numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
+            // From 1,000,001 s to 1,000,700 s.
+            assert!(
+                numbers.iter().copied().eq(16_666..=16_677),
+                "{off_s}: {numbers:?}"
+            );
+            assert_eq!(packets(&state, &minutes), 701, "{off_s}");
+            assert_eq!(state.segments.len(), 2, "{off_s}: the idle one is there");
+        }
+    }
+}
+
+#[test]
+fn a_stored_state_of_tomorrow_heals() {
+    let (report, stored_unix_ns) = dated(0, 0);
+    let tomorrow_ns = stored_unix_ns + 86_400 * SECOND;
+    let mut state = State::default();
+    state.take(&report, tomorrow_ns);
+    // As a station before this one stored it.
+    state.end_unix_ns = tomorrow_ns;
+    state.minute = tomorrow_ns / MINUTE_NS;
+    state.segments[0].end_unix_ns = tomorrow_ns;
+    let mut minutes = Vec::new();
+    for epoch in 1..200 {
+        let (report, stored_unix_ns) = dated(epoch, 0);
+        if let Taken::Counted(Some(minute)) = state.take(&report, stored_unix_ns) {
+            minutes.push(minute.minute);
+        }
+        assert!(state.end_unix_ns <= stored_unix_ns);
+        assert!(state.segments[0].end_unix_ns <= stored_unix_ns);
+    }
+    assert_eq!(minutes[1..], [16_666, 16_667, 16_668]);
 }
 
 proptest! {
@@ -90,7 +174,7 @@ proptest! {
         let mut minutes = Vec::new();
         let mut read = |from: u64, until: u64| {
             for n in from..until {
-                if let Taken::Counted(Some(minute)) = state.take(&all[usize::try_from(n).unwrap()], 0) {
+                if let Taken::Counted(Some(minute)) = state.take(&all[usize::try_from(n).unwrap()], STORED_NS) {
                     minutes.push(minute);
                 }
             }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use testkit::nats::NatsServer;
 
 mod blame;
+mod clock;
 mod demo;
 mod lost_store;
 mod memory;

@@ -70,8 +70,8 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
         let mut state = State::default();
         for epoch in 0..EPOCHS {
             let report = report(switch, epoch);
-            state.take(&report, 0);
-            learner.feed(&report, epoch + 1);
+            state.take(&report, report.end_unix_ns());
+            learner.feed(&report, epoch + 1, report.end_unix_ns());
         }
         learner.note(&mut state);
         states.push(state);
@@ -109,7 +109,7 @@ fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let folder = tempfile::tempdir().unwrap();
     // A later block replaces the first, its folder too.
     let store = folder.path().join("small");
-    let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 3G }}");
+    let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 4G }}");
     let server = NatsServer::start(folder.path(), &small).unwrap();
     connected(&server, async |client, mut settings| {
         let refused = Store::open(client.clone(), &settings).await.unwrap_err();

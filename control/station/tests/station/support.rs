@@ -40,13 +40,22 @@ pub struct Station {
 impl Station {
     /// Starts one, and waits until it is ready.
     pub fn start(server: &NatsServer, more: &Value) -> Self {
-        let station = Self::start_unready(server, more);
+        Self::start_by(server, more, |_| ())
+    }
+
+    /// As [`Station::start`], with more in its environment.
+    pub fn start_by(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
+        let station = Self::spawn(server, more, prepare);
         wait_for("the station is ready", || station.readiness().0 == 200);
         station
     }
 
     /// Starts one, and waits until it answers.
     pub fn start_unready(server: &NatsServer, more: &Value) -> Self {
+        Self::spawn(server, more, |_| ())
+    }
+
+    fn spawn(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address().unwrap();
         let mut config = serde_json::json!({
@@ -60,6 +69,7 @@ impl Station {
         std::fs::write(&file, config.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_vernier-station"));
         command.arg("--config").arg(file).stdin(Stdio::null());
+        prepare(&mut command);
         let station = Self {
             child: command.spawn().unwrap(),
             address,

@@ -1,9 +1,10 @@
 //! Hosts in network namespaces of our own, joined only by the switch over `net_af_packet`: the
 //! kernel's ping and `iperf3`'s TCP must work through it, links that are lost must be passed on, and
 //! ports must come and go. Needs root.
+use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root};
+use crate::support::{Daemon, assert_conserved, assert_segments_add_up, is_root, number};
 use serde_json::{Value, json};
 use testkit::hosts;
 use testkit::process::output;
@@ -207,4 +208,152 @@ fn ports_come_and_go_while_others_run() {
     switch.reload(hosts.config(&["a", "b", "c"], &bridge));
     switch.wait_for(|_| hosts.reaches("a", 3));
     assert_conserved(&switch.stop()["snapshot"]);
+}
+
+/// A frame of 60 bytes with these fields between addresses and type, recognisable by its number.
+fn stacked(fields: &[u16], number: u8) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, number];
+    bytes.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
+    bytes.extend([0x88, 0xb5]);
+    bytes.resize(60, number);
+    bytes
+}
+
+fn write_capture(path: &Path, frames: &[Vec<u8>]) {
+    let mut capture = testkit::pcap::Writer::new(std::fs::File::create(path).unwrap()).unwrap();
+    for frame in frames {
+        capture.write(frame).unwrap();
+    }
+    capture.finish().unwrap();
+}
+
+#[test]
+fn only_frames_of_a_vlan_reach_its_access_port_from_an_interface() {
+    if !is_root("interfaces of one's own") {
+        return;
+    }
+    let veth = hosts::Veth::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    // The first is in the VLAN; the others look as if they were once their tags are changed.
+    let tags: [&[u16]; 6] = [
+        &[0x8100, 10],
+        &[0x88a8, 10],
+        &[0x88a8, 0x600a],
+        &[0x9100, 10],
+        &[0x88a8, 10, 0x8100, 10],
+        &[0x8100, 20],
+    ];
+    let frames: Vec<_> = (tags.iter().zip(1..))
+        .map(|(fields, number)| stacked(fields, number))
+        .collect();
+    write_capture(&file("in.pcap"), &frames);
+    write_capture(&file("none.pcap"), &[]);
+    let port = |name: &str, device: String, vlan: Value| json!({ "name": name, "device": device, "vlan": vlan });
+    let out = file("out.pcap");
+    let access = format!(
+        "net_pcap0,rx_pcap={},tx_pcap={}",
+        file("none.pcap").display(),
+        out.display()
+    );
+    let mut switch = Daemon::start(json!({
+        "ports": [
+            port("trunk", format!("net_af_packet0,iface={}", veth.0),
+                json!({ "mode": "trunk", "vlans": [10], "native": 1 })),
+            port("access", access, json!({ "mode": "access", "vlan": 10 })),
+        ],
+        "forwarding": { "mode": "bridge" },
+        "measurement": { "interval_ms": 100 },
+        "workers": [{ "idle": "sleep" }],
+        "dpdk": { "memory_mib": 64, "mbufs": 8192 },
+    }));
+    let sender = Daemon::start(json!({
+        "ports": [
+            { "name": "in", "device": format!("replay:{}?loop=0", file("in.pcap").display()) },
+            { "name": "out", "device": format!("net_af_packet0,iface={}", veth.peer()) },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
+        "measurement": { "interval_ms": 100 },
+        "workers": [{ "idle": "sleep" }],
+        "dpdk": { "memory_mib": 64, "mbufs": 8192 },
+    }));
+    switch.wait_for(|switch| {
+        let received = port_counter(switch, "trunk", "rx_packets");
+        received.is_some_and(|packets| packets >= frames.len() as u64)
+    });
+    drop(sender);
+    let summary = switch.stop();
+    assert_conserved(&summary["snapshot"]);
+    let bytes = std::fs::read(out).unwrap();
+    let left: Vec<u8> = (testkit::pcap::frames(&bytes).unwrap().iter())
+        .map(|frame| frame[11])
+        .collect();
+    assert_eq!(
+        left,
+        [1],
+        "numbers of the frames that left by the access port"
+    );
+}
+
+fn port_counter(switch: &Daemon, name: &str, counter: &str) -> Option<u64> {
+    port(switch, name)?[counter].as_u64()
+}
+
+/// Frames of every length, through `net_pcap` at both ends.
+#[test]
+fn frames_of_every_length_pass_net_pcap_whole_or_are_counted() {
+    let lengths = [
+        0, 1, 13, 14, 59, 60, 1514, 1518, 1522, 1523, 2048, 4096, 9014, 9022, 9023, 16_384, 65_000,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let frames: Vec<_> = (lengths.iter().zip(1_u8..))
+        .map(|(&len, number)| {
+            let mut frame = stacked(&[], number);
+            frame.resize(len, number);
+            frame
+        })
+        .collect();
+    write_capture(&file("in.pcap"), &frames);
+    write_capture(&file("none.pcap"), &[]);
+    for mtu in [1500, 9000] {
+        let device = |n, rx: &str, tx: &str| {
+            let (rx, tx) = (file(rx), file(tx));
+            format!(
+                "net_pcap{n},rx_pcap={},tx_pcap={}",
+                rx.display(),
+                tx.display()
+            )
+        };
+        let mut switch = Daemon::start(json!({
+            "ports": [
+                { "name": "in", "device": device(0, "in.pcap", "back.pcap"), "mtu": mtu },
+                { "name": "out", "device": device(1, "none.pcap", "out.pcap"), "mtu": mtu },
+            ],
+            "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
+            "measurement": { "interval_ms": 100 },
+            "workers": [{ "idle": "sleep" }],
+            "dpdk": { "memory_mib": 128, "mbufs": 8192 },
+        }));
+        // With a header of 14 bytes and two tags.
+        let fits = |frame: &&Vec<u8>| (14..=mtu + 22).contains(&frame.len());
+        let passing: Vec<_> = frames.iter().filter(fits).collect();
+        switch.wait_for(|switch| {
+            port_counter(switch, "in", "rx_packets") == Some(frames.len() as u64)
+        });
+        let summary = switch.stop();
+        let snapshot = &summary["snapshot"];
+        assert_conserved(snapshot);
+        let drops = |reason: &str| {
+            let drops = snapshot["ports"][0]["drops"].as_array().unwrap();
+            let of = drops.iter().find(|drop| drop["label"] == reason).unwrap();
+            number(&of["packets"])
+        };
+        assert_eq!(drops("runt"), 3);
+        let oversize = frames.len() - 3 - passing.len();
+        assert_eq!(drops("oversize"), oversize as u64);
+        let bytes = std::fs::read(file("out.pcap")).unwrap();
+        let left = testkit::pcap::frames(&bytes).unwrap();
+        assert_eq!(left, passing, "MTU {mtu}");
+    }
 }

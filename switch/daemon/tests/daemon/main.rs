@@ -19,6 +19,7 @@ mod http;
 mod ipfix;
 mod kernel_peers;
 mod lifecycle;
+mod lost_devices;
 mod metrics_reference;
 mod native_histograms;
 mod page;

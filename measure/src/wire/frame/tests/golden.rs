@@ -122,6 +122,74 @@ fn frames_are_as_documented() {
     assert_eq!(Message::parse(&frame), Ok(Message::Report(report)));
 }
 
+/// What the ends of a wire say by number, they say in every version alike.
+#[test]
+fn numbers_mean_what_they_meant_in_the_first_version() {
+    let (_, mut verifier) = pair();
+    let vector = vector!("report");
+    let body = verifier.open(&vector).unwrap().body().to_vec();
+    let said = |at: usize, number: u8| {
+        let mut body = body.clone();
+        body[at] = number;
+        Report::parse(&body).ok()
+    };
+    let fates = [
+        "usable",
+        "mismatch",
+        "clock",
+        "link",
+        "unmeasured",
+        "no_markers",
+        "partial",
+        "no_fragments",
+        "reordered",
+        "too_few_cells",
+        "idle",
+    ];
+    for (number, fate) in (0..).zip(fates) {
+        assert_eq!(said(0, number).unwrap().fate.label(), fate);
+    }
+    let methods = [
+        Method::Stamped,
+        Method::Hybrid,
+        Method::Joint,
+        Method::Rli(rli::Method::Sums),
+        Method::Lda,
+        Method::LdsPaper,
+        Method::Prior,
+        Method::Combined,
+    ];
+    for (number, method) in (1..).zip(methods) {
+        assert_eq!(said(2, number).unwrap().chosen.unwrap().method, method);
+    }
+    let kinds = [
+        Kind::Hello,
+        Kind::Marker,
+        Kind::Stash,
+        Kind::Fragment,
+        Kind::Reference,
+        Kind::Request,
+        Kind::Report,
+    ];
+    for (number, kind) in (1..).zip(kinds) {
+        let mut frame = vector.clone();
+        frame[5] = number;
+        assert_eq!(Frame::parse(&frame).unwrap().kind(), kind);
+    }
+    let hello = vector!("hello");
+    let hello = Frame::parse(&hello).unwrap().body().to_vec();
+    let clocks = [
+        ClockState::Free,
+        ClockState::HoldingOver,
+        ClockState::Locked,
+    ];
+    for (number, clock) in (0..).zip(clocks) {
+        let mut hello = hello.clone();
+        hello[50] = number;
+        assert_eq!(Hello::parse(&hello).unwrap().clock, clock);
+    }
+}
+
 #[test]
 fn stashes_are_as_documented() {
     let of = |flow, time, digest| Stashed {

@@ -9,17 +9,18 @@
 //! A full disk, or a pipe without a reader, costs lines and nothing else. Lost lines are counted in
 //! `vernier_log_lost_lines_total`; when writing works again, a line says how many they were.
 
+use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use api::process;
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use tracing_subscriber::EnvFilter;
 
-use crate::privileges;
+use crate::process;
 
 /// Lines that wait take no more than this: several thousand of them.
 const WAITING_BYTES_MAX: usize = 1 << 20;
@@ -76,11 +77,14 @@ impl fmt::Debug for Entry {
 }
 
 impl Log {
-    /// Starts the thread, which writes to `out`.
+    /// Starts the thread, which runs `begin` and then writes to `out`.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        out: impl Write + Send + 'static,
+        begin: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
         let (entries, to_write) = unbounded();
         let level = Arc::<Level>::default();
         let writer = LineWriter {
@@ -93,9 +97,7 @@ impl Log {
         thread::Builder::new()
             .name("vernier-log".to_owned())
             .spawn(move || {
-                if let Err(error) = privileges::give_up_all() {
-                    tracing::warn!("the log's thread: {error:#}");
-                }
+                begin();
                 writer.work();
             })?;
         Ok(Self {
@@ -124,6 +126,42 @@ impl Lines {
     pub fn run(&self, task: impl FnOnce() + Send + 'static) {
         // It can only be gone at the very end.
         let _ = self.entries.send(Entry::Task(Box::new(task)));
+    }
+
+    /// Makes this the log of the process: `tracing` and panics write to it. `VERNIER_LOG` sets the level; without it,
+    /// `default` does.
+    pub fn install(&self, default: &str, is_json: bool) {
+        let filter = EnvFilter::try_from_env("VERNIER_LOG");
+        let lines = self.clone();
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(default)))
+            .with_writer(move || lines.clone())
+            .with_target(false);
+        if is_json {
+            log.json().init();
+        } else {
+            log.with_ansi(stderr().is_terminal()).init();
+        }
+        // The usual hook would wait for standard error.
+        std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    }
+
+    /// Writes why `program` ends, each line with its name: the message, which may have several lines, and each cause that
+    /// the words before it have not said already.
+    pub fn fail(&mut self, program: &str, error: &(dyn Error + 'static)) {
+        let mut words = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let why = error.to_string();
+            if !words.contains(&why) {
+                words = format!("{words}: {why}");
+            }
+            cause = error.source();
+        }
+        // Never fails: a line that finds no room is counted.
+        for line in words.lines() {
+            let _ = self.write_all(format!("{program}: {line}\n").as_bytes());
+        }
     }
 
     /// Lines that were lost since the log began.
@@ -275,7 +313,7 @@ mod tests {
     fn lines_come_out_in_order_and_the_last_before_the_end() {
         let disk = Disk::default();
         disk.give(usize::MAX);
-        let log = Log::start(disk.clone()).unwrap();
+        let log = Log::start(disk.clone(), || ()).unwrap();
         let expected = "a line\nanother\n".repeat(500);
         for line in expected.split_inclusive('\n') {
             log.lines().write_all(line.as_bytes()).unwrap();
@@ -287,7 +325,7 @@ mod tests {
     #[test]
     fn a_full_disk_costs_lines_and_only_lines() {
         let disk = Disk::default();
-        let log = Log::start(disk.clone()).unwrap();
+        let log = Log::start(disk.clone(), || ()).unwrap();
         let mut lines = log.lines();
         disk.give("first\nsec".len());
         for line in ["first\n", "second\n", "third\n"] {
@@ -311,7 +349,7 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_read_blocks_nobody_and_the_rest_is_bounded() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let log = Log::start(writer).unwrap();
+        let log = Log::start(writer, || ()).unwrap();
         let mut lines = log.lines();
         let line = [b'x'; 1_000];
         let count = 4 * WAITING_BYTES_MAX / line.len();
