@@ -84,7 +84,7 @@ soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, mar
 OUTAGE_SECONDS ?= 60
 
 .PHONY: outage
-outage: setup-test ## NATS away for a minute, a station and a switch killed: what is counted, and what is told; OUTAGE_SECONDS
+outage: setup-test ## NATS away for a minute, a station and a switch killed, and NATS without its store: what is counted; OUTAGE_SECONDS
 	VERNIER_OUTAGE_SECONDS=$(OUTAGE_SECONDS) $(CARGO) nextest run --workspace -E 'test(/^outage::/)' --locked --no-capture
 
 # `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED. It is built as part of the workspace, so that

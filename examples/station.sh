@@ -47,12 +47,24 @@ until_done() {
 
 head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >wire.key
 chmod 600 wire.key
+# A password for each user of nats.conf: the stations', and one for each switch. The letter keeps NATS from reading a number.
+for user in station edge-1 edge-2; do
+  variable=$(tr 'a-z-' 'A-Z_' <<<"$user")_PASSWORD
+  declare -x "$variable=p$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')"
+  (umask 077 && printf '%s\n' "${!variable}" >"$user.password")
+done
+cat >station.json <<END
+{
+  "nats": { "servers": ["nats://127.0.0.1:$((port + 3))"], "user": "station", "password_file": "station.password" },
+  "http": { "listen": "127.0.0.1:$port" }
+}
+END
 for edge in edge-1 edge-2; do
   sed "s/:9466/:$((port + 1))/; s/:9467/:$((port + 2))/; s/:9468/:$((port + 3))/; s|/tmp/vernier-trunk.sock|$folder/trunk.sock|" "$examples/station-$edge.json" >$edge.json
 done
 
-start nats "$nats" --addr 127.0.0.1 --port $((port + 3)) --jetstream --store_dir "$folder/store"
-start station "$programs/vernier-station" --nats "nats://127.0.0.1:$((port + 3))" --listen "127.0.0.1:$port"
+start nats "$nats" --config "$examples/nats.conf" --addr 127.0.0.1 --port $((port + 3)) --store_dir "$folder/store"
+start station "$programs/vernier-station" --config station.json
 start edge-1 "$programs/vernierd" --config edge-1.json
 # memif's client wants its server there.
 until_done 'waited for edge-1' test -S trunk.sock

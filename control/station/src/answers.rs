@@ -1,6 +1,6 @@
 //! Paths over HTTP, all answered from the fleet.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -13,7 +13,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use records::station::{
-    Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches, Unreadable,
+    Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, SwitchState, Switches,
+    Unreadable,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
@@ -23,6 +24,7 @@ use tokio::task::spawn_blocking;
 
 use crate::Station;
 use crate::blame::Blamer;
+use crate::fleet::refused_numbers;
 use crate::page;
 use crate::path::{Network, figures, label, segment};
 use crate::settings::Ends;
@@ -140,12 +142,14 @@ async fn metrics(State(station): Shared) -> Answered {
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
-    let mut reasons = Vec::new();
-    if !station.is_connected.load(Ordering::Relaxed) {
-        reasons.push("not connected to NATS; answers may be old".to_owned());
-    } else if !station.fleet.is_ready() {
+    let mut reasons = station.problems.list();
+    if reasons.is_empty() && !station.is_connected.load(Ordering::Relaxed) {
+        reasons.push("not connected to NATS yet".to_owned());
+    }
+    if !station.fleet.is_ready() {
         reasons.push("the states and minutes in JetStream are being read".to_owned());
-    } else {
+    }
+    if reasons.is_empty() {
         reasons.extend(station.progress.lock().standing_still(Instant::now()));
     }
     if reasons.is_empty() {
@@ -174,12 +178,25 @@ fn states(station: &Station, switch: Option<&String>) -> Vec<Switch> {
 async fn switches(State(station): Shared, Parameters(asked): Parameters<SwitchQuery>) -> Answered {
     beside(station, move |station| {
         let now = station.clock.now_unix_ns();
-        let states = states(station, asked.switch.as_ref());
+        let states = station.fleet.states();
+        let refused = refused_numbers(&states);
+        let is_wanted =
+            |state: &&Switch| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
+        let wanted = states.iter().filter(is_wanted);
         station.answer().json(&Switches {
-            switches: states.iter().map(|state| summary(state, now)).collect(),
+            switches: wanted
+                .map(|state| with_number(summary(state, now), &refused))
+                .collect(),
         })
     })
     .await
+}
+
+/// With what is wrong with its number on wires.
+fn with_number(mut switch: SwitchState, refused: &HashMap<&str, String>) -> SwitchState {
+    let problem = refused.get(&*switch.switch).cloned();
+    switch.problems.extend(problem);
+    switch
 }
 
 /// Which segments.
@@ -279,7 +296,8 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Answered {
     beside(station, |station| {
         let now = station.clock.now_unix_ns();
         let states = station.fleet.states();
-        let summaries = states.iter().map(|state| summary(state, now));
+        let refused = refused_numbers(&states);
+        let summaries = (states.iter()).map(|state| with_number(summary(state, now), &refused));
         let switches = summaries.filter(|switch| {
             switch.silent_since_unix_s.is_some()
                 || switch.missed_epochs > 0

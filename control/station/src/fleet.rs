@@ -1,7 +1,7 @@
 //! What is answered from: the states of all switches and the last hours of minutes, as JetStream has them. Every station reads
 //! both, so that an answer does not depend on which station is asked.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -117,6 +117,18 @@ impl Fleet {
                 }
             }
         }
+    }
+
+    /// All states that there are have been taken, under these subjects: others are of a store that is lost.
+    pub fn has_all_states(&self, subjects: &HashSet<String>) {
+        let switches = subjects
+            .iter()
+            .filter_map(|subject| values::switch_of(subject));
+        let switches: HashSet<String> = switches.map(|(switch, _)| switch).collect();
+        self.states
+            .write()
+            .retain(|switch, _| switches.contains(switch));
+        self.is_complete[0].store(true, Ordering::Relaxed);
     }
 
     fn find_fault(&self, known: &mut Known, fault: ValueError) {
@@ -252,10 +264,87 @@ impl Fleet {
     }
 }
 
-/// States by the switches' numbers on wires.
+/// A switch that is silent for so much longer than another no longer keeps its number on wires from it, in nanoseconds.
+const NUMBER_KEPT_NS: u64 = 3_600_000_000_000;
+
+/// States by the switches' numbers on wires. Of several that claim one number the first to have claimed it has it; the others
+/// are refused it, see [`refused_numbers`].
 pub fn by_number(states: &[State]) -> HashMap<u32, &State> {
-    let numbered = states
-        .iter()
-        .filter_map(|state| Some((state.wire_switch?, state)));
-    numbered.collect()
+    let mut claims = HashMap::<u32, Vec<&State>>::new();
+    for state in states {
+        if let Some(number) = state.wire_switch {
+            claims.entry(number).or_default().push(state);
+        }
+    }
+    let held = claims.into_iter();
+    held.filter_map(|(number, claims)| Some((number, holder(&claims)?)))
+        .collect()
+}
+
+/// Whose number it is.
+fn holder<'s>(claims: &[&'s State]) -> Option<&'s State> {
+    let last_ns = claims.iter().map(|state| state.received_unix_ns).max()?;
+    let gone_ns = last_ns.saturating_sub(NUMBER_KEPT_NS);
+    let is_there = |state: &&&State| state.received_unix_ns >= gone_ns;
+    let first = |state: &'s State| (state.wire_since_unix_ns, &*state.switch);
+    let there = claims.iter().filter(is_there);
+    there.copied().min_by_key(|state| first(state))
+}
+
+/// What is wrong with the numbers of switches that claim another's, by name.
+pub fn refused_numbers(states: &[State]) -> HashMap<&str, String> {
+    let numbers = by_number(states);
+    let refused = states.iter().filter_map(|state| {
+        let holder = numbers.get(&state.wire_switch?)?;
+        let number = state.wire_switch?;
+        (holder.switch != state.switch).then(|| {
+            let words = format!(
+                "wire number {number} is that of {}: give one of them another `wire.switch`; its wires are not joined",
+                holder.switch
+            );
+            (&*state.switch, words)
+        })
+    });
+    refused.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(switch: &str, since: u64, received: u64) -> State {
+        State {
+            switch: switch.to_owned(),
+            wire_switch: Some(7),
+            wire_since_unix_ns: since,
+            received_unix_ns: received,
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn a_number_stays_with_the_first_that_claimed_it_and_the_others_are_named() {
+        // Its name would come first, its report last.
+        let liar = claims("a-liar", 2_000, 9_000);
+        let honest = claims("honest", 1_000, 8_000);
+        for states in [
+            [liar.clone(), honest.clone()],
+            [honest.clone(), liar.clone()],
+        ] {
+            assert_eq!(by_number(&states)[&7].switch, "honest");
+            let refused = refused_numbers(&states);
+            assert_eq!(refused.len(), 1);
+            assert!(
+                refused["a-liar"].contains("wire number 7 is that of honest"),
+                "{refused:?}"
+            );
+        }
+        let alone = [honest.clone()];
+        assert_eq!(by_number(&alone)[&7].switch, "honest");
+        assert!(refused_numbers(&alone).is_empty());
+        // A switch that was replaced does not keep its number for ever.
+        let later = claims("new", 3_000, 8_001 + NUMBER_KEPT_NS);
+        let states = [honest, later];
+        assert_eq!(by_number(&states)[&7].switch, "new");
+    }
 }

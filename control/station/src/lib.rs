@@ -12,6 +12,7 @@
 //! What it is not: it measures nothing, and keeps nothing that is not in JetStream.
 #![forbid(unsafe_code)]
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,7 +23,7 @@ use futures_util::{FutureExt, StreamExt};
 use parking_lot::{Mutex, RwLock};
 use report::connection::{Connection, backoff};
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
@@ -44,6 +45,7 @@ pub mod memory;
 pub mod owner;
 pub mod page;
 pub mod path;
+pub mod problems;
 pub mod progress;
 pub mod settings;
 #[cfg(any(test, feature = "simulated"))]
@@ -56,8 +58,9 @@ pub mod values;
 use clock::Clock;
 use fleet::Fleet;
 use learn::Room;
-use members::{ALIVE, BEAT, GONE, Members};
+use members::{ALIVE, BEAT, GONE, Members, SILENCE_MAX};
 use owner::Work;
+use problems::{Part, Problems};
 use progress::Progress;
 use settings::{Ends, Settings};
 use store::{Store, StoreError, failed};
@@ -65,8 +68,11 @@ use store::{Store, StoreError, failed};
 /// Between two looks at the topology's source.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often the lag, the server's clock and what it has evicted are asked for.
+/// How often the lag, the server's clock and what it has evicted are asked for, and whether all streams are there.
 const LAG_EVERY: Duration = Duration::from_secs(5);
+
+/// A part that has worked for so long without a fault has none.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A station.
 #[derive(Debug)]
@@ -89,8 +95,12 @@ pub struct Station {
     pub room: Arc<Room>,
     /// Whether it is connected to NATS.
     pub is_connected: AtomicBool,
-    /// Rises with every connection: what was asked of the server before is asked anew.
+    /// Why it does not work as it should, in the words of the log.
+    pub problems: Problems,
+    /// Rises with every connection, and when a stream has begun anew: what was asked of the server before is asked anew.
     connections: watch::Sender<u64>,
+    /// Something failed that the loss of a stream would explain.
+    doubts: Notify,
     /// Stations that live.
     pub alive: AtomicU64,
     /// Partitions that it owns.
@@ -149,7 +159,9 @@ impl Station {
             work: Arc::default(),
             room: Arc::new(Room::new(settings.located_segments.into())),
             is_connected: AtomicBool::new(false),
+            problems: Problems::default(),
             connections: watch::Sender::new(0),
+            doubts: Notify::new(),
             alive: AtomicU64::new(1),
             owned: AtomicU64::new(0),
             lag: AtomicU64::new(0),
@@ -206,22 +218,17 @@ impl Station {
         settings: &Settings,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let mut complaints = Complaints::default();
         let sharing = stopped.clone();
         tokio::select! {
             () = async {
-                let client = self.connect(connection, &mut complaints).await;
-                let store = loop {
-                    match Store::open(client.clone(), settings).await {
-                        Ok(mut store) => {
-                            store.clock = Arc::clone(&self.clock);
-                            break store;
-                        }
-                        Err(error) => complaints.say(&error.to_string()),
-                    }
+                let client = self.connect(connection).await;
+                let store = Store::new(client.clone(), settings, Arc::clone(&self.clock));
+                while let Err(error) = store.ensure().await {
+                    self.problems.say(Part::Streams, &error.to_string());
                     sleep(backoff(3)).await;
-                };
+                }
                 tokio::join!(
+                    self.tend(&store),
                     self.share(&client, &store, sharing),
                     self.watch_states(&store),
                     self.watch_minutes(&store, settings.history.hours),
@@ -232,35 +239,69 @@ impl Station {
         }
     }
 
-    async fn connect(
-        self: &Arc<Self>,
-        connection: &Connection,
-        complaints: &mut Complaints,
-    ) -> Client {
+    /// Sees to it that the streams are there: after every connection, when something fails, and every few seconds.
+    async fn tend(&self, store: &Store) {
+        let mut connections = self.connections.subscribe();
+        loop {
+            let is_new = connections.has_changed().unwrap_or_default();
+            connections.mark_unchanged();
+            let looked = if is_new {
+                store.ensure().await
+            } else {
+                store.look().await
+            };
+            match looked {
+                Ok(has_begun) => {
+                    self.problems.clear(Part::Streams);
+                    if has_begun {
+                        tracing::warn!(
+                            "a stream has begun anew: NATS has lost its store, or somebody deleted the stream. What was \
+                             counted before is not known any more"
+                        );
+                        self.connections.send_modify(|number| *number += 1);
+                        connections.mark_unchanged();
+                    }
+                }
+                Err(error) => self.problems.say(Part::Streams, &error.to_string()),
+            }
+            sleep(backoff(1)).await;
+            tokio::select! {
+                _ = connections.changed() => connections.mark_changed(),
+                () = self.doubts.notified() => {}
+                () = sleep(LAG_EVERY) => {}
+            }
+        }
+    }
+
+    async fn connect(self: &Arc<Self>, connection: &Connection) -> Client {
         let mut attempts = 0;
         loop {
-            let station = Arc::clone(self);
-            let event = move |event: Event| {
-                let is_connected = match event {
-                    Event::Connected => {
-                        station.connections.send_modify(|number| *number += 1);
-                        true
+            let (station, faults) = (Arc::clone(self), Arc::new(AtomicU64::new(0)));
+            let event = move |event: Event| match event {
+                Event::Connected => {
+                    station.connections.send_modify(|number| *number += 1);
+                    station.problems.clear(Part::Connection);
+                    if !station.is_connected.swap(true, Ordering::Relaxed) {
+                        tracing::info!("connected to NATS");
                     }
-                    Event::Disconnected => false,
-                    _ => return,
-                };
-                if station.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
-                    let now = if is_connected {
-                        "connected to NATS"
-                    } else {
-                        "the connection to NATS is lost"
-                    };
-                    tracing::info!("{now}");
                 }
+                Event::Disconnected => {
+                    station.is_connected.store(false, Ordering::Relaxed);
+                    let words = "the connection to NATS is lost; answers may be old";
+                    station.problems.say(Part::Connection, words);
+                }
+                // Such as what this user may not do; it shows in the part that fails, too.
+                Event::ServerError(error) => {
+                    let faults = faults.fetch_add(1, Ordering::Relaxed) + 1;
+                    if faults.is_power_of_two() {
+                        tracing::warn!("NATS says: {error} ({faults} such words so far)");
+                    }
+                }
+                _ => {}
             };
             match connection.connect("vernier-station", event).await {
                 Ok(client) => return client,
-                Err(error) => complaints.say(&error),
+                Err(error) => self.problems.say(Part::Connection, &error),
             }
             attempts += 1;
             sleep(backoff(attempts)).await;
@@ -280,6 +321,7 @@ impl Station {
         }
         let mut members = Members::new(format!("{:016x}", u64::from_le_bytes(random)));
         let began = Instant::now();
+        let mut listening = began;
         let mut owners: Vec<Option<JoinHandle<()>>> = Vec::new();
         owners.resize_with(report::subject::PARTITIONS.into(), || None);
         let mut heard = loop {
@@ -310,6 +352,7 @@ impl Station {
             if began.elapsed() < 2 * BEAT {
                 continue;
             }
+            self.note_heartbeats(&members, &mut listening);
             let alive = members.alive(Instant::now());
             let owned = members::owned(members.own(), &alive);
             self.alive.store(alive.len() as u64, Ordering::Relaxed);
@@ -321,6 +364,7 @@ impl Station {
                     *owner = Some(self.workers.handle.spawn(work));
                 } else if !is_owned && let Some(task) = owner.take() {
                     task.abort();
+                    self.problems.clear(Part::Partition(partition));
                 }
             }
         }
@@ -331,59 +375,93 @@ impl Station {
         let _ = client.flush().await;
     }
 
-    /// Does it until there is another connection: after a restart the server knows of no request that came before.
-    async fn until_reconnected(
-        &self,
-        work: impl Future<Output = Result<(), StoreError>>,
-    ) -> Result<(), StoreError> {
-        let mut connections = self.connections.subscribe();
-        tokio::select! {
-            done = work => done,
-            _ = connections.changed() => Ok(()),
+    /// Whether stations can be heard, this one by itself: it listens since `listening`.
+    fn note_heartbeats(&self, members: &Members, listening: &mut Instant) {
+        if members.hears_itself(Instant::now()) {
+            self.problems.clear(Part::Heartbeats);
+        } else if !self.is_connected.load(Ordering::Relaxed) {
+            *listening = Instant::now();
+        } else if listening.elapsed() > SILENCE_MAX {
+            let words = "this station does not hear itself: may its user publish to `vernier.station.*` and subscribe to it? \
+                         See the permissions at the server";
+            self.problems.say(Part::Heartbeats, words);
         }
     }
 
+    /// Works until that fails, or there is another connection: after a restart the server knows of no request that came
+    /// before. Then it is to be tried again.
+    async fn attempt(
+        &self,
+        part: Part,
+        connections: &mut watch::Receiver<u64>,
+        work: impl Future<Output = Result<(), StoreError>>,
+    ) {
+        let settled = async {
+            sleep(SETTLED).await;
+            self.problems.clear(part);
+            std::future::pending().await
+        };
+        // A panic is a fault of this program: it costs this attempt.
+        let done = tokio::select! {
+            done = std::panic::AssertUnwindSafe(work).catch_unwind() => {
+                done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
+            }
+            _ = connections.changed() => Ok(()),
+            () = settled => Ok(()),
+        };
+        if let Err(error) = done {
+            self.problems.say(part, &error.to_string());
+            self.doubts.notify_one();
+        }
+        sleep(backoff(1)).await;
+    }
+
     async fn watch_states(&self, store: &Store) {
-        let mut complaints = Complaints::default();
-        loop {
-            let watched = async {
-                store.read_clock().await?;
-                let (mut messages, mut pending) = store.watch_states().await?;
-                self.fleet.is_complete[0].store(pending == 0, Ordering::Relaxed);
-                while let Some(message) = messages.next().await {
-                    let message = message.map_err(failed("cannot read states"))?;
-                    self.fleet.take_state(&message);
-                    pending = pending.saturating_sub(1);
+        let watch = async || -> Result<(), StoreError> {
+            store.read_clock().await?;
+            let (mut messages, mut pending) = store.watch_states().await?;
+            let mut seen = HashSet::new();
+            if pending == 0 {
+                self.fleet.has_all_states(&seen);
+            }
+            while let Some(message) = messages.next().await {
+                let message = message.map_err(failed("cannot read states"))?;
+                self.fleet.take_state(&message);
+                if pending > 0 {
+                    seen.insert(message.subject.to_string());
+                    pending -= 1;
                     if pending == 0 {
-                        self.fleet.is_complete[0].store(true, Ordering::Relaxed);
+                        self.fleet.has_all_states(&seen);
+                        seen = HashSet::new();
                     }
                 }
-                Ok::<(), StoreError>(())
-            };
-            complaints.note(self.until_reconnected(watched).await);
-            sleep(backoff(1)).await;
+            }
+            Ok(())
+        };
+        let mut connections = self.connections.subscribe();
+        loop {
+            self.attempt(Part::States, &mut connections, watch()).await;
         }
     }
 
     async fn watch_minutes(&self, store: &Store, hours: u32) {
-        let mut complaints = Complaints::default();
-        loop {
-            let watched = async {
-                self.fleet.forget_minutes();
-                let (mut messages, mut pending) = store.watch_minutes(hours).await?;
-                self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
-                while let Some(message) = messages.next().await {
-                    let message = message.map_err(failed("cannot read minutes"))?;
-                    self.fleet.take_minute(&message);
-                    pending = pending.saturating_sub(1);
-                    if pending == 0 {
-                        self.fleet.is_complete[1].store(true, Ordering::Relaxed);
-                    }
+        let watch = async || -> Result<(), StoreError> {
+            self.fleet.forget_minutes();
+            let (mut messages, mut pending) = store.watch_minutes(hours).await?;
+            self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
+            while let Some(message) = messages.next().await {
+                self.fleet
+                    .take_minute(&message.map_err(failed("cannot read minutes"))?);
+                pending = pending.saturating_sub(1);
+                if pending == 0 {
+                    self.fleet.is_complete[1].store(true, Ordering::Relaxed);
                 }
-                Ok::<(), StoreError>(())
-            };
-            complaints.note(self.until_reconnected(watched).await);
-            sleep(backoff(1)).await;
+            }
+            Ok(())
+        };
+        let mut connections = self.connections.subscribe();
+        loop {
+            self.attempt(Part::Minutes, &mut connections, watch()).await;
         }
     }
 
@@ -407,15 +485,12 @@ impl Station {
 
 /// Owns a partition again and again, until it is aborted.
 async fn keep(station: Arc<Station>, store: Store, partition: u16) {
-    let mut complaints = Complaints::default();
+    let mut connections = station.connections.subscribe();
     loop {
-        let owned =
-            station.until_reconnected(owner::own(&store, partition, &station.work, &station.room));
-        // A panic is a fault of this program: it costs this attempt.
-        if let Ok(owned) = std::panic::AssertUnwindSafe(owned).catch_unwind().await {
-            complaints.note(owned);
-        }
-        sleep(backoff(1)).await;
+        let own = owner::own(&store, partition, &station.work, &station.room);
+        station
+            .attempt(Part::Partition(partition), &mut connections, own)
+            .await;
     }
 }
 
@@ -428,13 +503,6 @@ impl Complaints {
         if self.0 != complaint {
             tracing::warn!("{complaint}");
             complaint.clone_into(&mut self.0);
-        }
-    }
-
-    fn note(&mut self, outcome: Result<(), StoreError>) {
-        match outcome {
-            Ok(()) => self.0.clear(),
-            Err(error) => self.say(&error.to_string()),
         }
     }
 }

@@ -52,6 +52,12 @@ impl Members {
         }
     }
 
+    /// Whether the station hears its own beats: whether others can hear them, too.
+    pub fn hears_itself(&self, now: Instant) -> bool {
+        let heard = self.heard.get(&self.own);
+        heard.is_some_and(|heard| now.duration_since(*heard) < SILENCE_MAX)
+    }
+
     /// A station ends.
     pub fn forget(&mut self, station: &str) {
         self.heard.remove(station);
@@ -121,6 +127,9 @@ mod tests {
         members.hear("a", now);
         members.hear("c", now);
         assert_eq!(members.alive(now), ["a", "b", "c"]);
+        assert!(!members.hears_itself(now));
+        members.hear("b", now);
+        assert!(members.hears_itself(now) && !members.hears_itself(now + SILENCE_MAX));
         members.forget("c");
         assert_eq!(members.alive(now + SILENCE_MAX / 2), ["a", "b"]);
         assert_eq!(members.alive(now + SILENCE_MAX), ["b"]);

@@ -350,33 +350,35 @@ fn set_aside(work: &Work, switch: &str, why: &str) {
     }
 }
 
-/// The report in a message; what is none is counted, and logged ever more rarely.
+/// The report in a message, if it is that of the switch to which the message's subject belongs. Anything else is counted, and
+/// logged ever more rarely.
 fn read<M>(message: &Delivered<M>, work: &Work) -> Option<Report> {
-    match Report::read(&message.payload) {
-        Ok(report) if is_of(&report, &message.subject) => {
-            return Some(report);
-        }
-        Ok(report) => {
-            let (subject, switch) = (&message.subject, report.switch);
-            tracing::debug!(
-                "{subject}: the report is of switch {switch}, whose subject is another"
-            );
-        }
-        Err(error) => tracing::debug!("{}: {error}", message.subject),
-    }
-    let refused = work.refused.fetch_add(1, Ordering::Relaxed);
-    let so_far = refused.saturating_add(1);
-    if so_far.is_power_of_two() {
+    let why = match (
+        report::subject::switch_of(&message.subject),
+        Report::read(&message.payload),
+    ) {
+        (Some(switch), Ok(report)) if is_of(&report, &switch) => return Some(report),
+        (Some(switch), Ok(report)) => format!("{switch} sent a report of {:?}", report.switch),
+        (None, _) => "no switch has this subject".to_owned(),
+        (_, Err(error)) => error.to_string(),
+    };
+    tracing::debug!("{:?}: {why}", &*message.subject);
+    let refused = work
+        .refused
+        .fetch_add(1, Ordering::Relaxed)
+        .saturating_add(1);
+    if refused.is_power_of_two() {
         tracing::warn!(
-            "{so_far} messages on vernier.report.> were refused; VERNIER_LOG=debug shows why"
+            "{refused} messages on vernier.report.> were refused, the last on {:?}: {why}; VERNIER_LOG=debug shows all",
+            &*message.subject
         );
     }
     None
 }
 
 /// Whether a report is of the switch to which a subject belongs.
-fn is_of(report: &Report, subject: &str) -> bool {
-    let is_of = subject == report::subject::of_switch(&report.switch);
+fn is_of(report: &Report, switch: &str) -> bool {
+    let is_of = report.switch == switch;
     #[cfg(feature = "planted")]
     let is_of = is_of || measure::planted::is(measure::planted::Bug::ForeignReport);
     is_of

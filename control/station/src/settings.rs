@@ -55,6 +55,11 @@ pub struct Settings {
     /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
     #[serde(default = "reports")]
     pub reports: Kept,
+    /// Reports of one switch that JetStream keeps, 100 to 10,000,000; default 100,000. The oldest is dropped first, so that a switch
+    /// that sends without end takes no room from others.
+    #[serde(default = "messages_per_switch")]
+    #[schemars(range(min = 100, max = 10_000_000))]
+    pub messages_per_switch: u32,
     /// How long JetStream keeps minutes; default 168 hours, 4,096 MiB. A switch that has been silent for so long is forgotten.
     #[serde(default = "history")]
     pub history: Kept,
@@ -119,6 +124,10 @@ const fn reports() -> Kept {
     }
 }
 
+const fn messages_per_switch() -> u32 {
+    100_000
+}
+
 const fn history() -> Kept {
     Kept {
         hours: 168,
@@ -158,6 +167,7 @@ impl Settings {
             switches_max: switches_max(),
             located_mib: located_mib(),
             reports: reports(),
+            messages_per_switch: messages_per_switch(),
             history: history(),
             replicas: replicas(),
         }
@@ -198,6 +208,12 @@ impl Settings {
             ("located_mib", self.located_mib, 16, 16_777_216),
             ("reports.hours", self.reports.hours, 1, 100_000),
             ("reports.mib", self.reports.mib, 16, 16_777_216),
+            (
+                "messages_per_switch",
+                self.messages_per_switch,
+                100,
+                10_000_000,
+            ),
             ("history.hours", self.history.hours, 1, 100_000),
             ("history.mib", self.history.mib, 16, 16_777_216),
             ("replicas", self.replicas, 1, 5),

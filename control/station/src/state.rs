@@ -109,6 +109,10 @@ pub struct State {
     /// What it was the last time, and why.
     #[prost(string, tag = "24")]
     pub set_aside_why: String,
+    /// When JetStream stored the first report with the number on wires, in nanoseconds since 1970; 0 of stations that did not
+    /// note it.
+    #[prost(uint64, tag = "40")]
+    pub wire_since_unix_ns: u64,
     /// By how much the last report's own time is after the time at which it was dated; negative if it is before.
     #[prost(sint64, tag = "30")]
     pub clock_off_ns: i64,
@@ -321,7 +325,7 @@ impl State {
         self.clock_off_ns = clock::off_ns(report, end_unix_ns);
         self.length_ns = report.length_ns;
         self.health.clone_from(&report.health);
-        self.wire_switch = report.wire_switch;
+        self.claim(report.wire_switch, received_unix_ns);
         self.node.clone_from(&report.node);
         self.dropped_reports = report.dropped_reports;
         let mut names = Names::from(std::mem::take(&mut self.names));
@@ -367,6 +371,14 @@ impl State {
         self.names = names.all();
         self.evict();
         Taken::Counted(closed)
+    }
+
+    /// Notes the number on wires, and since when the switch has it.
+    fn claim(&mut self, number: Option<u32>, received_unix_ns: u64) {
+        if self.wire_switch != number {
+            self.wire_switch = number;
+            self.wire_since_unix_ns = received_unix_ns;
+        }
     }
 
     /// Enters the report's run and epoch, and what is missing before it; false where it was counted before.

@@ -7,7 +7,7 @@
 //! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`](crate::state::Minute)s |
 //! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_nats::Client;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
-use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, AckKind, Context, ErrorCode, Message, stream};
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use report::subject;
 
 use crate::bus::{Bus, Delivered, Put, PutError, Reports, Value};
@@ -45,6 +46,9 @@ pub const MEMORY_KEY: &str = "$KV.vernier_located.";
 
 /// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
+
+/// How often a consumer says that it is there while there are no reports; it is given up after two of them.
+const HEARTBEAT: Duration = Duration::from_secs(3);
 
 /// Something failed between here and the server; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,10 @@ const HEADERS_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) context: Context,
+    /// As they are configured, and the key of their limits.
+    streams: Arc<Vec<(stream::Config, &'static str)>>,
+    /// When each was made: one that has another time has begun anew.
+    made: Arc<Mutex<HashMap<String, DateTime>>>,
     /// The server's clock.
     pub(crate) clock: Arc<Clock>,
     /// The first revision of a state that the server keeps: it has evicted those before.
@@ -97,12 +105,8 @@ pub enum Again {
 }
 
 impl Store {
-    /// The streams as configured: made where they are not there, changed where they are otherwise.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
-        let context = jetstream::new(client);
+    /// The streams as they are configured; asks for nothing yet.
+    pub fn new(client: Client, settings: &Settings, clock: Arc<Clock>) -> Self {
         let of = |name: &str, subjects: &str, kept: &crate::settings::Kept| stream::Config {
             name: name.to_owned(),
             subjects: vec![subjects.to_owned()],
@@ -113,7 +117,10 @@ impl Store {
             allow_direct: true,
             ..stream::Config::default()
         };
-        let reports = of(REPORTS, subject::REPORTS, &settings.reports);
+        let reports = stream::Config {
+            max_messages_per_subject: settings.messages_per_switch.into(),
+            ..of(REPORTS, subject::REPORTS, &settings.reports)
+        };
         let history = of(HISTORY, "vernier.history.>", &settings.history);
         // As NATS makes a key-value bucket (ADR-8), but the value that was written longest ago is evicted from a full one.
         let bucket = |name: &str, key: &str, mib: u32, max_messages: i64| stream::Config {
@@ -128,16 +135,42 @@ impl Store {
         let switches_max = i64::from(settings.switches_max);
         let states = bucket(STATES, KEY, settings.states_mib(), switches_max);
         let memories = bucket(MEMORIES, MEMORY_KEY, settings.located_mib, -1);
-        let streams = [
+        let streams = vec![
             (reports, "reports.mib"),
             (history, "history.mib"),
             (states, "switches_max"),
             (memories, "located_mib"),
         ];
-        for (config, key) in streams {
+        Self {
+            context: jetstream::new(client),
+            streams: Arc::new(streams),
+            made: Arc::default(),
+            clock,
+            first_state: Arc::default(),
+        }
+    }
+
+    /// The streams as configured, made where they are not there, changed where they are otherwise.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
+        let store = Self::new(client, settings, Arc::default());
+        store.ensure().await?;
+        Ok(store)
+    }
+
+    /// Makes the streams that are missing, and changes those that are otherwise than configured; whether one has begun anew since
+    /// the last time: what was asked of it before is of no use any more.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn ensure(&self) -> Result<bool, StoreError> {
+        let mut has_begun = false;
+        for (config, key) in &*self.streams {
             let mib = config.max_bytes >> 20;
-            let made = context.create_or_update_stream(config).await;
-            made.map_err(|error| match error.kind() {
+            let made = self.context.create_or_update_stream(config.clone()).await;
+            let info = made.map_err(|error| match error.kind() {
                 CreateStreamErrorKind::JetStream(fault)
                     if fault.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
                 {
@@ -145,12 +178,46 @@ impl Store {
                 }
                 _ => failed("cannot make a stream")(error),
             })?;
+            has_begun |= self.has_begun_anew(&config.name, info.created);
         }
-        Ok(Self {
-            context,
-            clock: Arc::default(),
-            first_state: Arc::default(),
-        })
+        Ok(has_begun)
+    }
+
+    /// The same, but changes nothing while all are there.
+    ///
+    /// # Errors
+    /// What the server says.
+    pub async fn look(&self) -> Result<bool, StoreError> {
+        let mut has_begun = false;
+        for (config, _) in &*self.streams {
+            match self.context.get_stream(&config.name).await {
+                Ok(stream) => {
+                    let created = stream.cached_info().created;
+                    has_begun |= self.has_begun_anew(&config.name, created);
+                }
+                Err(error) => match error.kind() {
+                    GetStreamErrorKind::JetStream(fault)
+                        if fault.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                    {
+                        let name = &config.name;
+                        tracing::warn!("the stream {name} is gone: it is made again, empty");
+                        return self.ensure().await;
+                    }
+                    _ => return Err(failed("cannot look at a stream")(error)),
+                },
+            }
+        }
+        Ok(has_begun)
+    }
+
+    fn has_begun_anew(&self, stream: &str, created: DateTime) -> bool {
+        let before = self.made.lock().insert(stream.to_owned(), created);
+        let has_begun = before.is_some_and(|before| before != created);
+        if has_begun {
+            // Revisions begin anew, too.
+            self.first_state.store(0, Ordering::Relaxed);
+        }
+        has_begun
     }
 
     /// All states as they are, then as they change, in order; for as long as the server is there.
@@ -371,7 +438,11 @@ impl Bus for Store {
             .create_consumer(config)
             .await
             .map_err(failed(doing))?;
-        let messages = consumer.stream().max_messages_per_batch(1_000);
+        // A consumer that is gone is known by its silence.
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(1_000)
+            .heartbeat(HEARTBEAT);
         let messages = messages.messages().await.map_err(failed(doing))?;
         let messages = messages.map(|message| delivered(message.map_err(failed(READING))?));
         Ok(Reports {

@@ -194,7 +194,7 @@ proptest! {
 
 /// As many as a reporter may send, other ones in every report.
 fn many(epoch: u64, segments: u32) -> Report {
-    let mut names: Vec<String> = (0..segments)
+    let names: Vec<String> = (0..segments)
         .map(|n| format!("{epoch:08}-{n:08}-{}", "x".repeat(120)))
         .collect();
     let segment = |from| msp::Segment {

@@ -1,10 +1,10 @@
 //! Real switches while NATS is away, a station is killed and a switch is killed: what is counted, and what is said of the rest.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::pull;
 use futures_util::StreamExt;
@@ -91,17 +91,27 @@ fn missing(run: &[Report]) -> u64 {
     missing
 }
 
-#[test]
-fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
+/// The program, where it was built.
+fn vernierd() -> Option<PathBuf> {
     let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station"));
     let vernierd = programs.with_file_name("vernierd");
     if !vernierd.exists() {
         assert!(std::env::var_os("CI").is_none(), "vernierd was not built");
         eprintln!("skipped: vernierd was not built (cargo build -p daemon)");
-        return;
+        return None;
     }
+    Some(vernierd)
+}
+
+fn seconds() -> Duration {
     let seconds = std::env::var(SECONDS).map_or(6, |seconds| seconds.parse().unwrap());
-    let half = Duration::from_secs(seconds) / 2;
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
+    let Some(vernierd) = vernierd() else { return };
+    let half = seconds() / 2;
     let folder = tempfile::tempdir().unwrap();
     let mut server = NatsServer::start(folder.path(), "").unwrap();
     let [dies, lives] = [(); 2].map(|()| Station::start(&server, &json!({})));
@@ -121,7 +131,7 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
     std::thread::sleep(half);
     server.run("").unwrap();
     let killed = start(&vernierd, folder.path(), &server, "killed", &json!({}));
-    let away = u64::from(1_000 / INTERVAL_MS) * seconds;
+    let away = u64::from(1_000 / INTERVAL_MS) * seconds().as_secs();
     wait_for("what was spooled is counted", || {
         reported(&lives, "whole") > away
     });
@@ -135,6 +145,37 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
     // One that was there, and one that was not.
     let new = Station::start(&server, &json!({}));
     assert_counted(&[&lives, &new], &stored(&server));
+}
+
+/// NATS comes back without its store while two switches and two stations run.
+#[test]
+fn all_is_back_soon_after_nats_lost_its_store() {
+    let Some(vernierd) = vernierd() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = NatsServer::start(folder.path(), "").unwrap();
+    let stations = [(); 2].map(|()| Station::start(&server, &json!({})));
+    let names = ["one", "two"];
+    let switches = names.map(|name| start(&vernierd, folder.path(), &server, name, &json!({})));
+    let all_report = |more_than: u64| {
+        stations
+            .iter()
+            .all(|station| names.iter().all(|name| reported(station, name) > more_than))
+    };
+    wait_for("all report", || all_report(5));
+    server.kill();
+    std::thread::sleep(seconds() / 2);
+    std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+    server.run("").unwrap();
+    let began = Instant::now();
+    wait_for("all report to a new store, and all are ready", || {
+        all_report(5) && stations.iter().all(|station| station.readiness().0 == 200)
+    });
+    let took = began.elapsed();
+    eprintln!("all was back {took:.1?} after NATS came back without its store");
+    if std::env::var_os(SECONDS).is_some() {
+        assert!(took <= 3 * report::connection::BACKOFF_MAX, "{took:?}");
+    }
+    switches.into_iter().for_each(end);
 }
 
 fn reported(station: &Station, name: &str) -> u64 {

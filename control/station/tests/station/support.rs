@@ -45,6 +45,17 @@ impl Station {
 
     /// As [`Station::start`], with more in its environment.
     pub fn start_by(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
+        let station = Self::spawn(server, more, prepare);
+        wait_for("the station is ready", || station.readiness().0 == 200);
+        station
+    }
+
+    /// Starts one, and waits until it answers.
+    pub fn start_unready(server: &NatsServer, more: &Value) -> Self {
+        Self::spawn(server, more, |_| ())
+    }
+
+    fn spawn(server: &NatsServer, more: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address().unwrap();
         let mut config = serde_json::json!({
@@ -64,8 +75,20 @@ impl Station {
             address,
             _folder: folder,
         };
-        wait_for("the station is ready", || station.text("/readyz").is_some());
+        wait_for("the station answers", || station.text("/healthz").is_some());
         station
+    }
+
+    /// Status and words at `/readyz`.
+    pub fn readiness(&self) -> (u16, String) {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false);
+        let agent = ureq::Agent::new_with_config(agent.build());
+        let mut answer = agent
+            .get(format!("http://{}/readyz", self.address))
+            .call()
+            .unwrap();
+        let words = answer.body_mut().read_to_string().unwrap();
+        (answer.status().as_u16(), words)
     }
 
     /// Where it answers, `127.0.0.1:PORT`.
@@ -198,8 +221,8 @@ impl Switch {
         let report = Composer::new(1, 0).report(&self.snapshot, 0);
         let Some(report) = report else { return 0 };
         let counts = self.published.reports().unwrap_or_default();
-        // Its strings are three, beside the bytes.
-        let strings = report.message_id().len() + of_switch(&report.switch).len() + 72;
+        // Its strings are three, beside the bytes; the id has the sender's own number, too.
+        let strings = report.message_id().len() + 17 + of_switch(&report.switch).len() + 72;
         let bytes = (report.encoded_len() + strings) as u64;
         counts.acknowledged + (counts.spooled_bytes + bytes / 2) / bytes
     }

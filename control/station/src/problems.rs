@@ -1,0 +1,100 @@
+//! Why a station does not work as it should: what the log said last of each part, and `/readyz` says for as long as it holds.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// What can fail by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The connection to NATS.
+    Connection,
+    /// The streams and their limits.
+    Streams,
+    /// The signs of life of stations.
+    Heartbeats,
+    /// Reading the states of all switches.
+    States,
+    /// Reading the minutes of all switches.
+    Minutes,
+    /// Counting the reports of one partition.
+    Partition(u16),
+}
+
+/// The problems there are now.
+#[derive(Debug, Default)]
+pub struct Problems(Mutex<BTreeMap<Part, String>>);
+
+impl Problems {
+    /// A part has a problem; it is logged unless the part, or another partition, has it already.
+    pub fn say(&self, part: Part, problem: &str) {
+        let mut problems = self.0.lock();
+        let is_known = problems.iter().any(|(of, known)| {
+            let is_like = matches!((of, part), (Part::Partition(_), Part::Partition(_)));
+            (*of == part || is_like) && known == problem
+        });
+        problems.insert(part, problem.to_owned());
+        drop(problems);
+        if !is_known {
+            match part {
+                Part::Partition(partition) => tracing::warn!("partition {partition}: {problem}"),
+                _ => tracing::warn!("{problem}"),
+            }
+        }
+    }
+
+    /// A part works.
+    pub fn clear(&self, part: Part) {
+        self.0.lock().remove(&part);
+    }
+
+    /// One line for each problem; of partitions with the same, the first is named.
+    pub fn list(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut partitions = BTreeMap::<String, Vec<u16>>::new();
+        for (part, problem) in &*self.0.lock() {
+            match part {
+                Part::Partition(partition) => {
+                    let of = partitions.entry(problem.clone()).or_default();
+                    of.push(*partition);
+                }
+                _ => lines.push(problem.clone()),
+            }
+        }
+        lines.extend(partitions.into_iter().map(|(problem, of)| {
+            let others = match of.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {others} others"),
+            };
+            format!("partition {}{others}: {problem}", of[0])
+        }));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_listed_until_their_part_works() {
+        let problems = Problems::default();
+        problems.say(Part::Streams, "no room");
+        for partition in [3, 5, 7] {
+            problems.say(Part::Partition(partition), "gone");
+        }
+        problems.say(Part::Partition(9), "another");
+        assert_eq!(
+            problems.list(),
+            [
+                "no room",
+                "partition 9: another",
+                "partition 3 and 2 others: gone"
+            ]
+        );
+        problems.clear(Part::Streams);
+        problems.clear(Part::Partition(3));
+        problems.say(Part::Partition(9), "gone");
+        assert_eq!(problems.list(), ["partition 5 and 2 others: gone"]);
+    }
+}
