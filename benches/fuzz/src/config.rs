@@ -243,7 +243,7 @@ fn check(text: &str) {
     let _ = config.in_place_of(&demo);
 }
 
-fn refused(error: &ConfigError) {
+pub(crate) fn refused(error: &ConfigError) {
     let words = error.to_string();
     let ConfigError::Invalid { faults, .. } = error else {
         panic!("{words}");

@@ -17,6 +17,8 @@
 //! - [`exchange`]: two ends of a wire and a hostile network between them.
 //! - [`capture`]: captures that are replayed.
 //! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
+//! - [`reflection`]: STAMP's reflectors against each other, with a session and forged packets.
+//! - [`probe_config`]: configurations of `vernier-probe`.
 //! - [`topology`]: files of topologies, and LSAs by the OSPF API.
 #![forbid(unsafe_code)]
 #![expect(
@@ -38,6 +40,8 @@ mod frame;
 mod http;
 mod lds;
 mod pairing;
+mod probe_config;
+mod reflection;
 mod rli;
 mod session;
 mod stamp;
@@ -52,6 +56,8 @@ pub use frame::frame;
 pub use http::http;
 pub use lds::lds;
 pub use pairing::pairing;
+pub use probe_config::probe_config;
+pub use reflection::reflection;
 pub use rli::rli;
 pub use session::session;
 pub use stamp::stamp;
@@ -66,7 +72,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 15] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -79,6 +85,8 @@ pub const TARGETS: [Target; 13] = [
     ("pairing", pairing),
     ("exchange", exchange),
     ("stamp", stamp),
+    ("reflection", reflection),
+    ("probe_config", probe_config),
     ("topology", topology),
 ];
 
@@ -87,6 +95,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "config" => config::examples(),
         "stamp" => stamp::exchanges(),
+        "reflection" => reflection::sequences(),
+        "probe_config" => probe_config::examples(),
         _ => Vec::new(),
     }
 }
