@@ -93,10 +93,10 @@ HOURS ?= 0
 MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
-simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one
+simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one; FLEET=1: hostile reports to stations
 	$(BUILD_DEBUG)
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
-	  $(if $(PLANTED),--planted '$(PLANTED)')
+	  $(if $(FLEET),--fleet) $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
@@ -104,6 +104,7 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 	@for bug in counted-twice doubled-marker stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done
+	target/debug/vernier-simulate --fleet --minutes 1 --planted foreign-report --expect-violation
 
 .PHONY: lint
 lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
@@ -113,6 +114,17 @@ lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: a
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(CARGO) deny --locked --log-level error check bans licenses sources
+
+# Where the advisories of crates are.
+ADVISORIES := https://github.com/rustsec/advisory-db
+
+.PHONY: audit
+audit: setup-test ## Look the crates up among known advisories; says "skipped" where the network does not reach them
+	@if ! timeout 30 git ls-remote --exit-code --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
+	  echo 'audit: skipped, $(ADVISORIES) cannot be reached from here'; \
+	else \
+	  $(CARGO) deny --locked --log-level error check advisories && echo 'audit: no known advisory'; \
+	fi
 
 .PHONY: docs
 docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics, what measurement keys change
@@ -173,6 +185,18 @@ WIRE_ARGS ?=
 wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
+
+# The version that machines are upgraded from, and its programs, where they are built already.
+UPGRADE_FROM ?= 78f1034
+OLD_PROGRAMS ?=
+
+.PHONY: upgrade
+upgrade: setup-station ## Programs of 78f1034 beside these, as on machines upgraded one at a time; UPGRADE_FROM=COMMIT, OLD_PROGRAMS=folder
+	$(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station
+	$(if $(OLD_PROGRAMS),,mkdir -p 'target/base/$(UPGRADE_FROM)'; git archive '$(UPGRADE_FROM)' | tar -x -C 'target/base/$(UPGRADE_FROM)'; \
+	  cd 'target/base/$(UPGRADE_FROM)'; $(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station)
+	$(SUDO) env "PATH=$$PATH" OLD_PROGRAMS='$(or $(OLD_PROGRAMS),target/base/$(UPGRADE_FROM)/target/debug)' NEW_PROGRAMS=target/debug \
+	  unshare --net benches/upgrade.sh
 
 # Further arguments of `make mplane`, such as `--seed 7`, `--faults 10`, `--quiet-minutes 5` or `--keep /tmp/testbed`.
 MPLANE_ARGS ?=
@@ -312,17 +336,40 @@ setup-book: setup-run
 	@$(TOOLS)/usr/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || \
 	  $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook
 
+# What goes into packages depends on the commit alone: its time is that of all files, and paths of this machine are in none.
+# Both apply to all that `make deb` runs.
+COMMIT_TIME = $(or $(shell git log -1 --format=%ct 2>/dev/null),$(error SOURCE_DATE_EPOCH: give one, this is no clone))
+CARGO_FOLDER = $(or $(CARGO_HOME),$(HOME)/.cargo)
+deb: export SOURCE_DATE_EPOCH ?= $(COMMIT_TIME)
+deb: export RUSTFLAGS := --remap-path-prefix=$(CURDIR)=/vernier --remap-path-prefix=$(CARGO_FOLDER)=/cargo
+deb: export CFLAGS := -ffile-prefix-map=$(CURDIR)=/vernier -ffile-prefix-map=$(CARGO_FOLDER)=/cargo
+
+# What is in the packages, by the crates that their programs are made of.
+BILLS := daemon console probe station plugin vhost
+
 .PHONY: deb
-deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian
+deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian, with bills of materials in target/deb/bills
 	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p vhost -p manual
-	@rm -rf target/deb && mkdir -p target/deb
+	@rm -rf target/deb && mkdir -p target/deb/bills
+	@packages/bills target/deb/bills $(BILLS)
 	@target/release/vernier-manual target/deb/manual
 	@for script in target/deb/manual/bash/*.bash; do mv "$$script" "$${script%.bash}"; done
 	@for file in vernier vernier-probe vernier-station libvernier_vhost.so; do \
 	  strip --strip-unneeded -o target/deb/$$file target/release/$$file; done
-	@sed 's|/usr/local/bin|/usr/bin|' examples/vernierd.service > target/deb/vernierd.service
+	@for unit in vernierd vernier-station vernier-probe; do \
+	  sed 's|/usr/local/bin|/usr/bin|' examples/$$unit.service > target/deb/$$unit.service; done
 	$(CARGO) deb --quiet -p daemon --no-build --locked --strip
 	$(CARGO) deb --quiet -p plugin --no-build --locked --strip
+
+.PHONY: reproducible
+reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail unless they have the same bytes
+	@rm -rf target/reproducible
+	@for folder in one another/of-longer-name; do \
+	  mkdir -p target/reproducible/$$folder; \
+	  git archive HEAD | tar -x -C target/reproducible/$$folder; \
+	  $(MAKE) --no-print-directory -C target/reproducible/$$folder deb SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
+	done
+	@packages/same target/reproducible/one target/reproducible/another/of-longer-name
 
 # A Debian root by debootstrap. $(1): folder, $(2): packages besides the smallest set.
 define debian_root
@@ -350,6 +397,7 @@ container-root: deb ## What the Containerfiles in packages/container begin with,
 setup-deb: setup-run
 	$(call install_packages,dpkg-dev)
 	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =0.5.9 cargo-cyclonedx
 
 # Installs the packages in $(1) that are missing, and says so first.
 define install_packages

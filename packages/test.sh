@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages of `make deb` in a clean Debian 12, runs the demo, starts the unit under a real systemd, and purges all
-# of it. Needs root and systemd-nspawn.
+# Installs the packages of `make deb` in a clean Debian 12, runs the demo, starts the units under a real systemd, and purges all
+# of it but what is somebody else's. Needs root and systemd-nspawn.
 #
 # usage: packages/test.sh ROOT      a root of debootstrap with systemd, dbus and curl (`make container-root`); it is changed
 set -euo pipefail
@@ -32,21 +32,27 @@ in_root apt-get install -y -q --no-install-recommends openvswitch-switch-dpdk >/
 in_root update-alternatives --quiet --set ovs-vswitchd /usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 # The datapath of the kernel, which is not asked for here, may not be there to load.
 [ -e /sys/module/openvswitch ] || printf '#!/bin/sh\n' > "$root/usr/share/openvswitch/scripts/ovs-kmod-ctl"
+# Somebody else's, who was there first.
+in_root useradd --system --no-create-home vernier-probe
 files > "$root/packages/before"
 
 echo "== install"
 in_root sh -c 'apt-get install -y -q --no-install-recommends /packages/*.deb' > "$root/packages/install.log" 2>&1 ||
   { tail -20 "$root/packages/install.log" >&2; fail "apt install"; }
 for file in usr/bin/vernierd usr/bin/vernier usr/bin/vernier-station usr/bin/vernier-probe usr/lib/systemd/system/vernierd.service \
-  usr/lib/udev/rules.d/60-vernier.rules \
+  usr/lib/systemd/system/vernier-station.service usr/lib/systemd/system/vernier-probe.service \
+  usr/lib/udev/rules.d/60-vernier.rules usr/lib/vernier/vfio-is-network usr/lib/vernier/dpdk23/take-back \
+  usr/share/doc/vernier/bills/daemon.cdx.json usr/share/doc/vernier-plugin-dpdk23/bills/plugin.cdx.json \
   usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/vernier.json usr/share/vernier/dashboards/alerts.yml \
   usr/share/bash-completion/completions/vernier usr/lib/vernier/dpdk23/librte_vernier.so; do
   [ -s "$root/$file" ] || fail "/$file is missing"
 done
 # Minimal Debian leaves out manuals; that dpkg knows them is enough there.
 in_root dpkg -L vernier | grep -q /usr/share/man/man8/vernierd.8 || fail "no manual of vernierd"
-in_root id vernier >/dev/null || fail "no user vernier"
-[ "$(in_root stat -c '%U:%G %a' /etc/vernier)" = "root:vernier 750" ] || fail "/etc/vernier is not for its user alone"
+for user in vernier vernier-station vernier-probe; do
+  in_root id "$user" >/dev/null || fail "no user $user"
+  [ "$(in_root stat -c '%U:%G %a' "/etc/$user")" = "root:$user 750" ] || fail "/etc/$user is not for its user alone"
+done
 
 echo "== demo: vernierd without a configuration, and the same program as \`make run\` starts it"
 in_root vernierd --duration 5 --summary-json /packages/summary.json > "$root/packages/demo.log" 2>&1 ||
@@ -78,7 +84,7 @@ install -o root -g "$(in_root id -g vernier)" -m 640 packages/test.json "$root/e
 umount "$root/proc" "$root/sys" && trap - EXIT
 # EAL asks /sys/module whether there is VFIO.
 systemd-nspawn --quiet --directory="$root" --boot --register=no --keep-unit --machine=vernier-test --private-network --bind-ro=/sys/module \
-  --capability=CAP_NET_ADMIN,CAP_IPC_LOCK --console=pipe < /dev/null > "$root/packages/boot.log" 2>&1 &
+  --capability=CAP_NET_ADMIN,CAP_IPC_LOCK,CAP_NET_BIND_SERVICE --console=pipe < /dev/null > "$root/packages/boot.log" 2>&1 &
 nspawn=$!
 leader=
 pages=
@@ -107,13 +113,28 @@ if inside systemctl start vernierd 2>/dev/null; then fail "a broken configuratio
 [ "$(inside systemctl show vernierd -p NRestarts --value)" = 0 ] || fail "systemd tried a broken configuration again"
 [ "$(inside systemctl show vernierd -p ExecMainStatus --value)" = 2 ] || fail "a broken configuration did not end with 2"
 
+echo "== units of the prober and the station"
+echo '{ "reflector": { "listen": ["127.0.0.1"] } }' > "$root/etc/vernier-probe/probe.json"
+echo '{ "nats": { "servers": ["nats://127.0.0.1:4222"] } }' > "$root/etc/vernier-station/station.json"
+inside systemctl start vernier-probe vernier-station || { inside journalctl -u vernier-probe -u vernier-station --no-pager | tail -20 >&2; fail "units"; }
+for _ in $(seq 100); do inside curl -sf http://127.0.0.1:9465/healthz >/dev/null && break; sleep 0.1; done
+for unit in vernier-probe:0000000000000400 vernier-station:0000000000000000; do
+  name=${unit%:*}
+  process=$(inside systemctl show "$name" -p MainPID --value)
+  [ "$(inside systemctl is-active "$name")" = active ] || fail "$name is not active"
+  [ "$(inside stat -c %U "/proc/$process")" = "$name" ] || fail "$name runs as another user"
+  [ "$(inside sed -n 's/^CapEff:\t//p' "/proc/$process/status")" = "${unit#*:}" ] || fail "$name has other capabilities"
+done
+inside vernier-probe 127.0.0.1 --count 3 | sed -n '1s/^/   /p' || fail "no answer at port 862"
+inside systemctl stop vernier-probe vernier-station || fail "stop of units"
+
 echo "== Open vSwitch's unit, with the plugin as its README.Debian says"
 # Open vSwitch takes hugepages and nothing else.
 pages=$(cat /proc/sys/vm/nr_hugepages)
 echo $((pages + 128)) > /proc/sys/vm/nr_hugepages
 inside systemctl start openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch"; }
-inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true \
-  other_config:dpdk-extra="-m 128 --no-pci -d /usr/lib/vernier/dpdk23/librte_vernier.so -d /usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0"
+inside ovs-vsctl --no-wait set Open_vSwitch . other_config:dpdk-init=true other_config:dpdk-extra="-m 128 --no-pci"
+inside vernier plugin-args --apply | sed 's/^/   /' || fail "vernier plugin-args --apply"
 echo LD_PRELOAD=/usr/lib/vernier/dpdk23/libvernier_vhost.so >> "$root/etc/default/vernier-plugin"
 inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch with the plugin"; }
 # The plugin serves once there is a port to measure.
@@ -125,15 +146,27 @@ vswitchd=$(inside cat /run/openvswitch/ovs-vswitchd.pid)
 for object in librte_vernier.so libvernier_vhost.so; do
   inside grep -q "$object" "/proc/$vswitchd/maps" || fail "Open vSwitch did not load $object"
 done
+
+echo "== the plugin goes while Open vSwitch has it, and Open vSwitch starts without it"
+inside apt-get remove -y -q vernier-plugin-dpdk23 > "$root/packages/remove.log" 2>&1 || { cat "$root/packages/remove.log" >&2; fail "apt remove"; }
+extra=$(inside ovs-vsctl get Open_vSwitch . other_config:dpdk-extra)
+[ "$extra" = '"-m 128 --no-pci"' ] || fail "dpdk-extra is $extra"
+inside systemctl restart openvswitch-switch || { inside journalctl -u ovs-vswitchd --no-pager | tail -20 >&2; fail "Open vSwitch without the plugin"; }
+[ "$(inside ovs-vsctl get Open_vSwitch . dpdk_initialized)" = true ] || fail "Open vSwitch has no DPDK without the plugin"
 inside systemctl stop openvswitch-switch || fail "Open vSwitch's stop"
 echo "$pages" > /proc/sys/vm/nr_hugepages
-rm "$root/etc/default/vernier-plugin"
 
 echo "== purge"
-inside apt-get purge -y -q vernier vernier-plugin-dpdk23 > "$root/packages/purge.log" 2>&1 || fail "apt purge"
+echo '{}' > "$root/etc/vernier/plugin.json"
+inside apt-get purge -y -q vernier > "$root/packages/purge.log" 2>&1 || { cat "$root/packages/purge.log" >&2; fail "apt purge"; }
+[ -e "$root/etc/vernier/plugin.json" ] || fail "the purge of vernier took the plugin's settings"
+inside apt-get purge -y -q vernier-plugin-dpdk23 >> "$root/packages/purge.log" 2>&1 || { cat "$root/packages/purge.log" >&2; fail "apt purge of the plugin"; }
 stop
 trap - EXIT
-in_root id vernier >/dev/null 2>&1 && fail "the user vernier is still there"
+for user in vernier vernier-station; do
+  in_root id "$user" >/dev/null 2>&1 && fail "the user $user is still there"
+done
+in_root id vernier-probe >/dev/null || fail "the purge took a user that was there before"
 files | diff "$root/packages/before" - > "$root/packages/left" || true
 # What booting once makes.
 grep '^>' "$root/packages/left" | grep -vE ' \./(var/lib/systemd|var/lib/private|var/lib/dbus|etc/machine-id|(etc|var/lib)/openvswitch|root)|\./(etc|var)/\.(pwd|updated)|\.pwd\.lock' &&

@@ -33,7 +33,7 @@ mod flow_state;
 mod generation;
 mod measurement;
 mod minute;
-mod neighbours;
+pub mod neighbours;
 mod publisher;
 mod rates;
 mod segment;

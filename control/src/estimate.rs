@@ -1,21 +1,24 @@
 //! From a whole epoch's synopsis of one segment to the figures that are published.
 
 use measure::cell::PassedCell;
+use measure::chooser;
 use measure::histogram::Histogram;
 use measure::lda::LdaEstimate;
 use measure::moments::Moments;
-use measure::rli::SegmentDelay;
+use measure::rli::{Method, SegmentDelay};
 use measure::shard::{SegmentSynopsis, Shard, Tally};
 use measure::time::{Epoch, TickRate};
 
+use crate::decode;
 use records::snapshot::{
     Counts, DelayBucket, EpochFigures, Estimate, ReferenceEstimate, Sketch, Stamped,
 };
 
-/// The figures of one segment and epoch; `None` when no packet passed.
+/// The figures of one segment and epoch, whose references are used by `method`; `None` when no packet passed.
 pub(crate) fn figures(
     epoch: Epoch,
     synopsis: &SegmentSynopsis,
+    method: Option<Method>,
     rate: TickRate,
 ) -> Option<EpochFigures> {
     let counts = counts(&synopsis.tally);
@@ -31,14 +34,19 @@ pub(crate) fn figures(
         counts,
         stamped,
         lda,
-        references: references(&synopsis.rli, mean_ns),
+        references: method.and_then(|method| references(&synopsis.rli, method, mean_ns)),
     })
 }
 
 /// The mean delay by references; `None` without any.
-fn references(delays: &SegmentDelay, stamped_mean_ns: Option<f64>) -> Option<ReferenceEstimate> {
+fn references(
+    delays: &SegmentDelay,
+    method: Method,
+    stamped_mean_ns: Option<f64>,
+) -> Option<ReferenceEstimate> {
     let mean_ns = delays.mean_ns()?;
     Some(ReferenceEstimate {
+        method: decode::published(chooser::Method::Rli(method))?,
         mean_ns,
         packets: delays.packets(),
         exact_packets: delays.exact_packets(),

@@ -3,14 +3,18 @@
 //!
 //! ```text
 //!  dlopen ── constructor ── starts a thread and returns at once        plugin!(start)
+//!            a second copy, from another file, leaves the program to the first
 //!  thread ── start() ── waits for ports, taps them, serves             host.rs
 //!  fork ──── the child measures nothing, and says so if it is asked to
 //!  panic ─── caught at every border; the plugin is off, the program goes on
 //! ```
 
+use std::ffi::{CStr, c_char};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::host::attach_vhost;
 
 /// How the plugin stands to the program.
 static STATE: AtomicU8 = AtomicU8::new(AT_WORK);
@@ -20,6 +24,12 @@ const FORKED: u8 = 1;
 const OFF: u8 = 2;
 
 static START: OnceLock<fn()> = OnceLock::new();
+
+/// The file of another copy of the plugin that was loaded before this one.
+static OTHER_COPY: OnceLock<String> = OnceLock::new();
+
+/// Bytes of a file's path with its NUL (`PATH_MAX`).
+const PATH_BYTES: usize = 4096;
 
 /// How much a line of the log matters (`rte_log.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,12 +101,36 @@ extern "C" fn run() {
     });
 }
 
+/// The file of another copy of this plugin, if one was loaded before it: that one has the program's packets. The loader
+/// takes one file for one object by whatever path, but a copy of the file for another.
+pub fn other_copy() -> Option<&'static str> {
+    OTHER_COPY.get().map(String::as_str)
+}
+
+/// Looks for an object that defines `mark` elsewhere than at `own`.
+fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
+    let mut path: [c_char; PATH_BYTES] = [0; PATH_BYTES];
+    // SAFETY: the name is NUL-terminated; at most so many bytes are written, with a NUL. The loader is calling.
+    let is_found = unsafe {
+        dpdk_sys::vernier_host_other(mark.as_ptr(), own.cast(), path.as_mut_ptr(), PATH_BYTES)
+    };
+    // SAFETY: zeroed, or written with its NUL.
+    let path = unsafe { CStr::from_ptr(path.as_ptr()) };
+    (is_found != 0).then(|| path.to_string_lossy().into_owned())
+}
+
 /// What [`plugin!`](crate::plugin!) calls as the object is loaded: lets `start` run in a thread of its
-/// own, which takes no signals, and never waits.
-pub fn construct(start: fn()) {
+/// own, which takes no signals, and never waits. `mark` is the name of what lies at `own`, which every copy of the
+/// plugin exports.
+pub fn construct(start: fn(), mark: &CStr, own: *const u8) {
     guarded(|| {
         if START.set(start).is_err() {
             return;
+        }
+        match find_other_copy(mark, own) {
+            // In vain only if it was set before.
+            Some(path) => drop(OTHER_COPY.set(path)),
+            None => attach_vhost(),
         }
         // SAFETY: both functions live as long as the object, which is never unloaded.
         let rc = unsafe {
@@ -117,12 +151,16 @@ pub fn construct(start: fn()) {
 #[macro_export]
 macro_rules! plugin {
     ($start:path) => {
+        /// By its name copies of the plugin find each other.
+        #[used]
+        #[unsafe(no_mangle)]
+        pub static VERNIER_PLUGIN: u8 = 1;
+
         #[used]
         #[unsafe(link_section = ".init_array")]
         static VERNIER_CONSTRUCTOR: extern "C" fn() = {
             extern "C" fn construct() {
-                $crate::attach_vhost();
-                $crate::plugin::construct($start);
+                $crate::plugin::construct($start, c"VERNIER_PLUGIN", &raw const VERNIER_PLUGIN);
             }
             construct
         };

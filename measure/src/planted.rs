@@ -11,6 +11,8 @@ pub enum Bug {
     DoubledMarker = 2,
     /// A shard comes back now and then without having been cleared.
     StaleShard = 3,
+    /// A station takes any sender's report for that of the switch that it names.
+    ForeignReport = 4,
 }
 
 static PLANTED: AtomicU8 = AtomicU8::new(0);
@@ -21,6 +23,7 @@ pub fn enable(name: &str) -> bool {
         "counted-twice" => Bug::CountedTwice,
         "doubled-marker" => Bug::DoubledMarker,
         "stale-shard" => Bug::StaleShard,
+        "foreign-report" => Bug::ForeignReport,
         _ => return false,
     };
     PLANTED.store(bug as u8, Ordering::Relaxed);

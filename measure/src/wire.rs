@@ -28,6 +28,7 @@ mod decode;
 mod floor;
 mod flows;
 pub mod frame;
+mod offset;
 mod pair;
 mod receiver;
 mod reconcile;
@@ -42,6 +43,7 @@ use frame::{SHAPES_MAX, SealError};
 pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
 pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
 pub use flows::{FlowOnSegment, WireFlow, WireFlows};
+pub use offset::{OffsetBounds, OffsetWatch, Span};
 pub use pair::{
     CellCounts, ClockBound, Estimate, SegmentHalves, SegmentOutcome, SenderHalves, flow_cells, pair,
 };

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use contract::config::device::{self, Device};
+use contract::units;
 
 mod generate;
 mod replay;
@@ -117,6 +118,23 @@ pub enum Warning {
         /// Packets read.
         packets: usize,
     },
+    /// Some packets come long after the others.
+    #[error(
+        "{late} of the {packets} packets of the capture {file} are due only {} after the packet before them, at the \
+         speed asked for: a clock was set meanwhile, or captures of different days were joined; move their times with \
+         `editcap -t`, split the file with `editcap -A` and `-B`, or raise speed=",
+        units::span(*gap_ns)
+    )]
+    Gap {
+        /// The file.
+        file: PathBuf,
+        /// Packets in all.
+        packets: usize,
+        /// Packets after the gap.
+        late: usize,
+        /// The time between the packet before the gap and the next one.
+        gap_ns: u64,
+    },
     /// Some frames are longer than the port may carry.
     #[error(
         "{packets} packets of the capture {file} were longer than {limit_bytes} bytes on the wire \
@@ -188,6 +206,14 @@ impl Source {
         match self {
             Self::Replay(replay) => replay.exhausted(),
             Self::Generate(_) => false,
+        }
+    }
+
+    /// Packets that come in all, of a capture that is played for ever those of one loop; `None` where there is no end.
+    pub fn planned_packets(&self) -> Option<u64> {
+        match self {
+            Self::Replay(replay) => Some(replay.planned_packets()),
+            Self::Generate(_) => None,
         }
     }
 

@@ -19,6 +19,7 @@ pub mod lanes;
 pub mod links;
 pub mod memif;
 pub mod plans;
+pub mod reading;
 pub mod wires;
 pub mod workers;
 

@@ -15,7 +15,7 @@ pub fn codec(bytes: &[u8]) {
     match choice {
         b'F' => whole_frame(rest),
         b'A' => assembly(rest),
-        b'0'..=b'6' => body(Kind::ALL[usize::from(choice - b'0')], rest),
+        b'0'..=b'7' => body(Kind::ALL[usize::from(choice - b'0')], rest),
         _ => {}
     }
 }

@@ -243,6 +243,7 @@ fn check(text: &str) {
     let _ = config.in_place_of(&demo);
 }
 
+/// A refusal says where.
 pub(crate) fn refused(error: &ConfigError) {
     let words = error.to_string();
     let ConfigError::Invalid { faults, .. } = error else {

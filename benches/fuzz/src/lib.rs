@@ -20,6 +20,11 @@
 //! - [`reflection`]: STAMP's reflectors against each other, with a session and forged packets.
 //! - [`probe_config`]: configurations of `vernier-probe`.
 //! - [`topology`]: files of topologies, and LSAs by the OSPF API.
+//! - [`report`]: reports of switches, and what a station keeps and learns of them.
+//! - [`station`]: values of the key-value store, and a station's routes over them.
+//! - [`locator`]: what localisation has learnt.
+//! - [`lldp`]: frames of neighbours.
+//! - [`settings`]: settings of the station and of the plugin.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
@@ -39,12 +44,17 @@ mod exchange;
 mod frame;
 mod http;
 mod lds;
+mod lldp;
+mod locator;
 mod pairing;
 mod probe_config;
 mod reflection;
+mod report;
 mod rli;
 mod session;
+mod settings;
 mod stamp;
+mod station;
 mod topology;
 
 pub use capture::capture;
@@ -55,12 +65,17 @@ pub use exchange::exchange;
 pub use frame::frame;
 pub use http::http;
 pub use lds::lds;
+pub use lldp::lldp;
+pub use locator::locator;
 pub use pairing::pairing;
 pub use probe_config::probe_config;
 pub use reflection::reflection;
+pub use report::report;
 pub use rli::rli;
 pub use session::session;
+pub use settings::settings;
 pub use stamp::stamp;
+pub use station::station;
 pub use topology::topology;
 
 /// The bytes as an input of a target's own; `None` where they are too few.
@@ -72,7 +87,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 20] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -88,6 +103,11 @@ pub const TARGETS: [Target; 15] = [
     ("reflection", reflection),
     ("probe_config", probe_config),
     ("topology", topology),
+    ("report", report),
+    ("station", station),
+    ("locator", locator),
+    ("lldp", lldp),
+    ("settings", settings),
 ];
 
 /// Inputs that are elsewhere in the repository, to begin with beside the corpus.
@@ -97,6 +117,9 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "stamp" => stamp::exchanges(),
         "reflection" => reflection::sequences(),
         "probe_config" => probe_config::examples(),
+        "lldp" => lldp::examples(),
+        "locator" => locator::examples(),
+        "settings" => settings::examples(),
         _ => Vec::new(),
     }
 }

@@ -149,6 +149,23 @@ impl Routers {
         Ok(routers)
     }
 
+    /// Starts the daemons of one router without links, in the namespace `name`, by this configuration.
+    ///
+    /// # Errors
+    /// When something cannot be made or started.
+    pub fn start_one(frr: &Frr, name: &str, configuration: &str, folder: &Path) -> Result<Self> {
+        allow_root()?;
+        namespace::mount("tmpfs", "/var/run/frr")?;
+        ip(&format!("netns add {name}"))?;
+        ip(&format!("-n {name} link set lo up"))?;
+        let mut routers = Self {
+            names: vec![name.to_owned()],
+            daemons: Vec::new(),
+        };
+        routers.start_daemons(frr, name, configuration, folder)?;
+        Ok(routers)
+    }
+
     fn start_daemons(
         &mut self,
         frr: &Frr,

@@ -21,6 +21,7 @@ mod flows;
 mod machine;
 mod mset;
 mod plan;
+mod plugin_args;
 mod reload;
 mod size;
 mod station;
@@ -95,6 +96,8 @@ enum Command {
     Mset(mset::Mset),
     /// Print the segments of the paths from one router of a network to another, and what nobody measures
     Paths(mset::Chains),
+    /// Print the arguments by which a program's EAL loads the plugin, or add them to Open vSwitch's
+    PluginArgs(plugin_args::PluginArgs),
     /// Print a completion script for a shell
     Completion {
         /// The shell
@@ -161,6 +164,7 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Mset(mset) => mset::run(&mset),
         Command::Paths(chains) => mset::run_chains(&chains),
+        Command::PluginArgs(arguments) => plugin_args::run(&arguments),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "vernier", &mut script);
@@ -185,12 +189,18 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Writes to standard output; a reader that stops early (`| head`) is no error.
+/// Writes to standard output; a reader that stops early (`| head`) is no error. Names may be from anywhere: nothing of them
+/// controls the terminal.
 fn print(text: &str) -> anyhow::Result<u8> {
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(shown(text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(DONE),
     }
+}
+
+fn shown(text: &str) -> String {
+    let is_shown = |c: &char| matches!(c, '\n' | '\t') || contract::text::is_shown(*c);
+    text.chars().filter(is_shown).collect()
 }
 
 fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {
@@ -204,6 +214,12 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn no_name_controls_the_terminal() {
+        let text = "a\u{1b}[2J b\u{9b}31m\r\nc\td\u{202e}e\n";
+        assert_eq!(shown(text), "a[2J b31m\nc\tde\n");
     }
 
     #[test]

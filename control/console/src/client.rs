@@ -10,6 +10,7 @@ use ureq::RequestBuilder;
 use ureq::http::{Response, StatusCode};
 
 use contract::config::{Config, Device};
+use contract::file;
 use records::answers::Reloading;
 
 /// How long a switch may take to answer.
@@ -20,6 +21,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Largest answer that is accepted: thousands of segments are a few MiB.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Longest file of a token that is read.
+const TOKEN_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where a switch listens by default.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
@@ -302,7 +306,8 @@ pub fn read_token(path: &Path) -> Result<String, ClientError> {
         path: path.display().to_string(),
         reason,
     };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = file::read_text(path, TOKEN_FILE_BYTES_MAX);
+    let text = text.map_err(|error| failed(error.to_string()))?;
     let token = text.lines().next().unwrap_or_default().trim();
     let is_fine = |c: char| c.is_ascii_graphic();
     if token.is_empty() {

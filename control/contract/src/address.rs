@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
 /// An Ethernet address, written `02:00:00:00:00:01`.
@@ -111,6 +112,38 @@ impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.bits)
     }
+}
+
+/// An address to listen on: with its port; a port alone, `:9464`, for all addresses of IPv4 and IPv6, or `localhost:9464`.
+///
+/// # Errors
+/// [`AddressError`] of any other text.
+pub fn listen_address(text: &str) -> Result<SocketAddr, AddressError> {
+    let named = |host: &str| match host {
+        "" => Some(IpAddr::from(Ipv6Addr::UNSPECIFIED)),
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        _ => None,
+    };
+    let with_name = || {
+        let (host, port) = text.rsplit_once(':')?;
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse().ok().filter(|_| digits)?;
+        Some(SocketAddr::new(named(host)?, port))
+    };
+    let address = text.parse().ok().or_else(with_name);
+    address.ok_or_else(|| AddressError {
+        text: text.to_owned(),
+        expected: "an address with a port, such as 127.0.0.1:9464, [::1]:9464, localhost:9464, or :9464 for all addresses",
+    })
+}
+
+/// Deserializes [`listen_address`], or `null`.
+pub(crate) fn deserialize_listen<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text: Option<String> = Deserialize::deserialize(from)?;
+    let address = text.map(|text| listen_address(&text));
+    address.transpose().map_err(D::Error::custom)
 }
 
 macro_rules! as_text {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod candidate;
 mod change;
 mod class;
 pub mod device;
@@ -33,6 +34,7 @@ mod wire;
 
 pub use crate::address::{MacAddress, Prefix};
 pub use crate::limits::{CLASSES_MAX, PORTS_MAX};
+pub use candidate::Candidate;
 pub use change::Change;
 pub use class::{Class, Protocol, Rule};
 pub use device::Device;

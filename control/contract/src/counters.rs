@@ -123,7 +123,7 @@ counters! {
         displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "around",
             "Packets that entered by the port and made way for others in a full table: neither measured nor lost.";
         reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "around",
-            "Packets that came back by the port after one that had entered later by the same port (RFC 4737).";
+            "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets that the same worker received are compared: receive queues of different workers have no common order.";
     }
     read as AroundReading
 }
@@ -311,7 +311,7 @@ impl WorkerCounters {
 labelled_enum! {
     /// Why a control frame that came in by a wire port was rejected.
     pub enum Rejection {
-        /// Not one whole frame of this version and a known kind.
+        /// Not one whole frame of a known kind.
         Malformed = "malformed",
         /// Under a key that is not configured here, or under none.
         UnknownKey = "unknown_key",
@@ -327,6 +327,8 @@ labelled_enum! {
         Stale = "stale",
         /// An old hello: more came than are looked at.
         HelloRate = "hello_rate",
+        /// Of another version of the protocol.
+        Version = "version",
     }
 }
 
@@ -345,6 +347,8 @@ pub struct WireCounters {
     pub accepted: [Counter; measure::wire::frame::Kind::COUNT],
     /// Control frames rejected, by [`Rejection::ALL`].
     pub rejected: [Counter; Rejection::ALL.len()],
+    /// The version of the protocol of the last frame that was rejected for it; 0 without any.
+    pub other_version: Counter,
     /// Times that a reference was due and kept back until the link's share allowed it.
     pub references_withheld: Counter,
     /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.

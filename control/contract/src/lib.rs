@@ -34,5 +34,6 @@ pub mod lldp;
 pub mod metric;
 pub mod secret;
 pub mod sync;
+pub mod text;
 pub mod units;
 pub mod wire;

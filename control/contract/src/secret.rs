@@ -26,6 +26,14 @@ pub enum SecretAccess {
         /// Its permissions.
         mode: u32,
     },
+    /// Users of its group may change it.
+    #[error("mode {mode:03o} lets group {group} change it; say `chmod g-w FILE`")]
+    Group {
+        /// Its permissions.
+        mode: u32,
+        /// Id of its group.
+        group: u32,
+    },
     /// It belongs to another user, who may change it.
     #[error(
         "it belongs to user {owner}, who may change it at any time; say `chown root FILE`, or give it to user \
@@ -40,10 +48,13 @@ pub enum SecretAccess {
 }
 
 impl SecretAccess {
-    /// Who else may read or change a file of `owner` with the permissions `mode`, when `user` runs this.
-    fn of_others(owner: u32, mode: u32, user: u32) -> Option<Self> {
+    /// Who else may read or change a file of `owner` and `group` with the permissions `mode`, when `user` runs this. A group
+    /// may read it, since that is how root's file reaches a user that runs this.
+    fn of_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<Self> {
         if mode & 0o007 != 0 {
             Some(Self::Everybody { mode })
+        } else if mode & 0o020 != 0 {
+            Some(Self::Group { mode, group })
         } else if owner != 0 && owner != user {
             Some(Self::Owner { owner, user })
         } else {
@@ -61,12 +72,16 @@ pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> 
     let file = file::open(path)?;
     let metadata = file.metadata()?;
     let user = rustix::process::geteuid().as_raw();
-    if let Some(access) = SecretAccess::of_others(metadata.uid(), metadata.mode() & 0o777, user) {
+    let owners = (metadata.uid(), metadata.gid());
+    if let Some(access) = SecretAccess::of_others(owners, metadata.mode() & 0o777, user) {
         return Err(access.into());
     }
     let mut text = Vec::new();
     // Two more for the line's end, and one that says that there are more.
     file.take(bytes_max as u64 + 3).read_to_end(&mut text)?;
+    if let Some(what) = file::byte_order_mark(&text) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what).into());
+    }
     if text.ends_with(b"\n") {
         text.pop();
     }

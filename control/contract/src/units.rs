@@ -55,6 +55,20 @@ pub fn uptime(seconds: f64) -> String {
     }
 }
 
+/// `53.9 years`: a long time, in the largest unit that gives at least two.
+pub fn span(ns: u64) -> String {
+    const UNITS: [(f64, &str); 4] = [
+        (31_557_600.0, "years"),
+        (86_400.0, "days"),
+        (3_600.0, "hours"),
+        (60.0, "minutes"),
+    ];
+    let seconds = ns as f64 / 1e9;
+    let unit = UNITS.iter().find(|(size, _)| seconds >= 2.0 * size);
+    let (size, name) = unit.copied().unwrap_or((1.0, "seconds"));
+    format!("{} {name}", three_digits(seconds / size))
+}
+
 fn three_digits(x: f64) -> String {
     let decimals = match x.abs() {
         x if x < 9.995 => 2,

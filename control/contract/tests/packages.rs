@@ -35,7 +35,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("locate", &[]),
     (
         "station",
-        &["api", "contract", "locate", "records", "report", "topology"],
+        &[
+            "api", "contract", "locate", "measure", "records", "report", "topology",
+        ],
     ),
     ("console", &["contract", "measure", "records", "topology"]),
     ("switch", &["contract", "dpdk-bindings", "measure"]),
@@ -70,21 +72,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "simulate",
-        &["contract", "control", "measure", "records", "switch"],
+        &[
+            "contract", "control", "measure", "records", "report", "station", "switch",
+        ],
     ),
 ];
 
 /// Crates that few packages of the product may link, directly or not, and these packages.
 const FENCED: &[(&str, &[&str])] = &[
-    ("axum", &["api", "daemon", "plugin", "probe", "station"]),
-    ("hyper", &["api", "daemon", "plugin", "probe", "station"]),
+    (
+        "axum",
+        &["api", "daemon", "plugin", "probe", "simulate", "station"],
+    ),
+    (
+        "hyper",
+        &["api", "daemon", "plugin", "probe", "simulate", "station"],
+    ),
     (
         "metrics-exporter-prometheus",
-        &["api", "daemon", "plugin", "probe", "station"],
+        &["api", "daemon", "plugin", "probe", "simulate", "station"],
     ),
     (
         "async-nats",
-        &["report", "daemon", "plugin", "probe", "station"],
+        &["report", "daemon", "plugin", "probe", "simulate", "station"],
     ),
     (
         "clap",

@@ -210,10 +210,51 @@ fn a_panic_costs_one_export_and_is_counted_and_said() {
     assert_eq!(contained_in(Part::Ipfix), 1);
 }
 
-/// Reads whole messages from a stream until there are so many records of segments.
-fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) {
+/// The system's clock is set between two epochs of one interval, back and ahead.
+#[test]
+fn no_record_ends_before_it_begins_when_the_clock_is_set() {
+    let socket = bound("127.0.0.1:0");
+    let interval_s = Some(1);
+    let mut switch = Switch::start(Ipfix {
+        interval_s,
+        ..udp(&socket)
+    });
+    let mut collector = Collector::default();
+    let mut end_unix_s = switch.snapshot.epoch_end_unix_s.unwrap_or(1.7e9);
+    for (exports, step_s) in (1..).zip([0.0, -3_600.0, 0.0, 10_800.0, 0.0]) {
+        for step_s in [0.0, step_s] {
+            end_unix_s += 0.5 + step_s;
+            switch.snapshot.epoch_end_unix_s = Some(end_unix_s);
+            switch.close();
+            // Time enough to see it; the first of two is exported with the second.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let records = |collector: &Collector| {
+            let is_of_segment = |record: &&Values| number(record, OWN, 2).is_some();
+            collector.records.iter().filter(is_of_segment).count()
+        };
+        while records(&collector) < exports {
+            receive(&socket, &mut collector);
+        }
+    }
+    let mut packets = 0;
+    for record in collector
+        .records
+        .iter()
+        .filter(|record| number(record, OWN, 2).is_some())
+    {
+        let [start_ms, end_ms] = [152, 153].map(|element| number(record, 0, element).unwrap());
+        assert!(start_ms <= end_ms, "{start_ms} to {end_ms}");
+        packets += number(record, 0, 2).unwrap();
+    }
+    assert_eq!((packets, collector.unknown), (10 * 10, 0));
+}
+
+/// Reads whole messages from a stream until there are so many records of segments; the sequence number of the first.
+fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) -> Option<u32> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
+    let mut first = None;
     while segments(collector).len() < wanted {
         let mut more = [0; 4_096];
         let length = stream.read(&mut more).unwrap();
@@ -222,9 +263,12 @@ fn read(stream: &mut TcpStream, collector: &mut Collector, wanted: usize) {
         while bytes.len() >= 4
             && bytes.len() >= usize::from(u16::from_be_bytes([bytes[2], bytes[3]]))
         {
+            let sequence = bytes[8..12].first_chunk().copied().map(u32::from_be_bytes);
+            first = first.or(sequence);
             bytes = collector.read(&bytes).to_vec();
         }
     }
+    first
 }
 
 #[test]
@@ -242,7 +286,8 @@ fn a_connection_that_is_made_again_has_templates_once_and_all_packets_since() {
         closed += 1;
         let (mut stream, _) = listener.accept().unwrap();
         let mut collector = Collector::default();
-        read(&mut stream, &mut collector, 1);
+        let sequence = read(&mut stream, &mut collector, 1);
+        assert_eq!(sequence, Some(0), "each connection is a session of its own");
         let announced = collector.announced;
         // Longer than templates would stay by UDP.
         std::thread::sleep(Duration::from_millis(if connection == 0 {

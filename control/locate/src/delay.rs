@@ -180,7 +180,9 @@ impl Delay {
     fn since(&self, usual: f64, rise: f64) -> u64 {
         let (mut sum, mut greatest, mut since) = (0.0, f64::NEG_INFINITY, 0);
         for value in self.recent.iter().rev() {
-            let excess = (f64::from(value.mean) - usual - rise / 2.0).clamp(-rise, rise);
+            let excess = f64::from(value.mean) - usual - rise / 2.0;
+            // `clamp` panics where a stored figure is not a number.
+            let excess = excess.max(-rise).min(rise);
             sum += excess;
             if sum > greatest {
                 (greatest, since) = (sum, value.time_ms);

@@ -134,7 +134,8 @@ impl Loss {
         let (mut sum, mut greatest, mut since) = (0.0, f64::NEG_INFINITY, 0);
         for value in self.recent.iter().rev() {
             let half = middle * value.sent;
-            sum += (value.lost - half).clamp(-half, half);
+            // `clamp` panics where a stored figure is not a number.
+            sum += (value.lost - half).max(-half).min(half);
             if sum > greatest {
                 (greatest, since) = (sum, value.time_ms);
             }

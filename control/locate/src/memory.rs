@@ -13,7 +13,7 @@ const VERSION: u16 = 1;
 pub enum MemoryError {
     /// Another version of this library wrote them.
     Version,
-    /// They are cut or were changed, or have more segments than the locator is for.
+    /// They are cut or were changed, have figures that are not numbers, or more segments than the locator is for.
     Malformed,
 }
 
@@ -51,6 +51,18 @@ impl Locator {
             postcard::from_bytes(rest).map_err(|_| MemoryError::Malformed)?;
         let mut locator = Self::new(segments_max);
         if segments.len() > locator.segments_max {
+            return Err(MemoryError::Malformed);
+        }
+        let is_number = |segment: &Segment| {
+            let finding = segment.finding(segment.last_ms().unwrap_or(0));
+            let rises = [finding.delay, finding.loss].map(|rise| rise.map(|rise| rise.by));
+            let means =
+                [finding.present_ns, finding.present_loss].map(|mean| mean.map(|mean| mean.value));
+            let usual = [finding.usual_ns, Some(finding.usual_loss)];
+            let figures = [rises, means, usual].into_iter().flatten().flatten();
+            !figures.into_iter().any(f64::is_nan)
+        };
+        if !segments.values().all(is_number) {
             return Err(MemoryError::Malformed);
         }
         locator.segments = segments;

@@ -169,11 +169,20 @@ async fn readyz(State(serving): State<Serving>) -> (StatusCode, String) {
 async fn metrics_page(State(serving): State<Serving>) -> Answered {
     let own = process::own_metrics();
     let content_type = Format::Text.content_type();
-    let Sources { board, reports, .. } = &serving.sources;
+    let Sources {
+        board,
+        reports,
+        mset,
+        ..
+    } = &serving.sources;
+    let ospf = mset.as_ref().map(View::ospf);
     let reports = reports.as_ref().map(|counters| counters.read());
     serving.answer().written(content_type, |out| {
         write_families(&own, out, |page| {
             metrics::families(page, board);
+            if let Some(counts) = &ospf {
+                metrics::ospf(page, counts);
+            }
             prometheus::reports(page, reports.as_ref());
         })
     })

@@ -1,8 +1,10 @@
 //! Metrics of sessions and reflector, for Prometheus. Each is declared once, with its words, beside what it shows.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::prometheus::{Labels, Page};
+use topology::source::Counts;
 
 use crate::published::{Board, Published, Totals};
 use crate::reflector::ReflectorCounts;
@@ -157,7 +159,14 @@ pub static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let counters = COUNTERS.iter().map(|family| family.0);
     let gauges = GAUGES.iter().map(|family| family.0);
     let reflector = REFLECTOR.iter().map(|family| family.0);
-    let others = [DELAY, ROUND_TRIPS, STRANGERS, SESSIONS];
+    let others = [
+        DELAY,
+        ROUND_TRIPS,
+        STRANGERS,
+        SESSIONS,
+        OSPF_UNREADABLE,
+        OSPF_REFUSED,
+    ];
     counters
         .chain(gauges)
         .chain(reflector)
@@ -169,6 +178,8 @@ const DELAY: &str = "vernier_probe_delay_seconds";
 const ROUND_TRIPS: &str = "vernier_probe_round_trip_seconds";
 const STRANGERS: &str = "vernier_probe_unknown_packets_total";
 const SESSIONS: &str = "vernier_probe_reflector_sessions";
+const OSPF_UNREADABLE: &str = "vernier_probe_ospf_unreadable_messages_total";
+const OSPF_REFUSED: &str = "vernier_probe_ospf_refused_lsas_total";
 
 fn labels(session: &Published) -> Labels<'_> {
     vec![
@@ -212,6 +223,19 @@ pub fn families(page: &mut Page, board: &Board) {
     }
     let sessions = [(Labels::new(), counts.sessions as f64)];
     page.gauge(SESSIONS, "Sessions in the reflector's table.", sessions);
+}
+
+/// Adds what of OSPF could not be taken up.
+pub fn ospf(page: &mut Page, counts: &Counts) {
+    let count = |of: &AtomicU64| [(Labels::new(), of.load(Ordering::Relaxed) as f64)];
+    let unreadable = "Messages of ospfd's that could not be read.";
+    page.counter(
+        OSPF_UNREADABLE,
+        unreadable,
+        count(&counts.unreadable_messages),
+    );
+    let refused = "LSAs of OSPF for which there was no room.";
+    page.counter(OSPF_REFUSED, refused, count(&counts.refused_lsas));
 }
 
 fn delays(session: &Published) -> Vec<(Labels<'_>, f64)> {

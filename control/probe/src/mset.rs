@@ -18,7 +18,7 @@ use topology::mset::{Deployment, mset};
 use topology::ospf::database::Addresses;
 use topology::ospf::presence::Presence;
 use topology::paths::Paths;
-use topology::source::Source;
+use topology::source::{Counts, Source};
 use topology::transition::{NamedWay, Transition};
 use topology::{Role, Topology};
 
@@ -71,6 +71,8 @@ pub struct Wanted {
 struct Shared {
     wanted: Wanted,
     is_new: bool,
+    /// What of OSPF could not be taken up.
+    ospf: Arc<Counts>,
 }
 
 /// The thread, until it is dropped.
@@ -90,6 +92,11 @@ impl View {
     pub fn read(&self) -> Wanted {
         self.0.lock().wanted.clone()
     }
+
+    /// What of OSPF could not be taken up; all 0 without.
+    pub fn ospf(&self) -> Arc<Counts> {
+        Arc::clone(&self.0.lock().ospf)
+    }
 }
 
 impl Follower {
@@ -108,6 +115,7 @@ impl Follower {
         let source = config.ospf.map_or_else(file, |server| {
             Source::ospf(server, config.names.clone(), presence)
         });
+        shared.lock().ospf = source.counts();
         let following = Following {
             transition: Transition::new(Duration::from_secs(config.transition_s)),
             began: Instant::now(),

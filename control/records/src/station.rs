@@ -25,7 +25,8 @@ pub struct SwitchState {
     pub interval_s: f64,
     /// Since when it is silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it reports.
     pub silent_since_unix_s: Option<f64>,
-    /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready. Empty: they can.
+    /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready; what was evicted or set aside.
+    /// Empty: they can.
     pub problems: Vec<String>,
     /// What the clock of its wires follows; empty without wires.
     pub clock: String,
@@ -39,6 +40,13 @@ pub struct SwitchState {
     pub dropped_reports: u64,
     /// Times that it began anew.
     pub restarts: u64,
+    /// Segments that were evicted because it has too many.
+    #[serde(default)]
+    pub evicted_segments: u64,
+    /// Times that something of it was set aside so that other switches go on: a value that could not be read or written, a
+    /// report on which the station panicked.
+    #[serde(default)]
+    pub set_aside: u64,
     /// The last gaps, at most 8, the oldest first.
     pub gaps: Vec<Gap>,
 }
@@ -63,6 +71,18 @@ pub struct Missing {
     pub switches: Vec<SwitchState>,
     /// Routers of the topology that have never reported, by name.
     pub unreported: Vec<String>,
+    /// Switches whose last values in JetStream cannot be read, by name.
+    #[serde(default)]
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A switch whose last values cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unreadable {
+    /// The switch.
+    pub switch: String,
+    /// Why.
+    pub why: String,
 }
 
 /// Segments of many switches.
@@ -143,6 +163,9 @@ pub struct NetworkMap {
     pub routers: Vec<MapRouter>,
     /// Links, each once, whatever its directions and however many are parallel.
     pub links: Vec<MapLink>,
+    /// Links of reports for which there is no room: a network has at most 2,048 routers and 16,384 links.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// A router.

@@ -1,5 +1,7 @@
 //! The measurement state packet: its fields, in protobuf. `docs/report.md` has the `.proto` that is made from this file.
 
+use contract::text::clean;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 use prost::{DecodeError, Message};
 
 /// Major version: a receiver refuses a greater one.
@@ -7,6 +9,27 @@ pub const VERSION_MAJOR: u32 = 1;
 
 /// Minor version: rises with every field that is added, which older receivers ignore.
 pub const VERSION_MINOR: u32 = 2;
+
+/// Most bytes of a report. A segment takes 66 of them; NATS takes 1 MiB unless its `max_payload` is raised.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// Most names of a report.
+pub const NAMES_MAX: usize = 1 << 16;
+
+/// Most bytes of a name, and of any other text of a report.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Most segments of a report: 64 ports, each to each, in 8 classes, and some more.
+pub const SEGMENTS_MAX: usize = 40_000;
+
+/// Most flows of a report.
+pub const FLOWS_MAX: usize = 1_000;
+
+/// Most neighbours of a report.
+pub const NEIGHBOURS_MAX: usize = 1_024;
+
+/// Most reasons of a kind in [`Health`].
+const REASONS_MAX: usize = 16;
 
 /// What a switch, or a prober, reports of the epochs since its last report, usually one.
 #[derive(Clone, PartialEq, Message)]
@@ -78,7 +101,7 @@ pub struct Health {
     /// it is synchronised, else `free`.
     #[prost(string, tag = "4")]
     pub clock: String,
-    /// Greatest error of that clock in nanoseconds.
+    /// Error that this clock claims, in nanoseconds: an estimate where the kernel has one, else a bound.
     #[prost(float, tag = "5")]
     pub clock_error_ns: f32,
     /// Why the switch is not ready, in words, at most 8; empty when it is.
@@ -224,6 +247,57 @@ pub struct Neighbour {
     pub system: Option<String>,
 }
 
+/// Counts before anything is made of the bytes: two of them are a whole segment.
+fn check_size(mut bytes: &[u8]) -> Result<(), MspError> {
+    at_most("bytes", bytes.len(), BYTES_MAX)?;
+    let limits = [
+        ("names", 10, NAMES_MAX),
+        ("segments", 11, SEGMENTS_MAX),
+        ("flows", 12, FLOWS_MAX),
+        ("neighbours", 13, NEIGHBOURS_MAX),
+    ];
+    let mut numbers = limits.map(|_| 0);
+    while !bytes.is_empty() {
+        let (tag, wire_type) = decode_key(&mut bytes)?;
+        for (number, (_, of, _)) in numbers.iter_mut().zip(limits) {
+            *number += usize::from(tag == of);
+        }
+        skip_field(wire_type, tag, &mut bytes, DecodeContext::default())?;
+    }
+    let mut counted = limits.iter().zip(numbers);
+    counted.try_for_each(|(&(what, _, most), number)| at_most(what, number, most))
+}
+
+fn at_most(what: &'static str, number: usize, most: usize) -> Result<(), MspError> {
+    let is_fit = number <= most;
+    let refused = || MspError::TooLarge { what, number, most };
+    is_fit.then_some(()).ok_or_else(refused)
+}
+
+impl Segment {
+    /// Leaves out what is no number.
+    fn clean(&mut self) {
+        for figure in [&mut self.bound_ns, &mut self.stddev_ns] {
+            *figure = figure.filter(|figure| figure.is_finite());
+        }
+        self.quantiles = self.quantiles.filter(|quantiles| {
+            let Quantiles {
+                min_ns,
+                max_ns,
+                p50_ns,
+                p99_ns,
+                p999_ns,
+            } = *quantiles;
+            [min_ns, max_ns, p50_ns, p99_ns, p999_ns]
+                .into_iter()
+                .all(f32::is_finite)
+        });
+        if !self.mean_ns.is_finite() {
+            (self.samples, self.mean_ns) = (0, 0.0);
+        }
+    }
+}
+
 impl Neighbour {
     /// The other switch's number on wires; `None` by LLDP.
     pub fn wire_switch(&self) -> Option<u32> {
@@ -247,18 +321,29 @@ pub enum MspError {
         /// Minor version.
         minor: u32,
     },
+    /// It has more of something than any switch or prober reports.
+    #[error("the report has {number} {what}, expected at most {most}")]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        number: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A name's index has no name, or the switch's name is none.
     #[error("not a measurement state packet: {0}")]
     Inconsistent(&'static str),
 }
 
 impl Report {
-    /// Reads a report.
+    /// Reads a report. Its texts are cleaned of what may not be shown, and figures that are no numbers are left out.
     ///
     /// # Errors
-    /// [`MspError`] where it is none, or of a greater major version.
+    /// [`MspError`] where it is none, too large, or of a greater major version.
     pub fn read(bytes: &[u8]) -> Result<Self, MspError> {
-        let report = Self::decode(bytes)?;
+        check_size(bytes)?;
+        let mut report = Self::decode(bytes)?;
         if report.version_major > VERSION_MAJOR {
             return Err(MspError::TooNew {
                 major: report.version_major,
@@ -278,7 +363,36 @@ impl Report {
         if greatest.is_some_and(|index| index as usize >= report.names.len()) {
             return Err(MspError::Inconsistent("an index refers to no name"));
         }
+        report.clean()?;
         Ok(report)
+    }
+
+    fn clean(&mut self) -> Result<(), MspError> {
+        let systems = self.neighbours.iter_mut().flat_map(|other| {
+            let system = other.system.iter_mut();
+            system.chain([&mut other.session])
+        });
+        let names = self.names.iter_mut().chain(&mut self.node).chain(systems);
+        for name in names.chain(self.flows.iter_mut().map(|flow| &mut flow.flow)) {
+            at_most("bytes in a name", name.len(), NAME_BYTES_MAX)?;
+            clean(name);
+        }
+        if let Some(health) = &mut self.health {
+            health.unusable.truncate(REASONS_MAX);
+            health.unready.truncate(REASONS_MAX);
+            let reasons = health.unusable.iter_mut().chain(&mut health.unready);
+            for reason in reasons.chain([&mut health.clock]) {
+                reason.truncate(reason.floor_char_boundary(NAME_BYTES_MAX));
+                clean(reason);
+            }
+        }
+        self.segments.iter_mut().for_each(Segment::clean);
+        for flow in &mut self.flows {
+            for figure in [&mut flow.mean_ns, &mut flow.stddev_ns, &mut flow.p99_ns] {
+                *figure = figure.filter(|figure| figure.is_finite());
+            }
+        }
+        Ok(())
     }
 
     /// The name at an index; empty where there is none.

@@ -9,6 +9,17 @@ pub struct Names {
     indices: HashMap<String, u32>,
 }
 
+impl From<Vec<String>> for Names {
+    /// Where a name is there twice, its first index counts.
+    fn from(names: Vec<String>) -> Self {
+        let mut indices = HashMap::with_capacity(names.len());
+        for (index, name) in (0..).zip(&names) {
+            indices.entry(name.clone()).or_insert(index);
+        }
+        Self { names, indices }
+    }
+}
+
 impl Names {
     /// The index of a name, from 0.
     pub fn index(&mut self, name: &str) -> u32 {

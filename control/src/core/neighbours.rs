@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use contract::address::MacAddress;
+use contract::text::is_shown;
 use measure::packet::header::ethernet;
 use records::snapshot::LldpNeighbour;
 
@@ -22,7 +23,7 @@ mod tlv {
 }
 
 /// Takes up frames that came in by a port, and forgets the neighbours that were not heard in time.
-pub(super) fn renew(
+pub fn renew(
     known: &mut Vec<LldpNeighbour>,
     frames: impl Iterator<Item = Vec<u8>>,
     now_unix_s: f64,
@@ -89,7 +90,7 @@ fn id(value: &[u8], ethernet: u8, network: u8) -> Option<String> {
 /// A text that can be shown; `None` where nothing is left of it.
 fn text(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
-    let shown = text.chars().filter(|c| !c.is_control());
+    let shown = text.chars().filter(|&c| is_shown(c));
     let shown: String = shown.take(TEXT_MAX).collect();
     let shown = shown.trim();
     (!shown.is_empty()).then(|| shown.to_owned())

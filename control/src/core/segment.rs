@@ -2,6 +2,7 @@
 
 use measure::histogram::Histogram;
 use measure::moments::Moments;
+use measure::rli::Method;
 use measure::shard::{SegmentSynopsis, Tally};
 use measure::synopsis::{ShapeMismatch, Synopsis};
 use measure::time::{Epoch, TickRate};
@@ -60,6 +61,7 @@ impl SegmentState {
         epoch: Epoch,
         synopsis: &SegmentSynopsis,
         is_disturbed: bool,
+        method: Option<Method>,
         rate: TickRate,
         interval_ms: u32,
     ) -> Result<(), ShapeMismatch> {
@@ -70,7 +72,7 @@ impl SegmentState {
             self.unusable.link += 1;
             return Ok(());
         }
-        let Some(figures) = estimate::figures(epoch, synopsis, rate) else {
+        let Some(figures) = estimate::figures(epoch, synopsis, method, rate) else {
             return Ok(());
         };
         match &figures.lda {

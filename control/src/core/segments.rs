@@ -261,8 +261,9 @@ impl Segments {
                 continue;
             };
             let (rate, interval_ms) = (self.rate, plan.interval_ms);
+            let method = plan.methods.get(number as usize).copied().flatten();
             let added = contain(Part::Estimate, || {
-                state.add(epoch, synopsis, is_disturbed, rate, interval_ms)?;
+                state.add(epoch, synopsis, is_disturbed, method, rate, interval_ms)?;
                 if is_disturbed || !segment.is_inside() {
                     return Ok(());
                 }

@@ -189,6 +189,7 @@ impl Wires {
         Some(WireClock {
             state: clock_label(status.view.state).to_owned(),
             error_ns: status.view.error_ns.into(),
+            error_source: status.error_source.label().to_owned(),
             fit_error_ns: status.fit_error_ns,
             tai_utc_s: status.view.tai_utc_s,
             ptp_domain: status.view.ptp_domain,

@@ -58,7 +58,7 @@ fn synopsis(probability: f64, packets: u64, is_lost: impl Fn(u64) -> bool) -> Se
 
 #[test]
 fn without_loss_or_sampling_the_estimate_is_exact_and_its_bound_one_tick() {
-    let figures = figures(Epoch(3), &synopsis(1.0, 1_000, |_| false), rate()).unwrap();
+    let figures = figures(Epoch(3), &synopsis(1.0, 1_000, |_| false), None, rate()).unwrap();
     let (stamped, lda) = (figures.stamped.unwrap(), figures.lda.unwrap());
     assert_eq!(figures.epoch, 3);
     assert!((stamped.mean_ns - 124.75).abs() < 1e-9);
@@ -74,7 +74,13 @@ fn without_loss_or_sampling_the_estimate_is_exact_and_its_bound_one_tick() {
 
 #[test]
 fn losses_cost_cells_and_widen_the_bound() {
-    let figures = figures(Epoch(0), &synopsis(0.5, 2_000, |n| n % 100 == 0), rate()).unwrap();
+    let figures = figures(
+        Epoch(0),
+        &synopsis(0.5, 2_000, |n| n % 100 == 0),
+        None,
+        rate(),
+    )
+    .unwrap();
     let lda = figures.lda.unwrap();
     assert!(lda.usable_cells < 64 && lda.effective_samples < 1_000);
     assert!(lda.bound_ns > 0.5);
@@ -87,7 +93,7 @@ fn losses_cost_cells_and_widen_the_bound() {
 
 #[test]
 fn quantiles_stay_between_the_extremes() {
-    let stamped = figures(Epoch(0), &synopsis(1.0, 1, |_| false), rate())
+    let stamped = figures(Epoch(0), &synopsis(1.0, 1, |_| false), None, rate())
         .unwrap()
         .stamped;
     let stamped = stamped.unwrap();
@@ -99,10 +105,10 @@ fn quantiles_stay_between_the_extremes() {
 #[test]
 fn nothing_is_made_of_nothing() {
     assert_eq!(
-        figures(Epoch(0), &synopsis(1.0, 0, |_| false), rate()),
+        figures(Epoch(0), &synopsis(1.0, 0, |_| false), None, rate()),
         None
     );
-    let all_lost = figures(Epoch(0), &synopsis(1.0, 9, |_| true), rate()).unwrap();
+    let all_lost = figures(Epoch(0), &synopsis(1.0, 9, |_| true), None, rate()).unwrap();
     assert_eq!((all_lost.stamped, all_lost.lda), (None, None));
 }
 

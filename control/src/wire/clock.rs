@@ -6,7 +6,7 @@ mod tai;
 
 use contract::wire::clock::{SharedLine, TaiLine};
 
-pub use discipline::{Discipline, KernelClock};
+pub use discipline::{Discipline, ErrorSource, KernelClock};
 pub use tai::{ClockSource, ClockStatus, SystemTime, TaiClock};
 
 #[cfg(test)]

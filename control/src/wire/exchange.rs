@@ -18,10 +18,13 @@ use measure::lda::LdaLayout;
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::frame::{Body, ClockState, Frame, Header, Message, Report, Sealer, Subject};
+use measure::wire::frame::{
+    Body, ClockState, Frame, Kind, Message, Sealer, Subject, VERSION_MINOR,
+};
 use measure::wire::session::{KeyId, KeyRing, Nonce, Sessions};
 
 mod adaptation;
+mod causality;
 mod decoding;
 mod epochs;
 mod floors;
@@ -40,17 +43,17 @@ pub use seen::SeenFlow;
 pub(crate) use settings::clock_label;
 pub use settings::{ClockView, ExchangeError, Expected, FrameSettings, Moment, OwnEnd, Settings};
 pub use status::{
-    ExchangeCounters, FloorView, MeasuredEpoch, ReportedEpoch, SegmentStatus, SessionState,
-    WireFlowsView, WireStatus,
+    ExchangeCounters, FloorView, MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus,
+    SessionState, WireFlowsView, WireStatus,
 };
 
 use adaptation::Adaptation;
 use decoding::Decoding;
 use epochs::{Epochs, Resources};
 use outgoing::Outgoing;
+use report::note;
 use restart::Restart;
 use session::{Begins, Session};
-use status::is_counted;
 use waiting::Circumstances;
 
 use crate::background::ResultMode;
@@ -200,6 +203,7 @@ impl Exchange {
             receiving: self.epochs.segments().to_vec(),
             sending: self.sending.clone(),
             floor: self.epochs.floor(),
+            offset: self.epochs.causality.view(),
             flows: self.decoding.latest(),
         })
     }
@@ -246,6 +250,8 @@ impl Exchange {
         let has_session = self.session.as_ref().is_some_and(Session::is_established);
         while let Some(sealed) = self.end.take_sealed(End::Sender) {
             if has_session {
+                let causality = &mut self.epochs.causality;
+                causality.depart(&sealed, now, self.settings.epoch_ns);
                 let (end, counters) = (&mut self.end, &mut self.counters);
                 self.outgoing.take(sealed, &self.settings, end, counters);
             } else {
@@ -282,6 +288,7 @@ impl Exchange {
         } = self;
         let mut spread = None;
         let session = session.as_mut()?;
+        let knows_floors = session.has(Kind::Floor);
         let begins = end.next_heard(|boxed: &FrameBox| {
             let Ok(frame) = Frame::parse(boxed.frame()) else {
                 counters.frames_malformed += 1;
@@ -308,12 +315,19 @@ impl Exchange {
                     }
                     Message::Report(report) => {
                         counters.reports_heard += 1;
-                        let is_known = note(sending, &header, report);
+                        let is_known = note(
+                            sending,
+                            &header,
+                            report,
+                            &mut epochs.causality,
+                            knows_floors,
+                        );
                         let adaptation = adaptation.as_mut().filter(|_| is_known);
                         let lda = adaptation.and_then(|one| one.hear(header.epoch, report));
                         spread = lda.cloned();
                         is_known
                     }
+                    Message::Floor(floor) => epochs.causality.hear_floor(header.epoch, *floor),
                     Message::Hello(_) | Message::Marker(_) | Message::Reference(_) => false,
                 };
             counters.frames_useless += u64::from(!is_useful);
@@ -416,7 +430,7 @@ impl Exchange {
         let due = self.session.as_ref().and_then(|session| session.due(now));
         if let Some(nonces) = due {
             let hello = self.settings.hello(nonces, clock);
-            if self.seal(now, (Epoch(0), 0), &hello)
+            if self.seal(now, (Epoch(0), VERSION_MINOR), &hello)
                 && let Some(session) = &mut self.session
             {
                 session.said(now, nonces);
@@ -426,10 +440,19 @@ impl Exchange {
         if !session.is_some_and(Session::is_established) {
             return;
         }
+        let knows_floors = session.is_some_and(|session| session.has(Kind::Floor));
         let (around, epochs, _) = self.parts(now, clock);
         for (epoch, segment, request) in epochs.requests(around) {
             let is_sent = self.seal(now, (epoch, segment), &request);
             self.counters.requests_sent += u64::from(is_sent);
+        }
+        while self.end.room() > 0 {
+            let Some((epoch, floor)) = self.epochs.next_floor() else {
+                break;
+            };
+            if knows_floors {
+                self.seal(now, (epoch, 0), &floor);
+            }
         }
         while self.end.room() > 0 {
             let Some((epoch, segment, report)) = self.epochs.next_report() else {
@@ -448,7 +471,7 @@ impl Exchange {
     }
 
     /// Seals a frame that does not wait; `false` where it cannot go.
-    fn seal(&mut self, now: Moment, (epoch, segment): (Epoch, u16), body: &impl Body) -> bool {
+    fn seal<B: Body>(&mut self, now: Moment, (epoch, segment): (Epoch, u16), body: &B) -> bool {
         let Self {
             end,
             sealer,
@@ -462,27 +485,15 @@ impl Exchange {
             tai_ns: now.tai_ns.cast_signed(),
         };
         let mut length = None;
-        let is_sent = end.send(segment, |buffer| {
+        // In a hello it is the minor version, of no class.
+        let travels_with = if B::KIND == Kind::Hello { 0 } else { segment };
+        let is_sent = end.send(travels_with, |buffer| {
             length = sealer.seal(subject, body, buffer).ok();
             length
         });
         outgoing.spend(length.unwrap_or(0) + settings.frames.overhead_bytes);
         is_sent && length.is_some()
     }
-}
-
-/// Keeps the other end's report of an epoch; `false` where there is no such segment.
-fn note(sending: &mut [SegmentStatus<ReportedEpoch>], header: &Header, report: &Report) -> bool {
-    let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
-        return false;
-    };
-    let counts = is_counted(report.fate).then_some((report.sent, report.received, report.lost));
-    let reported = ReportedEpoch {
-        epoch: header.epoch.0,
-        report: *report,
-    };
-    segment.add(report.fate, counts, reported);
-    true
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
 //! Paths over HTTP, all answered from the fleet.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use api::http::{Nothing, Parameters, Refusal, ui};
+use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, ui};
 use api::prometheus::Format;
+use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Json, Response};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json as Answer, Router};
-use records::blame::FlowPath;
 use records::station::{
-    Missing, NetworkMap, Paths, SegmentHistory, SegmentMinute, StationSegment, StationSegments,
-    Switches,
+    Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, Switches, Unreadable,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use crate::Station;
 use crate::blame::Blamer;
@@ -50,7 +52,59 @@ pub const PATHS: [&str; 12] = [
 ];
 
 type Shared = State<Arc<Station>>;
-type Result<T> = std::result::Result<T, Refusal>;
+type Answered = Result<Response, Refusal>;
+
+/// Bytes of states for which answers may have as many bytes as for a segment of a switch: of some 130 bytes a segment has 4 KiB.
+const STATE_BYTES_PER_SEGMENT: usize = 2_048;
+
+/// As many of these count at most.
+const ANSWER_SEGMENTS_MAX: usize = 4_096;
+
+/// What bounds the answers.
+#[derive(Debug)]
+pub struct Answering {
+    in_flight: InFlight,
+    /// One answer at a time is made.
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Answering {
+    fn default() -> Self {
+        Self {
+            in_flight: InFlight::default(),
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+}
+
+impl Station {
+    /// An empty answer, of at most as many bytes as are free.
+    fn answer(&self) -> Answer {
+        let segments = self.fleet.states_bytes() / STATE_BYTES_PER_SEGMENT;
+        let in_flight = &self.answering.in_flight;
+        in_flight.answer(segments.min(ANSWER_SEGMENTS_MAX))
+    }
+}
+
+/// Makes an answer on a thread of its own, whatever time it takes: the server goes on.
+async fn beside(
+    station: Arc<Station>,
+    make: impl FnOnce(&Station) -> Answered + Send + 'static,
+) -> Answered {
+    let turn = Arc::clone(&station.answering.turn).acquire_owned().await;
+    let turn = turn.map_err(|error| Refusal::internal(&error))?;
+    let done = spawn_blocking(move || {
+        let answer = make(&station);
+        // Held until the work is done, even where the client has gone.
+        drop(turn);
+        answer
+    });
+    done.await.map_err(|error| Refusal::internal(&error))?
+}
+
+fn bad_request(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, error.to_string())
+}
 
 /// The router.
 pub fn router(station: Arc<Station>) -> Router {
@@ -76,24 +130,29 @@ pub fn router(station: Arc<Station>) -> Router {
         .with_state(station)
 }
 
-async fn metrics(State(station): Shared) -> impl IntoResponse {
-    let mut text = Vec::new();
-    // Memory takes all of it.
-    let written = page::write(&station, &mut text);
-    let status = written.map_or(StatusCode::INTERNAL_SERVER_ERROR, |()| StatusCode::OK);
-    let content = Format::Text.content_type();
-    (status, [(header::CONTENT_TYPE, content)], text)
+async fn metrics(State(station): Shared) -> Answered {
+    beside(station, |station| {
+        let content = Format::Text.content_type();
+        let answer = station.answer();
+        answer.written(content, |out| page::write(station, out))
+    })
+    .await
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
-    let reason = if !station.is_connected.load(Ordering::Relaxed) {
-        "not connected to NATS; answers may be old\n"
+    let mut reasons = Vec::new();
+    if !station.is_connected.load(Ordering::Relaxed) {
+        reasons.push("not connected to NATS; answers may be old".to_owned());
     } else if !station.fleet.is_ready() {
-        "the states and minutes in JetStream are being read\n"
+        reasons.push("the states and minutes in JetStream are being read".to_owned());
     } else {
-        return (StatusCode::OK, "ready\n");
-    };
-    (StatusCode::SERVICE_UNAVAILABLE, reason)
+        reasons.extend(station.progress.lock().standing_still(Instant::now()));
+    }
+    if reasons.is_empty() {
+        (StatusCode::OK, "ready\n".to_owned())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+    }
 }
 
 /// Which switches.
@@ -112,15 +171,15 @@ fn states(station: &Station, switch: Option<&String>) -> Vec<Switch> {
     }
 }
 
-async fn switches(
-    State(station): Shared,
-    Parameters(asked): Parameters<SwitchQuery>,
-) -> Json<Switches> {
-    let now = station.clock.now_unix_ns();
-    let states = states(&station, asked.switch.as_ref());
-    Answer(Switches {
-        switches: states.iter().map(|state| summary(state, now)).collect(),
+async fn switches(State(station): Shared, Parameters(asked): Parameters<SwitchQuery>) -> Answered {
+    beside(station, move |station| {
+        let now = station.clock.now_unix_ns();
+        let states = states(station, asked.switch.as_ref());
+        station.answer().json(&Switches {
+            switches: states.iter().map(|state| summary(state, now)).collect(),
+        })
     })
+    .await
 }
 
 /// Which segments.
@@ -139,10 +198,14 @@ struct SegmentQuery {
     limit: Option<usize>,
 }
 
-async fn segments(
-    State(station): Shared,
-    Parameters(asked): Parameters<SegmentQuery>,
-) -> Json<StationSegments> {
+async fn segments(State(station): Shared, Parameters(asked): Parameters<SegmentQuery>) -> Answered {
+    beside(station, move |station| {
+        station.answer().json(&listed(station, &asked))
+    })
+    .await
+}
+
+fn listed(station: &Station, asked: &SegmentQuery) -> StationSegments {
     let now = station.clock.now_unix_ns();
     let is_wanted = |segment: &StationSegment| {
         asked.kind.as_ref().is_none_or(|kind| segment.kind == *kind)
@@ -154,7 +217,7 @@ async fn segments(
     let mut matching = 0;
     let mut listed = Vec::new();
     let limit = asked.limit.unwrap_or(LIMIT.0).min(LIMIT.1);
-    for state in states(&station, asked.switch.as_ref()) {
+    for state in states(station, asked.switch.as_ref()) {
         let segments = state
             .segments
             .iter()
@@ -166,10 +229,10 @@ async fn segments(
             matching += 1;
         }
     }
-    Answer(StationSegments {
+    StationSegments {
         matching: matching as u64,
         segments: listed,
-    })
+    }
 }
 
 /// Whose minutes.
@@ -182,70 +245,88 @@ struct HistoryQuery {
     minutes: Option<usize>,
 }
 
-async fn history(
-    State(station): Shared,
-    Parameters(asked): Parameters<HistoryQuery>,
-) -> Json<SegmentHistory> {
-    let minutes = station.fleet.minutes(&asked.switch);
-    let first = minutes.len().saturating_sub(asked.minutes.unwrap_or(60));
-    let listed = minutes[first..].iter().flat_map(|minute| {
-        let name = |index: u32| minute.names.get(index as usize).map_or("", String::as_str);
-        minute.segments.iter().map(move |segment| SegmentMinute {
-            start_unix_s: minute.minute * 60,
-            segment: format!(
-                "{} {}>{} {}",
-                Kind::try_from(segment.kind).map_or("unknown", label),
-                name(segment.from),
-                name(segment.to),
-                name(segment.class)
-            ),
-            figures: figures(&segment.sums),
+async fn history(State(station): Shared, Parameters(asked): Parameters<HistoryQuery>) -> Answered {
+    beside(station, move |station| {
+        let minutes = station.fleet.minutes(&asked.switch);
+        // A large one is in parts.
+        let mut numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
+        numbers.dedup();
+        let left_out = numbers.len().saturating_sub(asked.minutes.unwrap_or(60));
+        let first = numbers.get(left_out).copied().unwrap_or(u64::MAX);
+        let listed = minutes.iter().filter(|minute| minute.minute >= first);
+        let listed = listed.flat_map(|minute| {
+            let name = |index: u32| minute.names.get(index as usize).map_or("", String::as_str);
+            minute.segments.iter().map(move |segment| SegmentMinute {
+                start_unix_s: minute.minute.saturating_mul(60),
+                segment: format!(
+                    "{} {}>{} {}",
+                    Kind::try_from(segment.kind).map_or("unknown", label),
+                    name(segment.from),
+                    name(segment.to),
+                    name(segment.class)
+                ),
+                figures: figures(&segment.sums),
+            })
+        });
+        station.answer().json(&SegmentHistory {
+            minutes: listed.collect(),
         })
-    });
-    Answer(SegmentHistory {
-        minutes: listed.collect(),
     })
+    .await
 }
 
-async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Json<Missing> {
-    let now = station.clock.now_unix_ns();
-    let states = station.fleet.states();
-    let summaries = states.iter().map(|state| summary(state, now));
-    let switches = summaries.filter(|switch| {
-        switch.silent_since_unix_s.is_some()
-            || switch.missed_epochs > 0
-            || !switch.problems.is_empty()
-    });
-    let topology = station.topology();
-    let routers = topology
-        .iter()
-        .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
-    let is_unreported = |name: &&str| {
-        let is_there = |state: &Switch| state.node.as_ref().unwrap_or(&state.switch) == *name;
-        !states.iter().any(is_there)
-    };
-    Answer(Missing {
-        known: states.len() as u64,
-        switches: switches.collect(),
-        unreported: routers.filter(is_unreported).map(str::to_owned).collect(),
+async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Answered {
+    beside(station, |station| {
+        let now = station.clock.now_unix_ns();
+        let states = station.fleet.states();
+        let summaries = states.iter().map(|state| summary(state, now));
+        let switches = summaries.filter(|switch| {
+            switch.silent_since_unix_s.is_some()
+                || switch.missed_epochs > 0
+                || !switch.problems.is_empty()
+        });
+        let topology = station.topology();
+        let routers = topology
+            .iter()
+            .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
+        let nodes = states.iter();
+        let nodes = nodes.map(|state| state.node.as_ref().unwrap_or(&state.switch).as_str());
+        let nodes: HashSet<&str> = nodes.collect();
+        let unreported = routers.filter(|name| !nodes.contains(name));
+        let unreadable = station.fleet.faults().into_iter();
+        station.answer().json(&Missing {
+            known: states.len() as u64,
+            switches: switches.collect(),
+            unreported: unreported.map(str::to_owned).collect(),
+            unreadable: unreadable
+                .map(|(switch, why)| Unreadable { switch, why })
+                .collect(),
+        })
     })
+    .await
 }
 
-async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Json<NetworkMap> {
-    let states = station.fleet.states();
-    let topology = station.topology();
-    let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
-    Answer(network.map())
+async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Answered {
+    beside(station, |station| {
+        let states = station.fleet.states();
+        let topology = station.topology();
+        let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
+        station.answer().json(&network.map())
+    })
+    .await
 }
 
-async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Result<Json<Paths>> {
-    let states = station.fleet.states();
-    let topology = station.topology();
-    let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
-    let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
-    paths
-        .map(Answer)
-        .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))
+async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Answered {
+    beside(station, move |station| {
+        let states = station.fleet.states();
+        let topology = station.topology();
+        let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
+        let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
+        station
+            .answer()
+            .json(&paths.map_err(|error| bad_request(&error))?)
+    })
+    .await
 }
 
 /// Of all of the fleet, or from where to where.
@@ -262,32 +343,30 @@ struct BlameQuery {
     limit: Option<usize>,
 }
 
-async fn blame(
-    State(station): Shared,
-    Parameters(asked): Parameters<BlameQuery>,
-) -> Result<Response> {
-    let states = station.fleet.states();
-    let now = station.clock.now_unix_ns();
-    let blamer = Blamer::new(&states, now);
-    let class = asked.class.as_deref();
-    match (asked.from, asked.to) {
-        (Some(from), Some(to)) => {
-            let topology = station.topology();
-            let network = Network::new(&states, topology.as_deref(), now);
-            let paths = network.paths(&from, &to, class);
-            let paths =
-                paths.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-            Ok(Answer(blamer.paths(&paths)).into_response())
+async fn blame(State(station): Shared, Parameters(asked): Parameters<BlameQuery>) -> Answered {
+    beside(station, move |station| {
+        let states = station.fleet.states();
+        let now = station.clock.now_unix_ns();
+        let blamer = Blamer::new(&states, now);
+        let class = asked.class.as_deref();
+        match (asked.from, asked.to) {
+            (Some(from), Some(to)) => {
+                let topology = station.topology();
+                let network = Network::new(&states, topology.as_deref(), now);
+                let paths = network.paths(&from, &to, class);
+                let paths = paths.map_err(|error| bad_request(&error))?;
+                station.answer().json(&blamer.paths(&paths))
+            }
+            (None, None) => {
+                let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
+                station.answer().json(&blamer.all(class, limit))
+            }
+            _ => Err(bad_request(
+                &"expected both `from` and `to`, or neither for all of the fleet",
+            )),
         }
-        (None, None) => {
-            let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
-            Ok(Answer(blamer.all(class, limit)).into_response())
-        }
-        _ => {
-            let words = "expected both `from` and `to`, or neither for all of the fleet";
-            Err(Refusal::new(StatusCode::BAD_REQUEST, words.to_owned()))
-        }
-    }
+    })
+    .await
 }
 
 /// Which flow.
@@ -298,17 +377,108 @@ struct FlowQuery {
     flow: String,
 }
 
-async fn flow(
-    State(station): Shared,
-    Parameters(asked): Parameters<FlowQuery>,
-) -> Result<Json<FlowPath>> {
-    let states = station.fleet.states();
-    let found = crate::flow::flow(&states, &asked.flow, station.clock.now_unix_ns());
-    found.map(Answer).ok_or_else(|| {
-        let words = format!(
-            "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",
-            asked.flow
-        );
-        Refusal::new(StatusCode::BAD_REQUEST, words)
+async fn flow(State(station): Shared, Parameters(asked): Parameters<FlowQuery>) -> Answered {
+    beside(station, move |station| {
+        let states = station.fleet.states();
+        let found = crate::flow::flow(&states, &asked.flow, station.clock.now_unix_ns());
+        let found = found.ok_or_else(|| {
+            bad_request(&format!(
+                "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",
+                asked.flow
+            ))
+        });
+        station.answer().json(&found?)
     })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::HttpBody;
+    use contract::config::Nats;
+    use prost::Message;
+    use report::msp::{Report, Segment};
+
+    use super::*;
+    use crate::settings::Settings;
+    use crate::values::key;
+
+    /// A station that knows some switches with so many segments each.
+    fn station(switches: u32, segments: u32) -> Arc<Station> {
+        let station = Station::new(&Settings::of(Nats::to("nats://127.0.0.1:1"))).unwrap();
+        for number in 0..switches {
+            let mut state = Switch::default();
+            let segment = |from| Segment {
+                from,
+                to: from,
+                packets: 1,
+                ..Segment::default()
+            };
+            let report = Report {
+                switch: format!("edge-{number}"),
+                names: (0..segments).map(|n| format!("port-{n}")).collect(),
+                segments: (0..segments).map(segment).collect(),
+                ..Report::default()
+            };
+            state.take(&report, 1);
+            let value = state.encode_to_vec();
+            station.fleet.put_state(&key(&state.switch), 1, &value);
+        }
+        station
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_takes_are_bounded_and_the_next_are_refused() {
+        let station = station(20, 500);
+        let ask = async || {
+            let all = SegmentQuery {
+                limit: Some(LIMIT.1),
+                ..SegmentQuery::default()
+            };
+            segments(State(Arc::clone(&station)), Parameters(all)).await
+        };
+        let mut stalled = Vec::new();
+        let mut bytes = 0;
+        let refused = loop {
+            match ask().await {
+                Ok(answer) => {
+                    bytes += answer.body().size_hint().exact().unwrap();
+                    stalled.push(answer);
+                }
+                Err(refusal) => break refusal.into_response(),
+            }
+            assert!(stalled.len() < 1_000, "{bytes} bytes");
+        };
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(stalled.len() > 1 && bytes > 1 << 20, "{bytes}");
+        // The page for Prometheus, too.
+        assert!(metrics(State(Arc::clone(&station))).await.is_err());
+        drop(stalled);
+        assert!(ask().await.is_ok());
+    }
+
+    /// However long an answer takes, it is not the thread of the server that takes it.
+    #[tokio::test]
+    async fn liveness_waits_for_no_answer() {
+        let station = station(1, 1);
+        let turn = Arc::clone(&station.answering.turn);
+        let held = turn.acquire().await.unwrap();
+        let waiting = {
+            let station = Arc::clone(&station);
+            tokio::spawn(async move {
+                missing(State(station), Parameters(Nothing {}))
+                    .await
+                    .is_ok()
+            })
+        };
+        let ready = readyz(State(Arc::clone(&station))).await.into_response();
+        assert_eq!(
+            ready.status(),
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not connected"
+        );
+        assert!(!waiting.is_finished());
+        drop(held);
+        assert!(waiting.await.unwrap());
+    }
 }

@@ -5,11 +5,12 @@
 //!  states + chain of a path     --> locate::explain --> causes, faults of measuring, what is uncovered
 //! ```
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 
 use locate::{Finding, Signal};
 use records::blame::{Blame, Risen};
-use report::msp::Kind;
+use report::msp::{Kind, Neighbour};
 
 use crate::fleet::by_number;
 use crate::found::{ms, signal_label};
@@ -28,8 +29,17 @@ const LOST_NS: f64 = 1e9;
 pub struct Blamer<'s> {
     states: &'s [State],
     numbers: HashMap<u32, &'s State>,
+    /// Neighbours by switch and port.
+    peers: HashMap<[&'s str; 2], &'s Neighbour>,
+    /// Probes whose directions are measured, each by itself.
+    directions: HashSet<Name<'s>>,
+    /// All segments by name, once one was asked for.
+    by_name: OnceCell<HashMap<(&'static str, Name<'s>), Place<'s>>>,
     now_unix_ns: u64,
 }
+
+/// Switch, ends and class of a segment.
+type Name<'s> = [&'s str; 4];
 
 /// A segment, and where it is known.
 #[derive(Clone, Copy)]
@@ -56,16 +66,9 @@ impl<'s> Place<'s> {
         self.kind() == Kind::Wire && self.ends()[1].contains(':')
     }
 
-    /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
-    fn is_in_directions(self) -> bool {
-        let of_one = |known: &Known| {
-            let other = Place { known, ..self };
-            known.last.kind() == Kind::Probe
-                && known.last.samples > 0
-                && other.ends() == self.ends()
-                && other.class() == self.class()
-        };
-        self.kind() == Kind::RoundTrip && self.state.segments.iter().any(of_one)
+    fn name(self) -> Name<'s> {
+        let [from, to] = self.ends();
+        [&self.state.switch, from, to, self.class()]
     }
 
     /// The port of the switch that the wire is at.
@@ -78,11 +81,48 @@ impl<'s> Place<'s> {
 impl<'s> Blamer<'s> {
     /// All switches, at a time.
     pub fn new(states: &'s [State], now_unix_ns: u64) -> Self {
-        Self {
+        let mut peers = HashMap::new();
+        for state in states {
+            for other in &state.neighbours {
+                let at = [state.switch.as_str(), state.name(other.port)];
+                peers.entry(at).or_insert(other);
+            }
+        }
+        let blamer = Self {
             states,
             numbers: by_number(states),
+            peers,
+            directions: HashSet::new(),
+            by_name: OnceCell::new(),
             now_unix_ns,
+        };
+        let directions = blamer.places().filter(|place| {
+            let last = &place.known.last;
+            last.kind() == Kind::Probe && last.samples > 0
+        });
+        let directions = directions.map(Place::name).collect();
+        Self {
+            directions,
+            ..blamer
         }
+    }
+
+    /// Whether this is the round trip of a probe whose directions are measured, too, each by itself.
+    fn is_in_directions(&self, place: Place<'s>) -> bool {
+        place.kind() == Kind::RoundTrip && self.directions.contains(&place.name())
+    }
+
+    /// The segment of this kind and name.
+    fn place(&self, kind: &str, name: Name<'_>) -> Option<Place<'s>> {
+        let by_name: &HashMap<(&str, Name<'_>), Place<'s>> = self.by_name.get_or_init(|| {
+            let mut by_name = HashMap::new();
+            for place in self.places() {
+                let key = (label(place.kind()), place.name());
+                by_name.entry(key).or_insert(place);
+            }
+            by_name
+        });
+        by_name.get(&(kind, name)).copied()
     }
 
     fn places(&self) -> impl Iterator<Item = Place<'s>> {
@@ -95,9 +135,8 @@ impl<'s> Blamer<'s> {
 
     /// The switch at the other end of a wire, and its port.
     fn peer(&self, state: &'s State, port: &str) -> Option<(&'s State, &'s str)> {
-        let neighbours = state.neighbours.iter();
-        let mut at_port = neighbours.filter(|other| state.name(other.port) == port);
-        let other = at_port.next()?;
+        let by_port: &HashMap<[&str; 2], &'s Neighbour> = &self.peers;
+        let other = by_port.get(&[state.switch.as_str(), port])?;
         Some((
             self.numbers.get(&other.wire_switch()?)?,
             state.name(other.peer_port),
@@ -162,7 +201,8 @@ impl<'s> Blamer<'s> {
         let mut risen = Vec::new();
         let is_asked = |place: &Place<'s>| class.is_none_or(|class| place.class() == class);
         let places = self.places().filter(is_asked);
-        let is_left_out = |place: Place<'s>| self.is_second_hand(place) || place.is_in_directions();
+        let is_left_out =
+            |place: Place<'s>| self.is_second_hand(place) || self.is_in_directions(place);
         for place in places.filter(|&place| !is_left_out(place)) {
             let finding = self.finding(place);
             segments += 1;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
+use contract::address::listen_address;
 
 /// Join the reports of many switches, and answer for segments, paths and what is missing.
 #[derive(Debug, Parser)]
@@ -21,6 +22,6 @@ pub struct Arguments {
     )]
     pub nats: String,
     /// Serve answers here, whatever the configuration says
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
 }

@@ -11,12 +11,13 @@ use parking_lot::RwLock;
 use prost::Message as _;
 
 use crate::state::{Minute, State};
+use crate::values::{self, ValueError};
 
 /// All switches.
 #[derive(Debug)]
 pub struct Fleet {
-    /// States as they were read, by the key's subject.
-    states: RwLock<BTreeMap<String, Value>>,
+    /// States as they were read, by switch.
+    states: RwLock<BTreeMap<String, Known>>,
     minutes: RwLock<Minutes>,
     /// All states and minutes that there were at the start have been read.
     pub is_complete: [AtomicBool; 2],
@@ -24,8 +25,18 @@ pub struct Fleet {
     pub unreadable: AtomicU64,
 }
 
-/// A state as it was read, and its revision.
-type Value = (u64, Bytes);
+/// What is known of a switch's state.
+#[derive(Debug, Default)]
+struct Known {
+    /// A state, once it is whole.
+    bytes: Bytes,
+    /// The revision of the last value.
+    revision: u64,
+    /// Parts since the last head, by slot and number.
+    parts: HashMap<(usize, usize), Bytes>,
+    /// Why the last value is no state.
+    fault: Option<ValueError>,
+}
 
 /// Closed minutes, the oldest first, of so many bytes at most.
 #[derive(Debug)]
@@ -67,36 +78,52 @@ impl Fleet {
         }
     }
 
-    /// A state was written, or its key deleted.
+    /// A state was written, or a part of it, or its key deleted.
     pub fn take_state(&self, message: &Message) {
         let revision = message.info().map_or(0, |info| info.stream_sequence);
-        self.put_state(message.subject.to_string(), revision, &message.payload);
+        self.put_state(&message.subject, revision, &message.payload);
     }
 
     /// As [`Fleet::take_state`], by the key's subject and the value's revision.
-    pub fn put_state(&self, subject: String, revision: u64, value: &[u8]) {
+    pub fn put_state(&self, subject: &str, revision: u64, value: &[u8]) {
+        let Some((switch, part)) = values::switch_of(subject) else {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        // A copy: the message's bytes are part of a larger buffer.
+        let bytes = Bytes::copy_from_slice(value);
         let mut states = self.states.write();
-        if value.is_empty() {
-            states.remove(&subject);
-        } else {
-            // A copy: the message's bytes are part of a larger buffer.
-            states.insert(subject, (revision, Bytes::copy_from_slice(value)));
+        match part {
+            Some(_) if bytes.is_empty() => {}
+            Some(place) => {
+                let known = states.entry(switch).or_default();
+                known.revision = revision;
+                known.parts.insert(place, bytes);
+            }
+            None if bytes.is_empty() => {
+                states.remove(&switch);
+            }
+            None => {
+                let known = states.entry(switch).or_default();
+                known.revision = revision;
+                let parts = std::mem::take(&mut known.parts);
+                let part = |slot, number| parts.get(&(slot, number)).map(|bytes| &**bytes);
+                match values::whole(&bytes, part) {
+                    Ok(whole) => {
+                        known.bytes = whole.map_or(bytes, Bytes::from);
+                        known.fault = None;
+                    }
+                    Err(fault) => self.find_fault(known, fault),
+                }
+            }
         }
     }
 
-    /// The newest revision that was read; 0 before any.
-    pub fn newest(&self) -> u64 {
-        let states = self.states.read();
-        states.values().map(|value| value.0).max().unwrap_or(0)
-    }
-
-    /// Forgets the states that the server has evicted, and those of a stream before this one, by the revisions that it keeps. Revisions after
-    /// `newest` were read since it was asked.
-    pub fn evict(&self, kept: &RangeInclusive<u64>, newest: u64) {
-        let is_kept = |revision: &u64| kept.contains(revision) || *revision > newest;
-        self.states
-            .write()
-            .retain(|_, (revision, _)| is_kept(revision));
+    fn find_fault(&self, known: &mut Known, fault: ValueError) {
+        if known.fault.replace(fault).is_none() {
+            self.unreadable.fetch_add(1, Ordering::Relaxed);
+        }
+        known.bytes = Bytes::new();
     }
 
     /// A minute was written.
@@ -108,6 +135,22 @@ impl Fleet {
     pub fn put_minute(&self, subject: String, value: &[u8]) {
         let bytes = Bytes::copy_from_slice(value);
         self.minutes.write().push(subject, bytes);
+    }
+
+    /// The newest revision that was read; 0 before any.
+    pub fn newest(&self) -> u64 {
+        let states = self.states.read();
+        let revisions = states.values().map(|known| known.revision);
+        revisions.max().unwrap_or(0)
+    }
+
+    /// Forgets the states that the server has evicted, and those of a stream before this one, by the revisions that it keeps. Revisions after
+    /// `newest` were read since it was asked.
+    pub fn evict(&self, kept: &RangeInclusive<u64>, newest: u64) {
+        let is_kept = |revision: u64| kept.contains(&revision) || revision > newest;
+        self.states
+            .write()
+            .retain(|_, known| is_kept(known.revision));
     }
 
     /// They are read anew.
@@ -124,22 +167,54 @@ impl Fleet {
 
     /// Every switch's state, by name.
     pub fn states(&self) -> Vec<State> {
-        let values = self.states.read();
-        let bytes: Vec<Bytes> = values.values().map(|value| value.1.clone()).collect();
-        drop(values);
-        let mut states: Vec<State> = bytes
-            .iter()
-            .filter_map(|bytes| self.read(State::decode(&**bytes)))
+        let known = self.states.read();
+        let known = known.iter().map(|(switch, known)| (switch, &known.bytes));
+        let known: Vec<(String, Bytes)> = known
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .map(|(switch, bytes)| (switch.clone(), bytes.clone()))
             .collect();
-        states.sort_by(|a, b| a.switch.cmp(&b.switch));
-        states
+        known
+            .into_iter()
+            .filter_map(|(switch, bytes)| self.read_state(&switch, &bytes))
+            .collect()
     }
 
     /// One switch's state.
     pub fn state(&self, switch: &str) -> Option<State> {
-        let key = crate::store::key(switch);
-        let bytes = self.states.read().get(&key)?.1.clone();
-        self.read(State::decode(&*bytes))
+        let bytes = self.states.read().get(switch)?.bytes.clone();
+        (!bytes.is_empty()).then(|| self.read_state(switch, &bytes))?
+    }
+
+    fn read_state(&self, switch: &str, bytes: &Bytes) -> Option<State> {
+        let read = values::read(switch, bytes);
+        if let Err(fault) = &read
+            && let Some(known) = self.states.write().get_mut(switch)
+            && known.bytes == bytes
+        {
+            self.find_fault(known, fault.clone());
+        }
+        read.ok()
+    }
+
+    /// Switches whose values cannot be read, and why.
+    pub fn faults(&self) -> Vec<(String, String)> {
+        let states = self.states.read();
+        let faults = states.iter();
+        let faults =
+            faults.filter_map(|(switch, known)| Some((switch.clone(), known.fault.as_ref()?)));
+        faults
+            .map(|(switch, fault)| (switch, fault.to_string()))
+            .collect()
+    }
+
+    /// Bytes of states.
+    pub fn states_bytes(&self) -> usize {
+        let states = self.states.read();
+        let parts = |known: &Known| known.parts.values().map(Bytes::len).sum::<usize>();
+        states
+            .iter()
+            .map(|(switch, known)| switch.len() + known.bytes.len() + parts(known))
+            .sum()
     }
 
     /// The minutes of a switch, the oldest first, each once.
@@ -155,7 +230,10 @@ impl Fleet {
             .iter()
             .filter_map(|bytes| self.read(Minute::decode(&**bytes)));
         // One that was written twice is the same twice.
-        let by_minute: BTreeMap<u64, Minute> = read.map(|minute| (minute.minute, minute)).collect();
+        let read = read.filter(|minute| minute.switch == switch);
+        let by_minute: BTreeMap<(u64, u32), Minute> = read
+            .map(|minute| ((minute.minute, minute.part), minute))
+            .collect();
         by_minute.into_values().collect()
     }
 

@@ -1,6 +1,6 @@
 //! A flow, hop by hop: the switches that report it among their top flows, in the order of the links between them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use records::blame::{FlowHop, FlowPath};
 use report::msp::{Flow, Kind};
@@ -59,12 +59,19 @@ pub fn flow(states: &[State], name: &str, now_unix_ns: u64) -> Option<FlowPath> 
         return None;
     }
     let numbers = by_number(states);
+    let mut places = HashMap::new();
+    for (place, seen) in seen.iter().enumerate() {
+        let entered = (seen.state.switch.as_str(), seen.ends()[0]);
+        places.entry(entered).or_insert(place);
+    }
     let next: Vec<Option<Link>> = seen
         .iter()
-        .map(|from| link(&seen, from, &numbers, now_unix_ns))
+        .map(|from| link(&places, from, &numbers, now_unix_ns))
         .collect();
-    let is_behind = |place: usize| next.iter().flatten().any(|link| link.to == place);
-    let starts: Vec<usize> = (0..seen.len()).filter(|&place| !is_behind(place)).collect();
+    let behind: HashSet<usize> = next.iter().flatten().map(|link| link.to).collect();
+    let starts: Vec<usize> = (0..seen.len())
+        .filter(|place| !behind.contains(place))
+        .collect();
     let mut hops = Vec::new();
     let mut visited = vec![false; seen.len()];
     for start in starts.iter().copied().chain(0..seen.len()) {
@@ -94,16 +101,13 @@ pub fn flow(states: &[State], name: &str, now_unix_ns: u64) -> Option<FlowPath> 
 
 /// To the segment that packets enter behind this one: over a wire, or around a device of the same switch.
 fn link(
-    seen: &[Seen],
+    places: &HashMap<(&str, &str), usize>,
     from: &Seen,
     numbers: &HashMap<u32, &State>,
     now_unix_ns: u64,
 ) -> Option<Link> {
     let [_, out] = from.ends();
-    let at = |switch: &str, port: &str| {
-        let is_there = |next: &Seen| next.state.switch == switch && next.ends()[0] == port;
-        seen.iter().position(is_there)
-    };
+    let at = |switch: &str, port: &str| places.get(&(switch, port)).copied();
     let class = from.state.name(from.flow.class);
     let ports = from.state.neighbours.iter();
     let by_wire = ports

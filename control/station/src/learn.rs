@@ -6,7 +6,7 @@
 //!       memory -----+      +-- every two minutes --> memory
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,8 +51,17 @@ impl Room {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Takes room for so many more, if there is.
-    fn take(&self, more: u64) -> bool {
+    /// Segments that one switch may have: some are left for the others.
+    const fn share(&self) -> u64 {
+        self.segments_max - self.segments_max / 4
+    }
+
+    /// Takes room for so many more of a switch that has some, if there is.
+    fn take(&self, has: u64, more: u64) -> bool {
+        if has.saturating_add(more) > self.share() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
         let taken = self
             .segments
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |segments| {
@@ -85,7 +94,7 @@ struct Learnt {
 /// What is learnt of the switches of one partition.
 #[derive(Debug)]
 pub struct Learner {
-    switches: HashMap<String, Learnt>,
+    switches: BTreeMap<String, Learnt>,
     room: Arc<Room>,
 }
 
@@ -101,7 +110,7 @@ impl Learner {
     /// Nothing yet.
     pub fn new(room: Arc<Room>) -> Self {
         Self {
-            switches: HashMap::new(),
+            switches: BTreeMap::new(),
             room,
         }
     }
@@ -125,7 +134,7 @@ impl Learner {
                 return false;
             }
         };
-        if self.has(switch) || !self.room.take(locator.len() as u64) {
+        if self.has(switch) || !self.room.take(0, locator.len() as u64) {
             return false;
         }
         let end_unix_ns = locator.last_ms().saturating_mul(NS_PER_MS);
@@ -137,6 +146,15 @@ impl Learner {
         };
         self.switches.insert(switch.to_owned(), learnt);
         true
+    }
+
+    /// Sequences begin anew behind this one: the stream was made again.
+    pub fn rewind(&mut self, last: u64) {
+        for learnt in self.switches.values_mut() {
+            if learnt.sequence > last {
+                learnt.sequence = 0;
+            }
+        }
     }
 
     /// False alarms are rare over all segments that a station may have.
@@ -184,7 +202,7 @@ impl Learner {
             let kind = segment.kind();
             let name = segment_name(kind, from, to, class);
             if !locator.has(&name) {
-                if !room.take(1) {
+                if !room.take(locator.len() as u64, 1) {
                     continue;
                 }
                 // Both directions between two clocks.

@@ -19,17 +19,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use async_nats::{Client, Event};
 use futures_util::{FutureExt, StreamExt};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use report::connection::{Connection, backoff};
-use tokio::sync::watch;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
 use topology::ospf::database::Addresses;
-use topology::source::Source;
+use topology::source::{Counts, Source};
 
 pub mod answers;
 pub mod blame;
+pub mod bus;
 pub mod cli;
 pub mod clock;
 pub mod fleet;
@@ -42,16 +44,21 @@ pub mod memory;
 pub mod owner;
 pub mod page;
 pub mod path;
+pub mod progress;
 pub mod settings;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
 pub mod state;
 pub mod store;
 pub mod summary;
+pub mod values;
 
 use clock::Clock;
 use fleet::Fleet;
 use learn::Room;
 use members::{ALIVE, BEAT, GONE, Members};
 use owner::Work;
+use progress::Progress;
 use settings::{Ends, Settings};
 use store::{Store, StoreError, failed};
 
@@ -66,10 +73,14 @@ const LAG_EVERY: Duration = Duration::from_secs(5);
 pub struct Station {
     /// What it answers from.
     pub fleet: Fleet,
+    /// What bounds the answers.
+    answering: answers::Answering,
     /// The clock of the NATS server.
     pub clock: Arc<Clock>,
     /// The topology, where it is not what switches report.
     topology: RwLock<Option<Arc<Topology>>>,
+    /// What of OSPF could not be taken up.
+    ospf: Arc<Counts>,
     /// Paths with series of their own.
     pub paths: Vec<Ends>,
     /// What it has counted as an owner.
@@ -86,6 +97,31 @@ pub struct Station {
     pub owned: AtomicU64,
     /// Reports that wait in all partitions.
     pub lag: AtomicU64,
+    /// Whether each partition makes progress.
+    pub progress: Mutex<Progress>,
+    /// Where partitions are worked at.
+    workers: Workers,
+}
+
+/// A thread that works at the partitions. Whatever it takes, the connection and the heartbeats of the station go on.
+#[derive(Debug)]
+struct Workers {
+    handle: Handle,
+    /// It ends when this is dropped.
+    _end: oneshot::Sender<()>,
+}
+
+impl Workers {
+    fn start() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("vernier-owners".to_owned());
+        thread.spawn(move || runtime.block_on(ended))?;
+        Ok(Self { handle, _end: end })
+    }
 }
 
 /// Nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
@@ -102,8 +138,11 @@ impl Station {
     /// # Errors
     /// Where the topology's file has none, or the system gives no thread.
     pub fn new(settings: &Settings) -> anyhow::Result<Arc<Self>> {
+        let source = settings.source();
         let station = Arc::new(Self {
+            ospf: source.as_ref().map(Source::counts).unwrap_or_default(),
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
+            answering: answers::Answering::default(),
             clock: Arc::default(),
             topology: RwLock::default(),
             paths: settings.paths.clone(),
@@ -114,8 +153,10 @@ impl Station {
             alive: AtomicU64::new(1),
             owned: AtomicU64::new(0),
             lag: AtomicU64::new(0),
+            progress: Mutex::default(),
+            workers: Workers::start()?,
         });
-        if let Some(source) = settings.source() {
+        if let Some(source) = source {
             station.follow(source)?;
         }
         Ok(station)
@@ -276,11 +317,8 @@ impl Station {
             for (partition, owner) in (0..).zip(&mut owners) {
                 let is_owned = owned.contains(&partition);
                 if is_owned && owner.is_none() {
-                    *owner = Some(tokio::spawn(keep(
-                        Arc::clone(self),
-                        store.clone(),
-                        partition,
-                    )));
+                    let work = keep(Arc::clone(self), store.clone(), partition);
+                    *owner = Some(self.workers.handle.spawn(work));
                 } else if !is_owned && let Some(task) = owner.take() {
                     task.abort();
                 }
@@ -335,8 +373,8 @@ impl Station {
                 let (mut messages, mut pending) = store.watch_minutes(hours).await?;
                 self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
                 while let Some(message) = messages.next().await {
-                    self.fleet
-                        .take_minute(&message.map_err(failed("cannot read minutes"))?);
+                    let message = message.map_err(failed("cannot read minutes"))?;
+                    self.fleet.take_minute(&message);
                     pending = pending.saturating_sub(1);
                     if pending == 0 {
                         self.fleet.is_complete[1].store(true, Ordering::Relaxed);
@@ -358,9 +396,10 @@ impl Station {
             if let Some(kept) = store.revisions().await {
                 self.fleet.evict(&kept, newest);
             }
-            let lag = store.lag().await;
-            if let Some(lag) = lag {
+            if let Some(waiting) = store.waiting().await {
+                let lag = waiting.values().map(|waiting| waiting.reports).sum();
                 self.lag.store(lag, Ordering::Relaxed);
+                self.progress.lock().see(&waiting, Instant::now());
             }
         }
     }

@@ -2,19 +2,16 @@
 //!
 //! Key-value bucket `vernier_located`, key `PARTITION.SWITCH.N`: as many values as the bytes need.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use async_nats::jetstream::context::PublishAckFuture;
-use async_nats::jetstream::message::PublishMessage;
-use axum::body::Bytes;
+use futures_util::future::try_join_all;
 use prost::Message;
 use report::subject;
 
+use crate::bus::{Bus, Put};
 use crate::learn::Learner;
-use crate::store::{MEMORIES, MEMORY_KEY, Store, StoreError, failed};
-
-/// Bytes of one value at most: a server takes a MiB.
-const PART_BYTES_MAX: usize = 512 << 10;
+use crate::store::{MEMORIES, MEMORY_KEY, StoreError, failed};
+use crate::values::PART_BYTES_MAX;
 
 /// Reports are read again for so long at most: what is older is not made up for. An hour.
 const AGAIN_MS: u64 = 3_600_000;
@@ -69,17 +66,29 @@ fn whole(mut parts: Vec<Part>) -> Option<Part> {
     (whole.number == 0 && number == whole.parts).then_some(whole)
 }
 
-/// As [`Store::recall`], from the values of the bucket.
-pub fn restore(
-    values: impl Iterator<Item = Bytes>,
-    now_ms: u64,
+/// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
+/// where nothing was learnt.
+///
+/// # Errors
+/// What the server says.
+pub async fn recall<B: Bus>(
+    bus: &B,
+    partition: u16,
     learner: &mut Learner,
-) -> Option<u64> {
-    let mut by_switch: HashMap<String, Vec<Part>> = HashMap::new();
-    // What cannot be read is learnt anew.
-    for part in values.filter_map(|value| Part::decode(value).ok()) {
-        by_switch.entry(part.switch.clone()).or_default().push(part);
+) -> Result<Option<u64>, StoreError> {
+    let values = bus
+        .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
+        .await?;
+    let mut by_switch: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    for value in values {
+        // What cannot be read is learnt anew.
+        if let Ok(part) = Part::decode(value.bytes)
+            && key(&part.switch, part.number) == value.subject
+        {
+            by_switch.entry(part.switch.clone()).or_default().push(part);
+        }
     }
+    let now_ms = crate::found::ms(bus.now_unix_ns());
     let mut behind: Option<u64> = None;
     for memory in by_switch.into_values().filter_map(whole) {
         let Part {
@@ -95,73 +104,47 @@ pub fn restore(
             behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
         }
     }
-    behind
+    Ok(behind)
 }
 
-impl Store {
-    /// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
-    /// where nothing was learnt.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn recall(
-        &self,
-        partition: u16,
-        learner: &mut Learner,
-    ) -> Result<Option<u64>, StoreError> {
-        let values = self
-            .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
-            .await?;
-        let values = values.into_iter().map(|(value, _)| value);
-        let now_ms = crate::found::ms(self.clock.now_unix_ns());
-        Ok(restore(values, now_ms, learner))
+/// Writes what was learnt of a partition's switches up to a report.
+///
+/// # Errors
+/// What the server says.
+pub async fn remember<B: Bus>(bus: &B, learner: &Learner, sequence: u64) -> Result<(), StoreError> {
+    let written_ms = crate::found::ms(bus.now_unix_ns());
+    let bytes_max = bus.bytes_max().min(PART_BYTES_MAX);
+    for (switch, heard_ms, bytes) in learner.memories() {
+        let chunks = bytes.chunks(bytes_max);
+        let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let written = (0..).zip(chunks).map(|(number, bytes)| {
+            let part = Part {
+                switch: switch.to_owned(),
+                sequence,
+                written_ms,
+                heard_ms,
+                number,
+                parts,
+                bytes: bytes.to_vec(),
+            };
+            bus.put(key(switch, number), part.encode_to_vec(), Put::Anyway)
+        });
+        let written = try_join_all(written).await;
+        written.map_err(failed("cannot write what was learnt"))?;
     }
+    Ok(())
+}
 
-    /// Writes what was learnt of a partition's switches up to a report.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn remember(&self, learner: &Learner, sequence: u64) -> Result<(), StoreError> {
-        let doing = "cannot write what was learnt";
-        let written_ms = crate::found::ms(self.clock.now_unix_ns());
-        let mut answers: Vec<PublishAckFuture> = Vec::new();
-        for (switch, heard_ms, bytes) in learner.memories() {
-            let chunks = bytes.chunks(PART_BYTES_MAX);
-            let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-            for (number, bytes) in (0..).zip(chunks) {
-                let part = Part {
-                    switch: switch.to_owned(),
-                    sequence,
-                    written_ms,
-                    heard_ms,
-                    number,
-                    parts,
-                    bytes: bytes.to_vec(),
-                };
-                let message = PublishMessage::build().payload(part.encode_to_vec().into());
-                let sent = self.context.send_publish(key(switch, number), message);
-                answers.push(sent.await.map_err(failed(doing))?);
-            }
-        }
-        for answer in answers {
-            answer.await.map_err(failed(doing))?;
-        }
-        Ok(())
-    }
-
-    /// Takes out what was learnt of a switch.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn forget(&self, switch: &str) -> Result<(), StoreError> {
-        let doing = "cannot delete what was learnt";
-        // A value without bytes is none.
-        let sent = self
-            .context
-            .send_publish(key(switch, 0), PublishMessage::build());
-        let answer = sent.await.map_err(failed(doing))?;
-        answer.await.map(drop).map_err(failed(doing))
-    }
+/// Takes out what was learnt of a switch.
+///
+/// # Errors
+/// What the server says.
+pub async fn forget<B: Bus>(bus: &B, switch: &str) -> Result<(), StoreError> {
+    // A value without bytes is none.
+    let taken_out = bus.put(key(switch, 0), Vec::new(), Put::Anyway).await;
+    taken_out
+        .map(drop)
+        .map_err(failed("cannot delete what was learnt"))
 }
 
 #[cfg(test)]

@@ -8,28 +8,37 @@
 //! A report is acknowledged when what it changed is written, so that a station which dies loses none. What is then read again
 //! was counted, and is known by its sequence, or by run and epoch; localisation learns from it again ([`crate::learn`]). A state is written only over the revision that was read: a station that does
 //! not know yet that it owns the partition no more cannot undo what the new owner wrote.
+//!
+//! What fails by itself is set aside, so that the others of its partition go on: a value that cannot be read, one that the server
+//! refuses, a report on which this program panics. It is counted and named in the switch's state.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fmt::Display;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use async_nats::jetstream::consumer::pull;
-use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
 use report::msp::Report;
 use report::subject::PARTITIONS;
 
+use crate::bus::{Bus, Delivered, Put, PutError, Reports};
 use crate::learn::{Learner, Room};
-use crate::state::Taken;
-use crate::store::{Again, Entry, Store, StoreError, failed};
+use crate::memory;
+use crate::state::{Minute, Taken};
+use crate::store::{Again, STATES, StoreError, failed};
+use crate::values::{self, Entry, KEY};
 
 /// Most reports between two writes.
 const BATCH: usize = 256;
 
 /// How often what was learnt is written. The next owner reads the reports since then again: half of it on average.
 const REMEMBER_EVERY: Duration = Duration::from_mins(2);
+
+/// Most reports that are known to be poison: of more the oldest may be tried again.
+const POISON_MAX: usize = 1_000;
 
 /// Where nothing was written, the reports of an hour are read again.
 const LEARN_AGAIN_NS: u64 = 3_600_000_000_000;
@@ -47,16 +56,21 @@ pub struct Work {
     pub refused: AtomicU64,
     /// Times that a partition was taken up.
     pub takeovers: AtomicU64,
+    /// Values, minutes and reports that were set aside.
+    pub set_aside: AtomicU64,
+    /// Sequences of reports on which this program panicked, by partition: they are not read again.
+    poison: Mutex<HashSet<(u16, u64)>>,
     /// Nanoseconds from the end of the last report's epoch to its state being written.
     pub delay_ns: AtomicU64,
 }
 
 /// What an owner has of a partition.
-struct Owned<'w> {
-    store: &'w Store,
+struct Owned<'w, B> {
+    bus: &'w B,
     work: &'w Work,
+    partition: u16,
     learner: Learner,
-    states: HashMap<String, Entry>,
+    states: BTreeMap<String, Entry>,
     /// The revision before which states have been forgotten.
     first_state: u64,
 }
@@ -65,74 +79,91 @@ struct Owned<'w> {
 ///
 /// # Errors
 /// [`StoreError`], also where another station has taken over.
-pub async fn own(
-    store: &Store,
+pub async fn own<B: Bus>(
+    bus: &B,
     partition: u16,
     work: &Work,
     room: &Arc<Room>,
 ) -> Result<(), StoreError> {
-    let (mut owned, messages) = Owned::take_over(store, partition, work, room).await?;
+    let (mut owned, reports) = Owned::take_over(bus, partition, work, room).await?;
     // Partitions do not write at the same time.
     let first = REMEMBER_EVERY * (u32::from(partition) + 1) / u32::from(PARTITIONS);
-    let mut remember_at = Instant::now() + first;
-    let mut batches = messages.ready_chunks(BATCH);
+    let mut remember_at = after(bus.now_unix_ns(), first);
+    let mut batches = reports.messages.ready_chunks(BATCH);
     let mut sequence = None;
     loop {
-        let until_due = remember_at.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(until_due, batches.next()).await {
-            Ok(Some(batch)) => sequence = Some(owned.take(batch).await?),
+        let until_due = Duration::from_nanos(remember_at.saturating_sub(bus.now_unix_ns()));
+        match tokio::time::timeout(until_due.min(REMEMBER_EVERY), batches.next()).await {
+            Ok(Some(batch)) => {
+                let batch: Vec<_> = batch.into_iter().collect::<Result<_, _>>()?;
+                owned.evict();
+                sequence = Some(owned.count(&batch).await?);
+            }
             Ok(None) => return Ok(()),
             // Without reports, too, what the server has evicted is forgotten.
             Err(_) => owned.evict(),
         }
-        if Instant::now() >= remember_at {
+        let now_unix_ns = bus.now_unix_ns();
+        // Where the clock was set back, it is due as well.
+        if now_unix_ns >= remember_at || after(now_unix_ns, REMEMBER_EVERY) < remember_at {
             owned.remember(sequence.take()).await?;
-            remember_at = Instant::now() + REMEMBER_EVERY;
+            remember_at = after(now_unix_ns, REMEMBER_EVERY);
         }
     }
 }
-impl<'w> Owned<'w> {
+
+fn after(unix_ns: u64, time: Duration) -> u64 {
+    unix_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl<'w, B: Bus> Owned<'w, B> {
     /// With what the last owner had learnt, and the reports behind that.
     async fn take_over(
-        store: &'w Store,
+        bus: &'w B,
         partition: u16,
         work: &'w Work,
         room: &Arc<Room>,
-    ) -> Result<(Self, pull::Stream), StoreError> {
+    ) -> Result<(Self, Reports<B::Message>), StoreError> {
         let mut learner = Learner::new(Arc::clone(room));
-        let behind = store.recall(partition, &mut learner).await?;
+        let behind = memory::recall(bus, partition, &mut learner).await?;
         // In this order: what is written from here on by another owner makes our first write fail.
-        let again = Again::Behind(behind.unwrap_or(u64::MAX - 1));
-        let (mut messages, mut last) = store.take_over(partition, again).await?;
-        let mut states = store.states(partition).await?;
-        let since_ns = store.clock.now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
+        let again = Again::Behind(behind.unwrap_or(u64::MAX));
+        let mut reports = bus.take_over(partition, again).await?;
+        let values = bus.last(STATES, format!("{KEY}{partition}.>")).await?;
+        let mut states = values::entries(values);
+        let since_ns = bus.now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
         let is_unknown = |Entry { state, .. }: &Entry| {
             state.received_unix_ns > since_ns && !learner.has(&state.switch)
         };
         if !learner.is_off() && states.values().any(is_unknown) {
             let again = Again::Since(UNIX_EPOCH + Duration::from_nanos(since_ns));
-            (messages, last) = store.take_over(partition, again).await?;
+            reports = bus.take_over(partition, again).await?;
         }
-        for entry in states.values_mut() {
+        for Entry { state, .. } in states.values_mut() {
             // The stream was made anew.
-            if entry.state.sequence > last {
-                entry.state.sequence = 0;
+            if state.sequence > reports.last || state.received_unix_ns < reports.created_unix_ns {
+                state.sequence = 0;
+            }
+            if state.set_aside > 0 && state.reports == 0 {
+                set_aside(work, &state.switch, &state.set_aside_why);
             }
         }
+        learner.rewind(reports.last);
         work.takeovers.fetch_add(1, Ordering::Relaxed);
         let owned = Self {
-            store,
+            bus,
             work,
+            partition,
             learner,
             states,
             first_state: 0,
         };
-        Ok((owned, messages))
+        Ok((owned, reports))
     }
 
     /// Forgets the states that the server has evicted.
     fn evict(&mut self) {
-        let first = self.store.first_state.load(Ordering::Relaxed);
+        let first = self.bus.first_state();
         if first > self.first_state {
             let is_kept = |entry: &Entry| entry.revision == 0 || entry.revision >= first;
             self.states.retain(|_, entry| is_kept(entry));
@@ -140,57 +171,44 @@ impl<'w> Owned<'w> {
         }
     }
 
-    /// Counts reports as they were read; the sequence of the last.
-    async fn take(&mut self, batch: Vec<Result<Message, impl Display>>) -> Result<u64, StoreError> {
-        let batch: Vec<Message> =
-            (batch.into_iter().collect::<Result<_, _>>()).map_err(failed("cannot read reports"))?;
-        self.evict();
-        self.count(&batch).await
-    }
-
-    /// Drops what was learnt and is of no use any more, and writes the rest, if reports up to this one were read since then.
-    async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
-        let now_ms = crate::found::ms(self.store.clock.now_unix_ns());
-        let state_of = |switch: &str| self.states.get(switch).map(|entry| &entry.state);
-        for switch in self.learner.forget(state_of, now_ms) {
-            self.store.forget(&switch).await?;
-        }
-        match sequence {
-            Some(sequence) => self.store.remember(&self.learner, sequence).await,
-            None => Ok(()),
-        }
-    }
-
     /// Counts reports, writes what they changed, and acknowledges them; the sequence of the last.
-    async fn count(&mut self, batch: &[Message]) -> Result<u64, StoreError> {
-        let work = self.work;
+    async fn count(&mut self, batch: &[Delivered<B::Message>]) -> Result<u64, StoreError> {
         let mut changed = BTreeSet::new();
         let (mut end_unix_ns, mut sequence) = (0, 0);
         for message in batch {
-            let info = message.info().map_err(failed("cannot read reports"))?;
-            sequence = info.stream_sequence;
-            let received_unix_ns =
-                u64::try_from(info.published.unix_timestamp_nanos()).unwrap_or_default();
-            let Some(report) = read(message, work) else {
+            sequence = message.sequence;
+            let Some(report) = read(message, self.work) else {
                 continue;
             };
-            let entry = self.states.entry(report.switch.clone()).or_default();
-            if sequence <= entry.state.sequence {
-                self.learner.feed(&report, sequence, received_unix_ns);
-                work.read_again.fetch_add(1, Ordering::Relaxed);
+            if self.work.is_poison(self.partition, sequence) {
+                self.leave_out(sequence, &report.switch);
+                changed.insert(report.switch);
                 continue;
             }
-            entry.state.sequence = sequence;
-            match entry.state.take(&report, received_unix_ns) {
-                Taken::Duplicate => work.duplicates.fetch_add(1, Ordering::Relaxed),
-                Taken::Counted(closed) => {
-                    if let Some(minute) = closed {
-                        self.store.write_minute(&minute).await?;
-                    }
-                    self.learner.feed(&report, sequence, received_unix_ns);
-                    work.reports.fetch_add(1, Ordering::Relaxed)
-                }
+            let taken = catch_unwind(AssertUnwindSafe(|| self.take(message, &report)));
+            let Ok(taken) = taken else {
+                // What is known of the switch may be half changed: it is read anew.
+                self.work.remember_poison(self.partition, sequence);
+                set_aside(
+                    self.work,
+                    &report.switch,
+                    "its report made this program panic",
+                );
+                let doing = "a fault of this program";
+                return Err(failed(doing)("it panicked on a report, which is left out"));
             };
+            match taken {
+                None => continue,
+                Some(Taken::Duplicate) => {
+                    self.work.duplicates.fetch_add(1, Ordering::Relaxed);
+                }
+                Some(Taken::Counted(closed)) => {
+                    if let Some(minute) = closed {
+                        self.write_minute(minute).await?;
+                    }
+                    self.work.reports.fetch_add(1, Ordering::Relaxed);
+                }
+            }
             end_unix_ns = report.end_unix_ns();
             changed.insert(report.switch);
         }
@@ -199,44 +217,143 @@ impl<'w> Owned<'w> {
                 self.learner.note(&mut entry.state);
             }
         }
-        write(self.store, &mut self.states, &changed).await?;
+        self.write(&changed).await?;
         if let Some(last) = batch.last() {
-            let acknowledged = last.ack_with(AckKind::Ack).await;
-            acknowledged.map_err(failed("cannot acknowledge reports"))?;
+            self.bus.acknowledge(&last.message).await?;
         }
         if end_unix_ns > 0 {
-            let delay_ns = self.store.clock.now_unix_ns().saturating_sub(end_unix_ns);
-            work.delay_ns.store(delay_ns, Ordering::Relaxed);
+            let delay_ns = self.bus.now_unix_ns().saturating_sub(end_unix_ns);
+            self.work.delay_ns.store(delay_ns, Ordering::Relaxed);
         }
         Ok(sequence)
     }
+
+    /// Takes up a report; `None` where it was counted before, and only learnt from again.
+    fn take(&mut self, message: &Delivered<B::Message>, report: &Report) -> Option<Taken> {
+        let sequence = message.sequence;
+        let entry = self.states.entry(report.switch.clone()).or_default();
+        if sequence <= entry.state.sequence {
+            self.learner
+                .feed(report, sequence, message.published_unix_ns);
+            self.work.read_again.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        entry.state.sequence = sequence;
+        let taken = entry.state.take(report, message.published_unix_ns);
+        if matches!(taken, Taken::Counted(_)) {
+            self.learner
+                .feed(report, sequence, message.published_unix_ns);
+        }
+        Some(taken)
+    }
+
+    /// Takes up only that there was a report.
+    fn leave_out(&mut self, sequence: u64, switch: &str) {
+        let state = &mut self.states.entry(switch.to_owned()).or_default().state;
+        if sequence > state.sequence {
+            state.sequence = sequence;
+            switch.clone_into(&mut state.switch);
+            state.set_aside("a report on which the station panicked");
+        }
+    }
+
+    /// Writes a closed minute; once, if it is written again within two minutes.
+    async fn write_minute(&mut self, minute: Minute) -> Result<(), StoreError> {
+        let switch = minute.switch.clone();
+        let partition = report::subject::partition(&switch);
+        let token = report::subject::token(&switch);
+        let subject = format!("vernier.history.{partition}.{token}");
+        for part in minute.split(self.bus.bytes_max()) {
+            let id = match part.part {
+                0 => format!("{switch}.{}", part.minute),
+                number => format!("{switch}.{}.{number}", part.minute),
+            };
+            let bytes = prost::Message::encode_to_vec(&part);
+            let written = self.bus.put(subject.clone(), bytes, Put::Once(id)).await;
+            self.or_set_aside(&switch, "a minute", written)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the states of these switches, side by side.
+    async fn write(&mut self, changed: &BTreeSet<String>) -> Result<(), StoreError> {
+        let bus = self.bus;
+        let entries = self.states.iter_mut();
+        let entries = entries.filter(|(switch, _)| changed.contains(*switch));
+        let written = entries.map(|(switch, entry)| {
+            let switch = switch.clone();
+            async move { (switch, entry.write(bus).await) }
+        });
+        for (switch, written) in join_all(written).await {
+            self.or_set_aside(&switch, "its state", written)?;
+        }
+        Ok(())
+    }
+
+    /// What the server refuses of one switch is no fault of the others.
+    fn or_set_aside<T>(
+        &mut self,
+        switch: &str,
+        what: &str,
+        written: Result<T, PutError>,
+    ) -> Result<(), StoreError> {
+        match written {
+            Ok(_) => Ok(()),
+            Err(PutError::Refused(why)) => {
+                let why = format!("{what} was not written: {why}");
+                set_aside(self.work, switch, &why);
+                if let Some(entry) = self.states.get_mut(switch) {
+                    entry.state.set_aside(&why);
+                }
+                Ok(())
+            }
+            Err(error) => Err(failed("cannot write what was counted")(error)),
+        }
+    }
+
+    /// Drops what is of no use any more, and writes what was learnt up to a report, if there is any since the last time.
+    async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
+        let now_ms = crate::found::ms(self.bus.now_unix_ns());
+        let states = &self.states;
+        let state_of = |switch: &str| states.get(switch).map(|entry| &entry.state);
+        for switch in self.learner.forget(state_of, now_ms) {
+            memory::forget(self.bus, &switch).await?;
+        }
+        match sequence {
+            Some(sequence) => memory::remember(self.bus, &self.learner, sequence).await,
+            None => Ok(()),
+        }
+    }
 }
 
-/// Writes the states of these switches, side by side.
-async fn write(
-    store: &Store,
-    states: &mut HashMap<String, Entry>,
-    changed: &BTreeSet<String>,
-) -> Result<(), StoreError> {
-    let mut answers = Vec::with_capacity(changed.len());
-    for switch in changed {
-        if let Some(entry) = states.get(switch) {
-            answers.push((switch, store.write_state(entry).await?));
-        }
+impl Work {
+    fn is_poison(&self, partition: u16, sequence: u64) -> bool {
+        self.poison.lock().contains(&(partition, sequence))
     }
-    for (switch, answer) in answers {
-        let written = answer.await.map_err(failed("cannot write a state"))?;
-        if let Some(entry) = states.get_mut(switch) {
-            entry.revision = written.sequence;
+
+    fn remember_poison(&self, partition: u16, sequence: u64) {
+        let mut poison = self.poison.lock();
+        if poison.len() >= POISON_MAX
+            && let Some(oldest) = poison.iter().min_by_key(|(_, sequence)| *sequence).copied()
+        {
+            poison.remove(&oldest);
         }
+        poison.insert((partition, sequence));
     }
-    Ok(())
+}
+
+/// Counts something that was set aside, and says so ever more rarely.
+fn set_aside(work: &Work, switch: &str, why: &str) {
+    let so_far = work.set_aside.fetch_add(1, Ordering::Relaxed) + 1;
+    if so_far.is_power_of_two() {
+        tracing::warn!("{switch}: {why}; it is set aside, the {so_far}. of this station");
+    }
 }
 
 /// The report in a message; what is none is counted, and logged ever more rarely.
-fn read(message: &Message, work: &Work) -> Option<Report> {
+fn read<M>(message: &Delivered<M>, work: &Work) -> Option<Report> {
     match Report::read(&message.payload) {
-        Ok(report) if *message.subject == *report::subject::of_switch(&report.switch) => {
+        Ok(report) if is_of(&report, &message.subject) => {
             return Some(report);
         }
         Ok(report) => {
@@ -248,11 +365,22 @@ fn read(message: &Message, work: &Work) -> Option<Report> {
         Err(error) => tracing::debug!("{}: {error}", message.subject),
     }
     let refused = work.refused.fetch_add(1, Ordering::Relaxed);
-    if refused.is_power_of_two() || refused == 0 {
-        let so_far = refused + 1;
+    let so_far = refused.saturating_add(1);
+    if so_far.is_power_of_two() {
         tracing::warn!(
             "{so_far} messages on vernier.report.> were refused; VERNIER_LOG=debug shows why"
         );
     }
     None
 }
+
+/// Whether a report is of the switch to which a subject belongs.
+fn is_of(report: &Report, subject: &str) -> bool {
+    let is_of = subject == report::subject::of_switch(&report.switch);
+    #[cfg(feature = "planted")]
+    let is_of = is_of || measure::planted::is(measure::planted::Bug::ForeignReport);
+    is_of
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use api::prometheus::{Labels, Page, write_families};
 use records::blame::Blame;
@@ -89,6 +90,16 @@ fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
         "vernier_station_switch_restarts_total",
         "Times that the switch began anew.",
         each(|s| Some(s.restarts as f64)),
+    );
+    page.counter(
+        "vernier_station_switch_evicted_segments_total",
+        "Segments evicted because the switch has too many.",
+        each(|s| Some(s.evicted_segments as f64)),
+    );
+    page.counter(
+        "vernier_station_switch_set_aside_total",
+        "Times that something of the switch was set aside so that others go on.",
+        each(|s| Some(s.set_aside as f64)),
     );
 }
 
@@ -246,16 +257,19 @@ fn own(page: &mut Page, station: &Station) {
     let is_connected = station.is_connected.load(Ordering::Relaxed);
     let links = station.topology().map_or(0, |topology| topology.links());
     let bytes = station.fleet.minutes_bytes();
+    let still = station.progress.lock().standing_still(Instant::now()).len();
     let work = &station.work;
     #[rustfmt::skip]
     let gauges = [
         ("connected", "Whether the station is connected to NATS.", f64::from(u8::from(is_connected))),
         ("stations", "Stations that live, this one among them.", count(&station.alive)),
         ("partitions", "Partitions that this station owns.", count(&station.owned)),
+        ("still_partitions", "Partitions of all stations in which reports wait and none is acknowledged.", still as f64),
         ("located_segments", "Segments whose histories this station keeps, for localisation.", station.room.segments() as f64),
         ("lag_reports", "Reports that wait in the partitions of all stations.", count(&station.lag)),
         ("delay_seconds", "From an epoch's end to its state being written.", count(&work.delay_ns) / 1e9),
         ("history_bytes", "Bytes of minutes in memory.", bytes as f64),
+        ("states_bytes", "Bytes of the last values of all switches in memory.", station.fleet.states_bytes() as f64),
         ("topology_links", "Links of the topology's file or of OSPF; 0 without.", links as f64),
     ];
     #[rustfmt::skip]
@@ -266,6 +280,9 @@ fn own(page: &mut Page, station: &Station) {
         ("refused_messages_total", "Messages that are no reports this station can read.", count(&work.refused)),
         ("located_refused_total", "Reports of segments for whose histories there was no room.", count(&station.room.refused)),
         ("read_again_reports_total", "Counted reports that were read again after a takeover, for localisation.", count(&work.read_again)),
+        ("set_aside_total", "Values, minutes and reports that this station set aside so that others go on.", count(&work.set_aside)),
+        ("ospf_unreadable_messages_total", "Messages of ospfd's that could not be read.", count(&station.ospf.unreadable_messages)),
+        ("ospf_refused_lsas_total", "LSAs of OSPF for which there was no room.", count(&station.ospf.refused_lsas)),
         ("unreadable_values_total", "Values in JetStream that could not be read.", count(&station.fleet.unreadable)),
     ];
     for (name, help, value) in gauges {

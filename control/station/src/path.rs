@@ -16,9 +16,13 @@ use topology::Topology;
 
 use crate::fleet::by_number;
 use crate::state::{Known, State, Sums};
+use claims::Claims;
+use end::End;
 use probes::{Probes, is_probe};
 
 mod around;
+mod claims;
+mod end;
 mod map;
 mod probes;
 
@@ -46,34 +50,14 @@ fn name_of<'s>(link: &'s Neighbour, numbers: &HashMap<u32, &'s State>) -> Option
     link.system.as_deref().or_else(by_wire)
 }
 
-/// The end of a path: a switch, and perhaps its port: `edge-1` or `edge-1:lan`.
-#[derive(Debug, Clone, Copy)]
-struct End<'a> {
-    switch: &'a str,
-    port: Option<&'a str>,
-}
-
-impl<'a> From<&'a str> for End<'a> {
-    fn from(text: &'a str) -> Self {
-        match text.split_once(':') {
-            Some((switch, port)) => Self {
-                switch,
-                port: Some(port),
-            },
-            None => Self {
-                switch: text,
-                port: None,
-            },
-        }
-    }
-}
-
 /// All switches with the links between them.
 pub struct Network<'s> {
     states: HashMap<&'s str, &'s State>,
     probes: Probes<'s>,
     numbers: HashMap<u32, &'s State>,
     topology: Topology,
+    /// Links that the topology has no room for.
+    left_out: u64,
     now_unix_ns: u64,
 }
 
@@ -82,19 +66,19 @@ impl<'s> Network<'s> {
     /// neither leads.
     pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
         let numbers = by_number(states);
-        let topology = file.cloned().unwrap_or_else(|| {
-            let links = states.iter().flat_map(|state| {
+        let claims = Claims::of(states, &numbers);
+        let (topology, left_out) = match file {
+            Some(file) => (file.clone(), 0),
+            None => probes::joined(states, |state| {
                 let others = state.neighbours.iter();
+                let others = others.filter(|other| claims.is_mutual(state, other));
                 let others = others.filter_map(|other| name_of(other, &numbers));
-                others.map(|other| [state.switch.as_str(), other])
-            });
-            // By itself each is known, too.
-            let alone = states.iter().map(|state| {
+                let links = others.map(|other| [state.switch.as_str(), other]);
+                // By itself each is known, too.
                 let node = state.node.as_ref().unwrap_or(&state.switch).as_str();
-                [node, node]
-            });
-            probes::joined(states, links.chain(alone).collect())
-        });
+                std::iter::once([node, node]).chain(links).collect()
+            }),
+        };
         Self {
             states: states
                 .iter()
@@ -104,6 +88,7 @@ impl<'s> Network<'s> {
             probes: Probes::of(states),
             numbers,
             topology,
+            left_out,
             now_unix_ns,
         }
     }
@@ -126,6 +111,9 @@ impl<'s> Network<'s> {
         }
         let mut paths = Vec::new();
         for route in &alternatives {
+            if paths.len() > PATHS_MAX {
+                break;
+            }
             let names: Vec<&str> = route
                 .iter()
                 .map(|&router| self.topology.name(router))
@@ -147,9 +135,15 @@ impl<'s> Network<'s> {
 
     /// The ports at both ends of each link of a route; more than one list where links are parallel.
     fn links<'a>(&'a self, route: &[&str]) -> Vec<Vec<[Option<&'a str>; 2]>> {
-        let mut lists = vec![Vec::new()];
+        let mut lists: Vec<Vec<_>> = vec![Vec::new()];
         for pair in route.windows(2) {
             let choices = self.ports(pair[0], pair[1]);
+            if let [only] = choices[..] {
+                for list in &mut lists {
+                    list.push(only);
+                }
+                continue;
+            }
             let longer = lists.iter().flat_map(|list: &Vec<_>| {
                 choices
                     .iter()
@@ -198,8 +192,10 @@ impl<'s> Network<'s> {
         let mut chain: Vec<Hop> = Vec::new();
         let mut into = ends[0];
         let mut place = 0;
+        let mut choices = None;
         while let Some(&switch) = route.get(place) {
-            let step = (place + 1 < route.len()).then(|| self.step(route, links, place, class));
+            let is_last = place + 1 == route.len();
+            let step = (!is_last).then(|| self.step(route, links, place, class, &mut choices));
             let out = match &step {
                 Some(step) => {
                     let named = || self.port_to(switch, route[place + 1]);
@@ -469,7 +465,9 @@ fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
             .map(|figures| figures.packets)
             .min()
             .unwrap_or_default(),
-        lost: covered.iter().map(|figures| figures.lost).sum(),
+        lost: covered
+            .iter()
+            .fold(0, |sum: i64, figures| sum.saturating_add(figures.lost)),
         samples: covered
             .iter()
             .map(|figures| figures.samples)

@@ -7,6 +7,7 @@ use contract::config::{ConfigError, Http, Nats, parse_file};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use topology::ospf::database::Names;
+use topology::ospf::deserialize_server;
 use topology::source::Source;
 
 /// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
@@ -22,8 +23,9 @@ pub struct Settings {
     /// switches, the wires between them and neighbours by LLDP, as reports have them.
     #[serde(default)]
     pub topology: Option<PathBuf>,
-    /// Instead: FRR's ospfd on a router of the area, as the IPv4 address and port of its API, such as 127.0.0.1:2607; followed live.
-    #[serde(default)]
+    /// Instead: FRR's ospfd on a router of the area, as the IPv4 address of its API, with its port unless that is 2607; followed
+    /// live.
+    #[serde(default, deserialize_with = "deserialize_server")]
     pub ospf: Option<SocketAddrV4>,
     /// Names of routers by their ids, with `ospf`: those of switches, or of probers' nodes.
     #[serde(default)]

@@ -7,16 +7,26 @@
 use std::collections::HashMap;
 
 use prost::Message;
+use report::Names;
 use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
 use crate::clock;
 use crate::found::Found;
+use crate::values::Parts;
+
+mod limits;
 
 /// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
 const RUNS_MAX: usize = 8;
 
 /// Gaps that are kept.
 pub const GAPS_MAX: usize = 8;
+
+/// Most segments that are kept of a switch: those of a report, and of the hour before it.
+const SEGMENTS_MAX: usize = 1 << 16;
+
+/// Most bytes that are kept of a switch.
+pub const BYTES_MAX: usize = 16 << 20;
 
 /// A segment without news for so long is forgotten.
 const FORGET_NS: u64 = 3_600_000_000_000;
@@ -87,6 +97,18 @@ pub struct State {
     /// The last report's sequence in the stream: what is not beyond it has been read.
     #[prost(uint64, tag = "20")]
     pub sequence: u64,
+    /// In the value under the key of a large state: the parts that have the rest.
+    #[prost(message, optional, tag = "21")]
+    pub parts: Option<Parts>,
+    /// Segments that were evicted because the switch has too many.
+    #[prost(uint64, tag = "22")]
+    pub evicted_segments: u64,
+    /// Times that something of this switch was set aside, so that the others go on.
+    #[prost(uint64, tag = "23")]
+    pub set_aside: u64,
+    /// What it was the last time, and why.
+    #[prost(string, tag = "24")]
+    pub set_aside_why: String,
     /// By how much the last report's own time is after the time at which it was dated; negative if it is before.
     #[prost(sint64, tag = "30")]
     pub clock_off_ns: i64,
@@ -184,6 +206,9 @@ pub struct Minute {
     /// Segments that had packets.
     #[prost(message, repeated, tag = "4")]
     pub segments: Vec<MinuteSegment>,
+    /// Which part of a large minute it is, from 0: each part has other segments.
+    #[prost(uint32, tag = "5")]
+    pub part: u32,
 }
 
 /// One minute of a segment.
@@ -261,12 +286,28 @@ impl Sums {
     }
 }
 
+impl Known {
+    /// Adds an epoch.
+    fn add(&mut self, segment: msp::Segment, end_unix_ns: u64) {
+        let sums = Sums::of(&segment);
+        self.open.get_or_insert_default().add(&sums);
+        // Delays stay until there are others.
+        if segment.samples > 0 || self.last.samples == 0 {
+            self.last = segment;
+            self.end_unix_ns = end_unix_ns;
+        } else if segment.packets > 0 {
+            // Where all are lost there are none.
+            (self.last.packets, self.last.lost) = (segment.packets, segment.lost);
+        }
+    }
+}
+
 impl State {
     /// Counts a report that JetStream stored at this time, unless it was counted before.
     pub fn take(&mut self, report: &Report, received_unix_ns: u64) -> Taken {
         let end_unix_ns = clock::dated(report, received_unix_ns, self.end_unix_ns);
         if !self.begin(report, end_unix_ns) {
-            self.duplicates += 1;
+            self.duplicates = self.duplicates.saturating_add(1);
             return Taken::Duplicate;
         }
         let minute = end_unix_ns.saturating_sub(1) / MINUTE_NS;
@@ -274,7 +315,7 @@ impl State {
         let is_future = self.minute > received_unix_ns / MINUTE_NS + 1;
         let is_over = minute > self.minute || is_future;
         let closed = is_over.then(|| self.close(minute)).flatten();
-        self.reports += 1;
+        self.reports = self.reports.saturating_add(1);
         self.received_unix_ns = received_unix_ns;
         self.end_unix_ns = end_unix_ns;
         self.clock_off_ns = clock::off_ns(report, end_unix_ns);
@@ -283,7 +324,10 @@ impl State {
         self.wire_switch = report.wire_switch;
         self.node.clone_from(&report.node);
         self.dropped_reports = report.dropped_reports;
-        let index: Vec<u32> = report.names.iter().map(|name| self.index(name)).collect();
+        let mut names = Names::from(std::mem::take(&mut self.names));
+        let index: Vec<u32> = (report.names.iter())
+            .map(|name| names.index(name))
+            .collect();
         let index = |of: u32| index.get(of as usize).copied().unwrap_or_default();
         self.flows.clone_from(&report.flows);
         for flow in &mut self.flows {
@@ -309,7 +353,6 @@ impl State {
                 *name = index(*name);
             }
             let place = *places.entry(key(&segment)).or_insert(self.segments.len());
-            let sums = Sums::of(&segment);
             if place == self.segments.len() {
                 self.segments.push(Known {
                     last: segment.clone(),
@@ -319,16 +362,10 @@ impl State {
                 });
             }
             let known = &mut self.segments[place];
-            known.open.get_or_insert_default().add(&sums);
-            // Delays stay until there are others.
-            if segment.samples > 0 || known.last.samples == 0 {
-                known.last = segment;
-                known.end_unix_ns = end_unix_ns;
-            } else if segment.packets > 0 {
-                // Where all are lost there are none.
-                (known.last.packets, known.last.lost) = (segment.packets, segment.lost);
-            }
+            known.add(segment, end_unix_ns);
         }
+        self.names = names.all();
+        self.evict();
         Taken::Counted(closed)
     }
 
@@ -339,13 +376,14 @@ impl State {
         if place.is_some_and(|place| self.runs[place].epoch >= report.epoch) {
             return false;
         }
-        let first = (report.epoch + 1).saturating_sub(report.epochs);
+        let first = report.epoch.saturating_add(1);
+        let first = first.saturating_sub(report.epochs);
         let next = match place {
-            Some(place) => self.runs.remove(place).epoch + 1,
+            Some(place) => self.runs.remove(place).epoch.saturating_add(1),
             // What was before the stations were is not missing.
             None if self.runs.is_empty() => first,
             None => {
-                self.restarts += 1;
+                self.restarts = self.restarts.saturating_add(1);
                 0
             }
         };
@@ -359,7 +397,7 @@ impl State {
         );
         self.runs.truncate(RUNS_MAX);
         if first > next {
-            self.missed_epochs += first - next;
+            self.missed_epochs = self.missed_epochs.saturating_add(first - next);
             let after = report.epochs.saturating_mul(report.length_ns);
             self.gaps.push(Gap {
                 first: next,
@@ -404,34 +442,17 @@ impl State {
             minute: self.minute,
             segments: segments.collect(),
             names: self.names.clone(),
+            part: 0,
         };
         self.minute = next;
         let now = self.end_unix_ns;
         self.segments
             .retain(|known| known.end_unix_ns.saturating_add(FORGET_NS) > now);
-        let old = std::mem::take(&mut self.names);
-        let mut segments = std::mem::take(&mut self.segments);
-        for Known { last, .. } in &mut segments {
-            for name in [
-                &mut last.from,
-                &mut last.to,
-                &mut last.class,
-                &mut last.method,
-            ] {
-                *name = self.index(old.get(*name as usize).map_or("", String::as_str));
-            }
-        }
-        self.segments = segments;
+        // Those of the next report follow.
+        self.flows.clear();
+        self.neighbours.clear();
+        self.compact();
         (!closed.segments.is_empty()).then_some(closed)
-    }
-
-    fn index(&mut self, name: &str) -> u32 {
-        let place = self.names.iter().position(|known| known == name);
-        let place = place.unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.names.len() - 1
-        });
-        u32::try_from(place).unwrap_or(u32::MAX)
     }
 
     /// The name at an index; empty where there is none.

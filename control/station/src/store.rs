@@ -3,11 +3,11 @@
 //! | stream | subjects | what |
 //! |---|---|---|
 //! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as switches sent them |
-//! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`] of each switch: a key-value bucket |
-//! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`]s |
+//! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`](crate::state::State) of each switch: a key-value bucket; of a large one the head, and parts under `PARTITION.SWITCH.S.N`: [`crate::values`] |
+//! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`](crate::state::Minute)s |
 //! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,17 +16,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_nats::Client;
 use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pull};
-use async_nats::jetstream::context::{CreateStreamErrorKind, PublishAckFuture};
+use async_nats::jetstream::context::{CreateStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::{self, Context, ErrorCode, stream};
-use axum::body::Bytes;
+use async_nats::jetstream::{self, AckKind, Context, ErrorCode, Message, stream};
 use futures_util::StreamExt;
-use prost::Message;
 use report::subject;
 
+use crate::bus::{Bus, Delivered, Put, PutError, Reports, Value};
 use crate::clock::Clock;
+use crate::progress::Waiting;
 use crate::settings::Settings;
-use crate::state::{Minute, State};
+use crate::values::KEY;
 
 /// Name of the stream of reports.
 pub const REPORTS: &str = "VERNIER_REPORTS";
@@ -35,16 +35,13 @@ pub const REPORTS: &str = "VERNIER_REPORTS";
 pub const HISTORY: &str = "VERNIER_HISTORY";
 
 /// Name of the stream of states.
-const STATES: &str = "KV_vernier_switches";
+pub const STATES: &str = "KV_vernier_switches";
 
 /// Name of the stream of what was learnt.
-pub(crate) const MEMORIES: &str = "KV_vernier_located";
+pub const MEMORIES: &str = "KV_vernier_located";
 
 /// What a subject of that bucket begins with.
-pub(crate) const MEMORY_KEY: &str = "$KV.vernier_located.";
-
-/// What a subject of the bucket of states begins with.
-const KEY: &str = "$KV.vernier_switches.";
+pub const MEMORY_KEY: &str = "$KV.vernier_located.";
 
 /// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
@@ -77,14 +74,8 @@ fn no_room(key: &str, mib: i64) -> StoreError {
     }
 }
 
-/// The subject of a switch's key.
-pub fn key(switch: &str) -> String {
-    format!(
-        "{KEY}{}.{}",
-        subject::partition(switch),
-        subject::token(switch)
-    )
-}
+/// Bytes of a message beside its payload: subject and headers.
+const HEADERS_BYTES_MAX: usize = 1 << 10;
 
 /// The streams.
 #[derive(Debug, Clone)]
@@ -94,15 +85,6 @@ pub struct Store {
     pub(crate) clock: Arc<Clock>,
     /// The first revision of a state that the server keeps: it has evicted those before.
     pub(crate) first_state: Arc<AtomicU64>,
-}
-
-/// A state, and the revision of its key, by which a later writer is known.
-#[derive(Debug, Default)]
-pub struct Entry {
-    /// The state.
-    pub state: State,
-    /// 0 where there is no key.
-    pub revision: u64,
 }
 
 /// From where reports are read again at a takeover, if that is earlier than the first that is not acknowledged.
@@ -169,135 +151,6 @@ impl Store {
             clock: Arc::default(),
             first_state: Arc::default(),
         })
-    }
-
-    /// The states of a partition, by switch.
-    ///
-    /// # Errors
-    /// What the server says, or a state that cannot be read.
-    pub async fn states(&self, partition: u16) -> Result<HashMap<String, Entry>, StoreError> {
-        let values = self.last(STATES, format!("{KEY}{partition}.*")).await?;
-        let mut states = HashMap::new();
-        for (payload, revision) in values {
-            let state = State::decode(payload).map_err(failed("cannot read states"))?;
-            states.insert(state.switch.clone(), Entry { state, revision });
-        }
-        Ok(states)
-    }
-
-    /// The last values of a bucket's keys, and their revisions. A key that was deleted has no value.
-    pub(crate) async fn last(
-        &self,
-        stream: &str,
-        keys: String,
-    ) -> Result<Vec<(Bytes, u64)>, StoreError> {
-        let doing = "cannot read a bucket";
-        let (mut messages, mut left) = self
-            .watch(stream, keys, DeliverPolicy::LastPerSubject)
-            .await?;
-        let mut values = Vec::new();
-        while left > 0 {
-            let message = messages.next().await;
-            let message = message
-                .ok_or("the stream has ended")
-                .map_err(failed(doing))?;
-            let message = message.map_err(failed(doing))?;
-            let info = message.info().map_err(failed(doing))?;
-            left = info.pending;
-            let revision = info.stream_sequence;
-            if !message.payload.is_empty() {
-                values.push((message.message.payload, revision));
-            }
-        }
-        Ok(values)
-    }
-
-    /// Reports of a partition, in order, and the last sequence of the stream: from the first that is not acknowledged, or from an
-    /// earlier one. A consumer that another station has of it ends.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn take_over(
-        &self,
-        partition: u16,
-        again: Again,
-    ) -> Result<(pull::Stream, u64), StoreError> {
-        let doing = "cannot take over a partition";
-        let stream = self
-            .context
-            .get_stream(REPORTS)
-            .await
-            .map_err(failed(doing))?;
-        let last = stream.cached_info().state.last_sequence;
-        let name = format!("partition-{partition}");
-        let filter_subject = subject::of_partition(partition);
-        let mut deliver_policy = DeliverPolicy::All;
-        // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
-        if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
-            let info = earlier.info().await.map_err(failed(doing))?;
-            let next = info.ack_floor.stream_sequence + 1;
-            deliver_policy = match again {
-                Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
-                    start_sequence: next.min(sequence + 1),
-                },
-                Again::Since(since) => {
-                    let waiting = stream
-                        .direct_get_next_for_subject(&*filter_subject, Some(next))
-                        .await;
-                    let since = DateTime::from(since);
-                    let start_time = waiting.map_or(since, |first| first.time.min(since));
-                    DeliverPolicy::ByStartTime { start_time }
-                }
-            };
-            stream.delete_consumer(&name).await.map_err(failed(doing))?;
-        }
-        let config = pull::Config {
-            durable_name: Some(name),
-            filter_subject,
-            deliver_policy,
-            ack_policy: AckPolicy::All,
-            ack_wait: Duration::from_hours(1),
-            max_ack_pending: UNACKNOWLEDGED_MAX,
-            ..pull::Config::default()
-        };
-        let consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(failed(doing))?;
-        let messages = consumer.stream().max_messages_per_batch(1_000);
-        let messages = messages.messages().await.map_err(failed(doing))?;
-        Ok((messages, last))
-    }
-
-    /// Writes a closed minute; once, if it is written again within two minutes.
-    ///
-    /// # Errors
-    /// What the server says.
-    pub async fn write_minute(&self, minute: &Minute) -> Result<(), StoreError> {
-        let doing = "cannot write a minute";
-        let token = subject::token(&minute.switch);
-        let partition = subject::partition(&minute.switch);
-        let message = PublishMessage::build()
-            .message_id(format!("{}.{}", minute.switch, minute.minute))
-            .payload(minute.encode_to_vec().into());
-        let sent = self
-            .context
-            .send_publish(format!("vernier.history.{partition}.{token}"), message);
-        let sent = sent.await.map_err(failed(doing))?;
-        sent.await.map(drop).map_err(failed(doing))
-    }
-
-    /// Writes a state if its key still has the revision that was read; the answer has the new one.
-    ///
-    /// # Errors
-    /// What the server says. Another revision is an error of the answer.
-    pub async fn write_state(&self, entry: &Entry) -> Result<PublishAckFuture, StoreError> {
-        let switch = &entry.state.switch;
-        let message = PublishMessage::build()
-            .expected_last_subject_sequence(entry.revision)
-            .payload(entry.state.encode_to_vec().into());
-        let sent = self.context.send_publish(key(switch), message).await;
-        sent.map_err(failed("cannot write a state"))
     }
 
     /// All states as they are, then as they change, in order; for as long as the server is there.
@@ -384,15 +237,166 @@ impl Store {
         Some(state.first_sequence..=state.last_sequence)
     }
 
-    /// Reports that wait in all partitions, delivered or not.
-    pub async fn lag(&self) -> Option<u64> {
+    /// What waits in the partitions, of those that have a consumer.
+    pub async fn waiting(&self) -> Option<BTreeMap<u16, Waiting>> {
         let stream = self.context.get_stream_no_info(REPORTS).await.ok()?;
         let mut consumers = stream.consumers();
-        let mut waiting = 0;
-        while let Some(Ok(consumer)) = consumers.next().await {
-            waiting +=
-                consumer.num_pending + u64::try_from(consumer.num_ack_pending).unwrap_or_default();
+        let mut waiting = BTreeMap::new();
+        while let Some(consumer) = consumers.next().await {
+            let consumer = consumer.ok()?;
+            let number = consumer.name.strip_prefix("partition-");
+            let Some(partition) = number.and_then(|number| number.parse().ok()) else {
+                continue;
+            };
+            let delivered = u64::try_from(consumer.num_ack_pending).unwrap_or_default();
+            let of_partition = Waiting {
+                reports: consumer.num_pending.saturating_add(delivered),
+                acknowledged: consumer.ack_floor.stream_sequence,
+            };
+            waiting.insert(partition, of_partition);
         }
         Some(waiting)
     }
+}
+
+impl Bus for Store {
+    type Message = Message;
+
+    fn bytes_max(&self) -> usize {
+        let most = self.context.client().max_payload();
+        most.saturating_sub(HEADERS_BYTES_MAX)
+            .max(HEADERS_BYTES_MAX)
+    }
+
+    fn now_unix_ns(&self) -> u64 {
+        self.clock.now_unix_ns()
+    }
+
+    fn first_state(&self) -> u64 {
+        self.first_state.load(Ordering::Relaxed)
+    }
+
+    async fn put(&self, subject: String, bytes: Vec<u8>, on: Put) -> Result<u64, PutError> {
+        let message = PublishMessage::build().payload(bytes.into());
+        let message = match on {
+            Put::Anyway => message,
+            Put::Over(revision) => message.expected_last_subject_sequence(revision),
+            Put::Once(id) => message.message_id(id),
+        };
+        let written = async { self.context.send_publish(subject, message).await?.await };
+        let written = written.await.map_err(|error| {
+            let words = error.to_string();
+            match error.kind() {
+                PublishErrorKind::WrongLastSequence => PutError::Overtaken(words),
+                PublishErrorKind::MaxPayloadExceeded | PublishErrorKind::Other => {
+                    PutError::Refused(words)
+                }
+                _ => PutError::Unreachable(words),
+            }
+        })?;
+        Ok(written.sequence)
+    }
+
+    async fn last(&self, stream: &str, keys: String) -> Result<Vec<Value>, StoreError> {
+        let doing = "cannot read a bucket";
+        let (mut messages, mut left) = self
+            .watch(stream, keys, DeliverPolicy::LastPerSubject)
+            .await?;
+        let mut values = Vec::new();
+        while left > 0 {
+            let message = messages.next().await;
+            let message = message
+                .ok_or("the stream has ended")
+                .map_err(failed(doing))?;
+            let message = message.map_err(failed(doing))?;
+            let info = message.info().map_err(failed(doing))?;
+            left = info.pending;
+            let revision = info.stream_sequence;
+            if !message.payload.is_empty() {
+                values.push(Value {
+                    subject: message.subject.to_string(),
+                    revision,
+                    bytes: message.message.payload,
+                });
+            }
+        }
+        Ok(values)
+    }
+
+    async fn take_over(
+        &self,
+        partition: u16,
+        again: Again,
+    ) -> Result<Reports<Message>, StoreError> {
+        let doing = "cannot take over a partition";
+        let stream = self
+            .context
+            .get_stream(REPORTS)
+            .await
+            .map_err(failed(doing))?;
+        let last = stream.cached_info().state.last_sequence;
+        let created = stream.cached_info().created.unix_timestamp_nanos();
+        let name = format!("partition-{partition}");
+        let filter_subject = subject::of_partition(partition);
+        let mut deliver_policy = DeliverPolicy::All;
+        // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
+        if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
+            let info = earlier.info().await.map_err(failed(doing))?;
+            let next = info.ack_floor.stream_sequence.saturating_add(1);
+            deliver_policy = match again {
+                Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
+                    start_sequence: next.min(sequence.saturating_add(1)),
+                },
+                Again::Since(since) => {
+                    let waiting = stream
+                        .direct_get_next_for_subject(&*filter_subject, Some(next))
+                        .await;
+                    let since = DateTime::from(since);
+                    let start_time = waiting.map_or(since, |first| first.time.min(since));
+                    DeliverPolicy::ByStartTime { start_time }
+                }
+            };
+            stream.delete_consumer(&name).await.map_err(failed(doing))?;
+        }
+        let config = pull::Config {
+            durable_name: Some(name),
+            filter_subject,
+            deliver_policy,
+            ack_policy: AckPolicy::All,
+            ack_wait: Duration::from_hours(1),
+            max_ack_pending: UNACKNOWLEDGED_MAX,
+            ..pull::Config::default()
+        };
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(failed(doing))?;
+        let messages = consumer.stream().max_messages_per_batch(1_000);
+        let messages = messages.messages().await.map_err(failed(doing))?;
+        let messages = messages.map(|message| delivered(message.map_err(failed(READING))?));
+        Ok(Reports {
+            messages: messages.boxed(),
+            last,
+            created_unix_ns: u64::try_from(created).unwrap_or_default(),
+        })
+    }
+
+    async fn acknowledge(&self, message: &Message) -> Result<(), StoreError> {
+        let acknowledged = message.ack_with(AckKind::Ack).await;
+        acknowledged.map_err(failed("cannot acknowledge reports"))
+    }
+}
+
+const READING: &str = "cannot read reports";
+
+fn delivered(message: Message) -> Result<Delivered<Message>, StoreError> {
+    let info = message.info().map_err(failed(READING))?;
+    let published = info.published.unix_timestamp_nanos();
+    Ok(Delivered {
+        sequence: info.stream_sequence,
+        published_unix_ns: u64::try_from(published).unwrap_or_default(),
+        subject: message.subject.to_string(),
+        payload: message.payload.clone(),
+        message,
+    })
 }

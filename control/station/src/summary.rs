@@ -18,6 +18,14 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
     }
     problems.extend(health.unready);
     problems.extend(clock::problem(state.clock_off_ns));
+    if state.evicted_segments > 0 {
+        let evicted = state.evicted_segments;
+        problems.push(format!("it has too many segments: {evicted} were evicted"));
+    }
+    if state.set_aside > 0 {
+        let (set_aside, why) = (state.set_aside, &state.set_aside_why);
+        problems.push(format!("set aside {set_aside} times, the last time {why}"));
+    }
     let run = state.runs.first().cloned().unwrap_or_default();
     SwitchState {
         switch: state.switch.clone(),
@@ -33,6 +41,8 @@ pub fn summary(state: &State, now_unix_ns: u64) -> SwitchState {
         missed_epochs: state.missed_epochs,
         dropped_reports: state.dropped_reports,
         restarts: state.restarts,
+        evicted_segments: state.evicted_segments,
+        set_aside: state.set_aside,
         gaps: (state.gaps.iter())
             .map(|gap| records::station::Gap {
                 first_epoch: gap.first,

@@ -147,6 +147,12 @@ fn read_bounded(from: impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
 }
 
 fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
+        let problem = "expected UTF-8, not UTF-16; save it as UTF-8";
+        return Err((Place::File, problem.to_owned()));
+    }
+    // Editors of other systems begin UTF-8 with a byte order mark.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = 1 + good.matches('\n').count();
@@ -163,7 +169,7 @@ fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
     }
     let mut topology = Topology::new(&network.names, &network.links);
     for (name, role) in network.roles {
-        topology.set_role(&name, role);
+        topology.set_role(&clean(&name), role);
     }
     Ok(topology)
 }
@@ -179,20 +185,21 @@ struct Network {
 
 impl Network {
     fn find(&self, name: &str) -> Option<u32> {
-        self.index.get(name).copied()
+        self.index.get(&clean(name)).copied()
     }
 
-    /// The router of this name, and whether it is new.
+    /// The router of this name, which is [cleaned](clean), and whether it is new.
     fn router(&mut self, name: &str) -> Result<(u32, bool), String> {
         if let Some(index) = self.find(name) {
             return Ok((index, false));
         }
+        let name = clean(name);
         if self.names.len() == ROUTERS_MAX {
             return Err(format!("expected at most {ROUTERS_MAX} routers"));
         }
         let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.names.push(name.to_owned());
-        self.index.insert(name.to_owned(), index);
+        self.names.push(name.clone());
+        self.index.insert(name, index);
         Ok((index, true))
     }
 
@@ -211,6 +218,21 @@ impl Network {
         }
         Ok(())
     }
+}
+
+/// A name that can be shown: line breaks and tabs are spaces, other control characters and those that turn the direction of
+/// writing are U+FFFD, and byte order marks, as files that were joined have them, are left out.
+pub(crate) fn clean(name: &str) -> String {
+    let shown = |c: char| match c {
+        '\u{feff}' => None,
+        '\n' | '\r' | '\t' | '\u{85}' | '\u{2028}' | '\u{2029}' => Some(' '),
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            Some(char::REPLACEMENT_CHARACTER)
+        }
+        c if c.is_control() => Some(char::REPLACEMENT_CHARACTER),
+        c => Some(c),
+    };
+    name.chars().filter_map(shown).collect()
 }
 
 fn weight(text: &str) -> Result<Weight, String> {

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::ospf::client::{Client, ClientError};
@@ -45,6 +47,18 @@ pub struct Ospf {
     /// Since when there are changes that were not published.
     changed: Option<Instant>,
     again: Instant,
+    counts: Arc<Counts>,
+    /// Counts of the connections before this one.
+    before: [u64; 2],
+}
+
+/// What of OSPF could not be taken up, in all.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Messages of ospfd's that could not be read.
+    pub unreadable_messages: AtomicU64,
+    /// LSAs for which there was no room.
+    pub refused_lsas: AtomicU64,
 }
 
 impl Source {
@@ -62,7 +76,17 @@ impl Source {
             connected: None,
             changed: None,
             again: Instant::now(),
+            counts: Arc::default(),
+            before: [0; 2],
         }))
+    }
+
+    /// What could not be taken up, for other threads; all 0 for a file.
+    pub fn counts(&self) -> Arc<Counts> {
+        match self {
+            Self::Ospf(ospf) => Arc::clone(&ospf.counts),
+            Self::File { .. } => Arc::default(),
+        }
     }
 
     /// Waits about so long; the topology, if it may have changed, and the prefixes that OSPF has.
@@ -92,6 +116,26 @@ impl Source {
 
 impl Ospf {
     fn next(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
+        let found = self.look(wait);
+        self.count();
+        found
+    }
+
+    /// Counts for other threads; of a connection that is lost its last counts were added before.
+    fn count(&mut self) {
+        let [mut unreadable, mut refused] = self.before;
+        if let Some((client, database)) = &self.connected {
+            unreadable += client.unreadable();
+            refused += database.refused();
+        }
+        let counts = &self.counts;
+        counts
+            .unreadable_messages
+            .store(unreadable, Ordering::Relaxed);
+        counts.refused_lsas.store(refused, Ordering::Relaxed);
+    }
+
+    fn look(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
         let Some((client, database)) = &mut self.connected else {
             if Instant::now() < self.again {
                 std::thread::sleep(wait);
@@ -112,6 +156,8 @@ impl Ospf {
             Ok(None) if self.changed.is_some() => return self.publish(),
             Ok(None) => {}
             Err(error) => {
+                self.before[0] += client.unreadable();
+                self.before[1] += database.refused();
                 self.connected = None;
                 return Err(error.to_string());
             }

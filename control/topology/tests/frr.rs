@@ -14,10 +14,11 @@ use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
 use testkit::namespace::{self, within};
 use testkit::process::{PATIENCE, until};
 use topology::mset::{Deployment, mset};
-use topology::ospf::client::Client;
+use topology::ospf::client::{Client, ClientError};
 use topology::ospf::database::{Database, Names, View};
 use topology::ospf::presence::Presence;
 use topology::paths::Paths;
+use topology::source::Source;
 use topology::{Role, Topology};
 
 const AREA: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
@@ -88,6 +89,37 @@ impl Node {
             self.database.apply(change.unwrap());
         }
     }
+}
+
+/// ospfd 8.4 ends by a segmentation fault when it is asked then.
+#[test]
+fn an_ospfd_without_ospf_is_left_alone() {
+    if !can_run() {
+        return;
+    }
+    namespace::enter().unwrap();
+    namespace::prepare().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let frr = Frr::find().unwrap();
+    let mut router = Routers::start_one(&frr, "R", "hostname R\n", folder.path()).unwrap();
+    let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
+    let ask = || {
+        until(PATIENCE, &RUNNING, "ospfd's API is not there", || {
+            Ok(match Client::connect(server, Duration::from_secs(5)) {
+                Err(ClientError::NoInstance { .. }) => Some(()),
+                Err(_) => None,
+                Ok(_) => panic!("a connection to an ospfd that runs nothing"),
+            })
+        })
+        .unwrap();
+        // As station and probe follow it.
+        let mut source = Source::ospf(server, Names::new(), None);
+        let error = source.next(Duration::ZERO).unwrap_err();
+        assert!(error.contains("no `router ospf`"), "{error}");
+        assert!(source.next(Duration::ZERO).unwrap().is_none());
+    };
+    within("R", ask).unwrap();
+    router.check_alive().unwrap();
 }
 
 fn links(topology: &Topology) -> BTreeSet<(String, String, u64)> {

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -851,6 +852,31 @@ int vernier_host_is_secondary(void)
 void *vernier_host_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
+}
+
+/* Another object of this process that defines `mark`, by its file's path. To be called from a constructor: the loader's lock
+ * keeps the list as it is. */
+int vernier_host_other(const char *mark, const void *own, char *path, size_t size)
+{
+	void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+	struct link_map *object = NULL;
+	int found = 0;
+
+	if (program == NULL || dlinfo(program, RTLD_DI_LINKMAP, &object) != 0)
+		object = NULL;
+	for (; object != NULL && !found; object = object->l_next) {
+		void *handle = dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD);
+		void *other = handle != NULL ? dlsym(handle, mark) : NULL;
+
+		found = other != NULL && other != own;
+		if (found)
+			snprintf(path, size, "%s", object->l_name);
+		if (handle != NULL)
+			dlclose(handle);
+	}
+	if (program != NULL)
+		dlclose(program);
+	return found;
 }
 
 /* Registered as this object is loaded, on EAL's own thread: that moves a table which other threads read

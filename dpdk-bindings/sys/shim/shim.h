@@ -153,6 +153,7 @@ int vernier_host_thread(void (*run)(void));
 int vernier_host_at_fork(void (*in_child)(void));
 int vernier_host_is_secondary(void);
 void *vernier_host_symbol(const char *name);
+int vernier_host_other(const char *mark, const void *own, char *path, size_t size);
 void vernier_host_log(uint32_t level, const char *text, size_t len);
 size_t vernier_host_cpus(uint16_t *cpus, size_t capacity);
 int vernier_host_is_valid(uint16_t port);

@@ -346,6 +346,14 @@ unsafe extern "C" {
     pub safe fn vernier_host_is_secondary() -> c_int;
     /// `dlsym` of the program, its libraries and what is preloaded: the address of a function, or NULL. Needs no EAL.
     pub fn vernier_host_symbol(name: *const c_char) -> *mut c_void;
+    /// Whether another object of this process defines `mark` elsewhere than at `own`; then its path, with a NUL, is in `path`.
+    /// From constructors only.
+    pub fn vernier_host_other(
+        mark: *const c_char,
+        own: *const c_void,
+        path: *mut c_char,
+        size: usize,
+    ) -> c_int;
     /// `rte_log`: a line of `len` bytes under the name `vernier`. Not while EAL starts.
     pub fn vernier_host_log(level: u32, text: *const c_char, len: usize);
     /// Writes the CPUs of all lcores; returns how many.

@@ -208,9 +208,12 @@ impl Receiver {
                 let reference = Reference::parse(frame.body())?.with(&frame.header());
                 self.reference(&reference, link_bytes, tai_ns);
             }
-            Kind::Hello | Kind::Stash | Kind::Fragment | Kind::Request | Kind::Report => {
-                return Ok(Control::Pass(kind));
-            }
+            Kind::Hello
+            | Kind::Stash
+            | Kind::Fragment
+            | Kind::Request
+            | Kind::Report
+            | Kind::Floor => return Ok(Control::Pass(kind)),
         }
         Ok(Control::Taken(kind))
     }

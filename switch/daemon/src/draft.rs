@@ -1,21 +1,14 @@
-//! A changed configuration, and the files that it names, read by a thread of its own, which is not waited for: a file
-//! system that hangs holds up neither later reloads nor the end of the switch.
+//! A changed configuration, and the files that it names.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread::Builder;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
 use contract::config::{Change, Config, WireKeys};
 use contract::ids::PortIndex;
 
 use switch::source::Source;
 use switch::wiring::plans::{open_source, present};
 use switch::wiring::{budget, wires};
-
-/// How long reading may take: captures of gigabytes take their time.
-pub const READING_MAX: Duration = Duration::from_mins(1);
 
 /// A configuration that may be taken up, with everything that is read from files for it.
 pub struct Draft {
@@ -96,66 +89,4 @@ fn refuse_fixed(changes: &[Change]) -> Result<()> {
         bail!("{}", fixed.join("; "));
     }
     Ok(())
-}
-
-/// Something that is being read, by a thread of its own that may outlive the switch.
-#[derive(Debug)]
-pub struct Reading<T> {
-    result: Receiver<Result<T>>,
-    since: Instant,
-}
-
-impl<T: Send + 'static> Reading<T> {
-    /// Begins.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
-    pub fn begin(read: impl FnOnce() -> Result<T> + Send + 'static, now: Instant) -> Result<Self> {
-        let (read_result, result) = mpsc::channel();
-        let work = move || {
-            // It is not taken when the switch has ended, or has waited for too long.
-            let _ = read_result.send(read());
-        };
-        Builder::new()
-            .name("vernier-reload".to_owned())
-            .spawn(work)
-            .context("cannot start a thread to read it")?;
-        Ok(Self { result, since: now })
-    }
-
-    /// What was read, if it has come to an end.
-    pub fn result(&self) -> Option<Result<T>> {
-        match self.result.try_recv() {
-            Ok(result) => Some(result),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(anyhow!("reading it panicked"))),
-        }
-    }
-
-    /// Whether it takes longer than [`READING_MAX`].
-    pub fn is_overdue(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.since) >= READING_MAX
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_hangs_is_overdue_and_what_panics_has_ended() {
-        let now = Instant::now();
-        let (release, released) = mpsc::channel();
-        let hangs = Reading::begin(move || Ok(released.recv()?), now).unwrap();
-        assert!(hangs.result().is_none());
-        assert!(!hangs.is_overdue(now) && hangs.is_overdue(now + READING_MAX));
-        release.send(7).unwrap();
-        let result = std::iter::from_fn(|| Some(hangs.result())).flatten().next();
-        assert_eq!(result.unwrap().unwrap(), 7);
-        let panics = Reading::<()>::begin(|| panic!("as it is meant to"), now).unwrap();
-        let result = std::iter::from_fn(|| Some(panics.result()))
-            .flatten()
-            .next();
-        assert!(result.unwrap().is_err());
-    }
 }

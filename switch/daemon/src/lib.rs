@@ -23,6 +23,7 @@ pub mod privileges;
 mod record;
 pub mod reload;
 mod removals;
+mod replayed;
 pub mod run;
 mod running;
 pub mod service;

@@ -88,14 +88,25 @@ impl Lowered {
         self.folder.join(format!("{}-{interface}", self.namespace))
     }
 
-    /// In `/tmp` everybody may have been here first.
+    /// Whether nobody else can have made these files, or put another folder in place of theirs: in `/tmp` everybody may
+    /// have been here first.
     fn check_owner(&self) -> io::Result<()> {
-        let metadata = fs::symlink_metadata(&self.folder)?;
-        let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
-        if is_own && metadata.is_dir() && metadata.mode() & 0o022 == 0 {
-            return Ok(());
+        if !fs::symlink_metadata(&self.folder)?.is_dir() {
+            return Err(io::Error::other("its folder is a link or a file"));
         }
-        Err(io::Error::other("others may write to its folder"))
+        let folder = self.folder.canonicalize()?;
+        for (depth, folder) in folder.ancestors().enumerate() {
+            let metadata = fs::metadata(folder)?;
+            let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
+            // Of a folder with the sticky bit others cannot move what is not theirs.
+            let is_sticky = depth > 1 && metadata.mode() & 0o1000 != 0;
+            if !is_own || metadata.mode() & 0o022 != 0 && !is_sticky {
+                let folder = folder.display();
+                let why = format!("others may write to {folder}; say `chmod go-w {folder}`");
+                return Err(io::Error::other(why));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -138,5 +149,37 @@ mod tests {
         assert!(!lowered.holds(interface));
         let error = lowered.note(interface, "wan").unwrap_err().to_string();
         assert!(error.contains("others may write"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_within_one_that_others_may_write_to_is_not_trusted() {
+        let run = tempfile::tempdir().unwrap();
+        let above = run.path().join("above");
+        let own = above.join("vernier");
+        let lowered = Lowered::within(&own);
+        let interface = NonZeroU32::new(7).unwrap();
+        lowered.note(interface, "wan").unwrap();
+        let set = |folder: &Path, mode| {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        // Its own parent: what others make there, they can call so before the switch does.
+        for mode in [0o777, 0o770, 0o1777] {
+            set(&own, mode);
+            assert!(!lowered.holds(interface), "{mode:o}");
+            let error = lowered.note(interface, "wan").unwrap_err().to_string();
+            assert!(error.contains(&own.display().to_string()), "{error}");
+        }
+        set(&own, 0o700);
+        assert!(lowered.holds(interface));
+        set(&above, 0o777);
+        assert!(!lowered.holds(interface));
+        // Like /tmp.
+        set(&above, 0o1777);
+        assert!(lowered.holds(interface));
+        // A link to a folder of somebody else's choice.
+        let (real, link) = (lowered.folder.clone(), own.join("elsewhere"));
+        fs::rename(&real, &link).unwrap();
+        std::os::unix::fs::symlink(&link, &real).unwrap();
+        assert!(!lowered.holds(interface));
     }
 }

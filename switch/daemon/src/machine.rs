@@ -80,6 +80,10 @@ const EAL_OPTIONS: [&str; 32] = [
     "vmware-tsc-map",
 ];
 
+mod interfaces;
+
+use interfaces::Interfaces;
+
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
@@ -89,6 +93,8 @@ pub struct Machine {
     capabilities: CapabilitySet,
     /// CPUs that it may use.
     cpus: Vec<usize>,
+    /// Interfaces of the kernel.
+    interfaces: Interfaces,
 }
 
 impl Machine {
@@ -100,19 +106,22 @@ impl Machine {
             // Where the kernel does not say, devices will.
             capabilities: sets.map_or(CapabilitySet::all(), |sets| sets.effective),
             cpus: dpdk_bindings::allowed_cpus(),
+            interfaces: Interfaces::here(),
         }
     }
 
-    /// Looks for all that `config` names.
+    /// Looks for the devices, CPUs and options that `config` names.
     ///
     /// # Errors
-    /// Everything that is missing.
-    pub fn check(&self, config: &Config) -> Check {
+    /// Everything that is missing, and what the drivers of interfaces will refuse.
+    pub fn check_named(&self, config: &Config) -> Check {
         let root = KeyPath::default();
         let ports = config.ports.iter().enumerate();
         let ports = all(ports.map(|(index, port)| {
-            let path = root.key("ports").index(index).key("device");
-            self.device(&path, port, config)
+            let path = root.key("ports").index(index);
+            let device = self.device(&path.key("device"), port, config);
+            // Of a device that is not there no more can be said.
+            device.and_then(|()| self.interfaces.check(&path, index, config))
         }));
         let workers = config.workers.iter().enumerate();
         let workers = all(workers.filter_map(|(index, worker)| {
@@ -125,7 +134,7 @@ impl Machine {
         let eal = all(eal.map(|(index, argument)| {
             eal_argument(&root.key("dpdk").key("eal_args").index(index), argument)
         }));
-        all([ports, workers, eal, self.memory(&root, config)])
+        all([ports, workers, eal])
     }
 
     fn device(&self, path: &KeyPath, port: &Port, config: &Config) -> Check {
@@ -258,8 +267,12 @@ impl Machine {
         ensure(present.contains(&interface), path.clone(), expected, got)
     }
 
-    /// Memory of DPDK's, and all other.
-    fn memory(&self, root: &KeyPath, config: &Config) -> Check {
+    /// Looks whether there is memory for `config`: DPDK's, and all other.
+    ///
+    /// # Errors
+    /// What takes too much.
+    pub fn check_memory(&self, config: &Config) -> Check {
+        let root = KeyPath::default();
         let path = root.key("dpdk").key("memory_mib");
         let (memory_mib, hugepages) = (config.dpdk.memory_mib, config.dpdk.hugepages);
         let packets_mib = memory::packet_bytes(config).div_ceil(1 << 20);
@@ -375,6 +388,7 @@ mod tests {
             root: root.to_owned(),
             capabilities: CapabilitySet::empty(),
             cpus: vec![0, 1],
+            interfaces: Interfaces::of(|_| None),
         }
     }
 
@@ -385,7 +399,8 @@ mod tests {
                 "forwarding": {{ "mode": "bridge" }}, "dpdk": {dpdk}, "workers": [{{ "core": 1 }}] }}"#
         );
         let config = Config::parse(&text, "").unwrap();
-        let checked = machine(root.path()).check(&config);
+        let machine = machine(root.path());
+        let checked = all([machine.check_named(&config), machine.check_memory(&config)]);
         let faults = checked.err().map_or_else(Vec::new, |faults| faults.0);
         faults.iter().map(ToString::to_string).collect()
     }

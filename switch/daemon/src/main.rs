@@ -9,8 +9,8 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use api::log::{Lines, Log};
 use clap::Parser;
-use contract::config::Config;
-use contract::config::document::{self, Faults};
+use contract::config::document::KeyPath;
+use contract::config::{Candidate, Config};
 use daemon::cli::{Arguments, LogFormat};
 use daemon::opened::Opened;
 use daemon::options::{RunOptions, Signals};
@@ -48,23 +48,39 @@ fn main() -> ExitCode {
 
 /// Checks, or runs.
 fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
-    let config = load(arguments)?;
-    if !arguments.is_static {
-        let opened = Opened::of(&config).map_err(|faults| located(arguments, faults))?;
-        if !arguments.check {
-            return run(&config, opened, arguments, log);
+    let (config, opened) = open(arguments)?;
+    match opened {
+        Some(opened) if !arguments.check => run(&config, opened, arguments, log),
+        _ => {
+            let report = contract::check::report(&config);
+            say(&report).map_err(|error| RunError::Run(error.into()).into())
         }
     }
-    say(&contract::check::report(&config)).map_err(|error| RunError::Run(error.into()).into())
 }
 
-/// Faults with their places in the configuration's file, if there is one.
-fn located(arguments: &Arguments, faults: Faults) -> anyhow::Error {
-    let file = arguments.config.as_deref();
-    match file.and_then(|file| document::read_file(file).ok()) {
-        Some((text, origin)) => document::value_error(&origin, &text, faults).into(),
-        None => faults.into(),
-    }
+/// Reads the configuration, and opens what it names unless only its text is to be checked: all that is wrong with
+/// either is said at once.
+fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Opened>)> {
+    let config = match (&arguments.config, &arguments.pcap) {
+        (Some(file), _) => {
+            let candidate = Candidate::load(file)?;
+            let found = if arguments.is_static {
+                Ok(None)
+            } else {
+                let is_faulty_at = |path: &KeyPath| candidate.is_faulty_at(path);
+                Opened::of(candidate.config(), is_faulty_at).map(Some)
+            };
+            return Ok(candidate.finish(found)?);
+        }
+        (None, Some(capture)) => Config::demo_replay(capture)?,
+        (None, None) => Config::demo()?,
+    };
+    let opened = if arguments.is_static {
+        None
+    } else {
+        Some(Opened::of(&config, |_| false)?)
+    };
+    Ok((config, opened))
 }
 
 /// Writes to standard output; a reader that has seen enough (`| head`) is no error.
@@ -73,15 +89,6 @@ fn say(text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
-}
-
-fn load(arguments: &Arguments) -> anyhow::Result<Config> {
-    let config = match (&arguments.config, &arguments.pcap) {
-        (Some(file), _) => Config::load(file),
-        (None, Some(capture)) => Config::demo_replay(capture),
-        (None, None) => Config::demo(),
-    };
-    Ok(config?)
 }
 
 fn run(config: &Config, opened: Opened, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {

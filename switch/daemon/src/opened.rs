@@ -2,7 +2,7 @@
 //! tokens and keys.
 
 use api::http::{Server, StartError};
-use contract::config::document::{Check, Faults, Invalid, KeyPath};
+use contract::config::document::{Check, Faults, Invalid, KeyPath, all};
 use contract::config::{Config, WireKeys};
 use ipfix::Exporter;
 use report::sender::Sender;
@@ -23,15 +23,20 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Looks for what `config` names on this machine, and opens it.
+    /// Looks for what `config` names on this machine, and opens it. Where `is_faulty_at` says that something is wrong
+    /// already, nothing is opened.
     ///
     /// # Errors
     /// Everything that keeps a switch from starting here, as far as it can be known without DPDK.
-    pub fn of(config: &Config) -> Check<Self> {
+    pub fn of(config: &Config, is_faulty_at: impl Fn(&KeyPath) -> bool) -> Check<Self> {
         let root = KeyPath::default();
         let mut faults = Vec::new();
         let sources = config.ports.iter().enumerate().map(|(index, port)| {
-            let path = root.key("ports").index(index).key("device");
+            let path = root.key("ports").index(index);
+            if is_faulty_at(&path) {
+                return None;
+            }
+            let path = path.key("device");
             let source =
                 plans::open_source(port).map_err(|error| Invalid::said(path, format!("{error:#}")));
             source.unwrap_or_else(|fault| {
@@ -40,10 +45,20 @@ impl Opened {
             })
         });
         let sources = sources.collect();
-        if let Err(missing) = Machine::here().check(config) {
+        let machine = Machine::here();
+        let mut checks = vec![machine.check_named(config)];
+        if !is_faulty_at(&root) {
+            checks.push(machine.check_memory(config));
+        }
+        if let Err(missing) = all(checks) {
             faults.extend(missing.0);
         }
-        let server = Server::of(&config.http).map_err(|error| {
+        let server = if is_faulty_at(&root.key("http")) {
+            Ok(None)
+        } else {
+            Server::of(&config.http)
+        };
+        let server = server.map_err(|error| {
             let path = root.key("http");
             let path = match error {
                 StartError::Listen(_) => path.key("listen"),

@@ -20,7 +20,7 @@ use control::data_plane::{self, ChangeError, CoreStatus};
 use dpdk_bindings::Port;
 use measure::time::Epoch;
 
-use crate::draft::{Draft, READING_MAX, Reading, is_present};
+use crate::draft::{Draft, is_present};
 use crate::running::Running;
 use switch::egress::EgressLayout;
 use switch::generation::{Generation, Generations, Measuring};
@@ -28,6 +28,7 @@ use switch::packet_io::dpdk::{Change, DpdkIo, Handles};
 use switch::preflight;
 use switch::source::Source;
 use switch::wiring::plans::{Plans, Site, handles, replica};
+use switch::wiring::reading::Reader;
 use switch::wiring::wires::WirePlans;
 use switch::wiring::{devices, lanes};
 
@@ -82,13 +83,12 @@ pub struct Reload<'scope, 'env, 'pool> {
     orders: Orders,
     scope: &'scope Scope<'scope, 'env>,
     stage: Stage<'scope, 'pool>,
-    /// What took too long to read, and may still be at it: there is one such thread at most.
-    overdue: Option<Reading<Option<Draft>>>,
+    reader: Reader<Option<Draft>>,
 }
 
 enum Stage<'scope, 'pool> {
     Idle,
-    Reading(Reading<Option<Draft>>),
+    Reading,
     Preparing(ScopedJoinHandle<'scope, Result<Prepared<'pool>>>),
     Ready(Box<Prepared<'pool>>),
     Offered(Box<Offered<'pool>>),
@@ -123,7 +123,7 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
             orders,
             scope,
             stage: Stage::Idle,
-            overdue: None,
+            reader: Reader::new(),
         }
     }
 
@@ -165,15 +165,12 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
                 if !self.orders.wanted.swap(false, Ordering::Relaxed) {
                     return Ok(Step::Pending);
                 }
-                self.stage = Stage::Reading(self.read(site.budget_mib, running)?);
+                self.read(site.budget_mib, running)?;
+                self.stage = Stage::Reading;
                 return Ok(Step::Changed(Changes::Reading));
             }
-            Stage::Reading(reading) => match reading.result() {
-                None if reading.is_overdue(Instant::now()) => {
-                    self.overdue = Some(reading);
-                    return Err(overdue());
-                }
-                None => Stage::Reading(reading),
+            Stage::Reading => match self.reader.take(Instant::now()) {
+                None => Stage::Reading,
                 Some(draft) => match draft? {
                     Some(draft) => Stage::Preparing(self.prepare(site, draft, running)?),
                     None => return Ok(Step::Changed(Changes::None)),
@@ -230,21 +227,12 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
         Changes::Begun { come, gone, keys }
     }
 
-    fn read(
-        &mut self,
-        budget_mib: Option<usize>,
-        running: &Running<'_>,
-    ) -> Result<Reading<Option<Draft>>> {
-        if let Some(earlier) = self.overdue.take_if(|earlier| earlier.result().is_none()) {
-            self.overdue = Some(earlier);
-            return Err(overdue());
-        }
-        self.overdue = None;
+    fn read(&mut self, budget_mib: Option<usize>, running: &Running<'_>) -> Result<()> {
         let file = self.orders.file.clone();
         let file = file.context("it was built in and has no file; start with --config FILE")?;
         let config = running.config.clone();
         let read = move || Draft::read(&file, &config, budget_mib);
-        Reading::begin(read, Instant::now())
+        self.reader.begin(read, Instant::now())
     }
 
     fn prepare(
@@ -265,13 +253,6 @@ impl<'scope, 'env, 'pool> Reload<'scope, 'env, 'pool> {
             .spawn_scoped(self.scope, prepare)
             .context("cannot start a thread to prepare it")
     }
-}
-
-fn overdue() -> anyhow::Error {
-    let limit_s = READING_MAX.as_secs();
-    anyhow!(
-        "it, or a file that it names, is not read within {limit_s} s; see whether its file system answers"
-    )
 }
 
 /// Makes all that a change to the configuration takes.

@@ -42,6 +42,7 @@ use crate::opened::Opened;
 use crate::options::{RunOptions, Signals};
 use crate::privileges;
 use crate::reload::{Orders, Reload};
+use crate::replayed::{self, Replayed};
 use crate::running::Running;
 
 /// What a run came to.
@@ -49,6 +50,8 @@ use crate::running::Running;
 pub struct Outcome {
     /// Seconds for which the workers received.
     pub elapsed_s: f64,
+    /// The captures that ports replayed.
+    pub captures: Vec<Replayed>,
     /// The last snapshot.
     pub snapshot: Snapshot,
 }
@@ -132,7 +135,13 @@ fn build(
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
     *has_started = true;
-    let outcome = switch(site, &config, ports, opened, options, signals)?;
+    let captures = replayed::planned(&config, &opened.sources);
+    let (elapsed, snapshot) = switch(site, &config, ports, opened, options, signals)?;
+    let outcome = Outcome {
+        elapsed_s: elapsed.as_secs_f64(),
+        captures: replayed::finished(captures, &snapshot),
+        snapshot,
+    };
     if options.live {
         live::summarise(&outcome.snapshot);
     }
@@ -207,7 +216,7 @@ fn switch<'pool>(
     opened: Opened,
     options: &RunOptions,
     signals: &Signals,
-) -> Result<Outcome> {
+) -> Result<(Duration, Snapshot)> {
     let Opened {
         sources,
         server,
@@ -263,10 +272,7 @@ fn switch<'pool>(
         drop(serving);
         let snapshot = core.finish();
         drop(sending);
-        Ok(Outcome {
-            elapsed_s: elapsed.as_secs_f64(),
-            snapshot: Arc::unwrap_or_clone(snapshot),
-        })
+        Ok((elapsed, Arc::unwrap_or_clone(snapshot)))
     })
 }
 

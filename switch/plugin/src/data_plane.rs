@@ -42,6 +42,8 @@ pub struct HostDataPlane {
     number: GenerationId,
     /// Queues came or went since then.
     has_changed: bool,
+    /// A plan is being made; still set afterwards if that panicked.
+    is_planning: bool,
     /// What follows when the control core has taken the change that it was given.
     offered: Option<Offered>,
     /// What the control core is to hear at the end of this poll.
@@ -57,6 +59,8 @@ pub struct HostDataPlane {
 
 /// Plans for transmit queues, ready to be sent.
 struct Offered {
+    /// Whether it is for queues that came or went, not only for other settings.
+    has_changed: bool,
     number: GenerationId,
     from: Epoch,
     changes: Vec<(Queue, PlanChange)>,
@@ -89,6 +93,7 @@ impl HostDataPlane {
             budget_mib: budget::of_machine(),
             number: GenerationId::default(),
             has_changed: false,
+            is_planning: false,
             offered: None,
             said: Vec::new(),
             unsettled: Vec::new(),
@@ -192,12 +197,29 @@ impl HostDataPlane {
             keys: WireKeys::default(),
         })));
         self.offered = Some(Offered {
+            has_changed: std::mem::take(&mut self.has_changed),
             number,
             from,
             changes,
         });
-        self.has_changed = false;
         Ok(())
+    }
+
+    /// [Plans](Self::plan) by the settings that are coming, if there are any; where that fails, those in use stay.
+    fn try_plan(&mut self, present: Epoch) {
+        let has_panicked = std::mem::replace(&mut self.is_planning, true);
+        let is_reload = self.reload.coming().is_some();
+        let planned = if has_panicked && is_reload {
+            Err(ChangeError::Fault.into())
+        } else {
+            self.plan(present)
+        };
+        match planned {
+            Ok(()) => (),
+            Err(error) if is_reload => self.reload.refuse(&error),
+            Err(error) => plugin::disable(&format!("{error:#}")),
+        }
+        self.is_planning = false;
     }
 
     /// The control core has taken a change: sends the queues their plans.
@@ -276,25 +298,20 @@ impl DataPlane for HostDataPlane {
         self.reload.tick(core.epoch);
         // A plan that is on its way was made by the settings before.
         if self.offered.is_none() {
-            self.has_changed |= self.reload.read(&Present {
+            let present = Present {
                 settings: &self.settings,
                 ports: &self.ports,
                 rate: self.rate,
                 hashing: self.taps.hashing(),
-            });
+            };
+            self.reload.step(&present, Instant::now());
         }
-        if self.has_changed
+        if (self.has_changed || self.reload.coming().is_some())
             && self.offered.is_none()
             && !core.is_busy
             && self.taps.have_room()
-            && let Err(error) = self.plan(core.epoch)
         {
-            // The settings before hold, and a plan was made by them.
-            if self.reload.coming().is_some() {
-                self.reload.refuse(&error);
-            } else {
-                plugin::disable(&format!("{error:#}"));
-            }
+            self.try_plan(core.epoch);
         }
         self.mark(core.epoch);
         let rest_ticks = self.rate.ticks_in(REST);
@@ -306,11 +323,17 @@ impl DataPlane for HostDataPlane {
     }
 
     fn answer(&mut self, answer: Result<(), ChangeError>) {
-        let offered = self.offered.take();
+        let Some(offered) = self.offered.take() else {
+            return;
+        };
         match answer {
-            Ok(()) => offered
-                .into_iter()
-                .for_each(|offered| self.take_up(offered)),
+            Ok(()) => self.take_up(offered),
+            Err(error) if self.reload.coming().is_some() => {
+                // The plans in use were made by the settings before. Queues without one get theirs by these.
+                self.has_changed |= offered.has_changed;
+                self.reload.refuse(&error.into());
+            }
+            Err(ChangeError::Busy { .. }) => self.has_changed = true,
             Err(error) => plugin::disable(&error.to_string()),
         }
     }
@@ -344,3 +367,6 @@ fn keep_budget<'l>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,11 @@
 //! Nothing of it can stop the program: on the program's threads it never waits and takes no memory;
 //! it catches its panics, and switches itself off with one line in DPDK's log.
 
+#![cfg_attr(
+    test,
+    allow(dead_code, reason = "nothing starts the plugin in its unit tests")
+)]
+
 mod arrivals;
 mod data_plane;
 mod departures;
@@ -39,4 +44,6 @@ use dpdk_bindings::HugePages;
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
+// A unit test is a program of its own.
+#[cfg(not(test))]
 dpdk_bindings::plugin!(start::start);

@@ -12,7 +12,7 @@ use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use control::data_plane::Change;
-use dpdk_bindings::{Host, StampField, plugin, tsc};
+use dpdk_bindings::{Host, StampField, misses_vhost, plugin, tsc};
 use ipfix::Exporter;
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
@@ -47,8 +47,20 @@ pub fn start() {
     }
 }
 
+/// How often a program is looked at by a second copy of the plugin, which only waits to say so.
+const WAIT_OF_COPY: Duration = Duration::from_millis(200);
+
 /// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
 fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
+    if let Some(path) = plugin::other_copy() {
+        // The program's vhost-user ports are shown to the other copy alone.
+        while Host::find()?.is_none() && !misses_vhost() {
+            thread::sleep(WAIT_OF_COPY);
+        }
+        bail!(
+            "another copy of this plugin is loaded already: {path}; give the program one of the two by -d"
+        );
+    }
     loop {
         unseen.look();
         match Host::find()? {

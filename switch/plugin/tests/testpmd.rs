@@ -185,8 +185,14 @@ fn agrees(plugin: &Plugin, segments: usize) {
     plugin.wait("/api/v1/segments", "LDAs that agree with the stamps", agree);
 }
 
-/// Stops testpmd: what it says that it forwarded is what was counted, packet by packet.
-fn is_counted(plugin: &Plugin, mut testpmd: Testpmd) {
+/// Stops testpmd: what it says that it forwarded is what was counted, packet by packet, and the plugin said nothing.
+fn is_counted(plugin: &Plugin, testpmd: Testpmd) {
+    let complained = counted(plugin, testpmd);
+    assert!(!complained.contains("VERNIER"), "{complained}");
+}
+
+/// Stops testpmd, and compares what it says that it forwarded with what was counted; what it complained of.
+fn counted(plugin: &Plugin, mut testpmd: Testpmd) -> String {
     testpmd.tell("stop");
     testpmd.wait_for("Accumulated forward statistics for all ports", 1);
     let said = testpmd.said();
@@ -200,7 +206,35 @@ fn is_counted(plugin: &Plugin, mut testpmd: Testpmd) {
     });
     let (status, _, complained) = testpmd.quit();
     assert!(status.success(), "{complained}");
-    assert!(!complained.contains("VERNIER"), "{complained}");
+    complained
+}
+
+#[test]
+fn a_second_copy_refuses_and_the_first_measures() {
+    let Some(mut plugin) = Plugin::with(json!({ "measurement": { "interval_ms": 100 } })) else {
+        return;
+    };
+    plugin.load_twice();
+    let folder = tempfile::tempdir().unwrap();
+    let devices = captures(folder.path(), 50);
+    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
+    forward(&plugin, &mut testpmd);
+    let began = Instant::now();
+    while !testpmd.complained().contains("VERNIER") {
+        assert!(began.elapsed() < PATIENCE, "it was not refused");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    agrees(&plugin, 2);
+    let complained = counted(&plugin, testpmd);
+    let ours = complained.lines().filter(|line| line.contains("VERNIER"));
+    let ours: Vec<_> = ours.collect();
+    let first = plugin.file().display().to_string();
+    assert!(
+        ours.len() == 1
+            && ours[0].contains("another copy of this plugin")
+            && ours[0].contains(&first),
+        "{complained}"
+    );
 }
 
 /// What does not change from one run to the next: `net_null` draws its addresses.

@@ -242,7 +242,8 @@ impl Scene {
         self.plugin.wait("/api/v1/status", "its outcome", |status| {
             let reload = &status["reload"];
             let outcome = reload["outcome"].as_str()?;
-            let is_over = reload["number"].as_u64()? > after && outcome != "under_way";
+            let is_over =
+                reload["number"].as_u64()? > after && !["reading", "under_way"].contains(&outcome);
             let message = reload["message"].as_str()?;
             is_over.then(|| (outcome.to_owned(), message.to_owned()))
         })

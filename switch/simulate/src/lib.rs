@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub mod fleet;
 pub mod path;
 pub mod rack;
 pub mod tube;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use simulate::fleet;
 use simulate::world::{Coverage, Epochs, Fault, Outcome, World};
 
 /// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
@@ -38,6 +39,9 @@ struct Options {
     /// Only a violation is what is hoped for: exits with 0 where one is found, with 1 where none is.
     #[arg(long)]
     expect_violation: bool,
+    /// A fleet that reports to stations, some of it hostile, instead of switches with traffic.
+    #[arg(long)]
+    fleet: bool,
     /// The planted bug to live with, by its name; not in a release build.
     #[arg(long)]
     planted: Option<String>,
@@ -79,9 +83,12 @@ impl Sums {
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
     enable(options.planted.as_deref())?;
+    let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
+    if options.fleet {
+        return fleet(&options, Instant::now() + wall);
+    }
     let key = key()?;
     let began = Instant::now();
-    let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
     let mut text = String::new();
     let sums = match options.seed {
         Some(seed) => {
@@ -110,6 +117,60 @@ fn main() -> Result<ExitCode> {
     }
     let is_success = is_broken == options.expect_violation;
     Ok(if is_success {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Fleets, one seed after the other, until a rule is broken or time is over; or one seed.
+fn fleet(options: &Options, end: Instant) -> Result<ExitCode> {
+    let mut seed = options.seed.unwrap_or(options.first_seed);
+    let mut counts = [0; 4];
+    let (began, mut seeds, mut lived_s) = (Instant::now(), 0, 0);
+    let mut broken = None;
+    loop {
+        // What panics is a violation, too: the seed must be known.
+        let lived = std::panic::catch_unwind(|| fleet::World::new(seed).run());
+        let outcome = lived.map_err(|_| {
+            anyhow!("seed {seed} panicked; replay: make simulate FLEET=1 SEED={seed}")
+        })??;
+        (seeds, lived_s) = (seeds + 1, lived_s + outcome.lived_s);
+        for (sum, count) in counts.iter_mut().zip(outcome.counts) {
+            *sum += count;
+        }
+        if options.seed.is_some() {
+            println!("seed {seed}: hash {:016x}", outcome.hash);
+        }
+        if outcome.violation.is_some() {
+            broken = Some(outcome);
+        }
+        if broken.is_some() || options.seed.is_some() || Instant::now() >= end {
+            break;
+        }
+        seed += 1;
+    }
+    let [reports, hostile, faults, checks] = counts;
+    let wall_s = began.elapsed().as_secs_f64();
+    println!(
+        "seeds {seeds}, seconds lived {lived_s} in {wall_s:.0}, honest reports {reports}, hostile messages {hostile}, \
+         faults {faults}, checks {checks}, violations {}",
+        u8::from(broken.is_some())
+    );
+    if let Some(outcome) = &broken {
+        for event in &outcome.events {
+            println!("  {event}");
+        }
+        let violation = outcome.violation.as_deref().unwrap_or_default();
+        let planted = options.planted.as_deref();
+        let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
+        println!(
+            "VIOLATION in seed {seed} at {} s: {violation}",
+            outcome.lived_s
+        );
+        println!("replay: make simulate FLEET=1 SEED={seed}{planted}");
+    }
+    Ok(if broken.is_some() == options.expect_violation {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -135,6 +135,7 @@ impl Switch {
             idle_epochs: 300,
             components: 1,
             resolution_ns: 1.0,
+            delay_min_ns: 0,
         };
         Self {
             wired,

@@ -41,7 +41,6 @@ use clock::Clocks;
 use configure::{INTERVAL_MS, Shape};
 use ledger::Ledger;
 use node::Node;
-use trace::Trace;
 
 mod calm;
 mod checks;
@@ -59,6 +58,7 @@ mod trace;
 pub use calm::{Cable, Calm, Departure};
 pub use menu::{Fault, Menu};
 pub use rules::{Coverage, Violation};
+pub(crate) use trace::Trace;
 
 /// How long faults come.
 pub const FAULTY_NS: u64 = 3_000_000_000;

@@ -79,7 +79,8 @@ pub struct Device {
 #[derive(Debug)]
 struct Path {
     segments: Segments,
-    /// When the latest packet entered that has come back.
+    /// When the latest packet entered that has come back to this worker. Workers keep this apart: they see their receive
+    /// queues in no common order, so that two of them cannot tell which packet came back first.
     latest: Ticks,
 }
 
@@ -178,7 +179,8 @@ impl Device {
         usize::from(entered.port) * self.ports.len() + usize::from(back)
     }
 
-    /// Whether a packet comes back after one that entered later by the same port (RFC 4737, section 3).
+    /// Whether a packet comes back after one that entered later by the same port and came back to the same worker (RFC 4737,
+    /// section 3).
     #[inline]
     pub fn is_reordered(&mut self, entered: &Entered, back: u8) -> bool {
         let path = self.path(entered, back);
@@ -193,7 +195,45 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
+    use contract::counters::AroundReading;
+
     use super::*;
+
+    #[test]
+    fn order_is_compared_within_a_worker_and_the_metric_says_so() {
+        let config = Config::parse(
+            r#"{
+                "ports": [
+                    { "name": "a", "device": "net_null0", "rx_queues": 2 },
+                    { "name": "b", "device": "net_null1", "rx_queues": 2 }
+                ],
+                "workers": [{}, {}],
+                "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
+                "measurement": { "around": [{ "name": "fw", "ports": ["a", "b"], "packets": 4096 }] }
+            }"#,
+            "test.json",
+        )
+        .unwrap();
+        let mut workers = Devices::default().of(&config, TickRate::from_hz(1_000_000_000));
+        let mut is_reordered = |worker: usize, at: u64| {
+            let entered = Entered {
+                at: Ticks(at),
+                port: 0,
+                class: 0,
+            };
+            let around = workers[worker].as_mut().unwrap();
+            around.devices[0].is_reordered(&entered, 1)
+        };
+        assert!(!is_reordered(0, 20));
+        assert!(!is_reordered(1, 10), "received by another worker");
+        assert!(is_reordered(0, 10));
+        assert!(!is_reordered(1, 11));
+        let mut metrics = AroundReading::METRICS.iter();
+        let reordered = metrics
+            .find(|metric| metric.declaration.name == "vernier_around_reordered_packets_total");
+        let help = reordered.unwrap().declaration.help;
+        assert!(help.contains("same worker"), "{help}");
+    }
 
     #[test]
     fn a_change_that_is_refused_leaves_what_is_inside() {

@@ -310,6 +310,10 @@ impl<P> WirePort<P> {
             }
             Control::Refused(refusal) => Err(match refusal {
                 Refusal::Malformed => Rejection::Malformed,
+                Refusal::Version(version) => {
+                    end.counters.other_version.set(version.into());
+                    Rejection::Version
+                }
                 Refusal::UnknownKey => Rejection::UnknownKey,
                 Refusal::Tag => Rejection::Tag,
                 Refusal::Session => Rejection::Session,

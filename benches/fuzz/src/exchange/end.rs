@@ -106,6 +106,7 @@ impl End {
             idle_epochs: 300,
             components: 1,
             resolution_ns: 1.0,
+            delay_min_ns: 0,
             is_routed: false,
             expected: Expected::default(),
             renew_ns: u64::MAX,

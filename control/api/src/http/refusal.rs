@@ -27,7 +27,8 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    pub(super) fn internal(error: &dyn std::error::Error) -> Self {
+    /// A fault of the program.
+    pub fn internal(error: &dyn std::error::Error) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 

@@ -93,7 +93,8 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
     });
     let references = snapshot.segments.iter().filter_map(|segment| {
         let references = snapshot.fresh(segment)?.references.as_ref()?;
-        Some((with(labels(segment), "method", "rli-s"), references))
+        let method = references.method.label();
+        Some((with(labels(segment), "method", method), references))
     });
     for metric in Estimate::metrics() {
         page.declared(metric);

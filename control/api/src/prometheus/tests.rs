@@ -1,7 +1,7 @@
 use super::*;
 use measure::histogram::Histogram;
 use measure::time::TickRate;
-use records::snapshot::{DelayBucket, DeviceCounts};
+use records::snapshot::{DelayBucket, DeviceCounts, FlowMethod};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -268,6 +268,40 @@ fn ports_of_a_host_say_nothing_of_their_devices() {
     let page = render(&snapshot);
     let mut devices = DeviceCounts::metrics();
     assert!(devices.all(|metric| !page.contains(metric.declaration.name)));
+}
+
+#[test]
+fn an_estimate_by_references_names_the_method_in_use() {
+    let mut snapshot = Snapshot::example();
+    for method in [
+        FlowMethod::RliL,
+        FlowMethod::Rli,
+        FlowMethod::RliS,
+        FlowMethod::RliAs,
+    ] {
+        for segment in &mut snapshot.segments {
+            let last = segment.last.as_mut();
+            if let Some(references) = last.and_then(|last| last.references.as_mut()) {
+                references.method = method;
+            }
+        }
+        let text = render(&snapshot);
+        let inside = text.lines().filter_map(|line| {
+            let labels =
+                line.strip_prefix("vernier_segment_estimated_delay_mean_seconds{segment=\"")?;
+            let is_inside = !labels.contains("lda") && labels.contains("ingress=");
+            is_inside.then(|| {
+                labels
+                    .split_once("method=\"")
+                    .unwrap()
+                    .1
+                    .split('"')
+                    .next()
+                    .unwrap()
+            })
+        });
+        assert_eq!(inside.collect::<Vec<_>>(), [method.label()], "{text}");
+    }
 }
 
 #[test]

@@ -145,13 +145,17 @@ const SECTIONS: [(&str, &str, &[&str]); 12] = [
 
 /// What has to be there for families to have series, by the beginnings of their names; the first
 /// that fits counts.
-const WHEN: [(&str, &str); 23] = [
+const WHEN: [(&str, &str); 24] = [
     ("vernier_around_", "`measurement.around`"),
     (
         "vernier_wire_flow_",
         "a flow of `vernier_flow_delay_seconds` arrived by a wire with an LDS",
     ),
     ("vernier_wire_clock_drift_", "the clocks drift apart"),
+    (
+        "vernier_wire_clock_offset_",
+        "delays of that direction are known",
+    ),
     ("vernier_wire_", "a port has a `wire`"),
     ("vernier_segment_delay_seconds", "packets have passed"),
     (

@@ -127,18 +127,7 @@ fn from_running(mut running: Config, file: &Path) -> Result<Vec<Change>, ConfigE
 pub fn check(check: &Check) -> anyhow::Result<u8> {
     let config = match Config::load(&check.file) {
         Ok(config) => config,
-        Err(error) => {
-            if check.form.json {
-                let invalid = Checked {
-                    valid: false,
-                    error: Some(error.to_string()),
-                    faults: faults(&error),
-                    ..Checked::default()
-                };
-                print_json(&invalid)?;
-            }
-            return Err(error.into());
-        }
+        Err(error) => return invalid(check, error),
     };
     let reload = if check.offline {
         None
@@ -177,6 +166,31 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
         (false, true) => UNUSABLE,
         (false, false) => DONE,
     })
+}
+
+/// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
+fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
+    let is_shown = !check.is_static && matches!(error, ConfigError::Invalid { .. });
+    // It may not be there, and what is known is said then.
+    let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
+    let machine = machine.filter(Machine::is_refused);
+    if check.form.json {
+        let invalid = Checked {
+            valid: false,
+            error: Some(error.to_string()),
+            faults: faults(&error),
+            machine,
+            ..Checked::default()
+        };
+        print_json(&invalid)?;
+    } else if let Some(machine) = &machine {
+        let words = error.to_string();
+        let known: Vec<&str> = words.lines().collect();
+        let more = machine.faults().filter(|fault| !known.contains(fault));
+        let all: Vec<&str> = known.iter().copied().chain(more).collect();
+        anyhow::bail!("{}", all.join("\n"));
+    }
+    Err(error.into())
 }
 
 fn all_live(changes: &[Change]) -> bool {

@@ -51,6 +51,11 @@ impl Machine {
         })
     }
 
+    /// What keeps a switch from starting.
+    pub fn faults(&self) -> impl Iterator<Item = &str> {
+        self.faults.iter().map(String::as_str)
+    }
+
     /// Whether a start would fail.
     pub fn is_refused(&self) -> bool {
         self.would_start == Some(false)

@@ -20,12 +20,12 @@ struct Network {
     /// The network: a file that ends in .json, .intra (Rocketfuel) or .gml; - is JSON from standard input
     #[arg(long, value_name = "FILE")]
     topology: PathBuf,
-    /// The m-routers: routers that measure; without this those that the file names so
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// The m-routers: routers that measure, with commas between, or the option repeated; without this those that the file names so
+    #[arg(long, value_name = "NAMES")]
     routers: Option<Vec<String>>,
     /// Routers with an m-server, or "" for none; without this those that the file names so or, if it names none, all that
     /// are no m-routers
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES")]
     servers: Option<Vec<String>>,
 }
 
@@ -195,10 +195,10 @@ impl Network {
     fn load(&self) -> Result<Loaded, MsetError> {
         let topology = read::file(&self.topology)?;
         let file = self.topology.display().to_string();
-        let all = |argument, names: &[String]| {
-            let names = names.iter().filter(|name| !name.is_empty());
+        let all = |argument, lists: &[String]| {
+            let names = lists.iter().flat_map(|list| names(&topology, list));
             names
-                .map(|name| find(&topology, argument, name, &file))
+                .map(|name| find(&topology, argument, &name, &file))
                 .collect::<Result<Vec<_>, _>>()
         };
         let given = |argument, names: &Option<Vec<String>>, role| match names {
@@ -220,6 +220,27 @@ impl Network {
             deployment,
         })
     }
+}
+
+/// The names in a list with commas between them. Names may have commas themselves: the longest that there is, is meant.
+fn names(topology: &Topology, list: &str) -> Vec<String> {
+    let parts: Vec<&str> = list.split(',').collect();
+    let commas = topology
+        .routers()
+        .map(|router| topology.name(router).matches(',').count());
+    let parts_max = 1 + commas.max().unwrap_or(0);
+    let mut rest = &parts[..];
+    let mut names = Vec::new();
+    while !rest.is_empty() {
+        let lengths = (1..=rest.len().min(parts_max)).rev();
+        let mut known =
+            lengths.filter(|&length| topology.find(&rest[..length].join(",")).is_some());
+        let (name, after) = rest.split_at(known.next().unwrap_or(1));
+        names.push(name.join(","));
+        rest = after;
+    }
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 fn find(

@@ -1,6 +1,5 @@
 //! Segments, ports, classes, wires and the switch as a whole, as tables; the live table.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,9 +48,12 @@ pub fn top(asked: Top) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
+/// Longest file of addresses.
+const HOSTS_BYTES_MAX: u64 = 1 << 20;
+
 /// The addresses in a file.
 fn hosts(file: &Path) -> anyhow::Result<Vec<String>> {
-    let text = fs::read_to_string(file)
+    let text = contract::file::read_text(file, HOSTS_BYTES_MAX)
         .with_context(|| format!("{}: cannot read the addresses of switches", file.display()))?;
     let lines = text
         .lines()

@@ -1,23 +1,26 @@
 //! The network as OSPF has it, by [`topology::ospf`].
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ::topology::Role;
-use ::topology::ospf::client::{Client, PORT};
+use ::topology::ospf::client::Client;
 use ::topology::ospf::database::{Database, Names, View, ViewError};
 use ::topology::ospf::presence::Presence;
+use ::topology::ospf::server;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use contract::file;
 
 use super::{DONE, Form, print, print_json};
 use crate::view::table;
 
 /// Longest wait for an answer of ospfd.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest file of names.
+const NAMES_BYTES_MAX: u64 = 1 << 20;
 /// Changes that follow each other faster are shown together: one failure changes the LSAs of several routers.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -69,17 +72,9 @@ impl From<Advertised> for Role {
     }
 }
 
-fn server(text: &str) -> Result<SocketAddrV4, String> {
-    let with_port = text.parse().or_else(|_| {
-        let address = text.parse::<Ipv4Addr>();
-        address.map(|address| SocketAddrV4::new(address, PORT))
-    });
-    with_port.map_err(|_| "expected an IPv4 address, as 127.0.0.1 or 127.0.0.1:2607".to_owned())
-}
-
 fn names(file: &Path) -> anyhow::Result<Names> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+    let text = file::read_text(file, NAMES_BYTES_MAX)
+        .with_context(|| format!("{}: cannot be read", file.display()))?;
     serde_json::from_str(&text)
         .with_context(|| format!("{}: expected router ids and names", file.display()))
 }
@@ -97,12 +92,29 @@ pub fn run(arguments: &Topology) -> anyhow::Result<u8> {
     }
     if !arguments.follow && arguments.advertise.is_none() {
         let view = database.view(&names)?;
+        incomplete(client.unreadable(), database.refused());
         return show(&view, id, arguments.form);
     }
-    let mut shown = None;
+    let (mut shown, mut said) = (None, (0, 0));
     loop {
+        let missed = (client.unreadable(), database.refused());
+        if missed != std::mem::replace(&mut said, missed) {
+            incomplete(missed.0, missed.1);
+        }
         shown = Some(follow(&database, &names, arguments.form, shown)?);
         settle(&mut client, &mut database)?;
+    }
+}
+
+/// Says what of OSPF is missing in what is shown.
+fn incomplete(unreadable: u64, refused: u64) {
+    for (number, what) in [
+        (unreadable, "messages of ospfd's could not be read"),
+        (refused, "LSAs had no room"),
+    ] {
+        if number > 0 {
+            eprintln!("vernier: the network may be incomplete: {number} {what}");
+        }
     }
 }
 
@@ -200,13 +212,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_may_have_a_port() {
-        assert_eq!(server("10.0.0.1").unwrap().port(), 2607);
-        assert_eq!(server("10.0.0.1:99").unwrap().port(), 99);
-        assert!(server("router").unwrap_err().contains("IPv4"));
-    }
-
-    #[test]
     fn changes_are_lines() {
         let set = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
         let old = set(&["link a b 1", "link b c 1"]);
@@ -221,13 +226,15 @@ mod tests {
     fn names_are_a_json_object() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("names.json");
-        fs::write(&file, r#"{"10.255.0.1": "london"}"#).unwrap();
+        std::fs::write(&file, r#"{"10.255.0.1": "london"}"#).unwrap();
         assert_eq!(
             names(&file).unwrap()[&Ipv4Addr::new(10, 255, 0, 1)],
             "london"
         );
-        fs::write(&file, r#"{"ten": "london"}"#).unwrap();
+        std::fs::write(&file, r#"{"ten": "london"}"#).unwrap();
         assert!(format!("{:#}", names(&file).unwrap_err()).contains("router ids"));
+        std::fs::write(&file, "\u{feff}{}").unwrap();
+        assert!(format!("{:#}", names(&file).unwrap_err()).contains("byte order mark"));
     }
 
     #[test]

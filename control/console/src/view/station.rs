@@ -166,6 +166,9 @@ pub fn missing(answer: &Missing) -> String {
         .filter(|switch| switch.silent_since_unix_s.is_some())
         .count();
     let _ = writeln!(text, "{silent} of {} switches are silent.", answer.known);
+    for unreadable in &answer.unreadable {
+        let _ = writeln!(text, "{}: {}.", unreadable.switch, unreadable.why);
+    }
     if !answer.unreported.is_empty() {
         let _ = writeln!(text, "Never reported: {}.", answer.unreported.join(", "));
     }
@@ -249,6 +252,7 @@ mod tests {
             known: 3,
             switches: vec![switch],
             unreported: vec!["core".to_owned()],
+            ..Missing::default()
         };
         let text = missing(&answer);
         for words in [

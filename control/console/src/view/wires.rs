@@ -35,6 +35,12 @@ pub fn wires(wires: &Wires) -> String {
         if let Some(mismatch) = &wire.mismatch {
             let _ = writeln!(text, "{}: {mismatch}", wire.port);
         }
+        if let Some(words) = offset_words(wire) {
+            let _ = writeln!(text, "{}: {words}", wire.port);
+        }
+        if let Some(contradiction) = &wire.contradiction {
+            let _ = writeln!(text, "{}: CLOCKS: {contradiction}", wire.port);
+        }
         if wire.is_blocked {
             let looped =
                 "looped to this same switch, or two switches have the same number: no data passes";
@@ -52,8 +58,9 @@ pub fn wires(wires: &Wires) -> String {
 
 pub(crate) fn clock_words(clock: &WireClock) -> String {
     let mut words = format!(
-        "clock {}, off by {} at most, TAI - UTC = {} s, PTP domain {}",
+        "clock {}, {} error {}, TAI - UTC = {} s, PTP domain {}",
         clock.state,
+        clock.error_source,
         duration_ns(clock.error_ns),
         clock.tai_utc_s,
         clock.ptp_domain
@@ -67,6 +74,20 @@ pub(crate) fn clock_words(clock: &WireClock) -> String {
         );
     }
     words
+}
+
+/// Where the offset of the other end's clock lies; `None` where no end of the interval is known.
+fn offset_words(wire: &Wire) -> Option<String> {
+    let [least, most] = [wire.offset_min_ns, wire.offset_max_ns].map(|ns| ns.map(duration_ns));
+    let between = match (least, most) {
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(least), None) => format!("{least} or more"),
+        (None, Some(most)) => format!("{most} or less"),
+        (None, None) => return None,
+    };
+    Some(format!(
+        "offset of the peer's clock by the least delays: {between}"
+    ))
 }
 
 fn lda_words(lda: &WireLda) -> String {
@@ -126,7 +147,8 @@ mod tests {
         let mut snapshot = Snapshot::example();
         let text = wires(&Wires::from(&snapshot));
         for expected in [
-            "clock locked, off by 1.2",
+            "clock locked, estimated error 1.2",
+            "west: offset of the peer's clock by the least delays: -47.9 us to 52.1 us",
             "TAI - UTC = 37 s, PTP domain 24; set 1 times, last by -4.00 ms",
             "west>west:peer",
             "west:peer>west",
@@ -139,6 +161,8 @@ mod tests {
         }
         let wire = &mut snapshot.wires[0];
         wire.mismatch = Some("the ends have different seeds".to_owned());
+        wire.contradiction = Some("at least one is wrong".to_owned());
+        wire.offset_min_ns = None;
         wire.is_blocked = true;
         wire.peer = None;
         wire.lda.prepared_losses = None;
@@ -154,6 +178,8 @@ mod tests {
         for expected in [
             "east: its own hellos return through the routers",
             "west: the ends have different seeds\n",
+            "west: CLOCKS: at least one is wrong\n",
+            "west: offset of the peer's clock by the least delays: 52.1 us or less",
             "west: LDA samples: 96 rows",
             "west: looped to this same switch",
             "mismatch\n",

@@ -14,6 +14,7 @@ use control::published::{Lookup, Published};
 use records::answers::Segments;
 use records::snapshot::{Segment, Snapshot};
 
+mod plugin_args;
 mod running;
 mod terminal;
 

@@ -31,6 +31,33 @@ fn what_is_no_address_is_refused_in_words() {
     assert_eq!(one.bits, 128);
 }
 
+#[test]
+fn a_port_alone_and_localhost_can_be_listened_on() {
+    for (text, address) in [
+        (":9464", "[::]:9464"),
+        ("localhost:9464", "127.0.0.1:9464"),
+        ("0.0.0.0:1", "0.0.0.0:1"),
+        ("[::1]:0", "[::1]:0"),
+    ] {
+        assert_eq!(listen_address(text).unwrap().to_string(), address);
+    }
+    for text in [
+        "",
+        "9464",
+        "127.0.0.1",
+        ":",
+        ":+1",
+        ":65536",
+        "example.com:1",
+        "localhost",
+        "::1:9464",
+    ] {
+        let error = listen_address(text).unwrap_err().to_string();
+        let wanted = format!("{text:?} is not an address with a port, such as 127.0.0.1:9464");
+        assert!(error.starts_with(&wanted), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn addresses_are_read_as_they_are_written(
@@ -48,5 +75,6 @@ proptest! {
     fn no_text_panics(text in ".{0,40}") {
         let _ = text.parse::<MacAddress>();
         let _ = text.parse::<Prefix>();
+        let _ = listen_address(&text);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::io::{self, Read};
+use std::io;
 
 use schemars::{JsonSchema, schema_for};
 use serde::de::{DeserializeOwned, Error};
@@ -132,10 +132,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
-        Self::parse_and_settle(text, origin, |config| {
-            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-            config.settle_workers(cpus);
-        })
+        Self::parse_and_settle(text, origin, Self::settle_here)
     }
 
     fn parse_and_settle(
@@ -147,6 +144,12 @@ impl Config {
         settle(&mut config);
         validate(&config).map_err(|faults| value_error(origin, text, faults))?;
         Ok(config)
+    }
+
+    /// Names workers by the CPUs that this process may use.
+    pub(super) fn settle_here(&mut self) {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.settle_workers(cpus);
     }
 }
 
@@ -167,20 +170,10 @@ pub fn parse_file<T: DeserializeOwned + JsonSchema>(
 /// [`ConfigError::Read`]: it cannot be read, is no regular file, or has more than 256 MiB.
 pub fn read_file(path: &std::path::Path) -> Result<(String, String), ConfigError> {
     let origin = path.display().to_string();
-    match read_text(path) {
+    match file::read_text(path, BYTES_MAX) {
         Ok(text) => Ok((text, origin)),
         Err(error) => Err(ConfigError::Read { origin, error }),
     }
-}
-
-fn read_text(path: &std::path::Path) -> io::Result<String> {
-    let mut text = String::new();
-    let mut file = file::open(path)?.take(BYTES_MAX + 1);
-    if file.read_to_string(&mut text)? as u64 > BYTES_MAX {
-        let what = format!("it has more than {} MiB", BYTES_MAX >> 20);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-    }
-    Ok(text)
 }
 
 /// What the text spells, of the right shape but not checked yet; `origin` names it in errors.
@@ -191,21 +184,40 @@ pub fn parse_json<T: DeserializeOwned + JsonSchema>(
     text: &str,
     origin: &str,
 ) -> Result<T, ConfigError> {
+    parse_shape(text, origin).map_err(|misshapen| match misshapen {
+        Misshapen::NoJson(error) => error,
+        Misshapen::Values(faults) => value_error(origin, text, faults),
+    })
+}
+
+/// Why a text has not the shape that it should have.
+pub(super) enum Misshapen {
+    /// It is not JSON.
+    NoJson(ConfigError),
+    /// Some of its values or keys are wrong.
+    Values(Faults),
+}
+
+pub(super) fn parse_shape<T: DeserializeOwned + JsonSchema>(
+    text: &str,
+    origin: &str,
+) -> Result<T, Misshapen> {
     let mut json = serde_json::Deserializer::from_str(text);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let first = shape_fault(origin, text, error.path(), error.inner());
-        shape_error::<T>(origin, text, first)
+        shape_error::<T>(text, first)
     })?;
     json.end().map_err(|error| {
         let (at, message) = position_of(origin, &error);
         let invalid = Invalid::said(KeyPath::default(), message);
-        ConfigError::of(Fault { at, invalid })
+        Misshapen::NoJson(ConfigError::of(Fault { at, invalid }))
     })?;
     Ok(parsed)
 }
 
 /// All that is wrong with the shape of a text; serde says only the `first`.
-fn shape_error<T: JsonSchema>(origin: &str, text: &str, first: Fault) -> ConfigError {
+fn shape_error<T: JsonSchema>(text: &str, first: Fault) -> Misshapen {
+    let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
     let schema = schema_for!(T).into();
     let mut faults = shape::faults(text, &schema);
     // What a parser of ours refuses, which no schema says.
@@ -213,13 +225,13 @@ fn shape_error<T: JsonSchema>(origin: &str, text: &str, first: Fault) -> ConfigE
         let (own, other) = (&fault.path.0, &first.invalid.path.0);
         own.starts_with(other) || other.starts_with(own)
     };
-    if faults.is_empty() {
-        return ConfigError::of(first);
+    if !is_json {
+        return Misshapen::NoJson(ConfigError::of(first));
     }
     if first.invalid.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
         faults.push(first.invalid);
     }
-    value_error(origin, text, Faults(faults))
+    Misshapen::Values(Faults(faults))
 }
 
 /// Whether the text has a value at this path, not a default.

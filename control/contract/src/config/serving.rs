@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FlowRule;
+use crate::address::deserialize_listen;
 
 /// The HTTP server: Prometheus and JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port, loopback unless you mean it; none: no server.
+    /// Address and port, loopback unless you mean it; `:9464` is that port of all addresses. None: no server.
+    #[serde(deserialize_with = "deserialize_listen")]
     pub listen: Option<SocketAddr>,
     /// File with the token (one line, 16 characters at least) that clients have to show as
     /// `Authorization: Bearer <token>`. An address that is not loopback needs one.

@@ -9,10 +9,23 @@ use std::sync::LazyLock;
 use serde_json::{Map, Number, Value};
 
 use super::device::Device;
-use super::validate::{self, Check, Invalid, KeyPath, all, count_within, ensure, suggestion};
+use super::validate::{self, Check, Invalid, KeyPath, Step, all, count_within, ensure, suggestion};
 use super::{Config, Forwarding, MacAddress, Prefix, schema};
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| schema().into());
+
+/// Keys that older versions of any configuration had, by their paths without indices, and what to do instead. A key that is
+/// removed or renamed comes here.
+const REMOVED: [(&str, &str); 2] = [
+    (
+        "measurement.lds.bytes",
+        "nothing read what it recorded: leave it out",
+    ),
+    (
+        "measurement.lds.sds",
+        "nothing read what it recorded: leave it out",
+    ),
+];
 
 /// Most bytes of a document that is looked at for more than the first thing that is wrong: values take some ten times as much.
 const BYTES_MAX: usize = 16 << 20;
@@ -227,11 +240,15 @@ impl<'s> Shape<'s> {
             .keys()
             .filter(|key| is_closed && !known.contains_key(*key));
         let unknown = unknown.map(|key| {
+            let path = path.key(key.clone());
+            if let Some(said) = removed(&path) {
+                return Err(Invalid::said(path, said).into());
+            }
             let names = known.keys().map(String::as_str);
             let list: Vec<&str> = names.clone().collect();
             let expected = format!("one of the keys {}", list.join(", "));
             let got = format!("`{key}`{}", suggestion(key, names));
-            ensure(false, path.key(key.clone()), expected, got)
+            ensure(false, path, expected, got)
         });
         let each = known.iter().map(|(key, schema)| match members.get(key) {
             Some(member) => self.check(schema, member, &path.key(key.clone())),
@@ -239,6 +256,17 @@ impl<'s> Shape<'s> {
         });
         all(missing.chain(unknown).chain(each))
     }
+}
+
+/// What replaced a key that there is no longer.
+fn removed(path: &KeyPath) -> Option<String> {
+    let keys = path.0.iter().filter_map(|step| match step {
+        Step::Key(key) => Some(key.as_ref()),
+        Step::Index(_) => None,
+    });
+    let path = keys.collect::<Vec<_>>().join(".");
+    let (_, instead) = REMOVED.iter().find(|(removed, _)| *removed == path)?;
+    Some(format!("it was removed; {instead}"))
 }
 
 /// A string with a form of its own, by the name of its definition.

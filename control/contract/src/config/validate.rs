@@ -52,6 +52,11 @@ impl KeyPath {
         Self([&self.0[..], &[step]].concat())
     }
 
+    /// Whether one of the two is, or is above, the other.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        self.0.starts_with(&other.0) || other.0.starts_with(&self.0)
+    }
+
     /// Whether a secret belongs at this path, or near it.
     pub(super) fn is_secret(&self) -> bool {
         let is_secret = |key: &str| SECRETS.iter().any(|secret| key.contains(secret));
@@ -280,21 +285,31 @@ pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> S
 /// All that does not hold, but for what has no meaning before other things hold.
 pub(super) fn validate(config: &Config) -> Check {
     let root = KeyPath::default();
-    shape::ranges(config)?;
-    all([
+    let ranges = shape::ranges(config);
+    let names = all([
         name(root.key("name"), &config.name),
         classes::classes(&root.key("classes"), config),
         ports::ports(&root.key("ports"), config),
         forwarding::forwarding(&root.key("forwarding"), config),
         classes::rules(&root.key("rules"), config),
         workers(&root.key("workers"), config),
-        measurement::measurement(&root.key("measurement"), config),
         wire::switch(&root.key("wire"), config),
         serving::http(&root.key("http"), &config.http),
         serving::prometheus(&root.key("prometheus"), &config.prometheus),
         report::report(&root.key("report"), config.report.as_ref()),
         ipfix::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
-    ])?;
+    ]);
+    if let Err(mut faults) = ranges {
+        // Sizes out of range cannot be laid out, and a value is wrong once.
+        let Faults(more) = names.err().unwrap_or(Faults(Vec::new()));
+        let is_new =
+            |fault: &Invalid| !faults.0.iter().any(|known| known.path.is_near(&fault.path));
+        let more: Vec<Invalid> = more.into_iter().filter(is_new).collect();
+        faults.0.extend(more);
+        return Err(faults);
+    }
+    let measurement = measurement::measurement(&root.key("measurement"), config);
+    all([names, measurement])?;
     wire::wires(&root.key("ports"), config)?;
     all([
         packets(root.key("dpdk").key("mbufs"), config),

@@ -36,3 +36,16 @@ fn uptimes_start_with_what_is_not_zero() {
     assert_eq!(uptime(61.0), "1m01s");
     assert_eq!(uptime(3_723.0), "1h02m03s");
 }
+
+#[test]
+fn spans_are_in_the_largest_unit_that_gives_two() {
+    for (seconds, words) in [
+        (0, "0 seconds"),
+        (119, "119 seconds"),
+        (7_199, "120 minutes"),
+        (7_200, "2.00 hours"),
+        (1_700_000_000, "53.9 years"),
+    ] {
+        assert_eq!(span(seconds * 1_000_000_000), words);
+    }
+}

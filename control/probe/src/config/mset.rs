@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use topology::Role;
+use topology::ospf::deserialize_server;
 
 use super::check::check_target;
 use super::{Address, SessionConfig};
@@ -21,8 +22,8 @@ pub struct MsetConfig {
     /// The network: a file as `vernier mset` reads it. It is read again when it changes.
     #[serde(default)]
     pub topology: Option<PathBuf>,
-    /// FRR's ospfd on a router of the area: the IPv4 address and port of its API, such as 127.0.0.1:2607.
-    #[serde(default)]
+    /// FRR's ospfd on a router of the area: the IPv4 address of its API, with its port unless that is 2607.
+    #[serde(default, deserialize_with = "deserialize_server")]
     pub ospf: Option<SocketAddrV4>,
     /// Names of routers by their ids, with `ospf`.
     #[serde(default)]

@@ -7,6 +7,7 @@ use measure::histogram::Trimmed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::FlowMethod;
 use crate::history::History;
 use crate::metric::{Shown, record};
 
@@ -92,11 +93,20 @@ pub struct EpochFigures {
     pub references: Option<ReferenceEstimate>,
 }
 
+/// Older switches do not name the method, and always called it so.
+fn method_of_older_switches() -> FlowMethod {
+    FlowMethod::RliS
+}
+
 record! {
     /// The mean delay of one segment over one epoch, from reference packets (RLI).
-    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct ReferenceEstimate {
-        /// Mean delay from the sums that references carry (RLI-S), whatever the method of the flows' estimates.
+        /// The method in use at the egress port: `rli-l`, `rli`, `rli-s` or `rli-as`. It decides how flows are estimated;
+        /// the segment's mean is always that of the sums that references carry.
+        #[serde(default = "method_of_older_switches")]
+        pub method: FlowMethod,
+        /// Mean delay from the sums that references carry.
         #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Packets that the mean is over.

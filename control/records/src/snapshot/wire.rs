@@ -13,9 +13,12 @@ record! {
     pub struct WireClock {
         /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no figures.
         pub state: String,
-        /// Greatest error of this switch's clock; part of every bound on the wire.
+        /// Error that this switch's clock claims, part of every bound on the wire; `error_source` says what the claim is.
         #[metric(gauge = "vernier_wire_clock_error_seconds", per_unit = 1e9)]
         pub error_ns: f64,
+        /// What the claim is: `configured`, `estimated` (`esterror` of the kernel, of chrony and ntpd a standard deviation, which the
+        /// clock may be off by more than) or `maximum` (`maxerror`, a bound).
+        pub error_source: String,
         /// Part of the clock's error that comes from reading times off the time stamp counter.
         #[metric(gauge = "vernier_wire_clock_fit_error_seconds", per_unit = 1e9)]
         pub fit_error_ns: f64,
@@ -61,6 +64,18 @@ record! {
         /// How fast the clocks of both ends drift apart, where that is more than noise.
         #[metric(gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
         pub drift_ns_per_s: Option<f64>,
+        /// Least offset of the other end's clock from this one's, by the least delay of what arrived in the last epoch; above 0
+        /// where the other one is ahead.
+        #[metric(gauge = "vernier_wire_clock_offset_min_seconds", per_unit = 1e9)]
+        pub offset_min_ns: Option<f64>,
+        /// Greatest offset of the other end's clock from this one's, by the least delay of what left at the same time.
+        #[metric(gauge = "vernier_wire_clock_offset_max_seconds", per_unit = 1e9)]
+        pub offset_max_ns: Option<f64>,
+        /// Whether no offset that both clocks' claims allow is between the least and the greatest: at least one of them is wrong.
+        #[metric(gauge = "vernier_wire_clock_contradicted")]
+        pub is_clock_contradicted: bool,
+        /// That in words; `None` where the clocks may be as good as they claim.
+        pub contradiction: Option<String>,
         /// The LDA of what leaves, as it was announced last; both ends record by it.
         pub lda: WireLda,
         /// Both directions of every segment: those that leave, then those that arrive.
@@ -107,9 +122,11 @@ record! {
         pub port: u16,
         /// The name of that port there.
         pub port_name: String,
+        /// Version of its wire protocol, such as `2.1`; 2.0 up to 78f1034.
+        pub protocol: String,
         /// What its clock follows.
         pub clock: String,
-        /// Greatest error of the other end's clock, as that end reports it.
+        /// Error that the other end's clock claims, as that end reports it.
         #[metric(gauge = "vernier_wire_peer_clock_error_seconds", per_unit = 1e9)]
         pub clock_error_ns: u32,
         /// Offset of TAI from UTC in its kernel, in seconds.

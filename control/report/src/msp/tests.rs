@@ -54,6 +54,84 @@ fn what_is_inconsistent_is_refused() {
     assert_eq!(report().message_id(), "edge-1.0000000000000007.9");
 }
 
+/// What is counted before anything is made of it: two bytes are a segment, and none of a server's limits is ours.
+#[test]
+fn more_than_any_switch_reports_is_refused_before_it_takes_memory() {
+    let refused = |bytes: &[u8]| Report::read(bytes).unwrap_err().to_string();
+    // Empty segments, names, flows and neighbours of two bytes each.
+    for (field, most, what) in [
+        (10, NAMES_MAX, "names"),
+        (11, SEGMENTS_MAX, "segments"),
+        (12, FLOWS_MAX, "flows"),
+        (13, NEIGHBOURS_MAX, "neighbours"),
+    ] {
+        let mut bytes = report().encode_to_vec();
+        bytes.extend([field << 3 | 2, 0].repeat(most - report().names.len()));
+        Report::read(&bytes).unwrap();
+        bytes.extend([field << 3 | 2, 0].repeat(4));
+        let error = refused(&bytes);
+        assert!(
+            error.contains(&format!(" {what}, expected at most {most}")),
+            "{error}"
+        );
+    }
+    let long = Report {
+        names: vec!["x".repeat(NAME_BYTES_MAX + 1)],
+        ..report()
+    };
+    let error = refused(&long.encode_to_vec());
+    assert_eq!(
+        error,
+        "the report has 257 bytes in a name, expected at most 256"
+    );
+    assert!(refused(&vec![0; BYTES_MAX + 1]).contains("bytes, expected at most"));
+}
+
+#[test]
+fn texts_that_control_terminals_and_figures_that_are_no_numbers_do_not_get_in() {
+    let escape = "\u{1b}]0;x\u{7}\r\np\u{202e}0".to_owned();
+    let hostile = Report {
+        names: vec![escape.clone()],
+        node: Some(escape.clone()),
+        health: Some(Health {
+            unusable: vec![escape.clone(); 100],
+            unready: vec![escape.repeat(100)],
+            clock: escape.clone(),
+            ..Health::default()
+        }),
+        flows: vec![Flow {
+            flow: escape.clone(),
+            mean_ns: Some(f32::NAN),
+            ..Flow::default()
+        }],
+        neighbours: vec![Neighbour {
+            session: escape.clone(),
+            system: Some(escape),
+            ..Neighbour::default()
+        }],
+        segments: vec![Segment {
+            samples: 5,
+            mean_ns: f32::NAN,
+            bound_ns: Some(f32::INFINITY),
+            stddev_ns: Some(f32::NAN),
+            quantiles: Some(Quantiles {
+                p99_ns: f32::NEG_INFINITY,
+                ..Quantiles::default()
+            }),
+            ..Segment::default()
+        }],
+        ..report()
+    };
+    let read = Report::read(&hostile.encode_to_vec()).unwrap();
+    let shown = format!("{read:?}");
+    assert!(!shown.contains("\\u{") && !shown.contains("\\r"), "{shown}");
+    assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
+    assert_eq!(read.names, ["]0;xp0"]);
+    assert_eq!((read.segments[0].samples, read.flows[0].mean_ns), (0, None));
+    let health = read.health.unwrap();
+    assert!(health.unusable.len() == 16 && health.unready[0].len() <= NAME_BYTES_MAX);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

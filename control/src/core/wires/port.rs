@@ -1,20 +1,23 @@
 //! A port with an exchange: what is published of it, with what earlier exchanges of it have counted.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use contract::config::Config;
 use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::wire::frame::Kind;
+use measure::wire::frame::{FrameError, Kind};
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
 
 use super::super::{REFRESH, labelled};
-use super::record::{count, disagreement, kind_label, lda, measured, reported};
+use super::record::{contradiction, count, disagreement, kind_label, lda, measured, reported};
 use super::settings::named;
 use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
 use crate::wire::flows::WireFlowsOf;
+
+/// A peer of another version is shown for so long after its last frame.
+const VERSION_FRESH: Duration = Duration::from_secs(5);
 
 /// A port with an exchange.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ pub(in crate::core) struct WirePort {
     lost_max: Vec<u64>,
     /// Whether data was blocked at the last poll.
     is_blocked: bool,
+    /// Frames of other versions so far, and when the last was noticed.
+    of_other_versions: (u64, Option<Instant>),
+    /// Whether the clocks contradicted their claims when that was last published.
+    is_contradicted: bool,
 }
 
 /// Bits a second, over a second or so.
@@ -61,6 +68,8 @@ impl WirePort {
             },
             lost_max: Vec::new(),
             is_blocked: false,
+            of_other_versions: (0, None),
+            is_contradicted: false,
         }
     }
 
@@ -103,6 +112,20 @@ impl WirePort {
                 port,
                 "the wire does not lead back any more: data passes again"
             );
+        }
+    }
+
+    /// Logs that the clocks contradict their claims, or no longer do.
+    fn log_contradiction(&mut self, contradiction: Option<&str>) {
+        let is_contradicted = contradiction.is_some();
+        if std::mem::replace(&mut self.is_contradicted, is_contradicted) == is_contradicted {
+            return;
+        }
+        let port = &self.base.port;
+        if let Some(words) = contradiction {
+            tracing::warn!(port, "{words}");
+        } else {
+            tracing::info!(port, "the delays agree with what both clocks claim again");
         }
     }
 
@@ -182,11 +205,21 @@ impl WirePort {
         wire.mismatch = status
             .mismatch
             .map(|mismatch| disagreement(mismatch, status.peer.as_ref()));
+        if wire.mismatch.is_none()
+            && matches!(status.session, SessionState::Waiting | SessionState::Lost)
+        {
+            wire.mismatch = self.other_version(now);
+        }
         wire.is_blocked = status.is_blocked;
         wire.peer = status.peer;
         wire.floor_ns = status.floor.floor_ns.map(|ns| ns as f64);
         wire.floor_step_ns = status.floor.step.map(|step| step.by_ns);
         wire.drift_ns_per_s = status.floor.drift.map(|drift| drift.ns_per_s);
+        wire.offset_min_ns = status.offset.bounds.at_least_ns;
+        wire.offset_max_ns = status.offset.bounds.at_most_ns;
+        wire.contradiction = contradiction(&status.offset);
+        wire.is_clock_contradicted = wire.contradiction.is_some();
+        self.log_contradiction(wire.contradiction.as_deref());
         let is_up = status.session == SessionState::Established;
         let (outgoing, incoming) = directions(&mut wire.segments);
         for (segment, now) in outgoing.iter_mut().zip(&status.sending) {
@@ -207,6 +240,19 @@ impl WirePort {
         let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), self.epoch_s));
         wire.flows = flows.as_ref().map(|flows| flows.published(names));
         (wire, flows)
+    }
+
+    /// Of a peer that speaks another version of the protocol and was heard lately: both versions, and what to do.
+    fn other_version(&mut self, now: Instant) -> Option<String> {
+        let counters = &self.exchange.end().counters;
+        let rejected = counters.rejected[Rejection::Version as usize].get();
+        let (before, heard) = &mut self.of_other_versions;
+        if std::mem::replace(before, rejected) != rejected {
+            *heard = Some(now);
+        }
+        let silence = now.saturating_duration_since((*heard)?);
+        let version = u8::try_from(counters.other_version.get()).ok()?;
+        (silence < VERSION_FRESH).then(|| FrameError::Version { version }.to_string())
     }
 
     /// Whether an epoch is not much older than the latest.

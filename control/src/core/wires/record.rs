@@ -3,12 +3,13 @@
 use measure::chooser::Method;
 use measure::lda::LdaLayout;
 use measure::wire::frame::{EpochFate, Kind, Mismatch};
-use measure::wire::{Estimate, SegmentOutcome};
+use measure::wire::{Estimate, OffsetBounds, SegmentOutcome};
 use records::snapshot::{WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer, WireSegment};
 
 use super::super::labelled;
-use crate::wire::exchange::{MeasuredEpoch, ReportedEpoch, SegmentStatus};
+use crate::wire::exchange::{MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus};
 use crate::wire::flows::estimate;
+use contract::units::duration_ns;
 
 /// Why the ends do not agree.
 pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> String {
@@ -23,6 +24,36 @@ pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> Strin
     }
 }
 
+/// What contradicts the claims of the clocks, in words; `None` where nothing does.
+pub(super) fn contradiction(offset: &OffsetView) -> Option<String> {
+    if !offset.is_contradicted() {
+        return None;
+    }
+    let OffsetBounds {
+        at_least_ns,
+        at_most_ns,
+    } = offset.bounds;
+    // Above the claims if it is the lower end that contradicts, else below their negative.
+    let (side, bounds) = match at_least_ns.filter(|ns| *ns > offset.error_ns) {
+        Some(_) => ("ahead", [at_least_ns, at_most_ns]),
+        None => (
+            "behind",
+            [at_most_ns.map(|ns| -ns), at_least_ns.map(|ns| -ns)],
+        ),
+    };
+    let [by_no_less, by_no_more] = bounds.map(|ns| ns.map(duration_ns));
+    let between = match (by_no_less, by_no_more) {
+        (Some(less), Some(more)) => format!("{less} to {more}"),
+        (less, more) => format!("{} or more", less.or(more).unwrap_or_default()),
+    };
+    let claimed = duration_ns(offset.error_ns);
+    Some(format!(
+        "by the least delays the other end's clock is {side} by {between}, but both clocks together claim an error of {claimed}: \
+         at least one of them is wrong, and the delays of both directions with it. Two switches cannot tell which of their \
+         clocks is wrong: compare each with a third one (`chronyc tracking`, `pmc`)"
+    ))
+}
+
 pub(super) fn kind_label(kind: Kind) -> &'static str {
     match kind {
         Kind::Hello => "hello",
@@ -32,6 +63,7 @@ pub(super) fn kind_label(kind: Kind) -> &'static str {
         Kind::Reference => "reference",
         Kind::Request => "request",
         Kind::Report => "report",
+        Kind::Floor => "floor",
     }
 }
 
@@ -114,5 +146,43 @@ pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
         usable_cells_ratio: f64::from(report.usable_cells) / f64::from(report.cells.max(1)),
         estimates: lda.into_iter().chain(other).collect(),
         chosen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(at_least_ns: Option<f64>, at_most_ns: Option<f64>) -> Option<String> {
+        contradiction(&OffsetView {
+            bounds: OffsetBounds {
+                at_least_ns,
+                at_most_ns,
+            },
+            error_ns: 200.0,
+        })
+    }
+
+    #[test]
+    fn a_contradiction_says_by_how_much_and_that_it_is_not_known_whose_clock_is_wrong() {
+        assert_eq!(words(None, None), None);
+        assert_eq!(words(Some(-20_000.0), Some(25_000.0)), None);
+        assert_eq!(words(Some(200.0), Some(-200.0)), None);
+        let ahead = words(Some(950_000.0), Some(1_040_000.0)).unwrap();
+        assert_eq!(
+            ahead,
+            "by the least delays the other end's clock is ahead by 950 us to 1.04 ms, but both clocks together claim an error \
+             of 200 ns: at least one of them is wrong, and the delays of both directions with it. Two switches cannot tell \
+             which of their clocks is wrong: compare each with a third one (`chronyc tracking`, `pmc`)"
+        );
+        let behind = words(Some(-1_040_000.0), Some(-950_000.0)).unwrap();
+        assert!(behind.contains("behind by 950 us to 1.04 ms"), "{behind}");
+        let one_way = words(Some(950_000.0), None).unwrap();
+        assert!(one_way.contains("ahead by 950 us or more"), "{one_way}");
+        let other_way = words(None, Some(-950_000.0)).unwrap();
+        assert!(
+            other_way.contains("behind by 950 us or more"),
+            "{other_way}"
+        );
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn settings(
         idle_epochs: config.measurement.idle_epochs(),
         components: wire.lds.as_ref().map_or(1, |lds| lds.components.into()),
         resolution_ns: rate.to_ns(1.0).max(1.0),
+        delay_min_ns: wire.delay_min_ns,
     })
 }
 

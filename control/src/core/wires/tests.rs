@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::core::{ControlCore, Setup};
 use crate::data_plane::{Change, CoreStatus, Event};
-use contract::counters::{WireCounters, WorkerCounters};
+use contract::counters::{Rejection, WireCounters, WorkerCounters};
 use contract::handover::{WorkerEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
 use contract::wire::handover::{WireWorkerEnd, wire_handover};
@@ -241,6 +241,38 @@ fn two_switches_find_each_other_and_say_so() {
     assert!(clock.error_ns >= 500.0);
     let share_bps = a.wires[0].share_bps;
     assert!((share_bps - 500_000.0).abs() < 1.0, "{share_bps}");
+}
+
+#[test]
+fn a_peer_of_another_protocol_is_refused_by_a_sentence_with_both_versions() {
+    let key = key();
+    let (mut one, mut other) = (Switch::new(1, key.path()), Switch::new(2, key.path()));
+    let hear = |switch: &Switch| {
+        switch.counters.rejected[Rejection::Version as usize].add(1);
+        switch.counters.other_version.set(3);
+    };
+    let mismatch = |snapshot: &Snapshot| snapshot.wires[0].mismatch.clone();
+    one.core.poll();
+    assert_eq!(mismatch(&one.snapshot()), None);
+    hear(&one);
+    let shown = one.snapshot();
+    assert_eq!(session(&shown), "waiting");
+    let words = mismatch(&shown).unwrap();
+    assert_eq!(
+        words,
+        "the other end sends control frames of version 3, this switch has version 2: update the older one"
+    );
+    // Such frames beside a peer of this version are counted only.
+    run(&mut one, &mut other, |a, b| {
+        [a, b].map(session) == ["established"; 2]
+    });
+    hear(&one);
+    let shown = one.snapshot();
+    assert_eq!(mismatch(&shown), None);
+    assert_eq!(shown.wires[0].peer.as_ref().unwrap().protocol, "2.1");
+    let rejected = &shown.wires[0].total.disbelieved_frames;
+    let of_version = rejected.iter().find(|one| one.label == "version");
+    assert_eq!(of_version.unwrap().packets, 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use measure::time::{TickRate, Ticks};
 use measure::wire::frame::ClockState;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
-use super::{Discipline, KernelClock, SharedLine, TaiLine};
+use super::{Discipline, ErrorSource, KernelClock, SharedLine, TaiLine};
 use crate::wire::exchange::ClockView;
 use contract::config::WireClock;
 
@@ -96,6 +96,8 @@ pub trait ClockSource {
 pub struct ClockStatus {
     /// What hellos carry. Its error has the line's in it.
     pub view: ClockView,
+    /// What the error without the line's is.
+    pub error_source: ErrorSource,
     /// The readings' greatest distance from the line, and their width.
     pub fit_error_ns: f64,
     /// Times that the clock was set.
@@ -142,6 +144,7 @@ impl TaiClock {
                     tai_utc_s: 0,
                     ptp_domain: configured.ptp_domain,
                 },
+                error_source: ErrorSource::Configured,
                 fit_error_ns: 0.0,
                 steps: 0,
                 last_step_ns: None,
@@ -183,6 +186,7 @@ impl TaiClock {
         self.take(reading);
         let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks.0 as f64)));
         let (state, error_ns) = self.discipline.look(now, source.kernel());
+        self.status.error_source = self.discipline.source();
         let is_known = self.readings.len() >= READINGS_MIN;
         self.status.view = ClockView {
             state: if is_known { state } else { ClockState::Free },

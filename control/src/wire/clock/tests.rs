@@ -236,6 +236,7 @@ fn the_greatest_error_alone_is_taken_where_nobody_estimates_one() {
     };
     let mut discipline = Discipline::new(WireClock::default());
     let (state, error_ns) = discipline.look(std::time::Duration::ZERO, Some(kernel));
+    assert_eq!(discipline.source(), ErrorSource::Maximum);
     assert_eq!(state, ClockState::Locked);
     assert!((error_ns - 1_000.0).abs() < 1e-9);
 }
@@ -248,4 +249,21 @@ fn the_systems_own_clock_can_be_read() {
         .unwrap();
     let ahead = time.tai_ns as f64 / 1e9 - utc.as_secs_f64();
     assert!((ahead - f64::from(time.tai_utc_s)).abs() < 1.0, "{time:?}");
+}
+
+#[test]
+fn the_claimed_error_is_named_for_what_it_is() {
+    let now = std::time::Duration::ZERO;
+    let mut discipline = Discipline::new(WireClock::default());
+    discipline.look(now, Some(kept(3)));
+    assert_eq!(discipline.source().label(), "estimated");
+    // While it holds over it is still the estimate, grown.
+    discipline.look(now + std::time::Duration::from_secs(1), None);
+    assert_eq!(discipline.source().label(), "estimated");
+    discipline.configure(WireClock {
+        error_ns: Some(500),
+        ..WireClock::default()
+    });
+    discipline.look(now, Some(kept(3)));
+    assert_eq!(discipline.source().label(), "configured");
 }

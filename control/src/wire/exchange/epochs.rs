@@ -14,11 +14,12 @@ use measure::codec::{Shape, TooLarge};
 use measure::lds::DelayCells;
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::frame::{EpochFate, Report, Request};
+use measure::wire::frame::{EpochFate, Floor, Report, Request};
 use measure::wire::{
-    ClockBound, SealedWire, SegmentOutcome, SenderLists, flow_cells, pair, reconcile,
+    ClockBound, SealedWire, SegmentOutcome, SenderLists, Span, flow_cells, pair, reconcile,
 };
 
+use super::causality::Causality;
 use super::decoding::{Decoding, EpochFlows};
 use super::floors::Floors;
 use super::incoming::{Incoming, Slot};
@@ -52,8 +53,11 @@ pub(super) struct Epochs {
     /// an older session.
     next: Option<Epoch>,
     floors: Floors,
+    pub causality: Causality,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
     reports: VecDeque<(Epoch, u16, Report)>,
+    /// Least delays that wait to be sent, each twice.
+    least: VecDeque<(Epoch, Floor)>,
 }
 
 impl Epochs {
@@ -64,8 +68,10 @@ impl Epochs {
             waiting: VecDeque::with_capacity(WAITING),
             next: None,
             floors: Floors::default(),
+            causality: Causality::new(settings.delay_min_ns),
             segments: vec![SegmentStatus::default(); segments],
             reports: VecDeque::new(),
+            least: VecDeque::new(),
         })
     }
 
@@ -94,6 +100,7 @@ impl Epochs {
             shard,
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
+            is_told_again: false,
             // Otherwise the rollover that it began with is not reconciled.
             is_settled: before.is_some_and(|before| before.ended_by() == epoch),
         };
@@ -106,6 +113,7 @@ impl Epochs {
         let is_known = !marks.is_partial || marks.turns_missed > 0;
         self.next = is_known.then(|| waiting.ended_by());
         self.incoming.rollover(epoch);
+        tell_floor(&mut self.least, &waiting);
         self.waiting.push_back(waiting);
     }
 
@@ -118,6 +126,14 @@ impl Epochs {
 
     /// Finishes what can be.
     pub fn tick(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
+        let (now_ns, quiet_ns) = (around.now.monotonic_ns, around.quiet_ns());
+        for waiting in &mut self.waiting {
+            // The first may have been lost.
+            let is_due = now_ns >= waiting.sealed_ns.saturating_add(quiet_ns);
+            if is_due && !std::mem::replace(&mut waiting.is_told_again, true) {
+                tell_floor(&mut self.least, waiting);
+            }
+        }
         while self.is_first_ready(around) {
             self.finish(around, resources);
         }
@@ -178,6 +194,11 @@ impl Epochs {
         requests
     }
 
+    /// The next least delay to send.
+    pub fn next_floor(&mut self) -> Option<(Epoch, Floor)> {
+        self.least.pop_front()
+    }
+
     /// The next report to send.
     pub fn next_report(&mut self) -> Option<(Epoch, u16, Report)> {
         self.reports.pop_front()
@@ -222,19 +243,27 @@ impl Epochs {
     ) {
         let Paired { outcomes, cells } = paired;
         let clocks = around.clocks();
-        let is_trusted = self.floors.see(
+        let is_steady = self.floors.see(
             (first.epoch, first.sealed_ns),
             first.shard.marks.least_delay_ns,
             &outcomes,
             clocks.error_ns,
             resources.counters,
         );
+        let span = Span::until(first.sealed_ns, around.settings.epoch_ns);
+        let least_delay_ns = first.shard.marks.least_delay_ns;
+        let is_possible = (self.causality).see(span, least_delay_ns, &outcomes, clocks.error_ns);
+        resources.counters.clock_contradictions += u64::from(!is_possible);
+        let is_trusted = is_steady && is_possible;
         let mut is_usable = false;
         for (segment, outcome) in outcomes.iter().enumerate() {
-            let fate = if is_trusted {
-                fate_of(outcome, first.moved)
-            } else {
-                EpochFate::Clock
+            let fate = match fate_of(outcome, first.moved) {
+                EpochFate::Idle => EpochFate::Idle,
+                _ if !is_trusted => EpochFate::Clock,
+                EpochFate::Usable if !self.causality.is_possible(outcome.chosen.as_ref()) => {
+                    EpochFate::Clock
+                }
+                fate => fate,
             };
             is_usable |= fate == EpochFate::Usable;
             self.end(first, segment, fate, Some(outcome));
@@ -322,8 +351,23 @@ impl Epochs {
         }
         self.incoming.reset();
         self.floors.reset();
+        self.causality.reset();
         self.reports.clear();
+        self.least.clear();
         self.next = None;
+    }
+}
+
+/// Queues the least delay of an epoch for the other end, which judges its own epochs by it.
+fn tell_floor(queue: &mut VecDeque<(Epoch, Floor)>, waiting: &Waiting) {
+    let marks = &waiting.shard.marks;
+    // Over two times of one clock it means nothing.
+    let known = marks.least_delay_ns.filter(|_| !marks.is_clock_set);
+    if let Some(least_delay_ns) = known {
+        if queue.len() >= REPORTED {
+            queue.pop_front();
+        }
+        queue.push_back((waiting.epoch, Floor { least_delay_ns }));
     }
 }
 

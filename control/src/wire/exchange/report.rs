@@ -1,8 +1,9 @@
-//! The report of an epoch to the other end.
+//! The report of an epoch to the other end, and that of the other end.
 
-use measure::wire::frame::{Chosen, EpochFate, Report};
+use measure::wire::frame::{Chosen, EpochFate, Header, Report};
 
-use super::status::MeasuredEpoch;
+use super::causality::Causality;
+use super::status::{MeasuredEpoch, ReportedEpoch, SegmentStatus, is_counted};
 
 /// The report of a measured epoch: figures of usable ones only, counts of all whose ends are known.
 pub(super) fn report(measured: &MeasuredEpoch) -> Report {
@@ -33,4 +34,37 @@ pub(super) fn report(measured: &MeasuredEpoch) -> Report {
         }),
         ..Report::unusable(measured.fate)
     }
+}
+
+/// Keeps the other end's report of an epoch; `false` where there is no such segment. An end of an earlier version
+/// reports impossible delays as usable.
+pub(super) fn note(
+    sending: &mut [SegmentStatus<ReportedEpoch>],
+    header: &Header,
+    report: &Report,
+    causality: &mut Causality,
+    knows_floors: bool,
+) -> bool {
+    let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
+        return false;
+    };
+    let chosen = report.chosen;
+    if let Some(bound_ns) = chosen.and_then(|chosen| chosen.bound_ns) {
+        let mean_ns = chosen.map_or(f64::INFINITY, |chosen| chosen.mean_ns);
+        causality.hear(header.epoch, mean_ns + bound_ns);
+    }
+    let mut report = *report;
+    let is_possible = |mean_ns| causality.is_possible_mean(mean_ns);
+    let is_possible = chosen.is_none_or(|chosen| is_possible(chosen.mean_ns))
+        && (knows_floors || !causality.view().is_contradicted());
+    if report.fate == EpochFate::Usable && !is_possible {
+        report.fate = EpochFate::Clock;
+    }
+    let counts = is_counted(report.fate).then_some((report.sent, report.received, report.lost));
+    let reported = ReportedEpoch {
+        epoch: header.epoch.0,
+        report,
+    };
+    segment.add(report.fate, counts, reported);
+    true
 }

@@ -1,6 +1,6 @@
 //! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
 
-use measure::wire::frame::{Header, Hello, Mismatch};
+use measure::wire::frame::{Header, Hello, Kind, Mismatch, VERSION};
 use measure::wire::session::{
     Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions,
 };
@@ -105,6 +105,8 @@ struct Last {
     heard_ns: u64,
     /// When its last hello was sealed: older ones are recordings.
     hello_tai_ns: i64,
+    /// The minor version of its protocol.
+    minor: u16,
 }
 
 /// One end's view of its peer.
@@ -141,6 +143,7 @@ impl Session {
                 mismatch: None,
                 heard_ns: 0,
                 hello_tai_ns: i64::MIN,
+                minor: 0,
             },
             due: Due::default(),
             echoes: Echoes::default(),
@@ -178,6 +181,7 @@ impl Session {
         if self.sessions.is_none() || is_peer {
             self.last.mismatch = agreed.err();
             self.last.peer = Some(peer_of(header, hello));
+            self.last.minor = header.segment;
         }
         if agreed.is_err() && (self.sessions.is_none() || !is_expected) {
             return None;
@@ -198,6 +202,7 @@ impl Session {
                 self.establish(sessions, header, now);
                 self.renewal = None;
                 self.last.peer = Some(peer_of(header, hello));
+                self.last.minor = header.segment;
                 self.last.mismatch = agreed.err();
                 Some(Begins::Anew(sessions))
             }
@@ -369,6 +374,11 @@ impl Session {
         self.last.peer.as_ref()
     }
 
+    /// Whether the other end knows frames of this kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        kind.since_minor() <= self.last.minor
+    }
+
     /// Why no numbers may be published, where the ends do not agree.
     pub fn mismatch(&self) -> Option<Mismatch> {
         self.last.mismatch
@@ -399,6 +409,7 @@ fn peer_of(header: &Header, hello: &Hello) -> WirePeer {
         switch: header.switch,
         port: header.port,
         port_name: hello.port_name.to_string(),
+        protocol: format!("{VERSION}.{}", header.segment),
         clock: clock_label(hello.clock).to_owned(),
         clock_error_ns: hello.clock_error_ns,
         tai_utc_s: hello.tai_utc_s,

@@ -38,6 +38,8 @@ pub struct Settings {
     pub components: usize,
     /// Stamps of the switches resolve nothing below this, in nanoseconds.
     pub resolution_ns: f64,
+    /// No packet takes less from one end to the other, in nanoseconds; 0 where nothing is known.
+    pub delay_min_ns: u32,
 }
 
 /// This end, as hellos name it.
@@ -93,7 +95,7 @@ pub struct Moment {
 pub struct ClockView {
     /// What it follows.
     pub state: ClockState,
-    /// Its greatest error.
+    /// The error that it claims.
     pub error_ns: u32,
     /// Its offset of TAI from UTC, in seconds.
     pub tai_utc_s: i16,

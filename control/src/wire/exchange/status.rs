@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::wire::frame::{EpochFate, Mismatch, Report};
-use measure::wire::{DecodeJob, Drift, FlowOutcome, SegmentOutcome, Step};
+use measure::wire::{DecodeJob, Drift, FlowOutcome, OffsetBounds, SegmentOutcome, Step};
 
 use super::seen::SeenFlow;
 use super::settings::ClockView;
@@ -83,13 +83,15 @@ counters! {
     decodes_skipped = "decode_skipped",
     /// Steps of the clocks' offset that the floor showed.
     clock_steps = "clock_step_seen",
+    /// Epochs with delays that clocks cannot show which keep what they claim.
+    clock_contradictions = "clock_contradicted",
     /// Faults of this program after which the exchange started anew.
     restarts = "restarted",
 }
 
-/// Whether an epoch of that fate counts in totals: the counts of both ends are known.
+/// Whether an epoch of that fate counts in totals where the counts of both ends are known: these depend on no clock.
 pub(super) fn is_counted(fate: EpochFate) -> bool {
-    !matches!(fate, EpochFate::Clock | EpochFate::NoFragments)
+    fate != EpochFate::NoFragments
 }
 
 /// One segment in one direction.
@@ -195,6 +197,22 @@ pub struct FloorView {
     pub drift: Option<Drift>,
 }
 
+/// Where the offset of the other end's clock lies, by the least delays of both directions in the latest epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OffsetView {
+    /// In nanoseconds.
+    pub bounds: OffsetBounds,
+    /// What both clocks together claim to be off by at most, in nanoseconds.
+    pub error_ns: f64,
+}
+
+impl OffsetView {
+    /// Whether the claims cannot both be true.
+    pub fn is_contradicted(&self) -> bool {
+        self.bounds.contradicts(self.error_ns)
+    }
+}
+
 /// A wire port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireStatus {
@@ -216,6 +234,8 @@ pub struct WireStatus {
     pub sending: Vec<SegmentStatus<ReportedEpoch>>,
     /// The clocks, as what arrives here shows them.
     pub floor: FloorView,
+    /// Where the offset of the clocks lies.
+    pub offset: OffsetView,
     /// Flows of what arrives here.
     pub flows: Option<Arc<WireFlowsView>>,
 }

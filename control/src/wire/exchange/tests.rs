@@ -4,6 +4,7 @@ use super::*;
 
 mod adaptive;
 mod bench;
+mod causality;
 mod faults;
 mod flows;
 mod restarts;

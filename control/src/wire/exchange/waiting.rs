@@ -46,6 +46,8 @@ pub(super) struct Waiting {
     pub shard: Box<WireShard>,
     pub sealed_ns: u64,
     pub moved: u64,
+    /// Its least delay was sent a second time.
+    pub is_told_again: bool,
     /// Its packets are counted in the epoch that they were sent in, as far as this end knows.
     pub is_settled: bool,
 }

@@ -68,7 +68,7 @@ impl<'s> Blamer<'s> {
         }
         let is_one = hop.joined.len() == 1;
         let members = hop.joined.iter().map(|joined| {
-            let place = self.place(&hop.kind, joined);
+            let place = self.joined(&hop.kind, joined);
             Member {
                 segment: match place {
                     Some(place) if !is_one => self.title(place),
@@ -97,19 +97,15 @@ impl<'s> Blamer<'s> {
         finding
     }
 
-    fn place(&self, kind: &str, joined: &Joined) -> Option<Place<'s>> {
-        let state = self
-            .states
-            .iter()
-            .find(|state| state.switch == joined.switch)?;
-        let mut segments = state.segments.iter();
-        let known = segments.find(|known| {
-            let place = Place { state, known };
-            label(place.kind()) == kind
-                && place.ends() == [joined.from.as_str(), joined.to.as_str()]
-                && place.class() == joined.class
-        })?;
-        Some(Place { state, known })
+    fn joined(&self, kind: &str, joined: &Joined) -> Option<Place<'s>> {
+        let Joined {
+            switch,
+            from,
+            to,
+            class,
+            ..
+        } = joined;
+        self.place(kind, [switch, from, to, class])
     }
 
     /// What was measured from end to end: by a probe, or by a wire over several links. The first that has a delay now.
@@ -122,7 +118,7 @@ impl<'s> Blamer<'s> {
                 class: probe.class.clone(),
                 packets: 0,
             };
-            self.place(&probe.kind, &joined)
+            self.joined(&probe.kind, &joined)
         });
         let ends = path.switches.first().zip(path.switches.last());
         let wires = ends
@@ -160,7 +156,7 @@ impl<'s> Blamer<'s> {
 
     fn session_of(&self, hop: &station::Hop) -> Option<MeasuringFault> {
         let joined = hop.joined.first().filter(|_| hop.kind == "wire")?;
-        let place = self.place(&hop.kind, joined)?;
+        let place = self.joined(&hop.kind, joined)?;
         self.session_at(place.state, place.port())
     }
 }

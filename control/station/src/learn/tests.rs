@@ -191,6 +191,49 @@ fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
     assert_eq!(learner.room.segments(), 0);
 }
 
+/// NATS lost its store: sequences begin at 1 again, and what was learnt goes on.
+#[test]
+fn what_is_learnt_goes_on_where_the_stream_begins_anew() {
+    let (mut learner, mut state) = learnt(10);
+    let before = 60 * MINUTES;
+    for again in 0..4 {
+        let report = report(before + again, "locked", [1e5, 0.0]);
+        state.take(&report, report.end_unix_ns());
+        if again == 0 {
+            learner.rewind(1);
+        }
+        learner.feed(&report, again + 1, report.end_unix_ns());
+        learner.note(&mut state);
+    }
+    let is_risen: Vec<bool> = founds(&state)
+        .iter()
+        .map(|found| found.delay.is_some())
+        .collect();
+    assert_eq!(is_risen, [false, true, false]);
+}
+
+#[test]
+fn one_switch_leaves_room_for_the_others() {
+    let room = Arc::new(Room::new(40));
+    let mut learner = Learner::new(Arc::clone(&room));
+    let mut greedy = report(0, "locked", [0.0; 2]);
+    greedy.names.extend((0..100).map(|n| format!("port-{n}")));
+    let ports = u32::try_from(greedy.names.len()).unwrap();
+    greedy.segments = (0..ports)
+        .map(|from| Segment {
+            from,
+            packets: 1,
+            ..Segment::default()
+        })
+        .collect();
+    learner.feed(&greedy, 1, greedy.end_unix_ns());
+    assert_eq!(room.segments(), 30);
+    let mut honest = report(0, "locked", [0.0; 2]);
+    honest.switch = "honest".to_owned();
+    learner.feed(&honest, 2, honest.end_unix_ns());
+    assert_eq!(room.segments(), 33);
+}
+
 #[test]
 fn a_wrong_clock_does_not_stop_learning() {
     const DAY_NS: i64 = 86_400_000_000_000;

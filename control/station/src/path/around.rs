@@ -8,17 +8,19 @@ use crate::state::{Known, State};
 
 /// The fewest segments that lead from one port of a switch to another, devices among them; none where nothing leads there.
 pub(super) fn way<'s>(state: &'s State, from: &'s str, to: &str) -> Vec<&'s Known> {
+    let mut leading: HashMap<&str, Vec<(&Known, &str)>> = HashMap::new();
+    for known in &state.segments {
+        if let Some([start, next]) = ends(state, known) {
+            leading.entry(start).or_default().push((known, next));
+        }
+    }
     let mut by: HashMap<&str, &Known> = HashMap::new();
     let mut reached = VecDeque::from([from]);
     while let Some(port) = reached.pop_front() {
         if port == to {
             break;
         }
-        let here = state
-            .segments
-            .iter()
-            .filter_map(|known| Some((known, ends(state, known)?)));
-        for (known, [_, next]) in here.filter(|(_, [start, _])| *start == port) {
+        for &(known, next) in leading.get(port).into_iter().flatten() {
             if next != from && !by.contains_key(next) {
                 by.insert(next, known);
                 reached.push_back(next);

@@ -24,6 +24,7 @@ impl Network<'_> {
         NetworkMap {
             routers: routers.collect(),
             links: links.collect::<BTreeSet<_>>().into_iter().collect(),
+            left_out: self.left_out,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use records::station::Hop;
 use report::msp::Kind;
-use topology::{Topology, Weight};
+use topology::{LINKS_MAX, ROUTERS_MAX, Topology, Weight};
 
 use super::{Network, label};
 use crate::state::{Known, State};
@@ -59,14 +59,53 @@ pub(super) fn is_probe(kind: &str) -> bool {
     [Kind::Probe, Kind::RoundTrip].map(label).contains(&kind)
 }
 
-/// The network by wires, and by probes where no wires lead.
-pub(super) fn joined<'s>(states: &'s [State], wires: Vec<[&'s str; 2]>) -> Topology {
-    let probes = Probes::of(states);
-    let weight = Weight::new(PROBED).unwrap_or(Weight::ONE);
-    let wires = wires.into_iter().map(|[a, b]| (a, b, Weight::ONE));
-    let probes = probes.between.iter();
-    let probes = probes.flat_map(|(&a, others)| others.keys().map(move |&b| (a, b, weight)));
-    Topology::of_weighted_links(wires.chain(probes))
+/// The network by wires, and by probes where no wires lead; and how many links it has no room for. All switches are in it, then
+/// each has a link in turn, so that none takes the room of the others.
+pub(super) fn joined<'s>(
+    states: &'s [State],
+    wires: impl Fn(&'s State) -> Vec<[&'s str; 2]>,
+) -> (Topology, u64) {
+    let mut open: Vec<_> = states
+        .iter()
+        .map(|state| {
+            let segments = state.segments.iter();
+            let segments = segments.filter(|known| is_probe(label(known.last.kind())));
+            let by_probes = segments.map(|known| {
+                let [from, to] = [known.last.from, known.last.to].map(|name| state.name(name));
+                (from, to, PROBED)
+            });
+            let wires = wires(state).into_iter();
+            wires.map(|[a, b]| (a, b, 1.0)).chain(by_probes)
+        })
+        .collect();
+    let mut names = HashSet::new();
+    let mut links: HashMap<[&str; 2], f64> = HashMap::new();
+    let mut left_out = 0;
+    while !open.is_empty() {
+        open.retain_mut(|of_state| {
+            let Some((a, b, weight)) = of_state.next() else {
+                return false;
+            };
+            let ends = [a.min(b), a.max(b)];
+            if let Some(known) = links.get_mut(&ends) {
+                *known = f64::min(weight, *known);
+                return true;
+            }
+            let new = ends.iter().filter(|name| !names.contains(**name)).count();
+            // Each direction is a link by itself.
+            if names.len() + new > ROUTERS_MAX || links.len() >= LINKS_MAX / 2 {
+                left_out += 1;
+            } else {
+                names.extend(ends);
+                links.insert(ends, weight);
+            }
+            true
+        });
+    }
+    let weight = |weight| Weight::new(weight).unwrap_or(Weight::ONE);
+    let links = links.into_iter();
+    let links = links.map(|([a, b], of)| (a, b, weight(of)));
+    (Topology::of_weighted_links(links), left_out)
 }
 
 /// From one node of a route to another, over a wire or a probe.
@@ -78,6 +117,16 @@ pub(super) struct Step<'a> {
     pub hop: Hop,
 }
 
+/// By which probes a route goes on, from each place to one not behind `stop`.
+pub(super) struct Choices {
+    begin: usize,
+    stop: usize,
+    best: Vec<Choice>,
+}
+
+/// Links uncovered from a place on, places without an end of a probe, and where the probe from there ends.
+type Choice = (usize, usize, Option<usize>);
+
 impl<'s> Network<'s> {
     /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
     pub(super) fn step<'a>(
@@ -86,6 +135,7 @@ impl<'s> Network<'s> {
         links: &[[Option<&'a str>; 2]],
         place: usize,
         class: Option<&str>,
+        choices: &mut Option<Choices>,
     ) -> Step<'a> {
         let mut after = place + 1..route.len();
         let stop = after.find(|&at| self.states.contains_key(route[at]));
@@ -108,7 +158,7 @@ impl<'s> Network<'s> {
         if wire.hop.age_s.is_some_and(|age_s| age_s < patience_s) {
             return wire;
         }
-        let probed = self.probed(route, place, stop, class);
+        let probed = self.probed(route, place, stop, class, choices);
         match probed {
             Some((to, hop)) if wire.hop.age_s.is_none_or(|age_s| hop.age_s < Some(age_s)) => Step {
                 to,
@@ -145,25 +195,54 @@ impl<'s> Network<'s> {
         place: usize,
         stop: usize,
         class: Option<&str>,
+        choices: &mut Option<Choices>,
     ) -> Option<(usize, Hop)> {
-        // By place from behind: links uncovered, places without an end of a probe, and the choice.
-        let mut best: Vec<(usize, usize, Option<usize>)> = vec![(0, 0, None); stop + 1];
-        for from in (place..stop).rev() {
+        // What was chosen for an earlier place holds for those behind it.
+        let of_stop = |known: &Choices| known.stop == stop && known.begin <= place;
+        let known = choices.take().filter(of_stop);
+        let known = choices.insert(known.unwrap_or_else(|| Choices {
+            begin: place,
+            stop,
+            best: self.choices(&route[place..=stop], class),
+        }));
+        let to = known.begin + known.best[place - known.begin].2?;
+        Some((to, self.probe(&route[place..=to], class)?))
+    }
+
+    /// The choice of each place of a route.
+    fn choices(&self, route: &[&str], class: Option<&str>) -> Vec<Choice> {
+        let stop = route.len() - 1;
+        let mut best: Vec<Choice> = vec![(0, 0, None); stop + 1];
+        for from in (0..stop).rev() {
             let (uncovered, skipped, _) = best[from + 1];
             let mut choice = (uncovered + 1, skipped, None);
             for to in from + 1..=stop {
                 let (uncovered, skipped, _) = best[to];
                 let this = (uncovered, skipped + to - from - 1, Some(to));
                 if (this.0, this.1) < (choice.0, choice.1)
-                    && self.probe(&route[from..=to], class).is_some()
+                    && self.is_probed(route[from], route[to], class)
                 {
                     choice = this;
                 }
             }
             best[from] = choice;
         }
-        let to = best[place].2?;
-        Some((to, self.probe(&route[place..=to], class)?))
+        best
+    }
+
+    /// Whether there is a hop by probes from one node to another.
+    fn is_probed(&self, from: &str, to: &str, class: Option<&str>) -> bool {
+        let is_of = |kind: Kind, found: &[Reported<'s>]| {
+            found.iter().any(|(state, known)| {
+                known.last.kind() == kind
+                    && known.last.samples > 0
+                    && class.is_none_or(|class| state.name(known.last.class) == class)
+            })
+        };
+        let there = self.probes.between(from, to);
+        is_of(Kind::Probe, there)
+            || is_of(Kind::RoundTrip, there)
+            || is_of(Kind::RoundTrip, self.probes.between(to, from))
     }
 
     /// From the first node to the last: as the sender measures it, else as the other end did on the way back, else by the

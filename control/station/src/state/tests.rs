@@ -191,3 +191,109 @@ proptest! {
         prop_assert_eq!(packets(&state, &minutes), (1..=epochs).sum::<u64>());
     }
 }
+
+/// As many as a reporter may send, other ones in every report.
+fn many(epoch: u64, segments: u32) -> Report {
+    let mut names: Vec<String> = (0..segments)
+        .map(|n| format!("{epoch:08}-{n:08}-{}", "x".repeat(120)))
+        .collect();
+    let segment = |from| msp::Segment {
+        from,
+        to: segments - 1 - from,
+        packets: 1,
+        samples: 1,
+        ..msp::Segment::default()
+    };
+    Report {
+        names,
+        segments: (0..segments).map(segment).collect(),
+        ..report(7, epoch, 1)
+    }
+}
+
+#[test]
+fn a_reporter_keeps_no_more_than_its_limits_and_the_newest_stay() {
+    let mut state = State::default();
+    for epoch in 0..4 {
+        let report = many(epoch, 25_000);
+        state.take(&report, report.end_unix_ns());
+        assert!(state.segments.len() <= SEGMENTS_MAX);
+        assert!(state.encoded_len() <= BYTES_MAX, "{}", state.encoded_len());
+    }
+    assert!(state.evicted_segments > 0);
+    let newest = state.segments.iter().map(|known| known.end_unix_ns).max();
+    let kept = state.segments.iter();
+    let kept = kept
+        .filter(|known| Some(known.end_unix_ns) == newest)
+        .count();
+    assert_eq!(kept, 25_000);
+    for known in &state.segments {
+        assert!(
+            state.name(known.last.from).contains("-000"),
+            "names are those of the segments"
+        );
+    }
+    assert!(state.names.len() <= 2 * SEGMENTS_MAX);
+}
+
+#[test]
+fn greatest_numbers_do_not_overflow() {
+    let mut state = State::default();
+    let mut last = report(7, 0, u64::MAX);
+    last.epoch = u64::MAX;
+    last.epochs = u64::MAX;
+    last.length_ns = u64::MAX;
+    state.take(&last, u64::MAX);
+    assert_eq!(state.take(&last, u64::MAX), Taken::Duplicate);
+    // Of another run, with as many epochs missing as there can be; twice.
+    for incarnation in [8, 9] {
+        let mut gap = report(incarnation, 0, u64::MAX);
+        gap.epoch = u64::MAX;
+        gap.epochs = 0;
+        state.take(&gap, 0);
+    }
+    assert_eq!((state.missed_epochs, state.restarts), (u64::MAX, 2));
+    let _ = crate::summary::summary(&state, 0);
+    let _ = crate::summary::summary(&state, u64::MAX);
+}
+
+#[test]
+fn a_minute_of_any_size_leaves_in_parts_that_fit() {
+    let segments = (0..3_000).map(|n| MinuteSegment {
+        kind: 0,
+        from: n,
+        to: 2_999 - n,
+        class: 3_000,
+        sums: Sums {
+            packets: n.into(),
+            ..Sums::default()
+        },
+    });
+    let mut names: Vec<String> = (0..3_000).map(|n| format!("port-{n}")).collect();
+    names.push("all".to_owned());
+    let minute = Minute {
+        switch: "a".to_owned(),
+        minute: 7,
+        names,
+        segments: segments.collect(),
+        part: 0,
+    };
+    let named = |part: &Minute| -> Vec<_> {
+        let name = |index: u32| part.names[index as usize].clone();
+        let segments = part.segments.iter();
+        segments
+            .map(|of| (name(of.from), name(of.to), name(of.class), of.sums.packets))
+            .collect()
+    };
+    let parts = minute.clone().split(10_000);
+    assert!(parts.len() > 3);
+    for (number, part) in (0..).zip(&parts) {
+        assert!(part.encoded_len() <= 10_000);
+        assert_eq!((part.part, part.minute, &*part.switch), (number, 7, "a"));
+    }
+    assert_eq!(
+        parts.iter().flat_map(named).collect::<Vec<_>>(),
+        named(&minute)
+    );
+    assert_eq!(minute.clone().split(1 << 20), [minute]);
+}

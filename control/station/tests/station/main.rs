@@ -21,6 +21,7 @@ mod memory;
 mod ospf;
 mod outage;
 mod page;
+mod poison;
 mod probes;
 mod support;
 
@@ -155,6 +156,16 @@ impl Reporter {
     fn send(&self, report: &Report) {
         let subject = subject::of_switch(&report.switch);
         self.bytes(subject, report.encode_to_vec());
+    }
+
+    /// What no stream keeps.
+    fn say(&self, subject: &'static str, words: &str) {
+        let client = self.context.client();
+        let words = words.to_owned();
+        self.runtime.block_on(async {
+            client.publish(subject, words.into()).await.unwrap();
+            client.flush().await.unwrap();
+        });
     }
 
     fn bytes(&self, subject: String, bytes: Vec<u8>) {

@@ -7,6 +7,7 @@ use contract::config::Nats;
 use report::connection::Connection;
 use report::msp::{Report, Segment};
 use station::learn::{Learner, Room};
+use station::memory::{forget, recall, remember};
 use station::settings::Settings;
 use station::state::State;
 use station::store::Store;
@@ -82,11 +83,11 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
     connected(&server, async |client, settings| {
         let store = Store::open(client, &settings).await.unwrap();
         let mut next = Learner::new(room());
-        assert_eq!(store.recall(5, &mut next).await.unwrap(), None);
-        store.remember(&learner, 1).await.unwrap();
-        store.remember(&learner, EPOCHS).await.unwrap();
-        assert_eq!(store.recall(6, &mut next).await.unwrap(), None);
-        assert_eq!(store.recall(5, &mut next).await.unwrap(), Some(EPOCHS));
+        assert_eq!(recall(&store, 5, &mut next).await.unwrap(), None);
+        remember(&store, &learner, 1).await.unwrap();
+        remember(&store, &learner, EPOCHS).await.unwrap();
+        assert_eq!(recall(&store, 6, &mut next).await.unwrap(), None);
+        assert_eq!(recall(&store, 5, &mut next).await.unwrap(), Some(EPOCHS));
         for mut state in states.clone() {
             let found = state.segments[7].found;
             assert!(found.is_some_and(|found| found.usual_ns.is_some()));
@@ -97,10 +98,10 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
             assert!(states.contains(&state), "{:?}", state.segments[7].found);
         }
         for switch in &switches {
-            store.forget(switch).await.unwrap();
+            forget(&store, switch).await.unwrap();
         }
         let mut after = Learner::new(room());
-        assert_eq!(store.recall(5, &mut after).await.unwrap(), None);
+        assert_eq!(recall(&store, 5, &mut after).await.unwrap(), None);
     });
 }
 

@@ -9,6 +9,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use super::api::{self, Answer, Change, MessageError, Request};
 use super::database::{Database, TYPES};
+use super::kernel::{self, Owner};
 use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, OPAQUE_AREA};
 use super::presence::{OPAQUE_TYPE, Presence};
 
@@ -40,6 +41,15 @@ pub enum ClientError {
     Ports {
         /// Own address.
         address: Ipv4Addr,
+    },
+    /// ospfd runs no OSPF.
+    #[error(
+        "{server}: ospfd runs no OSPF: its configuration has no `router ospf`, or it has not read it yet; it was not asked, \
+         since ospfd of FRR up to 10.3 ends when it is asked before"
+    )]
+    NoInstance {
+        /// Where it is.
+        server: SocketAddrV4,
     },
     /// ospfd did not connect back.
     #[error("{server}: ospfd did not connect back to port {port} within {seconds} s: {reason}")]
@@ -131,8 +141,20 @@ impl Client {
     /// Connects. `patience` bounds every wait for an answer.
     ///
     /// # Errors
-    /// If ospfd is not there, or does not connect back.
+    /// If ospfd is not there, does not connect back, or is on this machine and runs no OSPF yet.
     pub fn connect(server: SocketAddrV4, patience: Duration) -> Result<Self, ClientError> {
+        let client = Self::open(server, patience)?;
+        // What ospfd of another machine runs is not known here.
+        let own = client.requests.stream.local_addr();
+        let is_here = own.is_ok_and(|own| own.ip() == *server.ip());
+        if is_here && kernel::runs_ospf() == Some(false) {
+            return Err(ClientError::NoInstance { server });
+        }
+        Ok(client)
+    }
+
+    /// Connects, and asks nothing.
+    fn open(server: SocketAddrV4, patience: Duration) -> Result<Self, ClientError> {
         let failed = |reason| ClientError::Connect { server, reason };
         let address = own_address(server).map_err(failed)?;
         let (listener, port) = ports(address)?;
@@ -140,12 +162,14 @@ impl Client {
         net::connect(&socket, &server).map_err(|error| failed(error.into()))?;
         let requests = TcpStream::from(socket);
         requests.set_nodelay(true).map_err(failed)?;
-        let changes = accept(&listener, server, patience).map_err(|reason| ClientError::Back {
-            server,
-            port: port + 1,
-            seconds: patience.as_secs(),
-            reason,
-        })?;
+        let own = SocketAddrV4::new(address, port);
+        let changes =
+            accept(&listener, server, own, patience).map_err(|reason| ClientError::Back {
+                server,
+                port: port + 1,
+                seconds: patience.as_secs(),
+                reason,
+            })?;
         let channel = |stream| Channel {
             stream,
             received: Vec::new(),
@@ -379,10 +403,26 @@ fn bound(address: Ipv4Addr, port: u16, patience: Duration) -> io::Result<rustix:
     Ok(socket)
 }
 
-/// The connection back, from the same machine.
+/// Whether the connection from `peer` to the port after `own` may be ospfd's: of a program here, if it has the user that has
+/// the server's end of the connection from `own`. Any program here could connect first, and pretend another network.
+fn may_be_of(server: SocketAddrV4, own: SocketAddrV4, peer: SocketAddrV4) -> bool {
+    if peer.ip() != server.ip() {
+        return false;
+    }
+    let back = SocketAddrV4::new(*own.ip(), own.port() + 1);
+    match kernel::owners([(server, own), (peer, back)]) {
+        // It is elsewhere, or the kernel does not say.
+        [None, _] => true,
+        [Some(Owner::User(server)), Some(Owner::User(peer))] => server == peer,
+        _ => false,
+    }
+}
+
+/// The connection back, from ospfd; others are closed.
 fn accept(
     listener: &TcpListener,
     server: SocketAddrV4,
+    own: SocketAddrV4,
     patience: Duration,
 ) -> io::Result<TcpStream> {
     let deadline = Instant::now() + patience;
@@ -397,10 +437,15 @@ fn accept(
             Some(left.max(Duration::from_millis(1))),
         )?;
         match listener.accept() {
-            Ok((stream, SocketAddr::V4(peer))) if peer.ip() == server.ip() => return Ok(stream),
+            Ok((stream, SocketAddr::V4(peer))) if may_be_of(server, own, peer) => {
+                return Ok(stream);
+            }
             Ok(_) => {}
             Err(error) if is_timeout(&error) => {}
             Err(error) => return Err(error),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use super::api::Change;
 use super::lsa::{Body, Header, Link, LinkKind, Lsa};
 use super::presence::{OPAQUE_TYPE, Presence};
-use crate::read::Record;
+use crate::read::{Record, clean};
 use crate::topology::{LINKS_MAX, ROUTERS_MAX, Router, Topology, Weight};
 
 #[cfg(test)]
@@ -284,7 +284,8 @@ fn name_all(
 ) -> BTreeMap<Ipv4Addr, String> {
     let wanted = |id: &Ipv4Addr| {
         let own = || presences.get(id)?.name.clone();
-        names.get(id).cloned().or_else(own)
+        let given = names.get(id).map(|name| clean(name));
+        given.or_else(own)
     };
     let mut times = BTreeMap::<String, usize>::new();
     for id in ids {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Network, Place, Problem, weight};
+use super::{Network, Place, Problem, clean, weight};
 use crate::topology::Weight;
 
 /// Lists within lists.
@@ -170,27 +170,45 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
     Ok(network)
 }
 
-/// Routers by id. Their names are the labels, with the id where several have the same or there is none.
+/// Routers by id. Their names are the labels, with the id where several have the same or there is none. A label that looks
+/// like such a name stays what it is, and the other gets its id once more: `A`, `A` and `A #1` are `A #1 #1`, `A #2` and
+/// `A #1`.
 fn nodes<'a>(graph: &[Entry<'a>], network: &mut Network) -> Result<HashMap<&'a str, u32>, Problem> {
     let nodes = lists(graph, "node");
-    let (mut seen, mut shared) = (HashSet::new(), HashSet::new());
-    let labels = nodes.iter().filter_map(|(_, node)| one(node, "label"));
-    shared.extend(labels.filter(|label| !seen.insert(*label)));
-    let mut routers = HashMap::new();
-    for (line, node) in nodes {
+    let label = |node: &[Entry<'_>]| {
+        let label = one(node, "label")?;
+        // Characters beyond ASCII are entities of HTML.
+        Some(clean(&html_escape::decode_html_entities(label)))
+    };
+    let labels: Vec<_> = nodes.iter().map(|(_, node)| label(node)).collect();
+    let mut times = HashMap::<&str, usize>::new();
+    for label in labels.iter().flatten() {
+        *times.entry(label).or_default() += 1;
+    }
+    let (mut routers, mut made) = (HashMap::new(), HashSet::new());
+    for ((line, node), label) in nodes.into_iter().zip(&labels) {
         let id = one(node, "id").ok_or_else(|| at(line, "expected an `id` in this `node`"))?;
-        let name = match one(node, "label") {
-            Some(label) if !shared.contains(label) => label.to_owned(),
-            Some(label) => format!("{label} #{id}"),
-            None => format!("#{id}"),
-        };
-        let (router, is_new) = network.router(&name).map_err(|problem| at(line, problem))?;
-        if !is_new || routers.insert(id, router).is_some() {
-            return Err(at(
-                line,
-                format!("expected an id that no other node has, not {id}"),
-            ));
+        if routers.contains_key(id) {
+            let problem = format!("expected an id that no other node has, not {id}");
+            return Err(at(line, problem));
         }
+        let name = match label {
+            Some(label) if times.get(label.as_str()) == Some(&1) => label.clone(),
+            _ => {
+                let suffix = clean(&format!("#{id}"));
+                let mut name = match label {
+                    Some(label) => format!("{label} {suffix}"),
+                    None => suffix.clone(),
+                };
+                while times.contains_key(name.as_str()) || made.contains(&name) {
+                    name = format!("{name} {suffix}");
+                }
+                made.insert(name.clone());
+                name
+            }
+        };
+        let (router, _) = network.router(&name).map_err(|problem| at(line, problem))?;
+        routers.insert(id, router);
     }
     Ok(routers)
 }

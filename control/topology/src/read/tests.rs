@@ -80,6 +80,138 @@ fn gml_labels_that_are_shared_get_their_ids() {
     assert_eq!(links(directed, Format::Gml).len(), 1);
 }
 
+/// Names of the routers, in their order.
+fn names(text: &str, format: Format) -> Vec<String> {
+    let topology = parse(text.as_bytes(), format).unwrap();
+    let names = topology
+        .routers()
+        .map(|router| topology.name(router).to_owned());
+    names.collect()
+}
+
+/// A line of nodes with these labels, whose ids are 1 and so on.
+fn labelled(labels: &[&str]) -> String {
+    let nodes = (1..)
+        .zip(labels)
+        .map(|(id, label)| format!("node [ id {id} label \"{label}\" ] "));
+    let edges = (2..=labels.len()).map(|id| format!("edge [ source 1 target {id} ] "));
+    format!("graph [ {} ]", nodes.chain(edges).collect::<String>())
+}
+
+#[test]
+fn gml_labels_may_look_like_those_of_other_nodes() {
+    for (labels, expected) in [
+        (&["A", "A", "A #1"][..], &["A #1", "A #1 #1", "A #2"][..]),
+        (&["A #2", "A", "A"], &["A #2", "A #2 #2", "A #3"]),
+        (
+            &["A", "A", "A #1", "A #1 #1"],
+            &["A #1", "A #1 #1", "A #1 #1 #1", "A #2"],
+        ),
+        (&["B", "#1"], &["#1", "B"]),
+    ] {
+        let mut found = names(&labelled(labels), Format::Gml);
+        found.sort();
+        assert_eq!(found, expected, "{labels:?}");
+    }
+    // No label, and the label of another that looks like its id; all of them are there.
+    let text = "graph [ node [ id 1 ] node [ id 2 label \"#1\" ] edge [ source 1 target 2 ] ]";
+    assert_eq!(names(text, Format::Gml), ["#1", "#1 #1"]);
+}
+
+#[test]
+fn gml_labels_have_entities() {
+    let text = labelled(&[
+        "M&#252;nchen",
+        "S&atilde;o Paulo",
+        "R&amp;D",
+        "&quot;x&quot;",
+        "K&#xf8;ge",
+        "A & B",
+        "&nosuch;",
+    ]);
+    let expected = [
+        "\"x\"",
+        "&nosuch;",
+        "A & B",
+        "K\u{f8}ge",
+        "M\u{fc}nchen",
+        "R&D",
+        "S\u{e3}o Paulo",
+    ];
+    assert_eq!(names(&text, Format::Gml), expected);
+    // The same label, written in two ways.
+    assert_eq!(
+        names(&labelled(&["&#65;", "A"]), Format::Gml),
+        ["A #1", "A #2"]
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_name() {
+    let rocketfuel = "a b 1\nb c 1\nc a 1\n";
+    let json =
+        r#"{ "nodes": [{ "name": "a" }, { "name": "b" }], "links": [{ "from": "a", "to": "b" }] }"#;
+    for (text, format) in [
+        (rocketfuel, Format::Rocketfuel),
+        (json, Format::Json),
+        (&labelled(&["a", "b"]), Format::Gml),
+    ] {
+        let with_mark = format!("\u{feff}{text}");
+        assert_eq!(names(&with_mark, format), names(text, format));
+    }
+    let joined = format!("\u{feff}{rocketfuel}\u{feff}{rocketfuel}");
+    assert_eq!(names(&joined, Format::Rocketfuel), ["a", "b", "c"]);
+    let (place, problem) = parse(b"\xff\xfea\0", Format::Gml).unwrap_err();
+    assert_eq!(
+        (place, problem.as_str()),
+        (Place::File, "expected UTF-8, not UTF-16; save it as UTF-8")
+    );
+}
+
+#[test]
+fn names_can_be_shown() {
+    let expected = ["Frankfurt am Main", "b\u{fffd}[31m\u{fffd}", "x\u{fffd}"];
+    let text = labelled(&["Frankfurt\nam\tMain", "b\x1b[31m\x07", "x\u{202e}"]);
+    assert_eq!(names(&text, Format::Gml), expected);
+    let text = r#"{ "nodes": [{ "name": "Frankfurt\nam\tMain" }, { "name": "b\u001b[31m\u0007" }, { "name": "x\u202e", "role": "m-router" }],
+        "links": [{ "from": "Frankfurt\nam\tMain", "to": "b\u001b[31m\u0007" }, { "from": "x\u202e", "to": "b\u001b[31m\u0007" }] }"#;
+    assert_eq!(names(text, Format::Json), expected);
+    let topology = parse(text.as_bytes(), Format::Json).unwrap();
+    assert_eq!(topology.with_role(Role::MRouter).unwrap().len(), 1);
+    assert_eq!(
+        names("a\x01 b\x02 1", Format::Rocketfuel),
+        ["a\u{fffd}", "b\u{fffd}"]
+    );
+    let twice = r#"{ "nodes": [{ "name": "a\u0001" }, { "name": "a\u0002" }], "links": [] }"#;
+    assert!(
+        refused(twice, Format::Json)
+            .contains("nodes[1].name: expected a name that no other node has")
+    );
+}
+
+#[test]
+fn gml_of_other_programs_is_read() {
+    let weighted = |weight: &str| {
+        format!(
+            "graph [\n node [ id -1 label \"a\" ]\n node [\tid\t-2 label \"b\" ]\n edge [ source -1 target -2 weight {weight} ]\n]\n"
+        )
+    };
+    for text in [
+        weighted("2.5"),
+        weighted("\"2.5\""),
+        weighted("25e-1"),
+        weighted("2.5").replace('\n', "\r\n"),
+        weighted("2.5").replace('\n', "\r"),
+        // Edges first, a loop, and a dearer edge beside.
+        "graph [ edge [ source 1 target 2 weight 2.5 ] edge [ source 1 target 1 ] edge [ source 2 target 1 weight 9 ] node [ id 1 label \"a\" ] node [ id 2 label \"b\" ] ]".to_owned(),
+    ] {
+        let expected = [link("a", "b", 2_500_000), link("b", "a", 2_500_000)];
+        assert_eq!(links(&text, Format::Gml), expected, "{text}");
+    }
+    assert_eq!(names(&labelled(&["", "b"]), Format::Gml), ["", "b"]);
+    assert_eq!(names(&labelled(&["", ""]), Format::Gml), [" #1", " #2"]);
+}
+
 /// What is read of the Topology Zoo.
 #[test]
 fn the_topology_zoo_is_read() {

@@ -9,7 +9,9 @@ pub enum FrameError {
     #[error("not a control frame: it does not begin with VRNR")]
     Magic,
     /// From a switch of another version.
-    #[error("control frame of version {version}, this is version {VERSION}: update the older end")]
+    #[error(
+        "the other end sends control frames of version {version}, this switch has version {VERSION}: update the older one"
+    )]
     Version {
         /// The version found.
         version: u8,

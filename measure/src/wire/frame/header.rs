@@ -9,7 +9,7 @@
 //! | 8..10 | body length | b, in bytes |
 //! | 10..12 | port | of the sender |
 //! | 12..16 | switch | the sender |
-//! | 16..18 | segment | the sender's index of it |
+//! | 16..18 | segment | the sender's index of it; in a hello the minor version of its protocol, which 2.0 always has as 0 and does not look at |
 //! | 18..26 | session | 0 in a hello, which makes it |
 //! | 26..34 | sequence | counts frames of one kind in one session, from 1; 0 in a hello |
 //! | 34..42 | epoch | that the body speaks of |
@@ -28,8 +28,10 @@ use crate::wire::session::{KeyId, SessionId, TAG_BYTES};
 
 /// The first four bytes of every control frame.
 pub const MAGIC: [u8; 4] = *b"VRNR";
-/// Version of the protocol.
+/// Version of the protocol: frames of another are refused.
 pub const VERSION: u8 = 2;
+/// Minor version: rises with every kind of frame that is added, which is sent only to ends that have it.
+pub const VERSION_MINOR: u16 = 1;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 50;
 /// Most bytes of a control frame, header and tag included: the payload of a jumbo frame.
@@ -79,6 +81,8 @@ pub enum Kind {
     Request = 6,
     /// What came out of an epoch: [`Report`](super::Report).
     Report = 7,
+    /// The least delay of an epoch: [`Floor`](super::Floor).
+    Floor = 8,
 }
 
 impl Kind {
@@ -86,7 +90,7 @@ impl Kind {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Hello,
         Self::Marker,
         Self::Stash,
@@ -94,7 +98,22 @@ impl Kind {
         Self::Reference,
         Self::Request,
         Self::Report,
+        Self::Floor,
     ];
+
+    /// The minor version of the protocol that has it first.
+    pub const fn since_minor(self) -> u16 {
+        match self {
+            Self::Floor => 1,
+            Self::Hello
+            | Self::Marker
+            | Self::Stash
+            | Self::Fragment
+            | Self::Reference
+            | Self::Request
+            | Self::Report => 0,
+        }
+    }
 
     /// Its place in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
@@ -115,7 +134,7 @@ pub struct Header {
     pub switch: u32,
     /// Its port.
     pub port: u16,
-    /// Its index of the segment that the body speaks of.
+    /// Its index of the segment that the body speaks of; in a hello the minor version of its protocol.
     pub segment: u16,
     /// The session; `None` in a hello.
     pub session: Option<SessionId>,

@@ -8,7 +8,7 @@
 //! | 20..28 | own nonce | never 0 |
 //! | 28..36 | peer's nonce | 0: not heard yet |
 //! | 36..44 | renewed nonce | that the own one follows; 0: none |
-//! | 44..48 | clock error | at most, ns |
+//! | 44..48 | clock error | as the sender's clock claims, ns |
 //! | 48..50 | TAI - UTC | s, signed |
 //! | 50 | clock | 0 free, 1 holding over, 2 locked |
 //! | 51 | PTP domain | |
@@ -60,7 +60,7 @@ pub struct Hello {
     pub epoch_ns: u64,
     /// Makes the session.
     pub nonces: Nonces,
-    /// The sender's clock is off by this much at most.
+    /// What the sender's clock claims to be off by: an estimate or a bound.
     pub clock_error_ns: u32,
     /// Offset of TAI from UTC that the sender reckons with, in seconds.
     pub tai_utc_s: i16,

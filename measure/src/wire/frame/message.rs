@@ -1,6 +1,6 @@
 //! Bodies of every kind.
 
-use super::{Frame, Hello, Kind, Marker, Reference, Report, Request, StashView};
+use super::{Floor, Frame, Hello, Kind, Marker, Reference, Report, Request, StashView};
 use crate::codec::{Element, Fragment, FragmentView, ParseError, Put};
 
 /// What a frame carries.
@@ -49,6 +49,8 @@ pub enum Message<'a> {
     Request(Request),
     /// What came out of an epoch.
     Report(Report),
+    /// The least delay of an epoch.
+    Floor(Floor),
 }
 
 impl<'a> Message<'a> {
@@ -74,6 +76,7 @@ impl<'a> Message<'a> {
             Kind::Reference => Self::Reference(Reference::parse(body)?),
             Kind::Request => Self::Request(Request::parse(body)?),
             Kind::Report => Self::Report(Report::parse(body)?),
+            Kind::Floor => Self::Floor(Floor::parse(body)?),
         })
     }
 
@@ -87,6 +90,7 @@ impl<'a> Message<'a> {
             Self::Reference(reference) => reference.emit(out),
             Self::Request(request) => request.emit(out),
             Self::Report(report) => report.emit(out),
+            Self::Floor(floor) => floor.emit(out),
         }
     }
 }

@@ -114,6 +114,8 @@ fn refusals_are_named() {
         (good.clone(), Refusal::Replayed),
         (good[..good.len() - 1].to_vec(), Refusal::Malformed),
         (with(0), Refusal::Malformed),
+        // Whatever else it may mean there.
+        (with(4), Refusal::Version(3)),
         (with(7), Refusal::UnknownKey),
         (with(unseen.len() - 1), Refusal::Tag),
         (with(HEADER_BYTES), Refusal::Tag),

@@ -189,6 +189,227 @@ fn all_faults_are_said_at_once_with_their_lines() {
     }
 }
 
+#[test]
+fn a_range_hides_no_device() {
+    let changes = [
+        ("/ports/0/device", json!("net_af_packet0,iface=nosuch0")),
+        ("/workers/0/core", json!(99_999)),
+        ("/measurement/interval_ms", json!(1)),
+        ("/forwarding/ageing_s", json!("long")),
+        ("/dpdk/nonsense", json!(1)),
+    ];
+    let all = [
+        "nosuch0",
+        "99999",
+        "interval_ms: expected 10 to 60000",
+        "ageing_s: expected",
+        "nonsense",
+    ];
+    let config = config(&changes);
+    let mut ranges = config.clone();
+    ranges["forwarding"] = json!({ "mode": "bridge" });
+    ranges["dpdk"] = json!({ "hugepages": false });
+    for (config, wanted) in [(&config, &all[..]), (&ranges, &all[..3])] {
+        let (_folder, file) = written(&serde_json::to_string_pretty(config).unwrap());
+        for (code, words) in check_and_start(&file) {
+            assert_eq!(code, Some(2), "{words}");
+            for wanted in wanted {
+                assert!(words.contains(wanted), "{wanted}: {words}");
+            }
+            assert_eq!(words.lines().count(), wanted.len(), "{words}");
+        }
+        // Without a look at the machine, what can be known without.
+        let mut valid = vernierd();
+        valid.args(["--check", "--static", "--config"]).arg(&file);
+        let (code, words) = said(&mut valid);
+        assert_eq!(code, Some(2), "{words}");
+        assert!(
+            words.contains("interval_ms") && !words.contains("nosuch0"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn files_that_begin_with_a_byte_order_mark_get_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "\u{feff}0123456789abcdef\r\n").unwrap();
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
+    let http = json!({ "listen": "127.0.0.1:0", "token_file": token });
+    let with_token = config(&[("/http", http)]).to_string();
+    let with_mark = format!("\u{feff}{}", config(&[]));
+    for (text, place) in [
+        (with_mark, "vernier.json: cannot read"),
+        (with_token, "http.token_file"),
+    ] {
+        let (_folder, file) = written(&text);
+        for (code, words) in check_and_start(&file) {
+            assert_eq!(code, Some(2), "{words}");
+            assert!(words.contains(place), "{words}");
+            assert!(
+                words.contains("byte order mark (EF BB BF); save it as UTF-8 without one"),
+                "{words}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_token_may_end_as_windows_ends_a_line_and_not_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    let http = json!({ "listen": "127.0.0.1:0", "token_file": token });
+    let (_folder, file) = written(&config(&[("/http", http)]).to_string());
+    for (text, code) in [
+        ("0123456789abcdef\r\n", 0),
+        ("0123456789abcdef \n", 2),
+        ("0123456789abcdef\nfedcba9876543210\n", 2),
+    ] {
+        std::fs::write(&token, text).unwrap();
+        std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
+        for (found, words) in check_and_start(&file) {
+            assert_eq!(found, Some(code), "{text:?}: {words}");
+            assert_eq!(
+                words.contains("http.token_file"),
+                code == 2,
+                "{text:?}: {words}"
+            );
+        }
+    }
+}
+
+#[test]
+fn addresses_to_listen_on_are_those_that_people_write() {
+    for (listen, code, wanted) in [
+        ("localhost:0", 0, ""),
+        (":0", 0, ""),
+        (
+            "example.com:9464",
+            2,
+            "\"example.com:9464\" is not an address with a port, such as 127.0.0.1:9464",
+        ),
+    ] {
+        let http = json!({ "listen": listen, "insecure": true });
+        let (_folder, file) = written(&config(&[("/http", http)]).to_string());
+        for (found, words) in check_and_start(&file) {
+            assert_eq!(found, Some(code), "{listen}: {words}");
+            assert!(words.contains(wanted), "{listen}: {words}");
+        }
+    }
+}
+
+/// A capture of three packets, two of them years after the first.
+fn late_packets(file: &Path) {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1_u32] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    for second in [0, 1_700_000_000, 1_700_000_001_u32] {
+        for word in [second, 0, 60, 60] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend([0; 60]);
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn packets_that_are_due_in_years_are_said_by_the_check_the_start_and_the_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("late.pcap");
+    late_packets(&capture);
+    let device = json!(format!("replay:{}", capture.display()));
+    let (_folder, file) = written(&config(&[("/ports/0/device", device)]).to_string());
+    for (code, words) in check_and_start(&file) {
+        assert_eq!(code, Some(0), "{words}");
+        assert!(
+            words.contains("2 of the 3 packets of the capture") && words.contains("53.9 years"),
+            "{words}"
+        );
+    }
+    let summary = folder.path().join("summary.json");
+    let mut run = vernierd();
+    run.args(["--duration", "0.1", "--config"])
+        .arg(&file)
+        .arg("--summary-json")
+        .arg(&summary);
+    let (code, words) = said(&mut run);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(
+        words.contains("port a: 2 of 3 packets of the capture"),
+        "{words}"
+    );
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(summary).unwrap()).unwrap();
+    let capture = json!([{ "port": "a", "file": capture, "packets": 3, "left_packets": 2 }]);
+    assert_eq!(summary["captures"], capture);
+}
+
+/// In a namespace of its own, whose ends of a veth pair have two queues.
+#[test]
+fn what_the_driver_of_an_interface_will_refuse_is_said_before() {
+    if !is_root("network interfaces") {
+        return;
+    }
+    testkit::namespace::enter().unwrap();
+    let made = Command::new("ip")
+        .args([
+            "link",
+            "add",
+            "vmtu0",
+            "numrxqueues",
+            "2",
+            "numtxqueues",
+            "2",
+            "type",
+            "veth",
+        ])
+        .args([
+            "peer",
+            "name",
+            "vmtu1",
+            "numrxqueues",
+            "2",
+            "numtxqueues",
+            "2",
+        ])
+        .status();
+    assert!(made.unwrap().success());
+    for (device, mtu, place) in [
+        (
+            "net_af_packet0,iface=vmtu0",
+            9_000,
+            "ports[0].mtu: expected 46 to 1500",
+        ),
+        (
+            "net_af_xdp0,iface=vmtu0",
+            9_000,
+            "ports[0].mtu: expected 68 to",
+        ),
+        (
+            "net_af_xdp0,iface=vmtu0,start_queue=5",
+            1_500,
+            "ports[0].device: expected 0 to 1 as a queue",
+        ),
+        (
+            "net_af_xdp0,iface=vmtu0,queue_count=2",
+            1_500,
+            "ports[0].device: expected queue_count=1 at most",
+        ),
+    ] {
+        let changes = [
+            ("/ports/0/device", json!(device)),
+            ("/ports/0/mtu", json!(mtu)),
+            ("/http", json!({ "listen": null })),
+        ];
+        let (_folder, file) = written(&config(&changes).to_string());
+        for (code, words) in check_and_start(&file) {
+            assert_eq!(code, Some(2), "{device}: {words}");
+            assert!(words.contains(place), "{device}: {words}");
+        }
+    }
+}
+
 /// Fifty: every kind of device, both ways of forwarding, every method.
 #[test]
 fn what_the_check_passes_starts() {

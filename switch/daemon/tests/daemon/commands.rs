@@ -23,7 +23,7 @@ enum Way {
 }
 
 /// By their first words, the first that fits; [`Way::Ends`] without.
-const WAYS: [(&str, Way); 31] = [
+const WAYS: [(&str, Way); 34] = [
     ("make", Way::Make),
     ("cargo build --release", Way::Elsewhere), // By each of these targets.
     ("modprobe vfio-pci", Way::Elsewhere),     // make nic
@@ -42,6 +42,12 @@ const WAYS: [(&str, Way); 31] = [
     ("apt install", Way::Elsewhere), // make deb-test
     ("install -g vernier", Way::Elsewhere), // make deb-test
     ("install -m 644 examples/vernierd.service", Way::Elsewhere), // make deb-test
+    ("install -D -t /usr/lib/vernier", Way::Elsewhere), // make deb-test
+    (
+        "install -m 644 packages/vernier/60-vernier.rules",
+        Way::Elsewhere,
+    ), // make deb-test
+    ("vernier plugin-args", Way::Elsewhere), // control/console/tests/cli/plugin_args.rs
     ("vernier topology --ospf", Way::Refuses), // switch/daemon/tests/daemon/network.rs
     ("vernier check", Way::Refuses),
     ("vernier config diff", Way::Refuses),

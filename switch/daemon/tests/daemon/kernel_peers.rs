@@ -269,7 +269,7 @@ fn only_frames_of_a_vlan_reach_its_access_port_from_an_interface() {
     }));
     let sender = Daemon::start(json!({
         "ports": [
-            { "name": "in", "device": format!("replay:{}?loop=0", file("in.pcap").display()) },
+            { "name": "in", "device": format!("replay:{}?loop=9", file("in.pcap").display()) },
             { "name": "out", "device": format!("net_af_packet0,iface={}", veth.peer()) },
         ],
         "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
@@ -285,9 +285,9 @@ fn only_frames_of_a_vlan_reach_its_access_port_from_an_interface() {
     let summary = switch.stop();
     assert_conserved(&summary["snapshot"]);
     let bytes = std::fs::read(out).unwrap();
-    let left: Vec<u8> = (testkit::pcap::frames(&bytes).unwrap().iter())
-        .map(|frame| frame[11])
-        .collect();
+    let frames = testkit::pcap::frames(&bytes).unwrap();
+    let mut left: Vec<_> = frames.iter().map(|frame| frame[11]).collect();
+    left.dedup();
     assert_eq!(
         left,
         [1],

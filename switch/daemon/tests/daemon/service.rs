@@ -75,19 +75,23 @@ fn systemd_hears_of_its_life() {
     hear(&socket, "STOPPING=1");
 }
 
-/// Runs `systemd-analyze` on the unit, its program being the one that was built.
-fn analyze(arguments: &[&str]) -> Option<(bool, String)> {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vernierd.service");
-    let unit = std::fs::read_to_string(unit).unwrap();
-    let installed = "/usr/local/bin/vernierd";
-    assert!(unit.contains(installed), "{unit}");
+/// The units, and by systemd's own marks from 0 to 10 how exposed each may be: a switch that needs NICs cannot have much less.
+const UNITS: [(&str, f64); 3] = [
+    ("vernierd", 3.2),
+    ("vernier-probe", 2.0),
+    ("vernier-station", 1.6),
+];
+
+/// Runs `systemd-analyze` on a unit. Its program is in place of the one that is installed, whichever that is.
+fn analyze(name: &str, arguments: &[&str]) -> Option<(bool, String)> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let unit = std::fs::read_to_string(examples.join(name).with_extension("service")).unwrap();
+    let installed = format!("/usr/local/bin/{name}");
+    assert!(unit.contains(&installed), "{unit}");
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernierd.service");
-    std::fs::write(
-        &file,
-        unit.replace(installed, env!("CARGO_BIN_EXE_vernierd")),
-    )
-    .unwrap();
+    let file = folder.path().join(name).with_extension("service");
+    let unit = unit.replace(&installed, env!("CARGO_BIN_EXE_vernierd"));
+    std::fs::write(&file, unit).unwrap();
     let output = Command::new("systemd-analyze")
         .args(arguments)
         .arg(&file)
@@ -101,22 +105,63 @@ fn analyze(arguments: &[&str]) -> Option<(bool, String)> {
 }
 
 #[test]
-fn systemd_has_nothing_to_say_of_the_unit() {
-    if let Some(said) = analyze(&["verify", "--man=no"]) {
-        assert_eq!(said, (true, String::new()));
+fn systemd_has_nothing_to_say_of_the_units() {
+    for (unit, _) in UNITS {
+        if let Some(said) = analyze(unit, &["verify", "--man=no"]) {
+            assert_eq!(said, (true, String::new()), "{unit}");
+        }
     }
 }
 
-/// By systemd's own marks from 0 to 10; a switch that needs NICs cannot have much less.
 #[test]
-fn the_unit_is_exposed_no_more_than_it_has_to_be() {
-    let Some((_, said)) = analyze(&["security", "--offline=true", "--no-pager"]) else {
-        return;
-    };
-    let level = said
-        .lines()
-        .find_map(|line| line.split_once("Overall exposure level for "));
-    let (_, level) = level.unwrap_or_else(|| panic!("{said}"));
-    let mark = level.split_whitespace().nth(1).unwrap();
-    assert!(mark.parse::<f64>().unwrap() <= 3.2, "{said}");
+fn units_are_exposed_no_more_than_they_have_to_be() {
+    for (unit, mark_max) in UNITS {
+        let Some((_, said)) = analyze(unit, &["security", "--offline=true", "--no-pager"]) else {
+            return;
+        };
+        let level = said
+            .lines()
+            .find_map(|line| line.split_once("Overall exposure level for "));
+        let (_, level) = level.unwrap_or_else(|| panic!("{said}"));
+        let mark = level.split_whitespace().nth(1).unwrap();
+        assert!(mark.parse::<f64>().unwrap() <= mark_max, "{said}");
+    }
+}
+
+/// A VFIO group gives all of its devices, so the package's rule of udev asks this script for each.
+#[test]
+fn udev_grants_groups_of_nics_and_no_other_devices() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packages/vernier");
+    let rule = std::fs::read_to_string(script.join("60-vernier.rules")).unwrap();
+    assert!(
+        rule.contains("PROGRAM==\"/usr/lib/vernier/vfio-is-network %k\""),
+        "{rule}"
+    );
+    let sys = tempfile::tempdir().unwrap();
+    let (nic, gpu, disk, bridge) = ("0x020000", "0x030000", "0x010802", "0x060400");
+    let groups: [(&str, &[&str], bool); 8] = [
+        ("1", &[nic], true),
+        ("2", &[gpu], false),
+        ("3", &[nic, disk], false),
+        ("4", &[bridge, nic, "0x028000"], true),
+        ("5", &[bridge], false),
+        ("6", &[], false),
+        ("noiommu-0", &[nic], false),
+        ("../1", &[nic], false),
+    ];
+    for (group, classes, is_granted) in groups {
+        let devices = sys
+            .path()
+            .join("kernel/iommu_groups")
+            .join(group)
+            .join("devices");
+        for (n, class) in classes.iter().enumerate() {
+            let device = devices.join(format!("0000:0{n}:00.0"));
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("class"), format!("{class}\n")).unwrap();
+        }
+        let mut asked = Command::new(script.join("vfio-is-network"));
+        let status = asked.arg(group).arg(sys.path()).status().unwrap();
+        assert_eq!(status.success(), is_granted, "{group}: {classes:?}");
+    }
 }

@@ -29,6 +29,8 @@ pub struct Plugin {
     pub folder: PathBuf,
     pub address: SocketAddr,
     settings: Option<PathBuf>,
+    /// Another copy of it, which EAL loads after it.
+    copy: Option<PathBuf>,
     /// What a program is made to load before all else.
     preloaded: Vec<PathBuf>,
     /// Whether EAL loads it.
@@ -61,6 +63,7 @@ impl Plugin {
             folder,
             address: free_address().unwrap(),
             settings: None,
+            copy: None,
             preloaded: std::env::var_os(SANITIZER_RUNTIME)
                 .map(PathBuf::from)
                 .into_iter()
@@ -81,6 +84,13 @@ impl Plugin {
         self.folder.join(OBJECT)
     }
 
+    /// Lets programs load it once more, from another file.
+    pub fn load_twice(&mut self) {
+        let copy = self.folder.join("copy.so");
+        fs::copy(built(OBJECT), &copy).unwrap();
+        self.copy = Some(copy);
+    }
+
     /// Lets programs preload what shows the plugin their vhost-user ports.
     pub fn preload_vhost(&mut self) {
         let object = self.folder.join(VHOST);
@@ -92,7 +102,9 @@ impl Plugin {
     pub fn arguments(&self) -> Vec<String> {
         let drivers = drivers().display().to_string();
         let file = self.file().display().to_string();
-        let loaded = [file, drivers].into_iter().filter(|_| self.is_loaded);
+        let copy = self.copy.as_ref().map(|copy| copy.display().to_string());
+        let loaded = [Some(file), copy, Some(drivers)].into_iter().flatten();
+        let loaded = loaded.filter(|_| self.is_loaded);
         loaded.flat_map(|file| ["-d".to_owned(), file]).collect()
     }
 

@@ -87,6 +87,16 @@ impl World {
         );
     }
 
+    /// Sets a clock right that claims to be: otherwise its delays are impossible, and their epochs marked.
+    fn right_clock(&mut self, switch: usize) {
+        let place = &mut self.places[switch];
+        let by_ns = -place.clocks.ahead_ns(self.now);
+        if by_ns != 0 {
+            place.clocks.step(self.now, by_ns);
+            place.clock_disturbed_until = self.now + 500_000_000;
+        }
+    }
+
     fn stall(&mut self, fault: Fault, switch: usize) -> bool {
         let Some(node) = &mut self.places[switch].node else {
             return false;
@@ -192,6 +202,7 @@ impl World {
             self.set_link(link, true);
         }
         for switch in 0..self.places.len() {
+            self.right_clock(switch);
             let base = configure::parse(&self.places[switch].base);
             let ports = HOSTS + self.places[switch].shape.wires;
             let Some(node) = &mut self.places[switch].node else {

@@ -51,6 +51,7 @@ pub(super) fn kind_label(frame: &[u8]) -> Option<&'static str> {
         Kind::Reference => "reference",
         Kind::Request => "request",
         Kind::Report => "report",
+        Kind::Floor => "floor",
     })
 }
 

@@ -8,7 +8,7 @@ const SHOWN: usize = 40;
 
 /// A fold of all that happened (FNV-1a).
 #[derive(Debug)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     hash: u64,
     last: VecDeque<(u64, String)>,
 }

@@ -81,6 +81,7 @@ pub fn wire_direct() -> Group {
             ("/ports/1/wire/key", json!(2)),
             ("/ports/1/wire/capacity_bps", json!(500_000_000)),
             ("/ports/1/wire/share", json!(0.02)),
+            ("/ports/1/wire/delay_min_ns", json!(1_000_000_000)),
             ("/ports/1/wire/ethertype", json!(34_998)),
             ("/ports/1/wire/stash_packets", json!(32)),
             ("/ports/1/wire/lda/banks/0/rows", json!(32)),

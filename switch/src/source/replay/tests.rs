@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod reported;
+
 fn spec() -> device::Replay {
     device::Replay {
         file: PathBuf::from("test.pcap"),

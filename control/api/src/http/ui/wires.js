@@ -9,7 +9,7 @@ const asks = () => [["wires", "api/v1/wires", 0]];
 function clockWords(clock) {
   const step = clock.last_step_ns == null ? "" : `; set ${clock.steps} times, last by ${duration(clock.last_step_ns)}`;
   const level = clock.state === "locked" ? "good" : clock.state === "free" ? "bad" : "warn";
-  return mark(level, `clock ${clock.state.replace("_", " ")}, off by ${duration(clock.error_ns)} at most, TAI - UTC = ${clock.tai_utc_s} s, ` +
+  return mark(level, `clock ${clock.state.replace("_", " ")}, ${clock.error_source} error ${duration(clock.error_ns)}, TAI - UTC = ${clock.tai_utc_s} s, ` +
     `PTP domain ${clock.ptp_domain}${step}`);
 }
 
@@ -20,14 +20,21 @@ function sessions() {
     { name: "port", left: true, of: (wire) => ({ text: wire.port }) },
     { name: "session", left: true, of: (wire) => ({ node: sessionOf(wire), v: wire.session }) },
     { name: "peer", left: true, of: peer },
-    { name: "peer's clock", left: true, low: 1, of: ({ peer }) => peer && { text: `${peer.clock}, ${duration(peer.clock_error_ns)} at most`, v: peer.clock_error_ns } },
+    { name: "peer's clock", left: true, low: 1, of: ({ peer }) => peer && { text: `${peer.clock}, claims ${duration(peer.clock_error_ns)}`, v: peer.clock_error_ns } },
     { name: "control", low: 1, of: (wire) => cell(wire.control_bps, (bps) => `${rate(bps)}bit/s`) },
     { name: "of share", low: 2, of: (wire) => cell(used(wire), (of) => `${of.toFixed(0)} %`) },
     { name: "least delay", low: 2, tip: "of references in the last epoch; signed, because clocks differ", of: (wire) => cell(wire.floor_ns, duration) },
+    { name: "clock offset", low: 1, tip: "of the other end's clock, between these by the least delays of both directions; red where it contradicts what the clocks claim", of: offset },
     { name: "withheld", low: 2, tip: "references left out, because their share of the link was used up", of: (wire) => cell(wire.total.references_withheld, count) },
     { name: "rejected", low: 1, tip: "control frames that were not accepted", of: (wire) => cell(sum(wire.total.disbelieved_frames), count) },
   ], { key: (wire) => wire.port, empty: "no port measures the path to another switch (ports[].wire)" });
 }
+
+/** Where the offset of the other end's clock lies. */
+const offset = ({ offset_min_ns: least, offset_max_ns: most, is_clock_contradicted: isWrong }) => {
+  const [from, to] = [least, most].map((ns) => (ns == null ? "?" : duration(ns)));
+  return { text: least == null && most == null ? "-" : `${from} to ${to}`, v: least ?? most, kind: isWrong ? "bad" : "" };
+};
 
 /** Made once for each state: a cell keeps its node. */
 const marks = new Map();

@@ -15,9 +15,13 @@ const TOY: &str = "\
 A B 1\nB A 1\nA F 1\nF A 1\nB F 1\nF B 1\nC D 1\nD C 1\nC F 2\nF C 2\nD E 1\nE D 1\nE F 2\nF E 2\n";
 
 fn parsed(arguments: &[&str]) -> (tempfile::TempDir, Only) {
+    parsed_with(TOY, arguments)
+}
+
+fn parsed_with(network: &str, arguments: &[&str]) -> (tempfile::TempDir, Only) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("toy.intra");
-    fs::write(&file, TOY).unwrap();
+    fs::write(&file, network).unwrap();
     let network = ["--topology", file.to_str().unwrap()];
     let all = ["vernier", arguments[0]].into_iter().chain(network);
     let only = Only::parse_from(all.chain(arguments[1..].iter().copied()));
@@ -106,4 +110,45 @@ fn names_that_the_network_lacks_are_refused() {
     );
     let error = ways(&["paths", "A", "Y"]).unwrap_err().to_string();
     assert!(error.starts_with("TO: "), "{error}");
+}
+
+#[test]
+fn names_may_have_commas() {
+    // As Rocketfuel writes them; A and B are names, and so is A,B.
+    let network = "London,+UK209 Oslo 1\nOslo London,+UK209 1\nOslo A 1\nA Oslo 1\nA B 1\nB A 1\nB A,B 1\nA,B B 1\n";
+    let m_routers = |arguments: &[&str]| -> Result<Vec<String>, MsetError> {
+        let (_folder, only) = parsed_with(network, arguments);
+        let Only::Mset(mset) = only else {
+            panic!("{only:?}")
+        };
+        let sets = Sets::of(&mset)?;
+        let routers = sets
+            .nodes
+            .into_iter()
+            .filter(|node| node.role == "m-router");
+        Ok(routers.map(|node| node.name).collect())
+    };
+    for (arguments, expected) in [
+        (
+            &["mset", "--routers", "London,+UK209"][..],
+            &["London,+UK209"][..],
+        ),
+        (
+            &["mset", "--routers", "Oslo,London,+UK209,B"],
+            &["B", "London,+UK209", "Oslo"],
+        ),
+        (
+            &["mset", "--routers", "London,+UK209", "--routers", "Oslo"],
+            &["London,+UK209", "Oslo"],
+        ),
+        (&["mset", "--routers", "A,B"], &["A,B"]),
+        (&["mset", "--routers", "A", "--routers", "B"], &["A", "B"]),
+    ] {
+        assert_eq!(m_routers(arguments).unwrap(), expected, "{arguments:?}");
+    }
+    let error = m_routers(&["mset", "--routers", "Oslo,London,+FR1"]).unwrap_err();
+    assert!(
+        error.to_string().ends_with("has no router \"London\""),
+        "{error}"
+    );
 }

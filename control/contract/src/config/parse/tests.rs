@@ -198,3 +198,54 @@ fn the_demos_need_no_privileges() {
         );
     }
 }
+
+#[test]
+fn addresses_to_listen_on_are_those_that_people_write() {
+    let listen = |listen: &str| {
+        let http = format!(r#"{{ "http": {{ "listen": {listen}, "insecure": true }},"#);
+        Config::parse(&PATCH.replacen('{', &http, 1), "v.json")
+    };
+    assert_eq!(
+        listen(r#"":9464""#)
+            .unwrap()
+            .http
+            .listen
+            .unwrap()
+            .to_string(),
+        "[::]:9464"
+    );
+    assert_eq!(
+        listen(r#""localhost:80""#)
+            .unwrap()
+            .http
+            .listen
+            .unwrap()
+            .to_string(),
+        "127.0.0.1:80"
+    );
+    assert_eq!(listen("null").unwrap().http.listen, None);
+    let error = listen(r#""example.com:80""#).unwrap_err().to_string();
+    let wanted =
+        "http.listen: \"example.com:80\" is not an address with a port, such as 127.0.0.1:9464";
+    assert!(error.contains(wanted), "{error}");
+    // A port of every address is open to others.
+    let open = r#"{ "http": { "listen": ":9464" },"#;
+    let error = Config::parse(&PATCH.replacen('{', open, 1), "v.json").unwrap_err();
+    assert!(error.to_string().contains("a loopback address"), "{error}");
+}
+
+#[test]
+fn a_byte_order_mark_gets_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bom.json");
+    std::fs::write(&file, format!("\u{feff}{PATCH}")).unwrap();
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(
+        error.contains("bom.json: cannot read the configuration"),
+        "{error}"
+    );
+    assert!(
+        error.contains("byte order mark (EF BB BF); save it as UTF-8 without one"),
+        "{error}"
+    );
+}

@@ -154,3 +154,27 @@ fn any_value_at_any_place_is_refused_in_words() {
     }
     assert!(refused > 300, "{refused}");
 }
+
+#[test]
+fn a_key_that_was_removed_says_what_to_do_instead() {
+    let found = faults(&[(
+        "/measurement/lds",
+        json!({ "cells": 4_096, "sds": true, "bytes": true, "cell": 1 }),
+    )]);
+    assert_eq!(found.len(), 3, "{found:?}");
+    for key in ["bytes", "sds"] {
+        let said = format!(
+            "measurement.lds.{key}: it was removed; nothing read what it recorded: leave it out"
+        );
+        assert!(found.contains(&said), "{found:?}");
+    }
+    assert!(
+        found
+            .iter()
+            .any(|said| said.contains("did you mean `cells`?")),
+        "{found:?}"
+    );
+    // The same key elsewhere never was one.
+    let found = faults(&[("/sds", json!(1))]);
+    assert!(found[0].contains("one of the keys"), "{found:?}");
+}

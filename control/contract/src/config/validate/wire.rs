@@ -109,6 +109,11 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
     let is_free = !taken.contains(&wire.ethertype);
     let expected = "a type that no other protocol has, such as 34997";
     ensure(is_free, path.key("ethertype"), expected, wire.ethertype)?;
+    within(
+        path.key("delay_min_ns"),
+        wire.delay_min_ns,
+        0..=1_000_000_000,
+    )?;
     keys(path, &wire.keys)?;
     let of_all = config.wire.as_ref().map_or(&[][..], |all| &all.keys);
     let in_force = if wire.keys.is_empty() {

@@ -109,6 +109,7 @@ pub fn settings(switch: u32) -> Settings {
         idle_epochs: 100,
         components: 1,
         resolution_ns: 1.0,
+        delay_min_ns: 0,
     }
 }
 
@@ -236,7 +237,7 @@ impl Packet {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "under a second")]
-fn whole(ns: f64) -> i64 {
+pub fn whole(ns: f64) -> i64 {
     ns as i64
 }
 
@@ -248,24 +249,33 @@ pub struct Truth {
     pub mean_ns: f64,
 }
 
-/// Traffic from the first switch to the second.
+/// Traffic from the first switch to the second, and if wanted back.
 pub struct Traffic {
     pub packets: usize,
+    /// Packets from the second to the first.
+    pub packets_back: usize,
     pub flows: u64,
     pub loss: f64,
     /// Packets on either side of each rollover that the receiver counts on the other.
     pub misplaced: usize,
+    /// What the second switch's clock is ahead by.
     pub offset_ns: i64,
+    /// What every packet takes at least, there and back, and its mean wait.
+    pub base_ns: [f64; 2],
+    pub wait_ns: f64,
 }
 
 impl Default for Traffic {
     fn default() -> Self {
         Self {
             packets: 2_000,
+            packets_back: 0,
             flows: 100,
             loss: 0.0,
             misplaced: 0,
             offset_ns: 0,
+            base_ns: [20_000.0; 2],
+            wait_ns: 5_000.0,
         }
     }
 }
@@ -369,16 +379,21 @@ impl Bench {
     }
 
     fn packet(&mut self) -> Packet {
+        self.packet_from(0)
+    }
+
+    fn packet_from(&mut self, switch: usize) -> Packet {
         let random = &mut self.random;
         let flow = random.bits() % self.traffic.flows;
         // Each flow has its own path through the queues between.
-        let base = 20_000.0 + 400.0 * flow as f64;
-        let wait = -(1.0 - random.share()).ln() * 5_000.0;
+        let base = self.traffic.base_ns[switch] + 400.0 * flow as f64;
+        let wait = -(1.0 - random.share()).ln() * self.traffic.wait_ns;
+        let offset_ns = [self.traffic.offset_ns, -self.traffic.offset_ns][switch];
         Packet {
             flow: Random(flow + 1).bits(),
             hash: random.bits(),
             sent_ns: self.now.tai_ns - EPOCH_NS + random.bits() % EPOCH_NS,
-            delay_ns: whole(base + wait) + self.traffic.offset_ns,
+            delay_ns: whole(base + wait) + offset_ns,
             is_lost: random.chance(self.traffic.loss),
         }
     }
@@ -403,22 +418,26 @@ impl Bench {
             })
             .collect();
         arriving.extend(&self.early);
-        self.count(&sent, &arriving);
+        self.count([0, 1], &sent, &arriving);
+        if self.traffic.packets_back > 0 {
+            let back = (0..self.traffic.packets_back).map(|_| self.packet_from(1));
+            let back: Vec<Packet> = back.collect();
+            self.count([1, 0], &back, &back);
+        }
         self.truth.push((self.epoch, truth(&sent)));
         self.sent = sent;
         self.rollover();
     }
 
-    fn count(&mut self, sent: &[Packet], arriving: &[Packet]) {
-        let [sender, receiver] = &mut self.switches;
-        if let Some(shard) = sender.shard(End::Sender) {
+    fn count(&mut self, [from, to]: [usize; 2], sent: &[Packet], arriving: &[Packet]) {
+        if let Some(shard) = self.switches[from].shard(End::Sender) {
             let observations: Vec<Observation> = sent
                 .iter()
                 .map(|one| one.observation(one.sent_ns))
                 .collect();
             shard.record(End::Sender, &observations);
         }
-        if let Some(shard) = receiver.shard(End::Receiver) {
+        if let Some(shard) = self.switches[to].shard(End::Receiver) {
             let arrived = arriving.iter().filter(|one| !one.is_lost);
             let observations: Vec<Observation> = arrived
                 .map(|one| one.observation(one.received_ns()))
@@ -433,7 +452,8 @@ impl Bench {
                 } = *observation;
                 shard.flows.count(flow, segment, bytes);
             }
-            let delays = arriving.iter().map(|one| one.delay_ns);
+            let arrived = arriving.iter().filter(|one| !one.is_lost);
+            let delays = arrived.map(|one| one.delay_ns);
             shard.marks.least_delay_ns = delays.min();
             shard.marks.references = 1;
         }

@@ -245,3 +245,47 @@ fn between_probes_ports_with_the_names_of_neighbours_say_how_a_switch_is_passed(
     assert_eq!(hops(&there.paths[0]), expected);
     assert!(there.paths[0].is_covered);
 }
+
+/// A chain of so many nodes, a probe from each to the next.
+fn chain(nodes: u32) -> State {
+    let mut state = State::default();
+    let report = Report {
+        switch: "prober".to_owned(),
+        node: Some("n0000".to_owned()),
+        names: (0..nodes).map(|n| format!("n{n:04}")).collect(),
+        segments: (1..nodes)
+            .map(|n| Segment {
+                class: 0,
+                ..segment(Kind::Probe, n - 1, n, 1.0)
+            })
+            .map(|segment| Segment {
+                method: 0,
+                ..segment
+            })
+            .collect(),
+        length_ns: 1,
+        start_unix_ns: NOW_NS - 2,
+        ..Report::default()
+    };
+    state.take(&report, NOW_NS);
+    state
+}
+
+/// Whatever reports say, a network has no more routers than one of a file, and every switch is among them.
+#[test]
+fn networks_of_reports_have_limits_and_long_paths_are_found() {
+    let states = [chain(8_000), report("z", None, 1, Vec::new())];
+    let network = Network::new(&states, None, NOW_NS);
+    let map = network.map();
+    assert_eq!(map.routers.len(), topology::ROUTERS_MAX);
+    assert!(map.left_out > 5_000);
+    assert!(map.routers.iter().any(|router| router.name == "z"));
+    let found = network.paths("n0000", "n2000", None).unwrap();
+    let path = &found.paths[0];
+    assert_eq!(path.switches.len(), 2_001);
+    let probes = path.chain.iter().filter(|hop| hop.kind == "probe");
+    assert_eq!(probes.count(), 2_000);
+    assert!((path.sum.mean_ns.unwrap() - 2_000.0).abs() < 1e-6);
+    let unknown = network.paths("n0000", "n7999", None).unwrap_err();
+    assert!(unknown.to_string().contains("n7999"), "{unknown}");
+}

@@ -140,6 +140,7 @@ fn state() -> State {
         minute: 28_333_334,
         node: Some("fra-1".to_owned()),
         sequence: 987_654,
+        ..State::default()
     }
 }
 
@@ -155,6 +156,7 @@ fn minute() -> Minute {
             class: 2,
             sums: sums(),
         }],
+        part: 0,
     }
 }
 
@@ -175,8 +177,9 @@ fn a_state_that_an_earlier_station_stored_is_read_as_it_was_meant() {
         ..super::report(0, epoch, 5)
     };
     let [again, next] = [next(1_234), next(1_235)];
-    assert_eq!(read.take(&again, 1), Taken::Duplicate);
-    assert_eq!(read.take(&next, 2), Taken::Counted(None));
+    let stored = |report: &Report| report.end_unix_ns() + 1_000_000;
+    assert_eq!(read.take(&again, stored(&again)), Taken::Duplicate);
+    assert_eq!(read.take(&next, stored(&next)), Taken::Counted(None));
     assert_eq!(
         (read.reports, read.missed_epochs, read.restarts),
         (1_201, 35, 1)
@@ -197,7 +200,7 @@ fn a_minute_that_an_earlier_station_stored_is_read_as_it_was_meant() {
 /// Stations of different versions share keys and partitions.
 #[test]
 fn keys_and_owners_are_those_of_the_first_version() {
-    assert_eq!(crate::store::key("a.b_c"), "$KV.vernier_switches.30.a=b_c");
+    assert_eq!(crate::values::key("a.b_c"), "$KV.vernier_switches.30.a=b_c");
     let alive = ["0123456789abcdef", "fedcba9876543210"].map(str::to_owned);
     let owned = crate::members::owned(&alive[0], &alive);
     let bits = owned

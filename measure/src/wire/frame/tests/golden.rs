@@ -29,7 +29,7 @@ macro_rules! vector {
 }
 
 /// All frames among the vectors.
-pub(super) fn frames() -> [Vec<u8>; 8] {
+pub(super) fn frames() -> [Vec<u8>; 9] {
     [
         vector!("hello"),
         vector!("marker"),
@@ -39,6 +39,7 @@ pub(super) fn frames() -> [Vec<u8>; 8] {
         vector!("reference"),
         vector!("request"),
         vector!("report"),
+        vector!("floor"),
     ]
 }
 
@@ -120,6 +121,10 @@ fn frames_are_as_documented() {
     check(17, &report, &vector);
     let frame = Frame::parse(&vector).unwrap();
     assert_eq!(Message::parse(&frame), Ok(Message::Report(report)));
+    let floor = Floor {
+        least_delay_ns: -962_345,
+    };
+    check(18, &floor, &vector!("floor"));
 }
 
 /// What the ends of a wire say by number, they say in every version alike.
@@ -170,6 +175,7 @@ fn numbers_mean_what_they_meant_in_the_first_version() {
         Kind::Reference,
         Kind::Request,
         Kind::Report,
+        Kind::Floor,
     ];
     for (number, kind) in (1..).zip(kinds) {
         let mut frame = vector.clone();

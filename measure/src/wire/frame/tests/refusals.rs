@@ -44,7 +44,7 @@ fn frames_of_the_wrong_form_are_named() {
     assert_eq!(with(0, b'v'), FrameError::Magic);
     assert_eq!(with(4, 1), FrameError::Version { version: 1 });
     assert_eq!(with(5, 0), FrameError::Kind { kind: 0 });
-    assert_eq!(with(5, 8), FrameError::Kind { kind: 8 });
+    assert_eq!(with(5, 9), FrameError::Kind { kind: 9 });
     assert_eq!(with(8, 1), FrameError::Truncated { bytes: frame.len() });
     let longer = [&frame[..], &[0]].concat();
     assert_eq!(Frame::parse(&longer), Err(FrameError::Trailing { left: 1 }));

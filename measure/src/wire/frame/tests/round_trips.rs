@@ -112,6 +112,12 @@ proptest! {
     }
 
     #[test]
+    fn floors_round(least_delay_ns: i64) {
+        let floor = Floor { least_delay_ns };
+        check(&floor, |message| message == Message::Floor(floor))?;
+    }
+
+    #[test]
     fn requests_round(
         shape in shapes(),
         lengths in proptest::collection::vec((1_u32..1_000, 1_u32..1_000), 1..200),

@@ -1,0 +1,283 @@
+//! The arguments by which a program's EAL loads the plugin, and their place in Open vSwitch's database.
+//!
+//! What is added there is recorded: the Debian package takes just that back when it is removed (`packages/plugin/take-back`),
+//! since EAL does not start when a file of `-d` is missing.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+/// Where the package and `make install` put the plugin.
+const PLUGINS: [&str; 2] = [
+    "/usr/lib/vernier/dpdk23/librte_vernier.so",
+    "/usr/local/lib/vernier/librte_vernier.so",
+];
+
+/// Folders with DPDK's libraries, and such folders by architecture in them.
+const LIBRARIES: [&str; 4] = [
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+];
+
+/// The key of Open vSwitch's `other_config`.
+const KEY: &str = "other_config:dpdk-extra";
+
+#[derive(Debug, Args)]
+pub(super) struct PluginArgs {
+    /// Add them to Open vSwitch's dpdk-extra, and record that: removing the package takes just them back
+    #[arg(long)]
+    apply: bool,
+
+    /// The plugin [default: where the package or `make install` put it]
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+
+    /// DPDK's folder of drivers, which -d replaces [default: the one that is installed]
+    #[arg(long, value_name = "FOLDER")]
+    drivers: Option<PathBuf>,
+
+    /// Open vSwitch's database, such as `unix:/run/openvswitch/db.sock` [default: that of ovs-vsctl]
+    #[arg(long, value_name = "SERVER", requires = "apply")]
+    db: Option<String>,
+
+    /// What was added is written to this file
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/lib/vernier-plugin/dpdk-extra",
+        hide = true
+    )]
+    record: PathBuf,
+}
+
+pub(super) fn run(asked: &PluginArgs) -> Result<u8> {
+    let plugin = match &asked.plugin {
+        Some(file) => file.clone(),
+        None => installed_plugin()?,
+    };
+    ensure!(plugin.is_file(), "{} is not a file", plugin.display());
+    let drivers = match &asked.drivers {
+        Some(folder) => folder.clone(),
+        None => installed_drivers()?,
+    };
+    ensure!(drivers.is_dir(), "{} is not a folder", drivers.display());
+    let (plugin, drivers) = (word(&plugin)?, word(&drivers)?);
+    if asked.apply {
+        return apply(asked, plugin, drivers);
+    }
+    super::print(&format!("-d {plugin} -d {drivers}\n"))
+}
+
+/// Adds the arguments to Open vSwitch's database.
+fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
+    let vsctl = Vsctl {
+        db: asked.db.as_deref(),
+    };
+    let present = vsctl.get(KEY)?;
+    let Some(added) = missing(&present, plugin, drivers)? else {
+        return super::print(&format!(
+            "Open vSwitch's dpdk-extra names {plugin} already; nothing was changed.\n"
+        ));
+    };
+    // First: what is recorded and was not added is found to be missing, and the other way round it would stay for ever.
+    record(&asked.record, &added)?;
+    let options = format!("{present} {added}");
+    let options = options.trim();
+    vsctl.run(&[
+        "set",
+        "Open_vSwitch",
+        ".",
+        &format!("{KEY}={}", serde_json::to_string(options)?),
+    ])?;
+    let mut text = format!(
+        "Open vSwitch's dpdk-extra is now: {options}\n\
+         It applies from the next start on: systemctl restart openvswitch-switch\n"
+    );
+    if vsctl.get("other_config:dpdk-init")? != "true" {
+        text += "Open vSwitch does not use DPDK yet: ovs-vsctl set Open_vSwitch . other_config:dpdk-init=true\n";
+    }
+    super::print(&text)
+}
+
+/// What is to be added to the `present` options; `None` if they name the plugin already.
+fn missing(present: &str, plugin: &str, drivers: &str) -> Result<Option<String>> {
+    let mut files = present
+        .split_whitespace()
+        .map(|word| word.strip_prefix("-d").unwrap_or(word));
+    let name = Path::new(plugin).file_name();
+    let other = files
+        .clone()
+        .find(|file| *file != plugin && Path::new(file).file_name() == name);
+    if let Some(other) = other {
+        bail!(
+            "Open vSwitch's dpdk-extra names {other}, another copy of the plugin; take it out first, since only one of \
+             them can measure"
+        );
+    }
+    if files.clone().any(|file| file == plugin) {
+        return Ok(None);
+    }
+    let has_drivers = files.any(|file| file == drivers);
+    Ok(Some(if has_drivers {
+        format!("-d {plugin}")
+    } else {
+        format!("-d {plugin} -d {drivers}")
+    }))
+}
+
+/// Writes down what is added, for root alone to change.
+fn record(file: &Path, added: &str) -> Result<()> {
+    let write = || {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(file, format!("{added}\n"))
+    };
+    write().with_context(|| format!("{} cannot be written; nothing was changed", file.display()))
+}
+
+/// `ovs-vsctl`.
+struct Vsctl<'a> {
+    db: Option<&'a str>,
+}
+
+impl Vsctl<'_> {
+    /// A key's value; empty where there is none.
+    fn get(&self, key: &str) -> Result<String> {
+        let said = self.run(&["--if-exists", "get", "Open_vSwitch", ".", key])?;
+        let said = said.trim();
+        // Strings other than plain words are printed as in JSON.
+        if said.starts_with('"') {
+            return serde_json::from_str(said).with_context(|| format!("ovs-vsctl said {said}"));
+        }
+        Ok(said.to_owned())
+    }
+
+    /// Runs it; what it said.
+    fn run(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new("ovs-vsctl");
+        command.args(self.db.map(|db| format!("--db={db}")));
+        command.args(["--no-wait", "--timeout=10"]).args(arguments);
+        let output = command.output().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                anyhow::anyhow!("there is no ovs-vsctl; is Open vSwitch installed?")
+            }
+            _ => anyhow::Error::new(error).context("ovs-vsctl cannot be run"),
+        })?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "ovs-vsctl failed; does Open vSwitch run, and are you root? {}",
+                said.trim()
+            );
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// A path that is one word to EAL, to Open vSwitch and to a shell.
+fn word(path: &Path) -> Result<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
+    let text = path.to_str().filter(|text| text.bytes().all(is_plain));
+    let text = text.filter(|text| text.starts_with('/'));
+    text.with_context(|| {
+        format!(
+            "{}: give an absolute path of letters, digits, and / . _ + - alone",
+            path.display()
+        )
+    })
+}
+
+fn installed_plugin() -> Result<PathBuf> {
+    let mut files = PLUGINS.iter().map(PathBuf::from);
+    let found = files.find(|file| file.exists());
+    found.with_context(|| {
+        format!(
+            "the plugin is at none of {}; name it by --plugin",
+            PLUGINS.join(", ")
+        )
+    })
+}
+
+fn installed_drivers() -> Result<PathBuf> {
+    let libraries = LIBRARIES.map(PathBuf::from);
+    let by_architecture = libraries.iter().flat_map(|folder| entries(folder));
+    let all = libraries.iter().cloned().chain(by_architecture);
+    let is_drivers = |folder: &PathBuf| {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("pmds-"))
+    };
+    let found = all.flat_map(|folder| entries(&folder.join("dpdk")));
+    let mut found: Vec<_> = found.filter(is_drivers).collect();
+    found.sort_unstable();
+    match found.as_slice() {
+        [folder] => Ok(folder.clone()),
+        [] => bail!(
+            "DPDK's folder of drivers (dpdk/pmds-*) is not in {}; name it by --drivers",
+            LIBRARIES.join(", ")
+        ),
+        several => bail!(
+            "there are several folders of drivers: {}; name the one of the program's DPDK by --drivers",
+            several
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    }
+}
+
+/// What is in a folder; nothing if it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let read = fs::read_dir(folder).into_iter().flatten().flatten();
+    read.map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLUGIN: &str = PLUGINS[0];
+    const DRIVERS: &str = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+
+    #[test]
+    fn what_is_there_already_is_not_added_again() {
+        let both = format!("-d {PLUGIN} -d {DRIVERS}");
+        let added = |present: &str| missing(present, PLUGIN, DRIVERS).unwrap();
+        assert_eq!(added(""), Some(both.clone()));
+        assert_eq!(added("-m 128 --no-pci"), Some(both.clone()));
+        assert_eq!(
+            added(&format!("-d {DRIVERS}")),
+            Some(format!("-d {PLUGIN}"))
+        );
+        assert_eq!(added(&both), None);
+        assert_eq!(added(&format!("-m 1 -d{PLUGIN}")), None);
+        let other = format!("-d {}", PLUGINS[1]);
+        let error = missing(&other, PLUGIN, DRIVERS).unwrap_err().to_string();
+        assert!(
+            error.contains(PLUGINS[1]) && error.contains("another copy"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn paths_are_one_word_to_all_who_read_them() {
+        assert_eq!(word(Path::new(PLUGIN)).unwrap(), PLUGIN);
+        for path in [
+            "lib.so",
+            "/a b/lib.so",
+            "/a\"/lib.so",
+            "/a'/lib.so",
+            "/a,b/lib.so",
+            "/a$x",
+        ] {
+            assert!(word(Path::new(path)).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Texts from outside, cleaned before they are kept or shown.
+
+/// Whether a character may be shown: it neither controls a terminal nor changes the order or visibility of its neighbours.
+pub fn is_shown(c: char) -> bool {
+    let is_invisible = matches!(
+        c,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
+    !c.is_control() && !is_invisible
+}
+
+/// Removes what may not be shown.
+pub fn clean(text: &mut String) {
+    if !text.chars().all(is_shown) {
+        text.retain(is_shown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_and_reversed_text_are_removed_and_letters_stay() {
+        for (text, expected) in [
+            ("\u{1b}[31mlan\u{1b}[0m", "[31mlan[0m"),
+            ("wan\r\nfake 200 OK\u{7}\u{9b}2J", "wanfake 200 OK2J"),
+            ("\u{202e}nal\u{2066}", "nal"),
+            ("Zürich 1 \"a\\b\"", "Zürich 1 \"a\\b\""),
+        ] {
+            let mut text = text.to_owned();
+            clean(&mut text);
+            assert_eq!(text, expected);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Whether delays are possible: no packet arrives before it was sent, and clocks that keep what they claim do not show it.
+
+use measure::time::Epoch;
+use measure::wire::frame::Floor;
+use measure::wire::{Estimate, OffsetBounds, OffsetWatch, SealedWire, SegmentOutcome, Span};
+
+use super::settings::Moment;
+use super::status::OffsetView;
+
+/// Judges epochs of both directions by each other.
+#[derive(Debug)]
+pub(super) struct Causality {
+    watch: OffsetWatch,
+    delay_min_ns: f64,
+    /// What both clocks together claimed to be off by at most, when an epoch was judged last.
+    error_ns: f64,
+}
+
+impl Causality {
+    /// Of a path that takes no packet less than that, in either direction.
+    pub fn new(delay_min_ns: u32) -> Self {
+        let delay_min_ns = f64::from(delay_min_ns);
+        Self {
+            watch: OffsetWatch::new(delay_min_ns),
+            delay_min_ns,
+            error_ns: 0.0,
+        }
+    }
+
+    /// An epoch of what leaves has ended just now.
+    pub fn depart(&mut self, sealed: &SealedWire, now: Moment, epoch_ns: u64) {
+        // Of two times of one clock the other end can say nothing.
+        if !sealed.shard.marks.is_clock_set {
+            let span = Span::until(now.monotonic_ns, epoch_ns);
+            self.watch.depart(sealed.epoch, span);
+        }
+    }
+
+    /// Takes the least delay of what left in an epoch, or a delay that is no less, as the other end has it.
+    pub fn hear(&mut self, epoch: Epoch, least_ns: f64) {
+        self.watch.hear(epoch, least_ns);
+    }
+
+    /// Takes what the other end sent of an epoch of what left; always of use.
+    pub fn hear_floor(&mut self, epoch: Epoch, floor: Floor) -> bool {
+        self.hear(epoch, floor.least_delay_ns as f64);
+        true
+    }
+
+    /// Takes an epoch of what arrived; returns `false` where clocks that are off by no more than `error_ns` together
+    /// could not have shown the delays of both directions.
+    pub fn see(
+        &mut self,
+        span: Span,
+        least_delay_ns: Option<i64>,
+        outcomes: &[SegmentOutcome],
+        error_ns: f64,
+    ) -> bool {
+        self.error_ns = error_ns;
+        let least_ns = least_delay_ns.map(|ns| ns as f64);
+        // Without references: no packet's delay is greater than a mean is, with its own bound.
+        let means = outcomes.iter().filter_map(|outcome| {
+            let chosen = outcome.chosen?;
+            Some(chosen.mean_ns + (chosen.bound_ns? - error_ns).max(0.0))
+        });
+        let least_ns = least_ns.or_else(|| means.reduce(f64::min));
+        let bounds = self.watch.arrive(span, least_ns);
+        !bounds.contradicts(error_ns)
+    }
+
+    /// Whether an estimate is one that a path can have: a mean below 0 is none, whatever the clocks claim, and one
+    /// below `delay_min_ns` only within what they claim.
+    pub fn is_possible(&self, estimate: Option<&Estimate>) -> bool {
+        estimate.is_none_or(|estimate| self.is_possible_mean(estimate.mean_ns))
+    }
+
+    /// The same of a mean.
+    pub fn is_possible_mean(&self, mean_ns: f64) -> bool {
+        mean_ns >= 0.0 && mean_ns + self.error_ns >= self.delay_min_ns
+    }
+
+    /// Another session: clocks and path may have changed.
+    pub fn reset(&mut self) {
+        self.watch.reset();
+    }
+
+    pub fn view(&self) -> OffsetView {
+        let bounds: OffsetBounds = self.watch.latest();
+        OffsetView {
+            bounds,
+            error_ns: self.error_ns,
+        }
+    }
+}

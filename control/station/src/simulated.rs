@@ -1,0 +1,332 @@
+//! JetStream in memory, by a clock set by hand: for simulations and tests (feature `simulated`). It has what owners rely on
+//! (sequences, revisions, one consumer for each partition, a limit of bytes), and what befalls them.
+#![allow(
+    clippy::missing_panics_doc,
+    missing_debug_implementations,
+    reason = "it is for simulations and tests"
+)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Bytes;
+use futures_util::{Stream, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
+use report::subject;
+
+use crate::bus::{Bus, Delivered, Put, PutError, Reports, Value};
+use crate::store::{Again, StoreError, failed};
+
+/// What befalls a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not stored, and there is no answer.
+    Lost,
+    /// It is stored, and the answer is lost.
+    Unanswered,
+}
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub struct Inner {
+    /// The time, in nanoseconds since 1970.
+    pub now_unix_ns: u64,
+    /// Most bytes of a message.
+    pub bytes_max: usize,
+    /// What befalls the next writes: counted down, then taken.
+    pub faults: Vec<(u64, Fault)>,
+    /// Messages that were refused because they are too large.
+    pub refused: u64,
+    created_unix_ns: u64,
+    reports: Vec<Report>,
+    last: u64,
+    consumers: HashMap<u16, Consumer>,
+    /// Values by subject, of all buckets.
+    values: BTreeMap<String, Value>,
+    /// What was written to buckets and to the history, in order, for those that watch.
+    written: Vec<(String, Bytes)>,
+    ids: HashMap<String, u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Report {
+    partition: u16,
+    sequence: u64,
+    published_unix_ns: u64,
+    subject: String,
+    payload: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct Consumer {
+    /// A station that takes over makes it anew: streams of an earlier one end.
+    generation: u64,
+    acknowledged: u64,
+}
+
+/// A server.
+#[derive(Debug, Clone, Default)]
+pub struct Server(Arc<Mutex<Inner>>);
+
+/// A report's place, by which it is acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    partition: u16,
+    generation: u64,
+    sequence: u64,
+}
+
+impl Server {
+    /// One whose messages have so many bytes at most.
+    pub fn new(bytes_max: usize, now_unix_ns: u64) -> Self {
+        let server = Self::default();
+        let mut inner = server.lock();
+        (inner.bytes_max, inner.now_unix_ns) = (bytes_max, now_unix_ns);
+        inner.created_unix_ns = now_unix_ns;
+        drop(inner);
+        server
+    }
+
+    /// All of it.
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock()
+    }
+
+    /// Stores a message under a subject of reports; `false` where it is too large.
+    pub fn publish(&self, subject: String, payload: Vec<u8>) -> bool {
+        let mut inner = self.lock();
+        let token = subject.strip_prefix("vernier.report.");
+        let partition = token.and_then(|rest| rest.split('.').next()?.parse().ok());
+        let Some(partition) = partition.filter(|_| payload.len() <= inner.bytes_max) else {
+            return false;
+        };
+        inner.last += 1;
+        let report = Report {
+            partition,
+            sequence: inner.last,
+            published_unix_ns: inner.now_unix_ns,
+            subject,
+            payload: payload.into(),
+        };
+        inner.reports.push(report);
+        true
+    }
+
+    /// Stores a value, whatever was there: what anyone may do who is admitted.
+    pub fn poke(&self, subject: String, payload: Vec<u8>) {
+        self.lock().store(subject, payload.into());
+    }
+
+    /// Loses everything: streams begin anew.
+    pub fn lose_store(&self) {
+        let mut inner = self.lock();
+        inner.created_unix_ns = inner.now_unix_ns;
+        inner.reports.clear();
+        inner.values.clear();
+        inner.written.clear();
+        inner.ids.clear();
+        inner.last = 0;
+        for consumer in inner.consumers.values_mut() {
+            consumer.generation += 1;
+            consumer.acknowledged = 0;
+        }
+    }
+
+    /// What was written since a place, and the next place: for those that watch buckets and the history.
+    pub fn written(&self, from: usize) -> (Vec<(String, Bytes)>, usize) {
+        let inner = self.lock();
+        let written = inner.written.get(from..).unwrap_or_default().to_vec();
+        (written, inner.written.len())
+    }
+
+    /// Reports that no owner has acknowledged.
+    pub fn waiting(&self) -> usize {
+        let inner = self.lock();
+        let acknowledged = |partition| {
+            let consumer = inner.consumers.get(&partition);
+            consumer.map_or(0, |consumer| consumer.acknowledged)
+        };
+        let waiting = inner.reports.iter();
+        waiting
+            .filter(|report| report.sequence > acknowledged(report.partition))
+            .count()
+    }
+
+    /// Forgets reports that are acknowledged, and what those that watch have taken.
+    pub fn tidy(&self) {
+        let mut inner = self.lock();
+        let acknowledged: HashMap<u16, u64> = (inner.consumers.iter())
+            .map(|(partition, consumer)| (*partition, consumer.acknowledged))
+            .collect();
+        inner
+            .reports
+            .retain(|report| Some(&report.sequence) > acknowledged.get(&report.partition));
+    }
+}
+
+impl Inner {
+    fn store(&mut self, subject: String, bytes: Bytes) -> u64 {
+        self.last += 1;
+        let revision = self.last;
+        self.written.push((subject.clone(), bytes.clone()));
+        if subject.starts_with("$KV.") {
+            let value = Value {
+                subject: subject.clone(),
+                revision,
+                bytes,
+            };
+            self.values.insert(subject, value);
+        }
+        revision
+    }
+
+    fn fault(&mut self) -> Option<Fault> {
+        let (left, fault) = self.faults.last_mut()?;
+        *left = left.saturating_sub(1);
+        let fault = (*left == 0).then_some(*fault)?;
+        self.faults.pop();
+        Some(fault)
+    }
+}
+
+impl Bus for Server {
+    type Message = Place;
+
+    fn bytes_max(&self) -> usize {
+        // Some are left for what is around a piece.
+        self.lock().bytes_max.saturating_sub(512)
+    }
+
+    fn now_unix_ns(&self) -> u64 {
+        self.lock().now_unix_ns
+    }
+
+    fn first_state(&self) -> u64 {
+        0
+    }
+
+    async fn put(&self, subject: String, bytes: Vec<u8>, on: Put) -> Result<u64, PutError> {
+        let mut inner = self.lock();
+        if bytes.len() > inner.bytes_max {
+            inner.refused += 1;
+            let words = format!("{} bytes of {}", bytes.len(), inner.bytes_max);
+            return Err(PutError::Refused(words));
+        }
+        let fault = inner.fault();
+        let no_answer = || PutError::Unreachable("there is no answer".to_owned());
+        if fault == Some(Fault::Lost) {
+            return Err(no_answer());
+        }
+        match on {
+            Put::Anyway => {}
+            Put::Over(expected) => {
+                let value = inner.values.get(&subject);
+                let revision = value.map_or(0, |value| value.revision);
+                if revision != expected {
+                    let words = format!("revision {revision}, not {expected}");
+                    return Err(PutError::Overtaken(words));
+                }
+            }
+            Put::Once(id) => {
+                if let Some(&sequence) = inner.ids.get(&id) {
+                    return Ok(sequence);
+                }
+                let next = inner.last + 1;
+                inner.ids.insert(id, next);
+            }
+        }
+        let sequence = inner.store(subject, bytes.into());
+        match fault {
+            Some(Fault::Unanswered) => Err(no_answer()),
+            _ => Ok(sequence),
+        }
+    }
+
+    async fn last(&self, _: &str, keys: String) -> Result<Vec<Value>, StoreError> {
+        let begin = keys.trim_end_matches(['>', '*']);
+        let inner = self.lock();
+        let values = inner.values.values();
+        let found = values.filter(|value| value.subject.starts_with(begin));
+        let found = found.filter(|value| !value.bytes.is_empty());
+        let mut found: Vec<Value> = found.cloned().collect();
+        found.sort_by_key(|value| value.revision);
+        Ok(found)
+    }
+
+    async fn take_over(&self, partition: u16, again: Again) -> Result<Reports<Place>, StoreError> {
+        let mut inner = self.lock();
+        let consumer = inner.consumers.entry(partition).or_default();
+        consumer.generation += 1;
+        let begin = match again {
+            Again::Behind(sequence) => consumer.acknowledged.min(sequence),
+            Again::Since(_) => 0,
+        };
+        consumer.acknowledged = begin;
+        let messages = Messages {
+            server: self.clone(),
+            place: Place {
+                partition,
+                generation: consumer.generation,
+                sequence: begin,
+            },
+        };
+        Ok(Reports {
+            messages: messages.boxed(),
+            last: inner.last,
+            created_unix_ns: inner.created_unix_ns,
+        })
+    }
+
+    async fn acknowledge(&self, message: &Place) -> Result<(), StoreError> {
+        let mut inner = self.lock();
+        let consumer = inner.consumers.entry(message.partition).or_default();
+        if consumer.generation != message.generation {
+            return Err(failed("cannot acknowledge reports")("another consumer"));
+        }
+        consumer.acknowledged = consumer.acknowledged.max(message.sequence);
+        Ok(())
+    }
+}
+
+/// Reports of a partition behind a place; pending where there are none, without waking anyone.
+struct Messages {
+    server: Server,
+    place: Place,
+}
+
+impl Stream for Messages {
+    type Item = Result<Delivered<Place>, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let server = self.server.clone();
+        let inner = server.lock();
+        let place = self.place;
+        let consumer = inner.consumers.get(&place.partition);
+        if consumer.is_none_or(|consumer| consumer.generation != place.generation) {
+            return Poll::Ready(None);
+        }
+        let first = inner
+            .reports
+            .partition_point(|report| report.sequence <= place.sequence);
+        let mut behind = inner.reports[first..].iter();
+        let Some(report) = behind.find(|report| report.partition == place.partition) else {
+            return Poll::Pending;
+        };
+        self.place.sequence = report.sequence;
+        Poll::Ready(Some(Ok(Delivered {
+            sequence: report.sequence,
+            published_unix_ns: report.published_unix_ns,
+            subject: report.subject.clone(),
+            payload: report.payload.clone(),
+            message: self.place,
+        })))
+    }
+}
+
+/// The subject of a switch's reports in another's partition, or of no switch at all: what a sender can try.
+pub fn misplaced(switch: &str) -> String {
+    let other = (subject::partition(switch) + 1) % subject::PARTITIONS;
+    format!("vernier.report.{other}.{}", subject::token(switch))
+}

@@ -1,0 +1,282 @@
+//! States as values of a key-value bucket: one value where it fits, else parts of it and a head.
+//!
+//! ```text
+//!  key PARTITION.SWITCH         the state; of a large one the head: all but what is in the parts, and which parts these are
+//!  key PARTITION.SWITCH.S.N     part N of slot S: pieces of a state's names, segments, flows and neighbours
+//! ```
+//!
+//! The slots take turns: the head, written last and over the revision that was read, refers to the whole parts of one slot
+//! while the other is written. As messages of protobuf, head and parts one after the other are the state.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hasher;
+
+use futures_util::future::try_join_all;
+use prost::Message;
+use report::subject;
+use siphasher::sip::SipHasher24;
+
+use crate::bus::{Bus, Put, PutError, Value};
+use crate::state::{BYTES_MAX, State};
+
+/// What a subject of the bucket of states begins with.
+pub const KEY: &str = "$KV.vernier_switches.";
+
+/// Most parts of a state. A server's `max_payload` is 64 KiB or more.
+const PARTS_MAX: usize = BYTES_MAX / (32 << 10);
+
+/// Most bytes of a part.
+pub const PART_BYTES_MAX: usize = 512 << 10;
+
+/// The subject of a switch's key.
+pub fn key(switch: &str) -> String {
+    let (partition, token) = (subject::partition(switch), subject::token(switch));
+    format!("{KEY}{partition}.{token}")
+}
+
+/// The switch that a subject of the bucket belongs to, and of a part its slot and number; `None` where it is no state's.
+pub fn switch_of(subject: &str) -> Option<(String, Option<(usize, usize)>)> {
+    let mut tokens = subject.strip_prefix(KEY)?.split('.');
+    let partition: u16 = tokens.next()?.parse().ok()?;
+    let switch = tokens.next()?.replace('=', ".");
+    let mut place = || tokens.next().map(str::parse);
+    let part = match (place(), place(), place()) {
+        (None, None, None) => None,
+        (Some(Ok(slot)), Some(Ok(number)), None) if slot < 2 && number < PARTS_MAX => {
+            Some((slot, number))
+        }
+        _ => return None,
+    };
+    (subject::partition(&switch) == partition && !switch.is_empty()).then_some((switch, part))
+}
+
+/// Which parts a head is without.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Parts {
+    /// The slot that has them.
+    #[prost(uint32, tag = "1")]
+    pub slot: u32,
+    /// How many they are.
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
+    /// `SipHash-2-4` of all their bytes under the key 0.
+    #[prost(fixed64, tag = "3")]
+    pub check: u64,
+}
+
+/// A part. An earlier version that takes it for a state cannot read it: the kinds of its fields are others.
+#[derive(Clone, PartialEq, Message)]
+struct Part {
+    #[prost(fixed64, tag = "1")]
+    check: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    bytes: Vec<u8>,
+}
+
+/// What is read of a value before its parts are known.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(message, optional, tag = "21")]
+    parts: Option<Parts>,
+}
+
+/// Why a value is no state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// It is no protobuf of this kind.
+    #[error("the value under its key is no state: {0}")]
+    Malformed(#[from] prost::DecodeError),
+    /// Parts are of another time, or not there.
+    #[error("its state lacks parts")]
+    Incomplete,
+    /// It says that it is of another switch.
+    #[error("the value under its key is the state of another switch")]
+    Foreign,
+}
+
+fn check_of(bytes: &[u8]) -> u64 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// A value with its parts, as bytes that are a state; `parts` gives the bytes of a part.
+///
+/// # Errors
+/// [`ValueError`].
+pub fn whole<'p>(
+    head: &[u8],
+    parts: impl Fn(usize, usize) -> Option<&'p [u8]>,
+) -> Result<Option<Vec<u8>>, ValueError> {
+    let Some(named) = Head::decode(head)?.parts else {
+        return Ok(None);
+    };
+    let slot = named.slot as usize;
+    let mut bytes = Vec::new();
+    for number in 0..(named.number as usize).min(PARTS_MAX) {
+        let part = Part::decode(parts(slot, number).ok_or(ValueError::Incomplete)?)?;
+        bytes.extend(part.bytes);
+    }
+    if check_of(&bytes) != named.check {
+        return Err(ValueError::Incomplete);
+    }
+    bytes.splice(..0, head.iter().copied());
+    Ok(Some(bytes))
+}
+
+/// Reads a whole state.
+///
+/// # Errors
+/// [`ValueError`].
+pub fn read(switch: &str, bytes: &[u8]) -> Result<State, ValueError> {
+    let mut state = State::decode(bytes)?;
+    state.parts = None;
+    if state.switch != switch {
+        return Err(ValueError::Foreign);
+    }
+    Ok(state)
+}
+
+/// A state, and the revisions of its keys, by which a later writer is known.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// The state.
+    pub state: State,
+    /// 0 where there is no key.
+    pub revision: u64,
+    /// Of the parts in each slot.
+    parts: [BTreeMap<usize, u64>; 2],
+    /// The slot that the value under the key refers to.
+    slot: usize,
+    /// The value as it was read, until this station has written another.
+    head: Option<Vec<u8>>,
+}
+
+/// The states of a partition by switch, from all values of the bucket's keys; what cannot be read begins anew, and says why.
+pub fn entries(values: Vec<Value>) -> BTreeMap<String, Entry> {
+    let mut heads = Vec::new();
+    let mut parts: HashMap<String, [BTreeMap<usize, Value>; 2]> = HashMap::new();
+    for value in values {
+        match switch_of(&value.subject) {
+            Some((switch, None)) => heads.push((switch, value)),
+            Some((switch, Some((slot, number)))) => {
+                parts.entry(switch).or_default()[slot].insert(number, value);
+            }
+            None => tracing::warn!(
+                "{}: no switch has this key; it is ignored",
+                value.subject.escape_debug()
+            ),
+        }
+    }
+    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+    for (switch, head) in heads {
+        let of_switch = parts.get(&switch);
+        let part = |slot: usize, number: usize| {
+            let part = of_switch?.get(slot)?.get(&number)?;
+            Some(&*part.bytes)
+        };
+        let bytes = whole(&head.bytes, part);
+        let is_parted = matches!(bytes, Ok(Some(_)));
+        let read = bytes.and_then(|bytes| read(&switch, bytes.as_deref().unwrap_or(&head.bytes)));
+        let state = read.unwrap_or_else(|error| {
+            let mut state = State {
+                switch: switch.clone(),
+                ..State::default()
+            };
+            state.set_aside(&format!("{error}; its counts begin anew"));
+            state
+        });
+        let slot = Head::decode(&*head.bytes).ok().and_then(|head| head.parts);
+        let entry = Entry {
+            state,
+            revision: head.revision,
+            slot: slot.map_or(0, |parts| parts.slot as usize % 2),
+            head: is_parted.then(|| head.bytes.to_vec()),
+            ..Entry::default()
+        };
+        entries.insert(switch, entry);
+    }
+    for (switch, slots) in parts {
+        let entry = entries.entry(switch).or_default();
+        entry.parts = slots.map(|slot| {
+            let revisions = slot.into_iter();
+            revisions
+                .map(|(number, value)| (number, value.revision))
+                .collect()
+        });
+    }
+    entries
+}
+
+impl Entry {
+    /// Writes the state if its keys still have the revisions that were read.
+    ///
+    /// # Errors
+    /// [`PutError`].
+    pub async fn write<B: Bus>(&mut self, bus: &B) -> Result<(), PutError> {
+        let bytes_max = bus.bytes_max().min(PART_BYTES_MAX);
+        let key = key(&self.state.switch);
+        let (value, slot) = if self.state.encoded_len() <= bytes_max {
+            (self.state.encode_to_vec(), self.slot)
+        } else {
+            let slot = 1 - self.slot;
+            (self.write_parts(bus, &key, slot, bytes_max).await?, slot)
+        };
+        self.revision = bus.put(key, value, Put::Over(self.revision)).await?;
+        self.head = None;
+        self.slot = slot;
+        Ok(())
+    }
+
+    /// Writes the parts of a state to a slot; its head.
+    async fn write_parts<B: Bus>(
+        &mut self,
+        bus: &B,
+        key: &str,
+        slot: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, PutError> {
+        // A former owner whose parts are there, but not its head, cannot finish from here on.
+        if let Some(head) = self.head.take() {
+            let on = Put::Over(self.revision);
+            self.revision = bus.put(key.to_owned(), head, on).await?;
+        }
+        let rest = self.state.take_large();
+        let bytes = rest.encode_to_vec();
+        let check = check_of(&bytes);
+        let chunks = bytes.chunks(bytes_max);
+        let parts = Parts {
+            slot: u32::try_from(slot).unwrap_or_default(),
+            number: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+            check,
+        };
+        self.state.parts = Some(parts);
+        let head = self.state.encode_to_vec();
+        self.state.parts = None;
+        self.state.give_large(rest);
+        if chunks.len() > PARTS_MAX {
+            let why = format!("{} parts; raise `max_payload` of the server", chunks.len());
+            return Err(PutError::Refused(why));
+        }
+        let revisions = &self.parts[slot];
+        let written = chunks.enumerate().map(|(number, bytes)| {
+            let part = Part {
+                check,
+                bytes: bytes.to_vec(),
+            };
+            let revision = revisions.get(&number).copied().unwrap_or_default();
+            let key = format!("{key}.{slot}.{number}");
+            async move {
+                let on = Put::Over(revision);
+                let revision = bus.put(key, part.encode_to_vec(), on).await?;
+                Ok::<_, PutError>((number, revision))
+            }
+        });
+        let written = try_join_all(written).await?;
+        self.parts[slot].extend(written);
+        Ok(head)
+    }
+}
+
+#[cfg(test)]
+mod tests;

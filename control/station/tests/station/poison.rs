@@ -1,0 +1,166 @@
+//! A report that makes a state larger than a message may be, values that are no states: each costs only itself.
+
+use report::msp::{Kind, Report, Segment};
+use report::subject;
+use serde_json::json;
+use testkit::nats::NatsServer;
+
+use super::support::{Station, wait_for};
+use super::{Reporter, chained, metric};
+
+/// Nodes that a prober reports of; as many made a state of 1.5 MB.
+const NODES: u32 = 3_600;
+
+/// Of a prober that sends to every node.
+fn prober(name: &str, epoch: u64) -> Report {
+    let mut names: Vec<String> = (0..=NODES).map(|n| format!("node-{n:04}")).collect();
+    names.extend(["all".to_owned(), "stamp".to_owned()]);
+    let segment = |kind: Kind, from, to| Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class: NODES + 1,
+        method: NODES + 2,
+        packets: 10,
+        samples: 10,
+        mean_ns: 1_000.0 + to as f32,
+        bound_ns: Some(5.0),
+        stddev_ns: Some(7.0),
+        ..Segment::default()
+    };
+    let segments = (1..=NODES).flat_map(|node| {
+        [
+            segment(Kind::Probe, 0, node),
+            segment(Kind::Probe, node, 0),
+            segment(Kind::RoundTrip, 0, node),
+        ]
+    });
+    Report {
+        segments: segments.collect(),
+        names,
+        node: Some("node-0000".to_owned()),
+        switch: name.to_owned(),
+        neighbours: Vec::new(),
+        wire_switch: None,
+        ..chained(1, epoch)
+    }
+}
+
+fn named(name: &str, epoch: u64) -> Report {
+    Report {
+        switch: name.to_owned(),
+        ..chained(1, epoch)
+    }
+}
+
+fn reports(station: &Station, name: &str) -> u64 {
+    let switch = station.switch(name).unwrap_or_default();
+    switch["reports"].as_u64().unwrap_or_default()
+}
+
+#[test]
+fn what_is_too_large_or_unreadable_costs_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    // All of one partition.
+    let mut names = (0..).map(|n| format!("sw{n}"));
+    let mut names = names.by_ref().filter(|name| subject::partition(name) == 7);
+    let [honest, large, broken] = [(); 3].map(|()| names.next().unwrap());
+
+    for epoch in 0..3 {
+        reporter.send(&prober(&large, epoch));
+        reporter.send(&named(&honest, epoch));
+        reporter.send(&named(&broken, epoch));
+    }
+    for name in [&honest, &large, &broken] {
+        wait_for("all are counted", || reports(&station, name) == 3);
+    }
+    // Somebody writes over a state, and keys that belong to nobody.
+    reporter.bytes(station::values::key(&broken), b"no state".to_vec());
+    for key in ["x", "7.nobody", "99.a.b.c"] {
+        reporter.bytes(format!("$KV.vernier_switches.{key}"), vec![0xff; 100]);
+    }
+    wait_for("the station sees it", || {
+        let missing = station.json("/api/v1/missing");
+        let unreadable = missing["unreadable"].as_array().unwrap();
+        unreadable.iter().any(|one| one["switch"] == *broken)
+    });
+    for epoch in 3..6 {
+        for name in [&broken, &honest] {
+            reporter.send(&named(name, epoch));
+        }
+        reporter.send(&prober(&large, epoch));
+    }
+    let second = Station::start(&server, &json!({}));
+    for station in [&station, &second] {
+        for name in [&honest, &large] {
+            wait_for("nobody waits for it", || reports(station, name) == 6);
+            let switch = station.switch(name).unwrap();
+            assert_eq!(
+                [&switch["missed_epochs"], &switch["set_aside"]],
+                [0, 0],
+                "{switch}"
+            );
+        }
+        let segments = station.json(&format!("/api/v1/segments?switch={large}&limit=1"));
+        assert_eq!(segments["matching"], 3 * NODES);
+        wait_for("it begins anew", || {
+            station
+                .switch(&broken)
+                .is_some_and(|switch| switch["epoch"] == 5)
+        });
+        let missing = station.json("/api/v1/missing");
+        let switches = missing["switches"].as_array().unwrap();
+        let named = switches
+            .iter()
+            .find(|switch| switch["switch"] == *broken)
+            .unwrap();
+        let problem = named["problems"][0].as_str().unwrap();
+        assert!(
+            problem.contains("set aside 1 times") && problem.contains("is no state"),
+            "{problem}"
+        );
+        assert!(station.text("/readyz").is_some());
+    }
+    let page = second.text("/metrics").unwrap();
+    let series = format!("vernier_station_switch_set_aside_total{{switch=\"{broken}\"}} 1");
+    assert!(page.contains(&series), "{page}");
+    let set_aside =
+        [&station, &second].map(|station| metric(station, "vernier_station_set_aside_total"));
+    assert!(set_aside.iter().sum::<u64>() > 0);
+    assert!(metric(&second, "vernier_station_states_bytes") > 1 << 20);
+}
+
+/// Stations that nobody sees work claim partitions: reports wait there, and every station says so.
+#[test]
+fn a_partition_that_stands_still_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    // With so many ghosts the station keeps hardly one of their partitions.
+    let names: Vec<String> = (0..8).map(|n| format!("edge-{n}")).collect();
+    let mut epoch = 0;
+    wait_for("it is said which partition stands still", || {
+        // It takes partitions, and reads none.
+        for ghost in 0..20 {
+            reporter.say(station::members::ALIVE, &format!("ghost-{ghost}"));
+        }
+        for name in &names {
+            reporter.send(&named(name, epoch));
+        }
+        epoch += 1;
+        let (status, text) = station.status("/readyz");
+        status == 503 && text.contains("stands still for")
+    });
+    assert!(metric(&station, "vernier_station_still_partitions") > 0);
+    assert!(station.text("/healthz").is_some());
+    wait_for("the ghosts are forgotten, and all go on", || {
+        station.text("/readyz").is_some()
+    });
+    for name in &names {
+        wait_for("all are counted", || reports(&station, name) == epoch);
+    }
+}

@@ -1,0 +1,313 @@
+//! What the drivers of kernel interfaces refuse: an MTU, a number of queues. Known without them, from their sources.
+
+use std::process::Command;
+
+use contract::config::document::{Check, KeyPath, all, ensure, within};
+use contract::config::{Config, Device, Port};
+
+/// Queues of an interface of the kernel, as `ethtool -l` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Channels {
+    /// The greater of those that receive and those that send.
+    queues: u16,
+    /// Those that do both; 1 where the driver has no such ones, as `net_af_xdp` takes it (`xdp_get_channels_info`).
+    combined: u16,
+}
+
+/// Where the queues of an interface are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interfaces {
+    channels: fn(&str) -> Option<Channels>,
+}
+
+/// A driver of kernel interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    AfPacket,
+    AfXdp,
+}
+
+impl Driver {
+    fn of(device: &str) -> Option<Self> {
+        let name = device.split(',').next().unwrap_or_default();
+        if name.starts_with("net_af_packet") {
+            Some(Self::AfPacket)
+        } else if name.starts_with("net_af_xdp") {
+            Some(Self::AfXdp)
+        } else {
+            None
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::AfPacket => "net_af_packet",
+            Self::AfXdp => "net_af_xdp",
+        }
+    }
+
+    /// The argument that says how many queues a device has.
+    const fn queues_key(self) -> &'static str {
+        match self {
+            Self::AfPacket => "qpairs",
+            Self::AfXdp => "queue_count",
+        }
+    }
+
+    /// The greatest MTU that it takes, and the least: `eth_dev_info` of either, in DPDK 22.11 to 24.11.
+    fn mtus(self) -> std::ops::RangeInclusive<u16> {
+        match self {
+            // Frames of ETH_FRAME_LEN, and RTE_ETHER_MIN_LEN without header and check sequence.
+            Self::AfPacket => 46..=1_500,
+            // A frame is in one page, behind the headers of its mempool object (24), mbuf (128), headroom (128) and XDP
+            // (256), with 18 of its own.
+            Self::AfXdp if cfg!(target_arch = "x86_64") => 68..=4_096 - 554,
+            // Pages have other sizes elsewhere.
+            Self::AfXdp => 68..=u16::MAX,
+        }
+    }
+}
+
+impl Interfaces {
+    /// Those of this machine.
+    pub(super) fn here() -> Self {
+        Self::of(Channels::of)
+    }
+
+    /// With queues as `channels` has them, by the interface's name; `None` where that is not known.
+    pub(super) fn of(channels: fn(&str) -> Option<Channels>) -> Self {
+        Self { channels }
+    }
+
+    /// What the driver of the port at `index` will refuse.
+    pub(super) fn check(self, path: &KeyPath, index: usize, config: &Config) -> Check {
+        let Some(port) = config.ports.get(index) else {
+            return Ok(());
+        };
+        let Device::Dpdk(device) = &port.device else {
+            return Ok(());
+        };
+        let Some(driver) = Driver::of(device) else {
+            return Ok(());
+        };
+        let mtus = driver.mtus();
+        let (least, most) = (mtus.start(), mtus.end());
+        let mtu = ensure(
+            mtus.contains(&port.mtu),
+            path.key("mtu"),
+            format!("{least} to {most}, the MTUs of {}", driver.name()),
+            port.mtu,
+        );
+        all([mtu, self.queues(path, index, config, driver, device)])
+    }
+
+    fn queues(
+        self,
+        path: &KeyPath,
+        index: usize,
+        config: &Config,
+        driver: Driver,
+        device: &str,
+    ) -> Check {
+        let argument = |key: &str| {
+            let arguments = device
+                .split(',')
+                .filter_map(|argument| argument.trim().split_once('='));
+            let mut values = arguments.filter(|(known, _)| *known == key);
+            values.next_back().map(|(_, value)| value)
+        };
+        let number = |key: &str| argument(key).and_then(|value| value.parse::<u16>().ok());
+        let has = match driver {
+            // As many as the port has, unless it says otherwise.
+            Driver::AfPacket => number(driver.queues_key()),
+            Driver::AfXdp => Some(number(driver.queues_key()).unwrap_or(1)),
+        };
+        let wanted = config.rx_queues(index);
+        let enough = match has {
+            Some(has) if is_named(config, &config.ports[index]) => ensure(
+                wanted <= has,
+                path.key("device"),
+                format!(
+                    "{}={wanted}, for the receive queues that are named",
+                    driver.queues_key()
+                ),
+                has,
+            ),
+            _ => Ok(()),
+        };
+        let channels = match driver {
+            Driver::AfPacket => None,
+            Driver::AfXdp => argument("iface").and_then(self.channels),
+        };
+        let Some(channels) = channels else {
+            return enough;
+        };
+        let (first, count) = (number("start_queue").unwrap_or(0), has.unwrap_or(1));
+        let there = ensure(
+            count <= channels.combined,
+            path.key("device"),
+            format!(
+                "queue_count={} at most, as many combined queues as the interface has (`ethtool -l`)",
+                channels.combined
+            ),
+            count,
+        );
+        let last = first.saturating_add(count.max(1)) - 1;
+        let last = within(
+            path.key("device"),
+            last,
+            0..=channels.queues.saturating_sub(1),
+        );
+        let last = last.map_err(|mut faults| {
+            for fault in &mut faults.0 {
+                fault.expected = format!("{} as a queue of the interface", fault.expected);
+            }
+            faults
+        });
+        all([enough, there, last])
+    }
+}
+
+/// Whether receive queues of a port are named: by itself, or by workers.
+fn is_named(config: &Config, port: &Port) -> bool {
+    port.rx_queues.is_some() || config.workers.iter().any(|worker| worker.queues.is_some())
+}
+
+impl Channels {
+    /// As `ethtool -l` says; `None` where it says nothing.
+    fn of(interface: &str) -> Option<Self> {
+        let output = Command::new("ethtool")
+            .args(["-l", interface])
+            .output()
+            .ok()?;
+        let is_there = output.status.success();
+        is_there.then(|| Self::read(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    fn read(text: &str) -> Self {
+        let (most, now) = text
+            .split_once("Current hardware settings")
+            .unwrap_or_default();
+        let number = |text: &str, key: &str| {
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
+            value
+                .and_then(|value| value.trim().parse::<u16>().ok())
+                .unwrap_or(0)
+        };
+        let combined = number(now, "Combined");
+        let queues = number(now, "RX")
+            .max(number(now, "TX"))
+            .saturating_add(combined);
+        Self {
+            queues: queues.max(1),
+            combined: match number(most, "Combined") {
+                0 => 1,
+                _ => combined,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VETH: &str = "Channel parameters for pa:\nPre-set maximums:\nRX:\t\t2\nTX:\t\t2\nOther:\t\tn/a\nCombined:\tn/a\n\
+                        Current hardware settings:\nRX:\t\t2\nTX:\t\t1\nOther:\t\tn/a\nCombined:\tn/a\n";
+    const NIC: &str = "Channel parameters for eth1:\nPre-set maximums:\nRX:\t\t0\nTX:\t\t0\nOther:\t\t1\nCombined:\t8\n\
+                       Current hardware settings:\nRX:\t\t0\nTX:\t\t0\nOther:\t\t1\nCombined:\t4\n";
+
+    #[test]
+    fn channels_are_read_from_ethtool() {
+        let channels = |queues, combined| Channels { queues, combined };
+        assert_eq!(Channels::read(VETH), channels(2, 1));
+        assert_eq!(Channels::read(NIC), channels(4, 4));
+        assert_eq!(Channels::read(""), channels(1, 1));
+    }
+
+    /// What is said of a port with this device and these members.
+    fn faults(device: &str, more: &str) -> Vec<String> {
+        let text = format!(
+            r#"{{ "ports": [{{ "name": "a", "device": "{device}"{more} }}, {{ "name": "b", "device": "sink" }}],
+                "forwarding": {{ "mode": "bridge" }}, "workers": [{{}}] }}"#
+        );
+        let config = Config::parse(&text, "").unwrap();
+        let interfaces = Interfaces::of(|interface| match interface {
+            "pa" => Some(Channels::read(VETH)),
+            "eth1" => Some(Channels::read(NIC)),
+            _ => None,
+        });
+        let checked = interfaces.check(&KeyPath::default(), 0, &config);
+        let faults = checked.err().map_or_else(Vec::new, |faults| faults.0);
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_a_driver_refuses_is_said_before() {
+        for (device, more, wanted) in [
+            ("net_af_packet0,iface=pa", "", None),
+            (
+                "net_af_packet0,iface=pa",
+                r#", "mtu": 9000"#,
+                Some("mtu: expected 46 to 1500, the MTUs of net_af_packet, got 9000"),
+            ),
+            ("net_af_packet0,iface=pa", r#", "rx_queues": 2"#, None),
+            (
+                "net_af_packet0,iface=pa,qpairs=1",
+                r#", "rx_queues": 2"#,
+                Some("device: expected qpairs=2"),
+            ),
+            (
+                "net_af_packet0,iface=pa,qpairs=2",
+                r#", "rx_queues": 2"#,
+                None,
+            ),
+            ("net_af_xdp0,iface=pa", "", None),
+            (
+                "net_af_xdp0,iface=pa",
+                r#", "mtu": 9000"#,
+                Some("the MTUs of net_af_xdp, got 9000"),
+            ),
+            (
+                "net_af_xdp0,iface=pa",
+                r#", "rx_queues": 2"#,
+                Some("device: expected queue_count=2"),
+            ),
+            ("net_af_xdp0,iface=pa,start_queue=1", "", None),
+            (
+                "net_af_xdp0,iface=pa,start_queue=5",
+                "",
+                Some("device: expected 0 to 1 as a queue of the interface, got 5"),
+            ),
+            (
+                "net_af_xdp0,iface=pa,queue_count=2",
+                "",
+                Some("device: expected queue_count=1 at most"),
+            ),
+            ("net_af_xdp0,iface=eth1,queue_count=4", "", None),
+            (
+                "net_af_xdp0,iface=eth1,queue_count=5",
+                "",
+                Some("device: expected queue_count=4 at most"),
+            ),
+            (
+                "net_af_xdp0,iface=eth1,start_queue=1,queue_count=4",
+                "",
+                Some("expected 0 to 3 as a queue"),
+            ),
+            ("net_af_xdp0,iface=other,start_queue=5", "", None),
+            ("net_null0", r#", "mtu": 9000"#, None),
+            ("sink", r#", "mtu": 9000"#, None),
+        ] {
+            let faults = faults(device, more);
+            match wanted {
+                None => assert_eq!(faults, [""; 0], "{device}{more}"),
+                Some(wanted) => assert!(
+                    faults.iter().any(|fault| fault.contains(wanted)),
+                    "{device}{more}: {faults:?}"
+                ),
+            }
+        }
+    }
+}

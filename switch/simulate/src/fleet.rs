@@ -1,0 +1,602 @@
+//! A fleet that reports to stations, some of it hostile, in a world of its own: JetStream in memory, the stations' owners and
+//! answers as they are, and time as it is set. All is drawn from one seed.
+//!
+//! ```text
+//!  honest switches --+                        +--> owners of two stations --> values, minutes
+//!                    +--> JetStream (faults) -+                                     |
+//!  hostile senders --+                        +--> fleet of each station <----------+
+//!                                                        |
+//!              after each quiet time: what is true of every honest switch?
+//! ```
+//!
+//! Faults come for [`FAULTY_S`], then none for [`QUIET_S`]; hostile senders never cease. At the end of a quiet time no honest switch may
+//! be shown wrong or stuck, and memory has to be within its limits.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    missing_debug_implementations,
+    reason = "a world is made of as many switches as it was made with, and it is for tests"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use prost::Message;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use report::msp::{Health, Kind, Neighbour, Report, Segment};
+use report::subject;
+use station::bus::Bus;
+use station::fleet::Fleet;
+use station::learn::Room;
+use station::owner::{self, Work};
+use station::path::Network;
+use station::simulated::{Fault, Server};
+use station::state::State;
+use station::store::{STATES, StoreError};
+use station::values;
+
+use crate::world::Trace;
+
+/// How long faults come.
+pub const FAULTY_S: u64 = 40;
+
+/// How long none come then.
+pub const QUIET_S: u64 = 10;
+
+/// How long a world lives: through two closed minutes.
+pub const LIFE_S: u64 = 200;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const BEGIN_NS: u64 = 1_700_000_000 * SECOND_NS;
+const HONEST: usize = 5;
+const HOSTILE: usize = 3;
+const STATIONS: usize = 2;
+
+/// Segments that a station may have histories of.
+const LOCATED_MAX: u64 = 600;
+
+/// Bytes of minutes that a station may have.
+const MINUTES_MAX: usize = 4 << 20;
+
+/// Bytes of states that a hostile sender may make a station keep.
+const STATE_BYTES_MAX: usize = station::state::BYTES_MAX;
+
+/// What came of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The same for every run of the seed.
+    pub hash: u64,
+    /// Seconds that it lived.
+    pub lived_s: u64,
+    /// Reports of honest switches, messages of hostile ones, faults, checks.
+    pub counts: [u64; 4],
+    /// Which rule was broken, and how.
+    pub violation: Option<String>,
+    /// The last events.
+    pub events: Vec<String>,
+}
+
+/// An honest switch, and what is true of it.
+struct Honest {
+    name: String,
+    number: u32,
+    segments: u32,
+    incarnation: u64,
+    epoch: u64,
+    /// Since its state began anew: reports, and packets of its first segment.
+    reports: u64,
+    packets: u64,
+    restarts: u64,
+    /// Somebody has written over its state: counts begin anew, from a report that is not known here.
+    is_overwritten: bool,
+    last: Report,
+}
+
+type Owner = Pin<Box<dyn Future<Output = Result<(), StoreError>>>>;
+
+struct Site {
+    work: Arc<Work>,
+    room: Arc<Room>,
+    fleet: Fleet,
+    /// Place in what the server has written.
+    watched: usize,
+    owners: BTreeMap<u16, Owner>,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self {
+            work: Arc::default(),
+            room: Arc::new(Room::new(LOCATED_MAX)),
+            fleet: Fleet::new(MINUTES_MAX),
+            watched: 0,
+            owners: BTreeMap::new(),
+        }
+    }
+}
+
+/// A world.
+pub struct World {
+    random: Pcg64,
+    server: Server,
+    honest: Vec<Honest>,
+    hostile: Vec<String>,
+    sites: Vec<Site>,
+    /// Which station owns the partitions of even and odd numbers.
+    owner_of: [usize; 2],
+    trace: Trace,
+    counts: [u64; 4],
+    now_s: u64,
+}
+
+impl World {
+    /// The world of a seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Pcg64::seed_from_u64(seed);
+        let honest = (0..HONEST).map(|n| Honest {
+            name: format!("edge-{}.{}", random.random_range(0..1_000_u32), n + 1),
+            number: n as u32 + 1,
+            // The state of the last one has several parts.
+            segments: if n + 1 == HONEST { 700 } else { 3 },
+            incarnation: random.random(),
+            epoch: 0,
+            reports: 0,
+            packets: 0,
+            restarts: 0,
+            is_overwritten: false,
+            last: Report::default(),
+        });
+        Self {
+            honest: honest.collect(),
+            hostile: (0..HOSTILE).map(|n| format!("hostile-{n}")).collect(),
+            server: Server::new(64 << 10, BEGIN_NS),
+            sites: (0..STATIONS).map(|_| Site::new()).collect(),
+            owner_of: [0, 1],
+            trace: Trace::new(),
+            counts: [0; 4],
+            now_s: 0,
+            random,
+        }
+    }
+
+    /// Lives. Owners set timers, which never fire here.
+    ///
+    /// # Errors
+    /// Where the system gives no event queue.
+    pub fn run(mut self) -> std::io::Result<Outcome> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let _inside = runtime.enter();
+        let mut violation = None;
+        while self.now_s < LIFE_S && violation.is_none() {
+            self.now_s += 1;
+            self.server.lock().now_unix_ns = BEGIN_NS + self.now_s * SECOND_NS;
+            let in_phase = self.now_s % (FAULTY_S + QUIET_S);
+            if (1..FAULTY_S).contains(&in_phase) {
+                self.befall();
+            } else {
+                self.server.lock().faults.clear();
+            }
+            for switch in 0..self.honest.len() {
+                self.report(switch);
+            }
+            for sender in 0..self.hostile.len() {
+                self.attack(sender);
+            }
+            self.work();
+            if in_phase == 0 {
+                self.counts[3] += 1;
+                violation = self.check().err();
+            }
+        }
+        Ok(Outcome {
+            hash: self.trace.hash(),
+            lived_s: self.now_s,
+            counts: self.counts,
+            violation,
+            events: self.trace.last(),
+        })
+    }
+
+    fn note(&mut self, what: &str) {
+        self.trace
+            .note(self.now_s * SECOND_NS, format_args!("{what}"));
+    }
+
+    /// A fault, now and then.
+    fn befall(&mut self) {
+        let fault = self.random.random_range(0..60_u32);
+        let what = match fault {
+            0 => {
+                self.server.lose_store();
+                for site in &mut self.sites {
+                    (site.fleet, site.watched) = (Fleet::new(MINUTES_MAX), 0);
+                }
+                for switch in &mut self.honest {
+                    (switch.reports, switch.packets, switch.restarts) = (0, 0, 0);
+                    switch.is_overwritten = false;
+                }
+                "the server loses its store".to_owned()
+            }
+            1 => {
+                let site = self.random.random_range(0..STATIONS);
+                self.sites[site] = Site::new();
+                self.recall(site);
+                format!("station {site} dies, and another begins")
+            }
+            2 => {
+                self.owner_of = [0; 2].map(|_| self.random.random_range(0..STATIONS));
+                format!("partitions go to stations {:?}", self.owner_of)
+            }
+            3 => {
+                let switch = self.random.random_range(0..HONEST);
+                let key = values::key(&self.honest[switch].name);
+                let garbage = self.garbage(200);
+                self.server.poke(key, garbage);
+                self.honest[switch].is_overwritten = true;
+                format!("garbage over the state of {}", self.honest[switch].name)
+            }
+            4 => {
+                let switch = self.random.random_range(0..HONEST);
+                let switch = &mut self.honest[switch];
+                (switch.incarnation, switch.epoch) = (self.random.random(), 0);
+                switch.restarts += u64::from(switch.reports > 0);
+                format!("{} restarts", switch.name)
+            }
+            5..=9 => {
+                let fault = [Fault::Lost, Fault::Unanswered][self.random.random_range(0..2)];
+                let nth = self.random.random_range(1..30);
+                self.server.lock().faults.push((nth, fault));
+                format!("of the next writes the {nth}. is {fault:?}")
+            }
+            _ => return,
+        };
+        self.counts[2] += 1;
+        self.note(&what);
+    }
+
+    /// Reads what a server has, as a station that begins.
+    fn recall(&mut self, site: usize) {
+        let site = &mut self.sites[site];
+        let values = self.server.last(STATES, format!("{}>", values::KEY));
+        for value in ready(values).and_then(Result::ok).unwrap_or_default() {
+            site.fleet
+                .put_state(&value.subject, value.revision, &value.bytes);
+        }
+        site.watched = self.server.written(0).1;
+    }
+
+    fn garbage(&mut self, bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|_| self.random.random()).collect()
+    }
+
+    /// An honest switch closes an epoch. It has wires to the one before and the one after.
+    fn report(&mut self, place: usize) {
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let switch = &mut self.honest[place];
+        let mut names: Vec<String> = ["west", "east", "west:peer", "all", "lda"]
+            .map(str::to_owned)
+            .to_vec();
+        let packets = self.random.random_range(1..1_000);
+        let mean_ns = 1_000.0 * switch.number as f32;
+        let segment = |kind: Kind, from, to| Segment {
+            kind: kind.into(),
+            from,
+            to,
+            class: 3,
+            method: 4,
+            packets,
+            samples: packets,
+            mean_ns,
+            bound_ns: Some(1.0),
+            stddev_ns: Some(10.0),
+            ..Segment::default()
+        };
+        let mut segments = vec![segment(Kind::Inside, 0, 1), segment(Kind::Inside, 1, 0)];
+        let mut neighbours = Vec::new();
+        let mut wire = |port: u32, peer_switch| {
+            neighbours.push(Neighbour {
+                port,
+                peer_switch,
+                peer_port: 1 - port,
+                session: "established".to_owned(),
+                system: None,
+            });
+        };
+        if switch.number > 1 {
+            wire(0, switch.number - 1);
+            segments.push(segment(Kind::Wire, 2, 0));
+        }
+        if (switch.number as usize) < HONEST {
+            wire(1, switch.number + 1);
+        }
+        for port in names.len() as u32..switch.segments {
+            names.push(format!("port-{port}"));
+            segments.push(segment(Kind::Inside, port, 1));
+        }
+        switch.last = Report {
+            version_major: 1,
+            switch: switch.name.clone(),
+            incarnation: switch.incarnation,
+            epoch: switch.epoch,
+            epochs: 1,
+            start_unix_ns: now_ns - SECOND_NS,
+            length_ns: SECOND_NS,
+            health: Some(Health {
+                clock: "locked".to_owned(),
+                ..Health::default()
+            }),
+            names,
+            segments,
+            neighbours,
+            wire_switch: Some(switch.number),
+            ..Report::default()
+        };
+        switch.epoch += 1;
+        switch.reports += 1;
+        switch.packets += packets;
+        let subject = subject::of_switch(&switch.name);
+        let is_taken = self.server.publish(subject, switch.last.encode_to_vec());
+        assert!(is_taken, "an honest report is small enough");
+        self.counts[0] += 1;
+    }
+
+    /// A hostile sender, which may publish under its own name only, sends something.
+    fn attack(&mut self, sender: usize) {
+        let name = self.hostile[sender].clone();
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let victim = self.honest[self.random.random_range(0..HONEST)]
+            .last
+            .clone();
+        let mut report = Report {
+            switch: name.clone(),
+            incarnation: self.random.random(),
+            start_unix_ns: now_ns - SECOND_NS,
+            wire_switch: Some(900 + sender as u32),
+            node: None,
+            ..victim.clone()
+        };
+        let mut subject = subject::of_switch(&name);
+        let kind = self.random.random_range(0..12_u32);
+        match kind {
+            // Near the greatest size, and with other names every time.
+            0 | 1 => {
+                let tag: u64 = self.random.random();
+                let count = self.random.random_range(100..700_u32);
+                report.names = (0..count)
+                    .map(|n| format!("{tag:x}-{n}-\u{1b}[2J"))
+                    .collect();
+                report.segments = (0..count)
+                    .map(|n| Segment {
+                        kind: (n % 5) as i32,
+                        from: n,
+                        to: count - 1 - n,
+                        packets: u64::MAX,
+                        lost: i64::MIN,
+                        samples: u64::MAX,
+                        mean_ns: f32::MAX,
+                        ..Segment::default()
+                    })
+                    .collect();
+                report.neighbours.clear();
+                report.flows.clear();
+            }
+            // Another's report under its own subject, and its own elsewhere.
+            2 => report.switch.clone_from(&victim.switch),
+            3 => subject = station::simulated::misplaced(&name),
+            4 => report.start_unix_ns = now_ns.wrapping_add(self.random.random()),
+            5 => {
+                (report.epoch, report.epochs, report.length_ns) = (u64::MAX, u64::MAX, u64::MAX);
+            }
+            6 => (report.epoch, report.epochs) = (u64::MAX - 1, 0),
+            // Probes and links between honest nodes.
+            7 => {
+                report.node = Some(victim.switch.clone());
+                report.names = self.honest.iter().map(|other| other.name.clone()).collect();
+                let count = report.names.len() as u32;
+                report.segments = (0..count * count)
+                    .map(|n| Segment {
+                        kind: Kind::Probe.into(),
+                        from: n / count,
+                        to: n % count,
+                        packets: 1,
+                        samples: 1,
+                        mean_ns: f32::NAN,
+                        ..Segment::default()
+                    })
+                    .collect();
+                report.neighbours.clear();
+            }
+            8 => report.wire_switch = victim.wire_switch,
+            // A short cut between the first honest switch and the last.
+            11 => {
+                report.neighbours = [1, HONEST as u32]
+                    .map(|peer_switch| Neighbour {
+                        port: peer_switch % 2,
+                        peer_switch,
+                        peer_port: peer_switch % 2,
+                        session: "established".to_owned(),
+                        system: None,
+                    })
+                    .to_vec();
+            }
+            9 => {
+                let key = format!(
+                    "{}{}.{name}",
+                    values::KEY,
+                    self.random.random_range(0..64_u32)
+                );
+                let garbage = self.garbage(100);
+                self.server.poke(key, garbage);
+            }
+            _ => {}
+        }
+        let bytes = match kind {
+            10 => self.garbage(1_000),
+            _ => report.encode_to_vec(),
+        };
+        if self.server.publish(subject, bytes) {
+            self.counts[1] += 1;
+        }
+        self.trace.fold(&[kind.into()]);
+    }
+
+    /// The stations work, and watch.
+    fn work(&mut self) {
+        let names = self.honest.iter().map(|switch| &switch.name);
+        let names = names.chain(&self.hostile);
+        // And those where misplaced reports go.
+        let partitions = names.map(|name| subject::partition(name));
+        let partitions = partitions.flat_map(|own| [own, (own + 1) % subject::PARTITIONS]);
+        let partitions: BTreeSet<u16> = partitions.collect();
+        let mut context = Context::from_waker(Waker::noop());
+        for (number, site) in self.sites.iter_mut().enumerate() {
+            let owner_of = self.owner_of;
+            let is_owned = |partition: &u16| owner_of[usize::from(partition % 2)] == number;
+            site.owners.retain(|partition, _| is_owned(partition));
+            // What fails is tried again.
+            for partition in partitions.iter().filter(|partition| is_owned(partition)) {
+                for _ in 0..4 {
+                    let owner = site.owners.entry(*partition).or_insert_with(|| {
+                        let (server, partition) = (self.server.clone(), *partition);
+                        let (work, room) = (Arc::clone(&site.work), Arc::clone(&site.room));
+                        Box::pin(async move { owner::own(&server, partition, &work, &room).await })
+                    });
+                    if owner.as_mut().poll(&mut context).is_pending() {
+                        break;
+                    }
+                    site.owners.remove(partition);
+                }
+            }
+        }
+        for site in &mut self.sites {
+            let (written, next) = self.server.written(site.watched);
+            site.watched = next;
+            for (subject, bytes) in written {
+                if subject.starts_with(values::KEY) {
+                    site.fleet.put_state(&subject, next as u64, &bytes);
+                } else if subject.starts_with("vernier.history.") {
+                    site.fleet.put_minute(subject, &bytes);
+                }
+            }
+        }
+        self.server.tidy();
+    }
+
+    /// What holds after a quiet time.
+    fn check(&mut self) -> Result<(), String> {
+        let waiting = self.server.waiting();
+        if waiting > 0 {
+            return Err(format!("stuck: {waiting} reports wait"));
+        }
+        for (number, site) in self.sites.iter().enumerate() {
+            let states = site.fleet.states();
+            for switch in &self.honest {
+                let state = states.iter().find(|state| state.switch == switch.name);
+                let state = state.ok_or_else(|| format!("{} is not known", switch.name))?;
+                switch
+                    .check(state)
+                    .map_err(|what| format!("{} at station {number}: {what}", switch.name))?;
+                self.trace
+                    .fold(&[state.reports, state.segments.len() as u64]);
+            }
+            self.check_path(&states)?;
+            for state in &states {
+                let bytes = state.encoded_len();
+                if bytes > STATE_BYTES_MAX {
+                    return Err(format!("{} has a state of {bytes} bytes", state.switch));
+                }
+            }
+            let (located, minutes) = (site.room.segments(), site.fleet.minutes_bytes());
+            if located > LOCATED_MAX || minutes > MINUTES_MAX {
+                let what = format!("{located} segments, {minutes} bytes of minutes");
+                return Err(format!("station {number} keeps {what}"));
+            }
+            if states.len() > HONEST + HOSTILE {
+                return Err(format!("station {number} has {} states", states.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// From the first honest switch to the last the path is by their wires.
+    fn check_path(&self, states: &[State]) -> Result<(), String> {
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let network = Network::new(states, None, now_ns);
+        let names: Vec<&str> = self.honest.iter().map(|switch| &*switch.name).collect();
+        let (from, to) = (
+            format!("{}:west", names[0]),
+            format!("{}:east", names[HONEST - 1]),
+        );
+        let paths = network
+            .paths(&from, &to, None)
+            .map_err(|error| error.to_string())?;
+        let path = &paths.paths[0];
+        let mean_ns = path.sum.mean_ns.unwrap_or_default();
+        // Each switch, and the wire into it.
+        let expected_ns: f64 =
+            (1..=HONEST).map(|n| 1_000.0 * n as f64).sum::<f64>() * 2.0 - 1_000.0;
+        if path.switches != names || (mean_ns - expected_ns).abs() > 1.0 {
+            return Err(format!("the path is {:?} with {mean_ns} ns", path.switches));
+        }
+        Ok(())
+    }
+}
+
+impl Honest {
+    /// Whether this is what is known of it.
+    fn check(&self, state: &State) -> Result<(), String> {
+        let run = state.runs.first().cloned().unwrap_or_default();
+        if (run.incarnation, run.epoch) != (self.incarnation, self.epoch - 1) {
+            return Err(format!(
+                "its last epoch is {}, not {}",
+                run.epoch,
+                self.epoch - 1
+            ));
+        }
+        let known = &state.segments[0];
+        let name = |index| state.name(index);
+        if (name(known.last.from), name(known.last.to)) != ("west", "east")
+            || known.last.packets != self.last.segments[0].packets
+            || known.last.mean_ns.to_bits() != self.last.segments[0].mean_ns.to_bits()
+        {
+            return Err(format!("its first segment is {:?}", known.last));
+        }
+        if state.segments.len() != self.last.segments.len() {
+            return Err(format!("it has {} segments", state.segments.len()));
+        }
+        if self.is_overwritten {
+            let is_said = state.set_aside > 0 && state.missed_epochs == 0;
+            return is_said
+                .then_some(())
+                .ok_or_else(|| "garbage over its state is not mentioned".to_owned());
+        }
+        let counted = [state.reports, state.restarts, state.missed_epochs];
+        if counted != [self.reports, self.restarts, 0] || state.set_aside > 0 {
+            return Err(format!(
+                "reports, restarts, missed epochs: {counted:?}, not {:?}; {} set aside ({})",
+                [self.reports, self.restarts, 0],
+                state.set_aside,
+                state.set_aside_why
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The outcome of what waits for nobody.
+fn ready<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
