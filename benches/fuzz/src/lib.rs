@@ -17,6 +17,8 @@
 //! - [`exchange`]: two ends of a wire and a hostile network between them.
 //! - [`capture`]: captures that are replayed.
 //! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
+//! - [`reflection`]: STAMP's reflectors against each other, with a session and forged packets.
+//! - [`probe_config`]: configurations of `vernier-probe`.
 //! - [`topology`]: files of topologies, and LSAs by the OSPF API.
 //! - [`report`]: reports of switches, and what a station keeps and learns of them.
 //! - [`station`]: values of the key-value store, and a station's routes over them.
@@ -45,6 +47,8 @@ mod lds;
 mod lldp;
 mod locator;
 mod pairing;
+mod probe_config;
+mod reflection;
 mod report;
 mod rli;
 mod session;
@@ -64,6 +68,8 @@ pub use lds::lds;
 pub use lldp::lldp;
 pub use locator::locator;
 pub use pairing::pairing;
+pub use probe_config::probe_config;
+pub use reflection::reflection;
 pub use report::report;
 pub use rli::rli;
 pub use session::session;
@@ -81,7 +87,7 @@ fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     ("frame", frame),
     ("codec", codec),
     ("csv", csv),
@@ -94,6 +100,8 @@ pub const TARGETS: [Target; 18] = [
     ("pairing", pairing),
     ("exchange", exchange),
     ("stamp", stamp),
+    ("reflection", reflection),
+    ("probe_config", probe_config),
     ("topology", topology),
     ("report", report),
     ("station", station),
@@ -107,6 +115,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "config" => config::examples(),
         "stamp" => stamp::exchanges(),
+        "reflection" => reflection::sequences(),
+        "probe_config" => probe_config::examples(),
         "lldp" => lldp::examples(),
         "locator" => locator::examples(),
         "settings" => settings::examples(),

@@ -13,7 +13,7 @@ use probe::wire::packet::{self, Mode};
 use probe::wire::time::{ErrorEstimate, Format, UnixNs};
 use probe::wire::tlv::{Kind, Walk};
 
-const NOW: UnixNs = UnixNs(1_700_000_000_000_000_000);
+pub(super) const NOW: UnixNs = UnixNs(1_700_000_000_000_000_000);
 
 const TLVS: [Kind; 5] = [
     Kind::Location,
@@ -92,7 +92,7 @@ fn reply(key: Option<&Key>, mode: Mode, packet: &[u8]) {
     );
 }
 
-fn arrival() -> Arrival {
+pub(super) fn arrival() -> Arrival {
     Arrival {
         from: ([192, 0, 2, 1], 5_000).into(),
         to: ([192, 0, 2, 2], 862).into(),
@@ -104,7 +104,11 @@ fn arrival() -> Arrival {
 }
 
 fn reflector(key: Option<&Key>) -> Reflector {
-    Reflector::new(Settings {
+    Reflector::new(reflector_settings(key))
+}
+
+pub(super) fn reflector_settings(key: Option<&Key>) -> Settings {
+    Settings {
         key: key.cloned(),
         tlv_key: key.cloned(),
         error: ErrorEstimate::new(true, Format::Ntp, 1_000),
@@ -113,10 +117,10 @@ fn reflector(key: Option<&Key>) -> Reflector {
         idle: Duration::from_secs(1),
         limit_pps: None,
         dscp_allowed: 1,
-    })
+    }
 }
 
-fn session(key: Option<&Key>, mode: Mode) -> Session {
+pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
     let settings = SessionSettings {
         name: "a".to_owned(),
         node: "a".to_owned(),

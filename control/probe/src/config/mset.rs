@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use contract::config::document::{Check, KeyPath, ensure, name, within};
 use schemars::JsonSchema;
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use topology::Role;
 use topology::ospf::deserialize_server;
 
@@ -46,7 +47,11 @@ pub struct MsetConfig {
     #[serde(default = "transition_s")]
     pub transition_s: u64,
     /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
-    #[serde(default = "template", deserialize_with = "session")]
+    #[serde(
+        default = "template",
+        deserialize_with = "session",
+        serialize_with = "keys"
+    )]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub session: SessionConfig,
 }
@@ -75,6 +80,15 @@ fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error
     keys.insert("name".to_owned(), template.name.into());
     keys.insert("to".to_owned(), String::from(template.to).into());
     serde_json::from_value(keys.into()).map_err(D::Error::custom)
+}
+
+/// As [`session`] reads it.
+fn keys<S: Serializer>(session: &SessionConfig, to: S) -> Result<S::Ok, S::Error> {
+    let mut keys = serde_json::to_value(session).map_err(S::Error::custom)?;
+    if let Some(keys) = keys.as_object_mut() {
+        keys.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
+    }
+    keys.serialize(to)
 }
 
 impl MsetConfig {

@@ -1,0 +1,46 @@
+//! Configurations of `vernier-probe`.
+//!
+//! Oracle: what is refused says where and what was expected; what is accepted is the same after it was written and read
+//! again, and its rates, lengths and numbers of sessions keep to their limits.
+
+use probe::config::{Config, SESSIONS_MAX};
+
+use crate::config::refused;
+
+/// Longest text: what is larger finds nothing that smaller ones do not.
+const TEXT_BYTES_MAX: usize = 1 << 16;
+
+/// Any text.
+pub fn probe_config(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if bytes.len() > TEXT_BYTES_MAX {
+        return;
+    }
+    let config = match Config::parse(text, "fuzz.json") {
+        Ok(config) => config,
+        Err(error) => return refused(&error),
+    };
+    let written = serde_json::to_string_pretty(&config).unwrap();
+    assert_eq!(Config::parse(&written, "written.json").unwrap(), config);
+    assert!(config.sessions.len() + config.mset_room() <= SESSIONS_MAX);
+    for session in &config.sessions {
+        assert!(!session.gap().is_zero());
+        assert!((44..=9_000).contains(&session.bytes()));
+    }
+}
+
+/// The examples of the document, and some of what they leave out.
+pub(super) fn examples() -> Vec<Vec<u8>> {
+    let document = include_str!("../../../docs/probe.md");
+    let blocks = document.split("```json\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    let others = [
+        r#"{"sessions": [{"name": "a", "to": "[fe80::1%lo]:862", "from": "fe80::2%1"}]}"#,
+        r#"{"reflector": {"limit_pps": null, "sessions_max": 0, "allowed_dscp": [0, 63]}, "clock": {"error_ns": 5, "source": "ptp"}}"#,
+        r#"{"mset": {"topology": "a.json", "addresses": {"b": "10.0.0.1:5"}, "session": {"length": 9000, "key_file": "k"}}}"#,
+    ];
+    let all = blocks.chain(others);
+    all.map(|text| text.as_bytes().to_vec()).collect()
+}
