@@ -21,7 +21,7 @@
 
 #include "af_packet.h"
 
-/* How struct pkt_rx_queue begins (drivers/net/af_packet/rte_eth_af_packet.c, 22.11 to 24.11): slots of the ring,
+/* How struct pkt_rx_queue begins (drivers/net/af_packet/rte_eth_af_packet.c of 22.11): slots of the ring,
  * and the one that is read next. */
 struct ring {
 	int socket;

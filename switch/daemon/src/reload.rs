@@ -344,6 +344,9 @@ fn start_all<'pool>(
 }
 
 /// Attaches and starts the new port at `place`, and settles what the configuration leaves to its device.
+///
+/// # Errors
+/// DPDK's, with the port's name.
 pub fn start<'pool>(site: Site<'pool>, config: &mut Config, place: usize) -> Result<Port<'pool>> {
     let attached = devices::attach(config, place, site.eal)?;
     devices::settle(config, place, &attached);
@@ -382,7 +385,7 @@ pub fn giving_back<'pool>(
 }
 
 /// A generation that changes nothing but that a worker gets what `come` holds.
-pub fn giving<'pool>(number: GenerationId, come: Handles<'pool>) -> Generation<DpdkIo<'pool>> {
+pub fn giving(number: GenerationId, come: Handles<'_>) -> Generation<DpdkIo<'_>> {
     changing_ports(
         number,
         Change {
@@ -392,7 +395,7 @@ pub fn giving<'pool>(number: GenerationId, come: Handles<'pool>) -> Generation<D
     )
 }
 
-fn changing_ports<'pool>(number: GenerationId, ports: Change<'pool>) -> Generation<DpdkIo<'pool>> {
+fn changing_ports(number: GenerationId, ports: Change<'_>) -> Generation<DpdkIo<'_>> {
     Generation {
         number,
         from: Epoch(0),
