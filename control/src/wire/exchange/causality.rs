@@ -23,7 +23,8 @@ impl Causality {
         Self {
             watch: OffsetWatch::new(delay_min_ns),
             delay_min_ns,
-            error_ns: 0.0,
+            // Nothing contradicts claims that are not known.
+            error_ns: f64::INFINITY,
         }
     }
 
