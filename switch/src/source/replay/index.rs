@@ -169,7 +169,7 @@ impl Index {
         while let Some((after, block)) = parse_block(rest, order) {
             let block_start = file.len() - rest.len();
             let block = match block {
-                Block::Unknown(block) if block.block_type == PACKET_BLOCK => {
+                Block::Unknown(block) if order.own(block.block_type) == PACKET_BLOCK => {
                     let whole = &rest[..rest.len() - after.len()];
                     rewrite_packet_block(whole, order, &mut rewritten);
                     match parse_block(&rewritten, order) {
@@ -268,6 +268,14 @@ enum ByteOrder {
 }
 
 impl ByteOrder {
+    /// A number of a section that was read as one of a little-endian section.
+    fn own(self, number: u32) -> u32 {
+        match self {
+            Self::Little => number,
+            Self::Big => number.swap_bytes(),
+        }
+    }
+
     /// Bytes of the packet's frame check sequence by its flags (`epb_flags`); `None` where they do not say.
     fn fcs_bytes_of(self, options: &[PcapNGOption<'_>]) -> Option<u32> {
         let flags = value_of(options, EPB_FLAGS)?.first_chunk()?;
