@@ -1,7 +1,7 @@
 //! Reports of switches, from their bytes to what a station keeps and learns of them.
 //!
 //! Oracle: what is no report is refused; a report that comes again changes one count; every packet that was counted is in a
-//! closed minute or in the open one, as long as all are in sight; an epoch ends neither after the server stored its report nor before
+//! closed minute or in the open one; an epoch ends neither after the server stored its report nor before
 //! the switch's previous one; indices refer to names; what was learnt is written and restored the same, and gives back the room
 //! that it took.
 
