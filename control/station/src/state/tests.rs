@@ -278,7 +278,7 @@ fn a_minute_of_any_size_leaves_in_parts_that_fit() {
         segments: segments.collect(),
         part: 0,
     };
-    let named = |part: &Minute| -> Vec<_> {
+    let listed = |part: &Minute| -> Vec<_> {
         let name = |index: u32| part.names[index as usize].clone();
         let segments = part.segments.iter();
         segments
@@ -292,8 +292,8 @@ fn a_minute_of_any_size_leaves_in_parts_that_fit() {
         assert_eq!((part.part, part.minute, &*part.switch), (number, 7, "a"));
     }
     assert_eq!(
-        parts.iter().flat_map(named).collect::<Vec<_>>(),
-        named(&minute)
+        parts.iter().flat_map(listed).collect::<Vec<_>>(),
+        listed(&minute)
     );
     assert_eq!(minute.clone().split(1 << 20), [minute]);
 }

@@ -87,7 +87,7 @@ fn a_writer_that_dies_at_any_write_leaves_the_state_before_or_after() {
                 "{fault:?} {nth}"
             );
             assert!(died || read.state == dying.state);
-            // Whoever comes next can write.
+            // The next owner can write.
             let mut next = entry(&server);
             take(&mut next, read.state.runs[0].epoch + 1, 5_000);
             done(next.write(&server)).unwrap();

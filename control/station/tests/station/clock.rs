@@ -132,7 +132,10 @@ fn running_stations_forget_what_the_server_evicts() {
         });
     };
     for n in 0..NAMES {
-        reporter.send(&named(format!("random{n}"), 0));
+        let name = format!("random{n}");
+        reporter.send(&named(name.clone(), 0));
+        // Else a station that begins late would write more of them at once than there is room for, and the other switch would be evicted.
+        wait_for("it is known", || stations[0].switch(&name).is_some());
         go_on();
     }
     for station in &stations {

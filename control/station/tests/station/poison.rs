@@ -59,6 +59,7 @@ fn reports(station: &Station, name: &str) -> u64 {
 }
 
 #[test]
+// Long: one story, seen from both stations.
 fn what_is_too_large_or_unreadable_costs_only_itself() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
@@ -113,11 +114,11 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
         });
         let missing = station.json("/api/v1/missing");
         let switches = missing["switches"].as_array().unwrap();
-        let named = switches
+        let of_broken = switches
             .iter()
             .find(|switch| switch["switch"] == *broken)
             .unwrap();
-        let problem = named["problems"][0].as_str().unwrap();
+        let problem = of_broken["problems"][0].as_str().unwrap();
         assert!(
             problem.contains("set aside 1 times") && problem.contains("is no state"),
             "{problem}"
