@@ -17,7 +17,7 @@ use serde_json::Value;
 use station::learn::{Learner, Room};
 use station::settings::Settings;
 use station::state::{Gap, Known, Minute, MinuteSegment, Run, State, Sums};
-use station::{Station, answers, memory, store};
+use station::{Station, answers, memory, values};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::read;
@@ -149,11 +149,11 @@ pub fn station(bytes: &[u8]) {
         let (switch, value) = state.value(Made::state);
         station
             .fleet
-            .put_state(store::key(switch), revision, &value);
+            .put_state(&values::key(switch), revision, &value);
     }
     for minute in input.minutes.iter().take(VALUES_MAX) {
         let (switch, value) = minute.value(MadeMinute::minute);
-        let key = store::key(switch).replace("$KV.vernier_switches.", "vernier.history.");
+        let key = values::key(switch).replace("$KV.vernier_switches.", "vernier.history.");
         station.fleet.put_minute(key, &value);
     }
     let mut learner = Learner::new(Arc::new(Room::new(4)));
@@ -350,6 +350,7 @@ impl MadeMinute {
             minute: self.minute,
             names: self.names.iter().copied().map(named).collect(),
             segments: segments.collect(),
+            part: 0,
         }
     }
 }

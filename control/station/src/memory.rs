@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use axum::body::Bytes;
 use futures_util::future::try_join_all;
 use prost::Message;
 use report::subject;
@@ -66,29 +67,17 @@ fn whole(mut parts: Vec<Part>) -> Option<Part> {
     (whole.number == 0 && number == whole.parts).then_some(whole)
 }
 
-/// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
-/// where nothing was learnt.
-///
-/// # Errors
-/// What the server says.
-pub async fn recall<B: Bus>(
-    bus: &B,
-    partition: u16,
+/// As [`recall`], from the values of the bucket.
+pub fn restore(
+    values: impl Iterator<Item = Bytes>,
+    now_ms: u64,
     learner: &mut Learner,
-) -> Result<Option<u64>, StoreError> {
-    let values = bus
-        .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
-        .await?;
+) -> Option<u64> {
     let mut by_switch: BTreeMap<String, Vec<Part>> = BTreeMap::new();
-    for value in values {
-        // What cannot be read is learnt anew.
-        if let Ok(part) = Part::decode(value.bytes)
-            && key(&part.switch, part.number) == value.subject
-        {
-            by_switch.entry(part.switch.clone()).or_default().push(part);
-        }
+    // What cannot be read is learnt anew.
+    for part in values.filter_map(|value| Part::decode(value).ok()) {
+        by_switch.entry(part.switch.clone()).or_default().push(part);
     }
-    let now_ms = crate::found::ms(bus.now_unix_ns());
     let mut behind: Option<u64> = None;
     for memory in by_switch.into_values().filter_map(whole) {
         let Part {
@@ -104,7 +93,28 @@ pub async fn recall<B: Bus>(
             behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
         }
     }
-    Ok(behind)
+    behind
+}
+
+/// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
+/// where nothing was learnt.
+///
+/// # Errors
+/// What the server says.
+pub async fn recall<B: Bus>(
+    bus: &B,
+    partition: u16,
+    learner: &mut Learner,
+) -> Result<Option<u64>, StoreError> {
+    let values = bus
+        .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
+        .await?;
+    let in_place = values.into_iter().filter(|value| {
+        let part = Part::decode(&*value.bytes);
+        part.is_ok_and(|part| key(&part.switch, part.number) == value.subject)
+    });
+    let now_ms = crate::found::ms(bus.now_unix_ns());
+    Ok(restore(in_place.map(|value| value.bytes), now_ms, learner))
 }
 
 /// Writes what was learnt of a partition's switches up to a report.
