@@ -43,6 +43,10 @@ pub(crate) struct Admission {
 }
 
 #[derive(Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the protocol's CONNECT has these"
+)]
 struct Connect<'n> {
     verbose: bool,
     pedantic: bool,

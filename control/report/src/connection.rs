@@ -238,7 +238,7 @@ impl Connection {
 
     /// What is shown to a server that gave this nonce.
     fn admission(&self, nonce: &str) -> Result<Admission, ClientFault> {
-        let none = Admission::default();
+        let unsigned = Admission::default();
         let sign = |seed: &str| {
             let key = nkeys::KeyPair::from_seed(seed.trim())?;
             let signature = BASE64_URL_SAFE_NO_PAD.encode(key.sign(nonce.as_bytes())?);
@@ -246,15 +246,15 @@ impl Connection {
         };
         let fault = |key: &str, why: &str| ClientFault::Secret(format!("nats.{key}: {why}"));
         Ok(match &self.secret {
-            Secret::None => none,
+            Secret::None => unsigned,
             Secret::Token(token) => Admission {
                 auth_token: Some(token.clone()),
-                ..none
+                ..unsigned
             },
             Secret::Password(password) => Admission {
                 user: self.nats.user.clone(),
                 pass: Some(password.clone()),
-                ..none
+                ..unsigned
             },
             Secret::Nkey(seed) => {
                 let signed = sign(seed).map_err(|error| fault("nkey_file", &error.to_string()));
@@ -262,7 +262,7 @@ impl Connection {
                 Admission {
                     nkey: Some(public),
                     sig: Some(signature),
-                    ..none
+                    ..unsigned
                 }
             }
             Secret::Credentials(text) => {
@@ -279,7 +279,7 @@ impl Connection {
                 Admission {
                     jwt: Some(jwt.to_owned()),
                     sig: Some(signed?.1),
-                    ..none
+                    ..unsigned
                 }
             }
         })

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_too_long_or_no_operation_is_refused_at_once() {
         let fault = |text: &[u8]| read(text).unwrap_err();
-        assert_eq!(fault(&[b'x'; LINE_MAX]), FrameFault::Line);
+        assert_eq!(fault(&vec![b'x'; LINE_MAX]), FrameFault::Line);
         for line in ["MSG a 1 8000000000000000000\r\n", "HMSG a 1 10 32769\r\n"] {
             let words = fault(line.as_bytes()).to_string();
             assert!(words.contains("at most 32768 are read"), "{words}");
@@ -203,7 +203,7 @@ mod tests {
             let words = fault(line.as_bytes()).to_string();
             assert!(words.contains("does not speak the protocol"), "{words}");
         }
-        assert_eq!(read(&[b'x'; LINE_MAX - 1]), Ok(None));
+        assert_eq!(read(&vec![b'x'; LINE_MAX - 1]), Ok(None));
     }
 
     proptest! {

@@ -254,12 +254,13 @@ impl<R: Reporter> Sending<R> {
     async fn send_over(&self, client: &mut Client, failures: &mut usize) -> ClientFault {
         loop {
             let has_news = self.spool.borrow().first().is_some();
-            let sent = match has_news {
-                true => self.send_first(client).await,
-                false => tokio::select! {
+            let sent = if has_news {
+                self.send_first(client).await
+            } else {
+                tokio::select! {
                     () = self.news.notified() => continue,
                     fault = client.idle() => Err(fault),
-                },
+                }
             };
             match sent {
                 Ok(true) => *failures = 0,

@@ -440,7 +440,7 @@ mod contained {
     impl Reporter for Faulty {
         fn next(&mut self, _: u64) -> Option<Report> {
             self.0 += 1;
-            if self.0 < 20 && self.0 % 7 == 0 {
+            if self.0 < 20 && self.0.is_multiple_of(7) {
                 inject::panic();
             }
             (self.0 < 20).then(|| Report {

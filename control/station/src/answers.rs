@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, ui};
@@ -142,16 +141,7 @@ async fn metrics(State(station): Shared) -> Answered {
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
-    let mut reasons = station.problems.list();
-    if reasons.is_empty() && !station.is_connected.load(Ordering::Relaxed) {
-        reasons.push("not connected to NATS yet".to_owned());
-    }
-    if !station.fleet.is_ready() {
-        reasons.push("the states and minutes in JetStream are being read".to_owned());
-    }
-    if reasons.is_empty() {
-        reasons.extend(station.progress.lock().standing_still(Instant::now()));
-    }
+    let reasons = station.unready(Instant::now());
     if reasons.is_empty() {
         (StatusCode::OK, "ready\n".to_owned())
     } else {

@@ -183,12 +183,16 @@ impl Station {
         }
         let station = Arc::downgrade(self);
         let run = move || {
-            let mut complaints = Complaints::default();
+            let mut last = String::new();
             while let Some(station) = station.upgrade() {
                 match source.next(LOOK) {
                     Ok(read) => station.take_topology(read),
                     Err(problem) => {
-                        complaints.say(&format!("topology: {problem}; it stays as it is"));
+                        let complaint = format!("topology: {problem}; it stays as it is");
+                        if complaint != last {
+                            tracing::warn!("{complaint}");
+                            last = complaint;
+                        }
                     }
                 }
             }
@@ -399,7 +403,7 @@ impl Station {
         let settled = async {
             sleep(SETTLED).await;
             self.problems.clear(part);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         // A panic is a fault of this program: it costs this attempt.
         let done = tokio::select! {
@@ -491,18 +495,5 @@ async fn keep(station: Arc<Station>, store: Store, partition: u16) {
         station
             .attempt(Part::Partition(partition), &mut connections, own)
             .await;
-    }
-}
-
-/// Logs each complaint once, until there is another one.
-#[derive(Debug, Default)]
-struct Complaints(String);
-
-impl Complaints {
-    fn say(&mut self, complaint: &str) {
-        if self.0 != complaint {
-            tracing::warn!("{complaint}");
-            complaint.clone_into(&mut self.0);
-        }
     }
 }

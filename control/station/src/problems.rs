@@ -1,8 +1,12 @@
 //! Why a station does not work as it should: what the log said last of each part, and `/readyz` says for as long as it holds.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use parking_lot::Mutex;
+
+use crate::Station;
 
 /// What can fail by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +40,10 @@ impl Problems {
         problems.insert(part, problem.to_owned());
         drop(problems);
         if !is_known {
-            match part {
-                Part::Partition(partition) => tracing::warn!("partition {partition}: {problem}"),
-                _ => tracing::warn!("{problem}"),
+            if let Part::Partition(partition) = part {
+                tracing::warn!("partition {partition}: {problem}");
+            } else {
+                tracing::warn!("{problem}");
             }
         }
     }
@@ -69,6 +74,24 @@ impl Problems {
             format!("partition {}{others}: {problem}", of[0])
         }));
         lines
+    }
+}
+
+impl Station {
+    /// Returns why the station is not ready; nothing if it is.
+    pub fn unready(&self, now: Instant) -> Vec<String> {
+        let mut reasons = self.problems.list();
+        if reasons.is_empty() && !self.is_connected.load(Ordering::Relaxed) {
+            reasons.push("not connected to NATS yet".to_owned());
+        }
+        if !self.fleet.is_ready() {
+            reasons.push("the states and minutes in JetStream are being read".to_owned());
+        }
+        // Partitions stand still for any of these reasons, too.
+        if reasons.is_empty() {
+            reasons.extend(self.progress.lock().standing_still(now));
+        }
+        reasons
     }
 }
 

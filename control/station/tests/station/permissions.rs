@@ -71,7 +71,7 @@ fn attack(nats: &Nats) {
         let own = station::members::GONE;
         evil.publish(own, "0".into()).await.unwrap();
         let mut report = chained(1, 0);
-        report.switch = "edge-1".to_owned();
+        "edge-1".clone_into(&mut report.switch);
         evil.publish(subject::of_switch("edge-1"), report.encode_to_vec().into())
             .await
             .unwrap();
@@ -88,7 +88,7 @@ fn attack(nats: &Nats) {
         evil.publish(subject::of_switch("edge-2"), report.encode_to_vec().into())
             .await
             .unwrap();
-        report.switch = "edge-2".to_owned();
+        "edge-2".clone_into(&mut report.switch);
         evil.publish(subject::of_switch("edge-2"), report.encode_to_vec().into())
             .await
             .unwrap();
