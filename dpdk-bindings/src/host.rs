@@ -42,7 +42,7 @@ mod vhost;
 
 pub use port::{HostDevice, HostPort};
 use vhost::Direction;
-pub(crate) use vhost::attach as attach_vhost;
+pub use vhost::attach as attach_vhost;
 
 /// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
 const PORTS: u16 = 256;

@@ -47,7 +47,7 @@ pub use clock::{KernelClock, kernel_clock};
 pub use cpus::{allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
-pub use host::{Host, HostDevice, HostError, HostPort, misses_vhost};
+pub use host::{Host, HostDevice, HostError, HostPort, attach_vhost, misses_vhost};
 pub use huge::HugePages;
 pub use lcore::{LcoreError, LcoreRegistration};
 pub use mbuf::{Mbuf, NoRoom, free_bulk};

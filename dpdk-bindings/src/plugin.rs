@@ -14,8 +14,6 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::host::attach_vhost;
-
 /// How the plugin stands to the program.
 static STATE: AtomicU8 = AtomicU8::new(AT_WORK);
 const AT_WORK: u8 = 0;
@@ -120,9 +118,9 @@ fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
 }
 
 /// What [`plugin!`](crate::plugin!) calls as the object is loaded: lets `start` run in a thread of its
-/// own, which takes no signals, and never waits. `mark` is the name of what lies at `own`, which every copy of the
+/// own, which takes no signals, and never waits. `attach` runs at once, unless another copy is there. `mark` is the name of what lies at `own`, which every copy of the
 /// plugin exports.
-pub fn construct(start: fn(), mark: &CStr, own: *const u8) {
+pub fn construct(start: fn(), attach: fn(), mark: &CStr, own: *const u8) {
     guarded(|| {
         if START.set(start).is_err() {
             return;
@@ -130,7 +128,7 @@ pub fn construct(start: fn(), mark: &CStr, own: *const u8) {
         match find_other_copy(mark, own) {
             // In vain only if it was set before.
             Some(path) => drop(OTHER_COPY.set(path)),
-            None => attach_vhost(),
+            None => attach(),
         }
         // SAFETY: both functions live as long as the object, which is never unloaded.
         let rc = unsafe {
@@ -160,7 +158,12 @@ macro_rules! plugin {
         #[unsafe(link_section = ".init_array")]
         static VERNIER_CONSTRUCTOR: extern "C" fn() = {
             extern "C" fn construct() {
-                $crate::plugin::construct($start, c"VERNIER_PLUGIN", &raw const VERNIER_PLUGIN);
+                $crate::plugin::construct(
+                    $start,
+                    $crate::attach_vhost,
+                    c"VERNIER_PLUGIN",
+                    &raw const VERNIER_PLUGIN,
+                );
             }
             construct
         };

@@ -182,7 +182,8 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     let is_numbers = error.is::<size::SizeError>()
         || error.is::<plan::PlanError>()
         || error.is::<mset::MsetError>();
-    if is_question || is_numbers || error.is::<ConfigError>() {
+    let is_configuration = error.is::<ConfigError>() || error.is::<configuration::Invalid>();
+    if is_question || is_numbers || is_configuration {
         UNUSABLE
     } else {
         1

@@ -168,6 +168,11 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
     })
 }
 
+/// Faults of a configuration, and of this machine, a line each.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(String);
+
 /// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
 fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     let is_shown = !check.is_static && matches!(error, ConfigError::Invalid { .. });
@@ -188,7 +193,7 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
         let known: Vec<&str> = words.lines().collect();
         let more = machine.faults().filter(|fault| !known.contains(fault));
         let all: Vec<&str> = known.iter().copied().chain(more).collect();
-        anyhow::bail!("{}", all.join("\n"));
+        return Err(Invalid(all.join("\n")).into());
     }
     Err(error.into())
 }

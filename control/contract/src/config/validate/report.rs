@@ -45,7 +45,7 @@ mod tests {
                 "report.nats.user: expected `user` with",
             ),
             (
-                json!({ "servers": ["nats://a"], "token_file": "t", "nkey_file": "n" }),
+                json!({ "servers": ["tls://a"], "token_file": "t", "nkey_file": "n" }),
                 "report.nats.credentials_file: expected one of",
             ),
             (
