@@ -49,7 +49,9 @@ fn many_sessions_share_a_socket_and_are_told_apart() {
     assert_eq!(daemon.page("/readyz").as_deref(), Some("ok\n"));
 
     let metrics = daemon.page("/metrics").unwrap();
-    for name in probe::metrics::NAMES.iter() {
+    // OSPF is listened to for an m-set only.
+    let names = probe::metrics::NAMES.iter();
+    for name in names.filter(|name| !name.contains("_ospf_")) {
         assert!(
             metrics.contains(&format!("\n# TYPE {name} "))
                 || metrics.starts_with(&format!("# HELP {name} ")),

@@ -123,7 +123,8 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
             problem.contains("set aside 1 times") && problem.contains("is no state"),
             "{problem}"
         );
-        assert!(station.text("/readyz").is_some());
+        // What a partition suffered is said until it has worked for a while.
+        wait_for("it is ready", || station.text("/readyz").is_some());
     }
     let page = second.text("/metrics").unwrap();
     let series = format!("vernier_station_switch_set_aside_total{{switch=\"{broken}\"}} 1");
