@@ -11,8 +11,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::connection::ANSWER_MAX;
 use crate::frame::{self, Frame, FrameFault, Info, LINE_MAX, MESSAGE_MAX, Message};
+
+/// How long an attempt, and an answer, may take.
+pub const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// How often a sign of life is asked for while there is nothing to send.
 const PING_EVERY: Duration = Duration::from_secs(10);

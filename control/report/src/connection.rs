@@ -16,16 +16,13 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::client::{Admission, Client, ClientFault};
+use crate::client::{ANSWER_MAX, Admission, Client, ClientFault};
 
 /// Most bytes of a file with a secret.
 const SECRET_MAX: usize = 16 << 10;
 
 /// Longest time between two attempts to connect.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
-
-/// How long an attempt, and an answer, may take.
-pub const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 const NOT_ADMITTED: &str =
     "the server does not admit this user: see its credentials in the configuration (nats)";

@@ -318,9 +318,9 @@ impl<R: Reporter> Sending<R> {
         let why = if !client.has_jetstream() {
             "the server has no JetStream (nats-server --jetstream)"
         } else if self.counters.acknowledged.load(Ordering::Relaxed) > 0 {
-            "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that              are connected make it again within seconds"
+            "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that are connected make it again within seconds"
         } else {
-            "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see              /readyz of vernier-station"
+            "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see /readyz of vernier-station"
         };
         format!("no stream takes reports: {why}; they wait in the spool")
     }

@@ -90,12 +90,6 @@ impl Nats {
                 "servers",
                 "1 to 16 servers as `nats://host:4222` or `tls://host:4222`, without user and password",
             ))
-        } else if is_secret_shown && !self.insecure && self.servers.iter().any(is_plain) {
-            Some((
-                "servers",
-                "`tls://`, or `nats://` with `ca_file`, where a password or token goes to another machine, or `insecure` to \
-                 send it unencrypted",
-            ))
         } else if self.cert_file.is_some() != self.key_file.is_some() {
             Some(("cert_file", "`cert_file` with `key_file`, or neither"))
         } else if self.user.is_some() != self.password_file.is_some() {
@@ -104,6 +98,12 @@ impl Nats {
             Some((
                 "credentials_file",
                 "one of `credentials_file`, `nkey_file`, `token_file` and `user`",
+            ))
+        } else if is_secret_shown && !self.insecure && self.servers.iter().any(is_plain) {
+            Some((
+                "servers",
+                "`tls://`, or `nats://` with `ca_file`, where a password or token goes to another machine, or `insecure` to \
+                 send it unencrypted",
             ))
         } else {
             None
