@@ -5,10 +5,35 @@
     reason = "whether a future can move between threads follows from the implementation"
 )]
 
+use std::time::SystemTime;
+
 use axum::body::Bytes;
 use futures_util::stream::BoxStream;
 
-use crate::store::{Again, StoreError};
+/// Something failed between here and the server; it is tried again.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {why}")]
+pub struct StoreError {
+    doing: &'static str,
+    why: String,
+}
+
+/// Names what was being done.
+pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> StoreError {
+    move |error| StoreError {
+        doing,
+        why: error.to_string(),
+    }
+}
+
+/// From where reports are read again at a takeover, if that is earlier than the first that is not acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub enum Again {
+    /// Behind this sequence.
+    Behind(u64),
+    /// From this time on.
+    Since(SystemTime),
+}
 
 /// A report's message.
 #[derive(Debug)]

@@ -55,6 +55,7 @@ pub mod store;
 pub mod summary;
 pub mod values;
 
+use bus::{StoreError, failed};
 use clock::Clock;
 use fleet::Fleet;
 use learn::Room;
@@ -63,7 +64,7 @@ use owner::Work;
 use problems::{Part, Problems};
 use progress::Progress;
 use settings::{Ends, Settings};
-use store::{Store, StoreError, failed};
+use store::Store;
 
 /// Between two looks at the topology's source.
 const LOOK: Duration = Duration::from_millis(500);

@@ -9,9 +9,9 @@ use futures_util::future::try_join_all;
 use prost::Message;
 use report::subject;
 
-use crate::bus::{Bus, Put};
+use crate::bus::{Bus, Put, StoreError, failed};
 use crate::learn::Learner;
-use crate::store::{MEMORIES, MEMORY_KEY, StoreError, failed};
+use crate::store::{MEMORIES, MEMORY_KEY};
 use crate::values::PART_BYTES_MAX;
 
 /// Reports are read again for so long at most: what is older is not made up for. An hour.

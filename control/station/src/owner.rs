@@ -24,11 +24,11 @@ use parking_lot::Mutex;
 use report::msp::Report;
 use report::subject::PARTITIONS;
 
-use crate::bus::{Bus, Delivered, Put, PutError, Reports};
+use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, failed};
 use crate::learn::{Learner, Room};
 use crate::memory;
 use crate::state::{Minute, Taken};
-use crate::store::{Again, STATES, StoreError, failed};
+use crate::store::STATES;
 use crate::values::{self, Entry, KEY};
 
 /// Most reports between two writes.

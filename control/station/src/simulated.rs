@@ -16,8 +16,7 @@ use futures_util::{Stream, StreamExt};
 use parking_lot::{Mutex, MutexGuard};
 use report::subject;
 
-use crate::bus::{Bus, Delivered, Put, PutError, Reports, Value};
-use crate::store::{Again, StoreError, failed};
+use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Value, failed};
 
 /// What befalls a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

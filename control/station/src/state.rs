@@ -12,7 +12,6 @@ use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
 use crate::clock;
 use crate::found::Found;
-use crate::values::Parts;
 
 mod limits;
 
@@ -33,6 +32,20 @@ const FORGET_NS: u64 = 3_600_000_000_000;
 
 /// Nanoseconds of a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Which parts a head is without.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Parts {
+    /// The slot that has them.
+    #[prost(uint32, tag = "1")]
+    pub slot: u32,
+    /// How many they are.
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
+    /// `SipHash-2-4` of all their bytes under the key 0.
+    #[prost(fixed64, tag = "3")]
+    pub check: u64,
+}
 
 /// A switch.
 #[derive(Clone, PartialEq, Message)]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_nats::Client;
 use async_nats::datetime::DateTime;
@@ -23,7 +23,7 @@ use futures_util::StreamExt;
 use parking_lot::Mutex;
 use report::subject;
 
-use crate::bus::{Bus, Delivered, Put, PutError, Reports, Value};
+use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Value, failed};
 use crate::clock::Clock;
 use crate::progress::Waiting;
 use crate::settings::Settings;
@@ -50,32 +50,13 @@ const UNACKNOWLEDGED_MAX: i64 = 20_000;
 /// How often a consumer says that it is there while there are no reports; it is given up after two of them.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// Something failed between here and the server; it is tried again.
-#[derive(Debug, thiserror::Error)]
-#[error("{doing}: {why}")]
-pub struct StoreError {
-    doing: &'static str,
-    why: String,
-}
-
-/// Names what was being done.
-pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> StoreError {
-    move |error| StoreError {
-        doing,
-        why: error.to_string(),
-    }
-}
-
 /// What to do where the server keeps a stream's space free at once, and has less; `key` configures the stream.
 fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
         "JetStream has less than {mib} MiB left; lower `{key}`, or raise `max_file_store` of nats-server (default: three \
          quarters of what its disk had free)"
     );
-    StoreError {
-        doing: "cannot make a stream",
-        why,
-    }
+    failed("cannot make a stream")(why)
 }
 
 /// Bytes of a message beside its payload: subject and headers.
@@ -93,15 +74,6 @@ pub struct Store {
     pub(crate) clock: Arc<Clock>,
     /// The first revision of a state that the server keeps: it has evicted those before.
     pub(crate) first_state: Arc<AtomicU64>,
-}
-
-/// From where reports are read again at a takeover, if that is earlier than the first that is not acknowledged.
-#[derive(Debug, Clone, Copy)]
-pub enum Again {
-    /// Behind this sequence.
-    Behind(u64),
-    /// From this time on.
-    Since(SystemTime),
 }
 
 impl Store {

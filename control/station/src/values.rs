@@ -17,7 +17,7 @@ use report::subject;
 use siphasher::sip::SipHasher24;
 
 use crate::bus::{Bus, Put, PutError, Value};
-use crate::state::{BYTES_MAX, State};
+use crate::state::{BYTES_MAX, Parts, State};
 
 /// What a subject of the bucket of states begins with.
 pub const KEY: &str = "$KV.vernier_switches.";
@@ -48,20 +48,6 @@ pub fn switch_of(subject: &str) -> Option<(String, Option<(usize, usize)>)> {
         _ => return None,
     };
     (subject::partition(&switch) == partition && !switch.is_empty()).then_some((switch, part))
-}
-
-/// Which parts a head is without.
-#[derive(Clone, Copy, PartialEq, Message)]
-pub struct Parts {
-    /// The slot that has them.
-    #[prost(uint32, tag = "1")]
-    pub slot: u32,
-    /// How many they are.
-    #[prost(uint32, tag = "2")]
-    pub number: u32,
-    /// `SipHash-2-4` of all their bytes under the key 0.
-    #[prost(fixed64, tag = "3")]
-    pub check: u64,
 }
 
 /// A part. An earlier version that takes it for a state cannot read it: the kinds of its fields are others.

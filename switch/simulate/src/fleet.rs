@@ -29,14 +29,14 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use report::msp::Report;
 use report::subject;
-use station::bus::Bus;
+use station::bus::{Bus, StoreError};
 use station::fleet::Fleet;
 use station::learn::Room;
 use station::owner::{self, Work};
 use station::path::Network;
 use station::simulated::{Fault, Server};
 use station::state::State;
-use station::store::{STATES, StoreError};
+use station::store::STATES;
 use station::values;
 
 use crate::world::Trace;
