@@ -47,6 +47,10 @@ pub const MEMORY_KEY: &str = "$KV.vernier_located.";
 /// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
 
+/// How long a server may need to delete a stream's files after it says that the stream is gone. nats-server 2.9 removes those of a
+/// stream that is made meanwhile, which then stores nothing.
+const DELETION: Duration = Duration::from_secs(2);
+
 /// How often a consumer says that it is there while there are no reports; it is given up after two of them.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
@@ -173,6 +177,7 @@ impl Store {
                     {
                         let name = &config.name;
                         tracing::warn!("the stream {name} is gone: it is made again, empty");
+                        tokio::time::sleep(DELETION).await;
                         return self.ensure().await;
                     }
                     _ => return Err(failed("cannot look at a stream")(error)),

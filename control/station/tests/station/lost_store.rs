@@ -1,10 +1,11 @@
-//! NATS loses its store: running stations make all of it again, switches report on, and `/readyz` says meanwhile what does not work.
+//! NATS loses its store, or somebody deletes streams and consumers: running stations make all of it again, switches report on,
+//! and `/readyz` says meanwhile what does not work.
 
 use serde_json::json;
 use testkit::nats::NatsServer;
 
 use crate::support::{Station, Switch, wait_for};
-use crate::{Reporter, chained};
+use crate::{Reporter, chained, metric};
 
 fn counted(station: &Station, name: &str) -> u64 {
     let switch = station.switch(name).unwrap_or_default();
@@ -70,6 +71,49 @@ fn a_store_that_is_lost_is_made_again_by_running_stations() {
     std::fs::remove_dir_all(folder.path().join("store")).unwrap();
     server.run("").unwrap();
     assert_all_works(&[&first, &second], &mut switches, &names);
+}
+
+#[test]
+fn streams_and_consumers_that_somebody_deletes_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let mut switches = [Switch::start(&server, "a", 100)];
+    switches[0].close();
+    wait_for("it is counted", || counted(&station, "a") == 1);
+    let reporter = Reporter::new(&server);
+    for stream in [
+        "VERNIER_REPORTS",
+        "KV_vernier_switches",
+        "VERNIER_HISTORY",
+        "KV_vernier_located",
+    ] {
+        let deleted = reporter.context.delete_stream(stream);
+        reporter.runtime.block_on(deleted).unwrap();
+        wait_for("the stream is there again", || {
+            let found = reporter.context.get_stream(stream);
+            reporter.runtime.block_on(found).is_ok()
+        });
+        assert_all_works(&[&station], &mut switches, &["a"]);
+    }
+    let partition = report::subject::partition("a");
+    let before = metric(&station, "vernier_station_takeovers_total");
+    reporter.runtime.block_on(async {
+        let stream = reporter
+            .context
+            .get_stream("VERNIER_REPORTS")
+            .await
+            .unwrap();
+        let name = format!("partition-{partition}");
+        stream.delete_consumer(&name).await.unwrap();
+    });
+    switches[0].close();
+    wait_for("what came without a consumer is counted", || {
+        station
+            .switch("a")
+            .is_some_and(|switch| switch["epoch"] == switches[0].epochs() - 1)
+    });
+    assert!(metric(&station, "vernier_station_takeovers_total") > before);
 }
 
 /// Which of two has it is for the station to say, the same way for all; both are named.
