@@ -197,19 +197,17 @@ impl Fleet {
 
     /// Every switch's state, by name.
     pub fn states(&self) -> Vec<State> {
-        let states = self.states.read();
-        let known = states
-            .by_switch
-            .iter()
-            .map(|(switch, known)| (switch, &known.bytes));
-        let known: Vec<(String, Bytes)> = known
-            .filter(|(_, bytes)| !bytes.is_empty())
-            .map(|(switch, bytes)| (switch.clone(), bytes.clone()))
-            .collect();
-        known
-            .into_iter()
-            .filter_map(|(switch, bytes)| self.read_state(&switch, &bytes))
-            .collect()
+        let known: Vec<(String, Bytes)> = {
+            let states = self.states.read();
+            let known = states.by_switch.iter();
+            let whole = known.filter(|(_, known)| !known.bytes.is_empty());
+            whole
+                .map(|(switch, known)| (switch.clone(), known.bytes.clone()))
+                .collect()
+        };
+        // Not under the lock: a value that turns out to be unreadable is noted under it.
+        let read = |(switch, bytes): (String, Bytes)| self.read_state(&switch, &bytes);
+        known.into_iter().filter_map(read).collect()
     }
 
     /// One switch's state.
@@ -334,25 +332,42 @@ pub fn refused_numbers(states: &[State]) -> HashMap<&str, String> {
 mod tests {
     use super::*;
 
-    fn claims(switch: &str, since: u64, received: u64) -> State {
+    fn state(switch: &str) -> State {
         State {
             switch: switch.to_owned(),
+            ..State::default()
+        }
+    }
+
+    fn claims(switch: &str, since: u64, received: u64) -> State {
+        State {
             wire_switch: Some(7),
             wire_since_unix_ns: since,
             received_unix_ns: received,
-            ..State::default()
+            ..state(switch)
         }
+    }
+
+    #[test]
+    fn a_value_that_is_no_state_costs_its_switch_only() {
+        let fleet = Fleet::new(0);
+        fleet.put_state(&values::key("a"), 1, &state("a").encode_to_vec());
+        fleet.put_state(&values::key("b"), 2, &state("a").encode_to_vec());
+        let known = fleet.states().into_iter().map(|state| state.switch);
+        assert_eq!(known.collect::<Vec<_>>(), ["a"]);
+        assert_eq!(fleet.faults()[0].0, "b");
+        assert_eq!(fleet.unreadable.load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn what_the_server_evicts_is_forgotten_and_what_was_rewritten_is_not() {
         let fleet = Fleet::new(0);
         let put = |switch: &str, revision| {
-            let state = State {
-                switch: switch.to_owned(),
-                ..State::default()
-            };
-            fleet.put_state(&values::key(switch), revision, &state.encode_to_vec());
+            fleet.put_state(
+                &values::key(switch),
+                revision,
+                &state(switch).encode_to_vec(),
+            );
         };
         let known = || {
             let states = fleet.states().into_iter();
