@@ -15,6 +15,8 @@ BUILD_DEBUG = $(CARGO) build --locked --workspace --bins --lib $(if $(CI),--test
 
 # How long `make fuzz` stays with each target.
 SECONDS_PER_TARGET ?= 60
+# How many targets `make fuzz` runs at a time.
+FUZZ_JOBS ?= $(shell nproc)
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 # Coverage as libFuzzer reads it, from stable Rust: LLVM's own pass, asked for by name. With an
 # explicit target it is not put into build scripts.
@@ -257,21 +259,12 @@ accuracy: ## Every method beside its paper's figures: tables into benches/result
 TARGETS ?=
 
 .PHONY: fuzz
-fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS
+fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS
 	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
-	@new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; failed=; mkdir -p target/fuzz-crashes; \
-	all=$$(target/$(HOST)/fuzz/fuzz-seeds "$$new"); \
-	for target in $(or $(TARGETS),$$all); do \
-	  dictionary=$$(ls "$$new/$$target.dict" 2>/dev/null || true); \
-	  if FUZZ_TARGET=$$target target/$(HOST)/fuzz/fuzz-targets "$$new/$$target" benches/fuzz/corpus/$$target \
-	    $${dictionary:+-dict=$$dictionary} \
-	    -max_total_time=$(SECONDS_PER_TARGET) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-	    -artifact_prefix="target/fuzz-crashes/$$target-" >"$$new/$$target.log" 2>&1; \
-	  then echo "fuzz $$target: held; $$(grep -E 'number_of_executed' "$$new/$$target.log" | grep -oE '[0-9]+') inputs," \
-	    "$$(grep -oE 'cov: [0-9]+' "$$new/$$target.log" | tail -1 | grep -oE '[0-9]+') places reached"; \
-	  else failed=1; echo "fuzz $$target: FAILED; its input is in target/fuzz-crashes" >&2; \
-	    tail -n 40 "$$new/$$target.log" >&2; fi; \
-	done; [ -z "$$failed" ]
+	@seeds=$$(mktemp -d); trap 'rm -rf "$$seeds"' EXIT; \
+	all=$$(target/$(HOST)/fuzz/fuzz-seeds "$$seeds"); \
+	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
+	  benches/fuzz/run.sh target/$(HOST)/fuzz/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
 # Sanitizers' runtimes come with the stable toolchain, their switch with an unstable one. A sanitizer is one of
 # rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
