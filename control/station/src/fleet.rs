@@ -16,13 +16,34 @@ use crate::values::{self, ValueError};
 /// All switches.
 #[derive(Debug)]
 pub struct Fleet {
-    /// States as they were read, by switch.
-    states: RwLock<BTreeMap<String, Known>>,
+    states: RwLock<States>,
     minutes: RwLock<Minutes>,
     /// All states and minutes that there were at the start have been read.
     pub is_complete: [AtomicBool; 2],
     /// Values that could not be read.
     pub unreadable: AtomicU64,
+}
+
+/// States as they were read.
+#[derive(Debug, Default)]
+struct States {
+    by_switch: BTreeMap<String, Known>,
+    /// The revision that was read last.
+    read: u64,
+    /// What the server kept when it was asked, until all of it has been read.
+    kept: Option<RangeInclusive<u64>>,
+}
+
+impl States {
+    /// Forgets what the server has evicted. Only once all that it had has been read: what was read of a switch before may have been
+    /// evicted by what it wrote since.
+    fn evict(&mut self) {
+        let has_read = |kept: &mut RangeInclusive<u64>| self.read >= *kept.end();
+        if let Some(kept) = self.kept.take_if(has_read) {
+            self.by_switch
+                .retain(|_, known| known.revision >= *kept.start());
+        }
+    }
 }
 
 /// What is known of a switch's state.
@@ -86,25 +107,26 @@ impl Fleet {
 
     /// As [`Fleet::take_state`], by the key's subject and the value's revision.
     pub fn put_state(&self, subject: &str, revision: u64, value: &[u8]) {
+        let mut states = self.states.write();
+        states.read = revision;
         let Some((switch, part)) = values::switch_of(subject) else {
             self.unreadable.fetch_add(1, Ordering::Relaxed);
             return;
         };
         // A copy: the message's bytes are part of a larger buffer.
         let bytes = Bytes::copy_from_slice(value);
-        let mut states = self.states.write();
         match part {
             Some(_) if bytes.is_empty() => {}
             Some(place) => {
-                let known = states.entry(switch).or_default();
+                let known = states.by_switch.entry(switch).or_default();
                 known.revision = revision;
                 known.parts.insert(place, bytes);
             }
             None if bytes.is_empty() => {
-                states.remove(&switch);
+                states.by_switch.remove(&switch);
             }
             None => {
-                let known = states.entry(switch).or_default();
+                let known = states.by_switch.entry(switch).or_default();
                 known.revision = revision;
                 let parts = std::mem::take(&mut known.parts);
                 let part = |slot, number| parts.get(&(slot, number)).map(|bytes| &**bytes);
@@ -117,6 +139,7 @@ impl Fleet {
                 }
             }
         }
+        states.evict();
     }
 
     /// Notes that all states, with these subjects, have been read; forgets others, which are from a lost store.
@@ -125,9 +148,13 @@ impl Fleet {
             .iter()
             .filter_map(|subject| values::switch_of(subject));
         let switches: HashSet<String> = switches.map(|(switch, _)| switch).collect();
-        self.states
-            .write()
+        let mut states = self.states.write();
+        states
+            .by_switch
             .retain(|switch, _| switches.contains(switch));
+        // Revisions may have begun anew.
+        states.kept = None;
+        drop(states);
         self.is_complete[0].store(true, Ordering::Relaxed);
     }
 
@@ -149,20 +176,11 @@ impl Fleet {
         self.minutes.write().push(subject, bytes);
     }
 
-    /// The newest revision that was read; 0 before any.
-    pub fn newest(&self) -> u64 {
-        let states = self.states.read();
-        let revisions = states.values().map(|known| known.revision);
-        revisions.max().unwrap_or(0)
-    }
-
-    /// Forgets the states that the server has evicted, and those of an earlier stream, by the revisions that it keeps. Revisions
-    /// after `newest` were read since it was asked.
-    pub fn evict(&self, kept: &RangeInclusive<u64>, newest: u64) {
-        let is_kept = |revision: u64| kept.contains(&revision) || revision > newest;
-        self.states
-            .write()
-            .retain(|_, known| is_kept(known.revision));
+    /// Forgets the states that the server has evicted, by the revisions that it keeps.
+    pub fn evict(&self, kept: RangeInclusive<u64>) {
+        let mut states = self.states.write();
+        states.kept.get_or_insert(kept);
+        states.evict();
     }
 
     /// They are read anew.
@@ -179,8 +197,11 @@ impl Fleet {
 
     /// Every switch's state, by name.
     pub fn states(&self) -> Vec<State> {
-        let known = self.states.read();
-        let known = known.iter().map(|(switch, known)| (switch, &known.bytes));
+        let states = self.states.read();
+        let known = states
+            .by_switch
+            .iter()
+            .map(|(switch, known)| (switch, &known.bytes));
         let known: Vec<(String, Bytes)> = known
             .filter(|(_, bytes)| !bytes.is_empty())
             .map(|(switch, bytes)| (switch.clone(), bytes.clone()))
@@ -193,14 +214,14 @@ impl Fleet {
 
     /// One switch's state.
     pub fn state(&self, switch: &str) -> Option<State> {
-        let bytes = self.states.read().get(switch)?.bytes.clone();
+        let bytes = self.states.read().by_switch.get(switch)?.bytes.clone();
         (!bytes.is_empty()).then(|| self.read_state(switch, &bytes))?
     }
 
     fn read_state(&self, switch: &str, bytes: &Bytes) -> Option<State> {
         let read = values::read(switch, bytes);
         if let Err(fault) = &read
-            && let Some(known) = self.states.write().get_mut(switch)
+            && let Some(known) = self.states.write().by_switch.get_mut(switch)
             && known.bytes == bytes
         {
             self.find_fault(known, fault.clone());
@@ -211,7 +232,7 @@ impl Fleet {
     /// Switches whose values cannot be read, and why.
     pub fn faults(&self) -> Vec<(String, String)> {
         let states = self.states.read();
-        let faults = states.iter();
+        let faults = states.by_switch.iter();
         let faults =
             faults.filter_map(|(switch, known)| Some((switch.clone(), known.fault.as_ref()?)));
         faults
@@ -224,6 +245,7 @@ impl Fleet {
         let states = self.states.read();
         let parts = |known: &Known| known.parts.values().map(Bytes::len).sum::<usize>();
         states
+            .by_switch
             .iter()
             .map(|(switch, known)| switch.len() + known.bytes.len() + parts(known))
             .sum()
@@ -318,6 +340,33 @@ mod tests {
             received_unix_ns: received,
             ..State::default()
         }
+    }
+
+    #[test]
+    fn what_the_server_evicts_is_forgotten_and_what_was_rewritten_is_not() {
+        let fleet = Fleet::new(0);
+        let put = |switch: &str, revision| {
+            let state = State {
+                switch: switch.to_owned(),
+                ..State::default()
+            };
+            fleet.put_state(&values::key(switch), revision, &state.encode_to_vec());
+        };
+        let known = || {
+            let states = fleet.states().into_iter();
+            states.map(|state| state.switch).collect::<Vec<_>>()
+        };
+        put("a", 1);
+        put("b", 2);
+        put("c", 3);
+        // The server has a newer state of "b", which has not come yet, and has evicted "a".
+        fleet.evict(3..=4);
+        assert_eq!(known(), ["a", "b", "c"]);
+        put("b", 4);
+        assert_eq!(known(), ["b", "c"]);
+        // All that it has was read before it was asked.
+        fleet.evict(4..=4);
+        assert_eq!(known(), ["b"]);
     }
 
     #[test]

@@ -475,9 +475,8 @@ impl Station {
             sleep(LAG_EVERY).await;
             // What fails here fails elsewhere, too, and is logged there.
             let _ = store.read_clock().await;
-            let newest = self.fleet.newest();
             if let Some(kept) = store.revisions().await {
-                self.fleet.evict(&kept, newest);
+                self.fleet.evict(kept);
             }
             if let Some(waiting) = store.waiting().await {
                 let lag = waiting.values().map(|waiting| waiting.reports).sum();
