@@ -99,8 +99,8 @@ extern "C" fn run() {
     });
 }
 
-/// The file of another copy of this plugin, if one was loaded before it: that one has the program's packets. The loader
-/// takes one file for one object by whatever path, but a copy of the file for another.
+/// Returns the file of another copy of this plugin that was loaded before it, and has the program's packets. The loader
+/// recognises one file under several paths, but not a copy of the file.
 pub fn other_copy() -> Option<&'static str> {
     OTHER_COPY.get().map(String::as_str)
 }
@@ -108,7 +108,7 @@ pub fn other_copy() -> Option<&'static str> {
 /// Looks for an object that defines `mark` elsewhere than at `own`.
 fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
     let mut path: [c_char; PATH_BYTES] = [0; PATH_BYTES];
-    // SAFETY: the name is NUL-terminated; at most so many bytes are written, with a NUL. The loader is calling.
+    // SAFETY: the name is NUL-terminated; at most PATH_BYTES are written, with a NUL. The loader holds its lock.
     let is_found = unsafe {
         dpdk_sys::vernier_host_other(mark.as_ptr(), own.cast(), path.as_mut_ptr(), PATH_BYTES)
     };
@@ -117,9 +117,9 @@ fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
     (is_found != 0).then(|| path.to_string_lossy().into_owned())
 }
 
-/// What [`plugin!`](crate::plugin!) calls as the object is loaded: lets `start` run in a thread of its
-/// own, which takes no signals, and never waits. `attach` runs at once, unless another copy is there. `mark` is the name of what lies at `own`, which every copy of the
-/// plugin exports.
+/// Called by [`plugin!`](crate::plugin!) as the object is loaded. Runs `attach` at once, unless another copy of the plugin is
+/// loaded, and `start` in a thread of its own, which takes no signals. Never waits. `mark` names the symbol at `own`, which
+/// every copy exports.
 pub fn construct(start: fn(), attach: fn(), mark: &CStr, own: *const u8) {
     guarded(|| {
         if START.set(start).is_err() {
@@ -149,7 +149,7 @@ pub fn construct(start: fn(), attach: fn(), mark: &CStr, own: *const u8) {
 #[macro_export]
 macro_rules! plugin {
     ($start:path) => {
-        /// By its name copies of the plugin find each other.
+        /// The symbol by which copies of the plugin find each other.
         #[used]
         #[unsafe(no_mangle)]
         pub static VERNIER_PLUGIN: u8 = 1;

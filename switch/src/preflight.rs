@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use contract::config::device::argument;
 use contract::config::{Config, Device, Port};
 
 /// Offloads that make frames other than they were on the wire, as `ethtool -k` spells them.
@@ -118,10 +119,8 @@ fn tsc_warning(root: &Path) -> Option<String> {
 
 /// The kernel interface behind a `net_af_packet` or `net_af_xdp` device string.
 pub(crate) fn kernel_interface(device: &str) -> Option<&str> {
-    device.starts_with("net_af_").then_some(())?;
-    device
-        .split(',')
-        .find_map(|argument| argument.trim().strip_prefix("iface="))
+    let is_of_kernel = device.starts_with("net_af_");
+    is_of_kernel.then(|| argument(device, "iface"))?
 }
 
 fn offload_warning(port: &str, device: &str) -> Option<String> {

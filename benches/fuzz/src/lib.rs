@@ -20,10 +20,10 @@
 //! - [`reflection`]: STAMP's reflectors against each other, with a session and forged packets.
 //! - [`probe_config`]: configurations of `vernier-probe`.
 //! - [`topology`]: files of topologies, and LSAs by the OSPF API.
-//! - [`report`]: reports of switches, and what a station keeps and learns of them.
+//! - [`report`]: reports of switches, and the state and histories that a station makes of them.
 //! - [`station`]: values of the key-value store, and a station's routes over them.
-//! - [`locator`]: what localisation has learnt.
-//! - [`lldp`]: frames of neighbours.
+//! - [`locator`]: histories of localisation.
+//! - [`lldp`]: LLDP frames.
 //! - [`settings`]: settings of the station and of the plugin.
 #![forbid(unsafe_code)]
 #![expect(

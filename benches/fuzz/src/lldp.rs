@@ -1,7 +1,7 @@
-//! Frames of LLDP, from the port to its neighbours.
+//! LLDP frames, from the port to the list of its neighbours.
 //!
-//! Oracle: a port has at most eight neighbours, each once, none after its time, in order; what is shown of them has no
-//! control characters and at most 64 characters.
+//! Oracle: a port has at most eight neighbours, sorted, without duplicates and without expired ones; their texts have at most
+//! 64 characters and no control characters.
 
 use std::collections::BTreeSet;
 
@@ -90,7 +90,7 @@ fn hear(neighbours: &mut Vec<LldpNeighbour>, frame: &[u8], now_unix_s: f64) {
     }
 }
 
-/// Frames of switches, hosts and of nobody's.
+/// Frames of switches and hosts, and malformed ones.
 pub(crate) fn examples() -> Vec<Vec<u8>> {
     let mac = vec![4, 2, 0, 0, 0, 0, 1];
     let name = |subtype: u8, name: &str| [&[subtype], name.as_bytes()].concat();

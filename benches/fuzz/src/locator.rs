@@ -1,7 +1,7 @@
-//! What localisation has learnt, from bytes of the key-value store.
+//! Histories of localisation, read from bytes of the key-value store.
 //!
-//! Oracle: bytes are refused, or give a locator of no more segments than it is for, which writes the same bytes again, and
-//! goes on with whatever reports come: its findings then are written, too, and memory does not grow beyond that of as many segments of reports.
+//! Oracle: bytes are refused, or give a locator with no more segments than its limit. Read again from what it writes, it
+//! writes the same bytes. It takes any further reports, and its memory stays within that of its segments.
 
 use locate::{Locator, Report};
 

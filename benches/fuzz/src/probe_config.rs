@@ -1,13 +1,13 @@
 //! Configurations of `vernier-probe`.
 //!
-//! Oracle: what is refused says where and what was expected; what is accepted is the same after it was written and read
-//! again, and its rates, lengths and numbers of sessions keep to their limits.
+//! Oracle: a refusal names the place and what was expected. An accepted configuration is the same after it was written and
+//! read again, and its rates, lengths and numbers of sessions are within their limits.
 
 use probe::config::{Config, SESSIONS_MAX};
 
 use crate::config::refused;
 
-/// Longest text: what is larger finds nothing that smaller ones do not.
+/// Longest text: larger texts find nothing that smaller ones do not.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
 /// Any text.
@@ -31,7 +31,7 @@ pub fn probe_config(bytes: &[u8]) {
     }
 }
 
-/// The examples of the document, and some of what they leave out.
+/// The examples of the document, and some with keys that these leave out.
 pub(super) fn examples() -> Vec<Vec<u8>> {
     let document = include_str!("../../../docs/probe.md");
     let blocks = document.split("```json\n").skip(1);

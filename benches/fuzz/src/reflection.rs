@@ -1,8 +1,8 @@
-//! Reflectors against reflectors, with a session beside them and somebody who forges packets.
+//! Two reflectors and a session, and an attacker who forges packets.
 //!
-//! Oracle: a forged packet makes two replies at most, whatever it says and whose address it has, and however clocks and formats
-//! differ; a request of the session makes one, and is always answered; no reply is longer than its request; the session
-//! counts each of its packets once.
+//! Oracle: a forged packet causes two replies at most, whatever its contents and addresses, and however clocks and formats
+//! differ; every request of the session causes one reply, which is no longer than the request; the session counts each of its
+//! packets once.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ struct Clock {
 enum Action {
     /// The session sends.
     Request,
-    /// Somebody sends with an address of another's.
+    /// The attacker sends a packet with somebody else's address.
     Forge {
         from: u8,
         to: u8,
@@ -65,7 +65,7 @@ struct Packet {
     from: SocketAddr,
     to: SocketAddr,
     bytes: Vec<u8>,
-    /// What it came of.
+    /// The packet that caused it.
     origin: usize,
 }
 

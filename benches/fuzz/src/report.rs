@@ -1,9 +1,8 @@
-//! Reports of switches, from their bytes to what a station keeps and learns of them.
+//! Reports of switches, from their bytes to the state and the histories that a station makes of them.
 //!
-//! Oracle: what is no report is refused; a report that comes again changes one count; every packet that was counted is in a
-//! closed minute or in the open one; an epoch ends neither after the server stored its report nor before
-//! the switch's previous one; indices refer to names; what was learnt is written and restored the same, and gives back the room
-//! that it took.
+//! Oracle: a repeated report changes one count; every counted packet is in a closed minute or in the open one; an epoch ends
+//! neither after the server stored its report nor before the switch's previous epoch; indices refer to names; histories are
+//! restored as they were written, and free the room that they took.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use station::state::{Minute, State, Taken};
 
 use crate::read;
 
-/// Names that reports refer to; some are what nobody should send.
+/// Names that reports refer to, hostile ones among them.
 const NAMES: [&str; 8] = [
     "lan",
     "wan",

@@ -1,7 +1,7 @@
 //! Settings of the station and of the plugin, from any text.
 //!
-//! Oracle: what is refused says what was expected and, if it is of the wrong shape, where; what is accepted is within its limits, and
-//! all that follows from it (of the plugin its layout, with ports and without) can be worked out.
+//! Oracle: a refusal says what was expected, and of a wrong shape also where. Accepted settings are within their limits, and
+//! the plugin's give a layout, with ports and without.
 
 use contract::config::document::parse_json;
 use contract::config::{ConfigError, HostConfig};

@@ -1,7 +1,7 @@
 //! A station's routes over hostile values of the key-value store and the history.
 //!
-//! Oracle: every value is taken or counted as unreadable; every request gets an answer: a status that the documents name, never 500;
-//! JSON is whole and valid, a refusal's names its error; no answer is larger than the values allow; lists keep to their limits.
+//! Oracle: every request is answered with a documented status, never 500; JSON is whole and valid, and that of a refusal names
+//! the error; no answer is larger than the values allow; lists are within their limits.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::read;
 
-/// More than anything that the values of an input can be answered with.
+/// More than any answer from the values of an input has.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Most values of each kind.
@@ -80,7 +80,7 @@ struct Asked {
     own: Option<String>,
 }
 
-/// A value under a switch's key: of any bytes, or nearly right.
+/// A value under a switch's key: any bytes, or a nearly right value.
 #[derive(Debug, Arbitrary)]
 enum Of<T> {
     Bytes(u8, Vec<u8>),
@@ -153,8 +153,8 @@ pub fn station(bytes: &[u8]) {
     }
     for minute in input.minutes.iter().take(VALUES_MAX) {
         let (switch, value) = minute.value(MadeMinute::minute);
-        let key = values::key(switch).replace("$KV.vernier_switches.", "vernier.history.");
-        station.fleet.put_minute(key, &value);
+        let subject = values::minutes_of(switch);
+        station.fleet.put_minute(subject, &value);
     }
     let mut learner = Learner::new(Arc::new(Room::new(4)));
     let parts = input.parts.iter().map(|part| Bytes::copy_from_slice(part));

@@ -2,14 +2,16 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{self as unix, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
 /// How long a process may take to start, to answer, or to end.
@@ -262,26 +264,59 @@ pub fn memif(name: &str, role: &str, id: usize, socket: &Path) -> String {
     format!("net_memif{name},role={role},id={id},socket={socket},socket-abstract=no,rsize=14")
 }
 
-/// An address on loopback on which no process listens.
+/// An address on loopback that no process uses, for a program that does not choose its port itself. It stays reserved, as ports
+/// of [`free_ports`] do.
 ///
 /// # Errors
 /// When there is none.
 pub fn free_address() -> Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .context("no free port on 127.0.0.1")
+    Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)?)))
 }
 
-/// The first of `count` (1 or more) successive ports on loopback that no process uses, below Linux's ephemeral ones.
+/// The names that reserve ports for this process.
+static RESERVED: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+
+/// The first of `count` (1 or more) successive ports on 127.0.0.1 that no process uses, by TCP or UDP. They stay reserved
+/// until this process ends: no other call returns them, and they are below the ephemeral ports that Linux chooses from.
 ///
 /// # Errors
 /// When there are none.
 pub fn free_ports(count: u16) -> Result<u16> {
-    let is_free = |&port: &u16| {
-        (port..port + count).all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok())
+    let reserve_from = |first: u16| -> Option<(u16, Vec<UnixListener>)> {
+        let reserved = (first..first + count).map(reserve);
+        Some((first, reserved.collect::<Option<_>>()?))
     };
     let mut places = (10_000..30_000).step_by(count.into());
-    places.find(is_free).context("no free ports on 127.0.0.1")
+    let found = places.find_map(reserve_from);
+    let (first, reserved) = found.context("no free ports on 127.0.0.1")?;
+    let mut all = RESERVED.lock().map_err(|_| anyhow!("a thread panicked"))?;
+    all.extend(reserved);
+    Ok(first)
+}
+
+/// Reserves a port, unless it is reserved or in use: takes a name in the network namespace, which this process gives up when
+/// it ends.
+fn reserve(port: u16) -> Option<UnixListener> {
+    let name = unix::SocketAddr::from_abstract_name(format!("vernier-port-{port}")).ok()?;
+    let reserved = UnixListener::bind_addr(&name).ok()?;
+    let address = (Ipv4Addr::LOCALHOST, port);
+    let is_free = TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok();
+    is_free.then_some(reserved)
+}
+
+/// Whether a program of this thread's network namespace has a UDP socket at this port, whatever its address.
+pub fn has_udp_socket(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let is_there = |table: &str| {
+        // Without IPv6 there is one table.
+        let sockets = fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        let sockets = sockets.unwrap_or_default();
+        let mut local = sockets
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1));
+        local.any(|address| address.ends_with(&end))
+    };
+    ["udp", "udp6"].iter().any(|table| is_there(table))
 }
 
 #[cfg(test)]
@@ -309,6 +344,34 @@ mod tests {
         let error = error.to_string();
         assert!(error.contains('3') && error.ends_with("why"), "{error}");
         assert_eq!(output(Command::new("echo").arg("word")).unwrap(), "word\n");
+    }
+
+    #[test]
+    fn a_port_is_reserved_once_and_is_not_ephemeral() {
+        let mut ports: Vec<u16> = (0..50).map(|_| free_address().unwrap().port()).collect();
+        for _ in 0..4 {
+            let first = free_ports(4).unwrap();
+            ports.extend(first..first + 4);
+        }
+        let count = ports.len();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), count, "a port was reserved twice");
+
+        let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let first_ephemeral = range.split_whitespace().next().unwrap().parse().unwrap();
+        assert!(ports[count - 1] < first_ephemeral, "{ports:?}, {range}");
+    }
+
+    #[test]
+    fn sockets_of_udp_are_known_by_their_ports() {
+        let port = free_ports(1).unwrap();
+        assert!(!has_udp_socket(port));
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert!(has_udp_socket(port));
+        drop(socket);
+        let socket = UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, port));
+        assert_eq!(has_udp_socket(port), socket.is_ok());
     }
 
     #[test]

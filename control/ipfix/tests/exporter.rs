@@ -9,15 +9,16 @@
 mod reader;
 
 use std::io::Read;
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::config::Ipfix;
 use control::published::{Lookup, Published};
 use ipfix::{Exporter, Running};
-use reader::{Collector, Values, number};
+use reader::{Collector, number};
 use records::snapshot::{IpfixExport, Snapshot};
+use testkit::process::free_address;
 
 /// The most that anything may take; a guard against hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +77,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn bound(address: &str) -> UdpSocket {
+fn bound(address: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
@@ -86,6 +87,16 @@ fn udp(socket: &UdpSocket) -> Ipfix {
     Ipfix::to(format!("udp://{}", socket.local_addr().unwrap()))
 }
 
+/// A switch that exports to a collector, which has read nothing.
+fn start(interval_s: Option<u32>) -> (Switch, UdpSocket, Collector) {
+    let socket = bound(([127, 0, 0, 1], 0).into());
+    let switch = Switch::start(Ipfix {
+        interval_s,
+        ..udp(&socket)
+    });
+    (switch, socket, Collector::default())
+}
+
 /// Reads one message.
 fn receive(socket: &UdpSocket, collector: &mut Collector) {
     let mut bytes = vec![0; 65_536];
@@ -93,25 +104,25 @@ fn receive(socket: &UdpSocket, collector: &mut Collector) {
     assert!(collector.read(&bytes[..length]).is_empty());
 }
 
-/// Packets, and the epochs that they are of, of each record of a segment.
-fn segments(collector: &Collector) -> Vec<(u64, u64)> {
-    let segment = |record: &Values| {
+/// Packets, start and end of each record of a segment, in milliseconds.
+fn of_segments(collector: &Collector) -> impl Iterator<Item = (u64, [u64; 2])> {
+    collector.records.iter().filter_map(|record| {
         number(record, OWN, 2)?;
-        let [start_ms, end_ms] = [152, 153].map(|element| number(record, 0, element));
-        Some((number(record, 0, 2)?, (end_ms? - start_ms?) / 500))
-    };
-    collector.records.iter().filter_map(segment).collect()
+        let [packets, start_ms, end_ms] = [2, 152, 153].map(|element| number(record, 0, element));
+        Some((packets?, [start_ms?, end_ms?]))
+    })
+}
+
+/// Packets and epochs of each record of a segment.
+fn segments(collector: &Collector) -> Vec<(u64, u64)> {
+    let epochs =
+        |(packets, [start_ms, end_ms]): (_, [u64; 2])| (packets, (end_ms - start_ms) / 500);
+    of_segments(collector).map(epochs).collect()
 }
 
 #[test]
 fn records_are_over_all_epochs_of_an_interval() {
-    let socket = bound("127.0.0.1:0");
-    let interval_s = Some(1);
-    let mut switch = Switch::start(Ipfix {
-        interval_s,
-        ..udp(&socket)
-    });
-    let mut collector = Collector::default();
+    let (mut switch, socket, mut collector) = start(Some(1));
     for exports in 1..4 {
         switch.close();
         // Time enough to see it, and to export nothing.
@@ -132,7 +143,8 @@ fn records_are_over_all_epochs_of_an_interval() {
 
 #[test]
 fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
-    let socket = bound("127.0.0.1:0");
+    let address = free_address().unwrap();
+    let socket = bound(address);
     let template_s = 1;
     let mut switch = Switch::start(Ipfix {
         template_s,
@@ -155,7 +167,6 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
         template_s: 3_600,
         ..udp(&socket)
     };
-    let address = socket.local_addr().unwrap().to_string();
     let mut switch = Switch::start(settings);
     switch.close();
     wait_for(|| switch.counts().is_connected);
@@ -165,7 +176,7 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(!switch.counts().is_connected);
-    let socket = bound(&address);
+    let socket = bound(address);
     let mut third = Collector::default();
     while segments(&third).is_empty() {
         switch.close();
@@ -187,10 +198,8 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
 #[test]
 fn a_panic_costs_one_export_and_is_counted_and_said() {
     use control::contain::{Part, Point, contained_in, inject};
-    let socket = bound("127.0.0.1:0");
-    let mut switch = Switch::start(udp(&socket));
+    let (mut switch, socket, mut collector) = start(None);
     switch.close();
-    let mut collector = Collector::default();
     while segments(&collector).is_empty() {
         receive(&socket, &mut collector);
     }
@@ -213,13 +222,7 @@ fn a_panic_costs_one_export_and_is_counted_and_said() {
 /// The system's clock is set between two epochs of one interval, back and ahead.
 #[test]
 fn no_record_ends_before_it_begins_when_the_clock_is_set() {
-    let socket = bound("127.0.0.1:0");
-    let interval_s = Some(1);
-    let mut switch = Switch::start(Ipfix {
-        interval_s,
-        ..udp(&socket)
-    });
-    let mut collector = Collector::default();
+    let (mut switch, socket, mut collector) = start(Some(1));
     let mut end_unix_s = switch.snapshot.epoch_end_unix_s.unwrap_or(1.7e9);
     for (exports, step_s) in (1..).zip([0.0, -3_600.0, 0.0, 10_800.0, 0.0]) {
         for step_s in [0.0, step_s] {
@@ -229,23 +232,14 @@ fn no_record_ends_before_it_begins_when_the_clock_is_set() {
             // Time enough to see it; the first of two is exported with the second.
             std::thread::sleep(Duration::from_millis(200));
         }
-        let records = |collector: &Collector| {
-            let is_of_segment = |record: &&Values| number(record, OWN, 2).is_some();
-            collector.records.iter().filter(is_of_segment).count()
-        };
-        while records(&collector) < exports {
+        while of_segments(&collector).count() < exports {
             receive(&socket, &mut collector);
         }
     }
     let mut packets = 0;
-    for record in collector
-        .records
-        .iter()
-        .filter(|record| number(record, OWN, 2).is_some())
-    {
-        let [start_ms, end_ms] = [152, 153].map(|element| number(record, 0, element).unwrap());
+    for (record_packets, [start_ms, end_ms]) in of_segments(&collector) {
         assert!(start_ms <= end_ms, "{start_ms} to {end_ms}");
-        packets += number(record, 0, 2).unwrap();
+        packets += record_packets;
     }
     assert_eq!((packets, collector.unknown), (10 * 10, 0));
 }
@@ -309,8 +303,7 @@ fn a_connection_that_is_made_again_has_templates_once_and_all_packets_since() {
 
 #[test]
 fn a_collector_that_is_not_there_holds_nothing_up() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let mut switch = Switch::start(Ipfix::to(format!("tcp://{}", unused.unwrap())));
+    let mut switch = Switch::start(Ipfix::to(format!("tcp://{}", free_address().unwrap())));
     for _ in 0..20 {
         switch.close();
         std::thread::sleep(Duration::from_millis(5));

@@ -225,7 +225,7 @@ pub fn families(page: &mut Page, board: &Board) {
     page.gauge(SESSIONS, "Sessions in the reflector's table.", sessions);
 }
 
-/// Adds what of OSPF could not be taken up.
+/// Adds the counts of unusable messages and LSAs of OSPF.
 pub fn ospf(page: &mut Page, counts: &Counts) {
     let count = |of: &AtomicU64| [(Labels::new(), of.load(Ordering::Relaxed) as f64)];
     let unreadable = "Messages of ospfd's that could not be read.";

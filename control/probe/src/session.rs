@@ -283,7 +283,7 @@ impl Session {
         sequence
     }
 
-    /// The system refused to send the request. That is an attempt, too: a session of so many packets ends.
+    /// Notes that the system refused to send the request. It counts as an attempt, so that a session with a `count` ends.
     pub fn was_refused(&mut self, now: Duration, error: SendError) {
         self.tried += 1;
         if !error.is_passing() {

@@ -16,17 +16,17 @@ use crate::frame::{self, Frame, FrameFault, Info, LINE_MAX, MESSAGE_MAX, Message
 /// How long an attempt, and an answer, may take.
 pub const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// How often a sign of life is asked for while there is nothing to send.
+/// Interval of pings while there is nothing to send.
 const PING_EVERY: Duration = Duration::from_secs(10);
 
-/// Most bytes from the server between two publications: answers and signs of life take a few hundred.
+/// Most bytes from the server between two publications: answers and pings take a few hundred.
 const UNASKED_MAX: usize = 256 << 10;
 
 /// Bytes in plain or by TLS.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// How a user is admitted, as `CONNECT` says it.
+/// Credentials, as `CONNECT` has them.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Admission {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct Connect<'n> {
     admission: Admission,
 }
 
-/// Why there is no connection, or none any more.
+/// Why there is no connection, or why it was given up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientFault {
     #[error("{0}")]
@@ -90,7 +90,7 @@ pub(crate) enum ClientFault {
 }
 
 impl ClientFault {
-    /// Whether the server did not admit the user.
+    /// Whether the server refused the credentials.
     pub(crate) fn is_refusal(&self) -> bool {
         let words = match self {
             Self::Said(words) => words.to_ascii_lowercase(),
@@ -100,7 +100,7 @@ impl ClientFault {
     }
 }
 
-/// What became of a publication.
+/// The outcome of a publication.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     /// JetStream has stored it.
@@ -132,19 +132,19 @@ pub struct Client {
     stream: Box<dyn Duplex>,
     /// Read and not parsed yet, at most a line and a message.
     buffer: Vec<u8>,
-    /// To be written, so that a write that is given up half way goes on with the next.
+    /// Bytes to write. A write that is dropped half-way is continued by the next.
     out: Vec<u8>,
     info: Info,
     /// What subjects of answers begin with.
     inbox: String,
     published: u64,
     unasked_bytes: usize,
-    /// What the server complained of last, which explains an answer that does not come.
+    /// The server's last error, which explains a missing answer.
     said: Option<String>,
 }
 
 impl Client {
-    /// Connects to `server` and hears what it says of itself.
+    /// Connects to `server` and reads its `INFO`.
     ///
     /// # Errors
     /// [`ClientFault`].
@@ -171,17 +171,17 @@ impl Client {
         Ok(client)
     }
 
-    /// Whether the server takes nothing in plain.
+    /// Whether the server requires TLS.
     pub(crate) fn demands_tls(&self) -> bool {
         self.info.tls_required
     }
 
-    /// What is signed to be admitted.
+    /// The server's nonce, which credentials with a key sign.
     pub(crate) fn nonce(&self) -> &str {
         &self.info.nonce
     }
 
-    /// Goes on by TLS, where the server has to show a certificate of `host`.
+    /// Continues by TLS. The server has to present a certificate for `host`.
     pub(crate) async fn secure(self, host: &str, tls: &TlsConnector) -> Result<Self, ClientFault> {
         let fault = |error: &dyn std::fmt::Display| ClientFault::Tls(error.to_string());
         // Bytes in plain that are read as if they had come by TLS may be an attacker's.
@@ -200,7 +200,7 @@ impl Client {
         })
     }
 
-    /// Is admitted, and subscribes to answers.
+    /// Presents the credentials, and subscribes to answers.
     pub(crate) async fn admit(
         mut self,
         name: &str,
@@ -289,7 +289,7 @@ impl Client {
         }
     }
 
-    /// Answers the server, and asks it for signs of life, until the connection fails. May be given up at any time.
+    /// Answers pings of the server, and pings it, until the connection fails. May be dropped at any time.
     pub(crate) async fn idle(&mut self) -> ClientFault {
         loop {
             match timeout(PING_EVERY, self.step()).await {
@@ -311,7 +311,7 @@ impl Client {
         }
     }
 
-    /// Reads one operation, and answers it where the protocol asks for that; a message is handed over.
+    /// Reads one operation, and answers a ping. Returns a message.
     async fn step(&mut self) -> Result<Option<Message>, ClientFault> {
         self.flush().await?;
         match self.next().await? {
@@ -327,7 +327,7 @@ impl Client {
         Ok(None)
     }
 
-    /// The next operation. What was read of one stays, if this is given up.
+    /// Returns the next operation. A partly read one stays in the buffer if the future is dropped.
     async fn next(&mut self) -> Result<Frame, ClientFault> {
         loop {
             if let Some((frame, size)) = frame::read(&self.buffer)? {
@@ -368,7 +368,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// What JetStream says.
+/// Reads JetStream's answer to a publication.
 fn read(message: &Message) -> Answer {
     if message.status == Some(503) {
         return Answer::NoStream;

@@ -282,7 +282,7 @@ impl Connection {
         })
     }
 
-    /// TLS as configured; certificates are read anew.
+    /// Returns TLS as configured. Reads the certificates each time.
     fn tls(&self) -> Result<TlsConnector, ClientFault> {
         let fault = |what: &str, error: &dyn std::fmt::Display| {
             ClientFault::Tls(format!("{what}: {error}"))

@@ -25,7 +25,7 @@ pub(crate) enum Frame {
     Message(Message),
 }
 
-/// What the server says of itself; what is not here is ignored.
+/// The server's `INFO`; other fields are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Info {

@@ -247,7 +247,7 @@ pub struct Neighbour {
     pub system: Option<String>,
 }
 
-/// Counts before anything is made of the bytes: two of them are a whole segment.
+/// Counts before decoding: two bytes can make a whole segment.
 fn check_size(mut bytes: &[u8]) -> Result<(), MspError> {
     at_most("bytes", bytes.len(), BYTES_MAX)?;
     let limits = [
@@ -275,7 +275,7 @@ fn at_most(what: &'static str, number: usize, most: usize) -> Result<(), MspErro
 }
 
 impl Segment {
-    /// Leaves out what is no number.
+    /// Removes figures that are not finite.
     fn clean(&mut self) {
         for figure in [&mut self.bound_ns, &mut self.stddev_ns] {
             *figure = figure.filter(|figure| figure.is_finite());

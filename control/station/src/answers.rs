@@ -55,10 +55,10 @@ pub const PATHS: [&str; 12] = [
 type Shared = State<Arc<Station>>;
 type Answered = Result<Response, Refusal>;
 
-/// Bytes of states for which answers may have as many bytes as for a segment of a switch: of some 130 bytes a segment has 4 KiB.
+/// Bytes of states that count as one segment in the limit of answers, as that of a switch: each allows 4 KiB.
 const STATE_BYTES_PER_SEGMENT: usize = 2_048;
 
-/// As many of these count at most.
+/// Most segments that count.
 const ANSWER_SEGMENTS_MAX: usize = 4_096;
 
 /// What bounds the answers.
@@ -182,7 +182,7 @@ async fn switches(State(station): Shared, Parameters(asked): Parameters<SwitchQu
     .await
 }
 
-/// With what is wrong with its number on wires.
+/// Adds the problem with its number on wires, if there is one.
 fn with_number(mut switch: SwitchState, refused: &HashMap<&str, String>) -> SwitchState {
     let problem = refused.get(&*switch.switch).cloned();
     switch.problems.extend(problem);

@@ -18,7 +18,7 @@ pub struct StoreError {
     why: String,
 }
 
-/// Names what was being done.
+/// Makes an error of what was being done.
 pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> StoreError {
     move |error| StoreError {
         doing,

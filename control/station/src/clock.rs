@@ -9,10 +9,10 @@ use report::msp::Report;
 /// Nanoseconds of a second.
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Clocks that differ by less are right.
+/// A clock that is ahead by less counts as right.
 const AHEAD_MIN_NS: i64 = SECOND_NS;
 
-/// A clock that went back by less is right: the report may have come late.
+/// A clock that is behind by less counts as right: the report may have come late.
 const BACK_MIN_NS: i64 = 10 * SECOND_NS;
 
 /// When a report's last epoch ended: what the report says, if that is neither after the server stored the report nor before
@@ -30,7 +30,7 @@ pub fn dated(report: &Report, received_unix_ns: u64, previous_unix_ns: u64) -> u
     }
 }
 
-/// By how much a report's time is after the time at which it was dated; negative if it is before.
+/// Returns by how much a report's own time is later than its date; negative if it is earlier.
 pub fn off_ns(report: &Report, dated_unix_ns: u64) -> i64 {
     let end_unix_ns = report.end_unix_ns();
     let size = i64::try_from(end_unix_ns.abs_diff(dated_unix_ns)).unwrap_or(i64::MAX);
@@ -41,7 +41,7 @@ pub fn off_ns(report: &Report, dated_unix_ns: u64) -> i64 {
     }
 }
 
-/// What is wrong with a switch's clock, in words.
+/// Returns the problem with a switch's clock, in words.
 pub fn problem(off_ns: i64) -> Option<String> {
     let seconds = off_ns.unsigned_abs() / SECOND_NS.unsigned_abs();
     let wrong = match off_ns {
@@ -61,7 +61,7 @@ pub fn problem(off_ns: i64) -> Option<String> {
 pub struct Clock(RwLock<Option<(Instant, u64)>>);
 
 impl Clock {
-    /// The server's time is this now.
+    /// Sets the server's present time.
     pub fn set(&self, unix_ns: u64) {
         *self.0.write() = Some((Instant::now(), unix_ns));
     }

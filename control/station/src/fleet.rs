@@ -99,7 +99,7 @@ impl Fleet {
         }
     }
 
-    /// A state was written, or a part of it, or its key deleted.
+    /// Takes a state that was written, or a part of it, or a deleted key.
     pub fn take_state(&self, message: &Message) {
         let revision = message.info().map_or(0, |info| info.stream_sequence);
         self.put_state(&message.subject, revision, &message.payload);
@@ -142,7 +142,7 @@ impl Fleet {
         states.evict();
     }
 
-    /// All states that there are have been taken, under these subjects: others are of a store that is lost.
+    /// Notes that all states, with these subjects, have been read; forgets others, which are from a lost store.
     pub fn has_all_states(&self, subjects: &HashSet<String>) {
         let switches = subjects
             .iter()
@@ -165,7 +165,7 @@ impl Fleet {
         known.bytes = Bytes::new();
     }
 
-    /// A minute was written.
+    /// Takes a minute that was written.
     pub fn take_minute(&self, message: &Message) {
         self.put_minute(message.subject.to_string(), &message.payload);
     }
@@ -251,9 +251,7 @@ impl Fleet {
 
     /// The minutes of a switch, the oldest first, each once.
     pub fn minutes(&self, switch: &str) -> Vec<Minute> {
-        let token = report::subject::token(switch);
-        let partition = report::subject::partition(switch);
-        let subject = format!("vernier.history.{partition}.{token}");
+        let subject = values::minutes_of(switch);
         let minutes = self.minutes.read();
         let of_switch = minutes.list.iter().filter(|(of, _)| *of == subject);
         let bytes: Vec<Bytes> = of_switch.map(|(_, bytes)| bytes.clone()).collect();
@@ -284,7 +282,7 @@ impl Fleet {
     }
 }
 
-/// A switch that is silent for so much longer than another no longer keeps its number on wires from it, in nanoseconds.
+/// How much longer than another a switch may be silent before it loses its number on wires to it, in nanoseconds.
 const NUMBER_KEPT_NS: u64 = 3_600_000_000_000;
 
 /// States by the switches' numbers on wires. Of several that claim one number the first to have claimed it has it; the others
@@ -301,7 +299,7 @@ pub fn by_number(states: &[State]) -> HashMap<u32, &State> {
         .collect()
 }
 
-/// Whose number it is.
+/// Returns the switch that has the number.
 fn holder<'s>(claims: &[&'s State]) -> Option<&'s State> {
     let last_ns = claims.iter().map(|state| state.received_unix_ns).max()?;
     let gone_ns = last_ns.saturating_sub(NUMBER_KEPT_NS);
@@ -311,7 +309,7 @@ fn holder<'s>(claims: &[&'s State]) -> Option<&'s State> {
     there.copied().min_by_key(|state| first(state))
 }
 
-/// What is wrong with the numbers of switches that claim another's, by name.
+/// Returns the problem of each switch that claims another's number, by name.
 pub fn refused_numbers(states: &[State]) -> HashMap<&str, String> {
     let numbers = by_number(states);
     let refused = states.iter().filter_map(|state| {

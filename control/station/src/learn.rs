@@ -18,7 +18,7 @@ use crate::found::{Found, ms};
 use crate::path::label;
 use crate::state::State;
 
-/// Histories that end so long after the server's time are of no use: a minute.
+/// Histories that end later than this after the server's time are discarded: a minute.
 const FUTURE_NS: u64 = 60_000_000_000;
 
 /// Nanoseconds of a millisecond.
@@ -56,7 +56,7 @@ impl Room {
         self.segments_max - self.segments_max / 4
     }
 
-    /// Takes room for so many more of a switch that has some, if there is.
+    /// Takes room for `more` segments of a switch that has `has`, if there is room.
     fn take(&self, has: u64, more: u64) -> bool {
         if has.saturating_add(more) > self.share() {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Learner {
         true
     }
 
-    /// Sequences begin anew behind this one: the stream was made again.
+    /// Forgets sequences beyond `last`: the stream was created anew.
     pub fn rewind(&mut self, last: u64) {
         for learnt in self.switches.values_mut() {
             if learnt.sequence > last {

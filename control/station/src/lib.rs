@@ -69,10 +69,10 @@ use store::Store;
 /// Between two looks at the topology's source.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often the lag, the server's clock and what it has evicted are asked for, and whether all streams are there.
+/// How often the server is asked for its lag, its clock, evicted values and missing streams.
 const LAG_EVERY: Duration = Duration::from_secs(5);
 
-/// A part that has worked for so long without a fault has none.
+/// How long a part must work before its problem is cleared.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// A station.
@@ -96,11 +96,11 @@ pub struct Station {
     pub room: Arc<Room>,
     /// Whether it is connected to NATS.
     pub is_connected: AtomicBool,
-    /// Why it does not work as it should, in the words of the log.
+    /// Why it is not ready, in the words of the log.
     pub problems: Problems,
-    /// Rises with every connection, and when a stream has begun anew: what was asked of the server before is asked anew.
+    /// Rises with every connection, and when a stream was created anew: all consumers are then made again.
     connections: watch::Sender<u64>,
-    /// Something failed that the loss of a stream would explain.
+    /// Wakes [`Station::tend`] after a failure that the loss of a stream would explain.
     doubts: Notify,
     /// Stations that live.
     pub alive: AtomicU64,
@@ -110,7 +110,7 @@ pub struct Station {
     pub lag: AtomicU64,
     /// Whether each partition makes progress.
     pub progress: Mutex<Progress>,
-    /// Where partitions are worked at.
+    /// The thread on which partitions are worked at.
     workers: Workers,
 }
 
@@ -244,7 +244,7 @@ impl Station {
         }
     }
 
-    /// Sees to it that the streams are there: after every connection, when something fails, and every few seconds.
+    /// Keeps the streams in place: looks after every connection and every failure, and every few seconds.
     async fn tend(&self, store: &Store) {
         let mut connections = self.connections.subscribe();
         loop {
@@ -260,8 +260,8 @@ impl Station {
                     self.problems.clear(Part::Streams);
                     if has_begun {
                         tracing::warn!(
-                            "a stream has begun anew: NATS has lost its store, or somebody deleted the stream. What was \
-                             counted before is not known any more"
+                            "a stream was created anew: NATS has lost its store, or the stream was deleted. Earlier counts \
+                             are lost"
                         );
                         self.connections.send_modify(|number| *number += 1);
                         connections.mark_unchanged();
@@ -380,7 +380,7 @@ impl Station {
         let _ = client.flush().await;
     }
 
-    /// Whether stations can be heard, this one by itself: it listens since `listening`.
+    /// Notes a problem if this station does not hear its own heartbeats, after `listening` for long enough.
     fn note_heartbeats(&self, members: &Members, listening: &mut Instant) {
         if members.hears_itself(Instant::now()) {
             self.problems.clear(Part::Heartbeats);
@@ -393,8 +393,8 @@ impl Station {
         }
     }
 
-    /// Works until that fails, or there is another connection: after a restart the server knows of no request that came
-    /// before. Then it is to be tried again.
+    /// Runs a part until it fails or NATS is connected anew: a restarted server knows no earlier request. The caller tries
+    /// again.
     async fn attempt(
         &self,
         part: Part,

@@ -29,7 +29,7 @@ struct Part {
     /// When this was written, in milliseconds since 1970.
     #[prost(uint64, tag = "3")]
     written_ms: u64,
-    /// When the server stored its last report, likewise.
+    /// When the server stored its last report, in milliseconds since 1970.
     #[prost(uint64, tag = "4")]
     heard_ms: u64,
     /// Which part, from 0.
@@ -74,7 +74,7 @@ pub fn restore(
     learner: &mut Learner,
 ) -> Option<u64> {
     let mut by_switch: BTreeMap<String, Vec<Part>> = BTreeMap::new();
-    // What cannot be read is learnt anew.
+    // An unreadable history is learnt anew.
     for part in values.filter_map(|value| Part::decode(value).ok()) {
         by_switch.entry(part.switch.clone()).or_default().push(part);
     }
@@ -96,11 +96,11 @@ pub fn restore(
     behind
 }
 
-/// Restores what was learnt of a partition's switches; the sequence behind which reports have to be read again, `None`
-/// where nothing was learnt.
+/// Restores the histories of a partition's switches. Returns the sequence after which reports have to be read again; `None`
+/// if there are no histories.
 ///
 /// # Errors
-/// What the server says.
+/// The server's error.
 pub async fn recall<B: Bus>(
     bus: &B,
     partition: u16,
@@ -117,10 +117,10 @@ pub async fn recall<B: Bus>(
     Ok(restore(in_place.map(|value| value.bytes), now_ms, learner))
 }
 
-/// Writes what was learnt of a partition's switches up to a report.
+/// Writes the histories of a partition's switches up to a report.
 ///
 /// # Errors
-/// What the server says.
+/// The server's error.
 pub async fn remember<B: Bus>(bus: &B, learner: &Learner, sequence: u64) -> Result<(), StoreError> {
     let written_ms = crate::found::ms(bus.now_unix_ns());
     let bytes_max = bus.bytes_max().min(PART_BYTES_MAX);
@@ -145,10 +145,10 @@ pub async fn remember<B: Bus>(bus: &B, learner: &Learner, sequence: u64) -> Resu
     Ok(())
 }
 
-/// Takes out what was learnt of a switch.
+/// Deletes the history of a switch.
 ///
 /// # Errors
-/// What the server says.
+/// The server's error.
 pub async fn forget<B: Bus>(bus: &B, switch: &str) -> Result<(), StoreError> {
     // A value without bytes is none.
     let taken_out = bus.put(key(switch, 0), Vec::new(), Put::Anyway).await;

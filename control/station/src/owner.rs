@@ -9,7 +9,7 @@
 //! was counted, and is known by its sequence, or by run and epoch; localisation learns from it again ([`crate::learn`]). A state is written only over the revision that was read: a station that does
 //! not know yet that it owns the partition no more cannot undo what the new owner wrote.
 //!
-//! What fails by itself is set aside, so that the others of its partition go on: a value that cannot be read, one that the server
+//! A fault of one switch is set aside, so that the others of its partition go on: an unreadable value, a value that the server
 //! refuses, a report on which this program panics. It is counted and named in the switch's state.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -37,7 +37,7 @@ const BATCH: usize = 256;
 /// How often what was learnt is written. The next owner reads the reports since then again: half of it on average.
 const REMEMBER_EVERY: Duration = Duration::from_mins(2);
 
-/// Most reports that are known to be poison: of more the oldest may be tried again.
+/// Most poison reports that are remembered; the oldest of more may be tried again.
 const POISON_MAX: usize = 1_000;
 
 /// Where nothing was written, the reports of an hour are read again.
@@ -75,7 +75,7 @@ struct Owned<'w, B> {
     first_state: u64,
 }
 
-/// Owns a partition until something fails, or this is dropped.
+/// Owns a partition until something fails, or the future is dropped.
 ///
 /// # Errors
 /// [`StoreError`], also where another station has taken over.
@@ -100,7 +100,7 @@ pub async fn own<B: Bus>(
                 sequence = Some(owned.count(&batch).await?);
             }
             Ok(None) => return Ok(()),
-            // Without reports, too, what the server has evicted is forgotten.
+            // States that the server has evicted are forgotten even while no reports come.
             Err(_) => owned.evict(),
         }
         let now_unix_ns = bus.now_unix_ns();
@@ -187,7 +187,7 @@ impl<'w, B: Bus> Owned<'w, B> {
             }
             let taken = catch_unwind(AssertUnwindSafe(|| self.take(message, &report)));
             let Ok(taken) = taken else {
-                // What is known of the switch may be half changed: it is read anew.
+                // The switch's state may be half changed: it is read again.
                 self.work.remember_poison(self.partition, sequence);
                 set_aside(
                     self.work,
@@ -247,7 +247,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Some(taken)
     }
 
-    /// Takes up only that there was a report.
+    /// Notes that there was a report, without counting it.
     fn leave_out(&mut self, sequence: u64, switch: &str) {
         let state = &mut self.states.entry(switch.to_owned()).or_default().state;
         if sequence > state.sequence {
@@ -260,9 +260,7 @@ impl<'w, B: Bus> Owned<'w, B> {
     /// Writes a closed minute; once, if it is written again within two minutes.
     async fn write_minute(&mut self, minute: Minute) -> Result<(), StoreError> {
         let switch = minute.switch.clone();
-        let partition = report::subject::partition(&switch);
-        let token = report::subject::token(&switch);
-        let subject = format!("vernier.history.{partition}.{token}");
+        let subject = values::minutes_of(&switch);
         for part in minute.split(self.bus.bytes_max()) {
             let id = match part.part {
                 0 => format!("{switch}.{}", part.minute),
@@ -290,7 +288,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok(())
     }
 
-    /// What the server refuses of one switch is no fault of the others.
+    /// Sets aside what the server refuses of one switch; any other error stops the partition.
     fn or_set_aside<T>(
         &mut self,
         switch: &str,
@@ -311,7 +309,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         }
     }
 
-    /// Drops what is of no use any more, and writes what was learnt up to a report, if there is any since the last time.
+    /// Deletes histories of switches that are gone, and writes the others up to a report, if there was one since the last time.
     async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
         let now_ms = crate::found::ms(self.bus.now_unix_ns());
         let states = &self.states;
@@ -342,16 +340,16 @@ impl Work {
     }
 }
 
-/// Counts something that was set aside, and says so ever more rarely.
+/// Counts something that was set aside, and logs it at ever longer intervals.
 fn set_aside(work: &Work, switch: &str, why: &str) {
     let so_far = work.set_aside.fetch_add(1, Ordering::Relaxed) + 1;
     if so_far.is_power_of_two() {
-        tracing::warn!("{switch}: {why}; it is set aside, the {so_far}. of this station");
+        tracing::warn!("{switch}: {why}; set aside ({so_far} so far at this station)");
     }
 }
 
-/// The report in a message, if it is that of the switch to which the message's subject belongs. Anything else is counted, and
-/// logged ever more rarely.
+/// Returns the report in a message if it is from the switch whose subject the message has. Anything else is counted, and
+/// logged at ever longer intervals.
 fn read<M>(message: &Delivered<M>, work: &Work) -> Option<Report> {
     let why = match (
         report::subject::switch_of(&message.subject),

@@ -401,7 +401,7 @@ pub fn label(kind: Kind) -> &'static str {
     }
 }
 
-/// Seconds since then; 0 where a switch's clock is ahead.
+/// Seconds since an epoch of a switch ended ([`State::age_ns`]).
 pub fn age_s(state: &State, end_unix_ns: u64, now_unix_ns: u64) -> f64 {
     state.age_ns(end_unix_ns, now_unix_ns) as f64 / 1e9
 }

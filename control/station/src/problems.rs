@@ -1,4 +1,4 @@
-//! Why a station does not work as it should: what the log said last of each part, and `/readyz` says for as long as it holds.
+//! Why a station is not ready: the problem that each part logged last, listed by `/readyz` until the part works again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 
 use crate::Station;
 
-/// What can fail by itself.
+/// A part of a station that can fail by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The connection to NATS.
     Connection,
     /// The streams and their limits.
     Streams,
-    /// The signs of life of stations.
+    /// Heartbeats of stations.
     Heartbeats,
     /// Reading the states of all switches.
     States,
@@ -30,7 +30,7 @@ pub enum Part {
 pub struct Problems(Mutex<BTreeMap<Part, String>>);
 
 impl Problems {
-    /// A part has a problem; it is logged unless the part, or another partition, has it already.
+    /// Notes a problem of a part, and logs it unless this part, or another partition, has the same.
     pub fn say(&self, part: Part, problem: &str) {
         let mut problems = self.0.lock();
         let is_known = problems.iter().any(|(of, known)| {
@@ -48,12 +48,12 @@ impl Problems {
         }
     }
 
-    /// A part works.
+    /// Notes that a part works.
     pub fn clear(&self, part: Part) {
         self.0.lock().remove(&part);
     }
 
-    /// One line for each problem; of partitions with the same, the first is named.
+    /// Returns one line for each problem. Partitions with the same problem share a line, which names the first.
     pub fn list(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut partitions = BTreeMap::<String, Vec<u16>>::new();

@@ -1,14 +1,14 @@
-//! Whether every partition makes progress, whichever station owns it: where reports wait, some are acknowledged.
+//! Whether every partition makes progress, whichever station owns it: if reports wait, some are acknowledged.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use report::subject::PARTITIONS;
 
-/// A partition in which reports wait for so long, and none is acknowledged, stands still.
+/// How long reports may wait in a partition without one being acknowledged before the partition counts as stuck.
 const STILL_AFTER: Duration = Duration::from_secs(20);
 
-/// What the server says of a partition's consumer.
+/// The backlog of a partition, as the server has it of the partition's consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// Reports that wait, delivered or not.
@@ -31,7 +31,7 @@ struct Standing {
 }
 
 impl Progress {
-    /// Takes up what the server says of the partitions' consumers. A partition without one has no owner.
+    /// Notes the backlog of the partitions. A partition that is not in it has no consumer, and so no owner.
     pub fn see(&mut self, waiting: &BTreeMap<u16, Waiting>, now: Instant) {
         for partition in 0..PARTITIONS {
             let seen = waiting.get(&partition);

@@ -1,5 +1,5 @@
 //! JetStream in memory, by a clock set by hand: for simulations and tests (feature `simulated`). It has what owners rely on
-//! (sequences, revisions, one consumer for each partition, a limit of bytes), and what befalls them.
+//! (sequences, revisions, one consumer for each partition, a limit of bytes), and faults.
 #![allow(
     clippy::missing_panics_doc,
     missing_debug_implementations,
@@ -18,7 +18,7 @@ use report::subject;
 
 use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Value, failed};
 
-/// What befalls a write.
+/// A fault of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is not stored, and there is no answer.
@@ -34,9 +34,9 @@ pub struct Inner {
     pub now_unix_ns: u64,
     /// Most bytes of a message.
     pub bytes_max: usize,
-    /// What befalls the next writes: counted down, then taken.
+    /// Faults of coming writes: writes left until each happens. The last is counted down first.
     pub faults: Vec<(u64, Fault)>,
-    /// Messages that were refused because they are too large.
+    /// Messages refused as too large.
     pub refused: u64,
     created_unix_ns: u64,
     reports: Vec<Report>,
@@ -60,7 +60,7 @@ struct Report {
 
 #[derive(Debug, Default)]
 struct Consumer {
-    /// A station that takes over makes it anew: streams of an earlier one end.
+    /// Rises with every takeover: streams of an earlier generation end.
     generation: u64,
     acknowledged: u64,
 }
@@ -78,7 +78,7 @@ pub struct Place {
 }
 
 impl Server {
-    /// One whose messages have so many bytes at most.
+    /// A server whose messages have at most `bytes_max` bytes.
     pub fn new(bytes_max: usize, now_unix_ns: u64) -> Self {
         let server = Self::default();
         let mut inner = server.lock();
@@ -93,7 +93,7 @@ impl Server {
         self.0.lock()
     }
 
-    /// Stores a message under a subject of reports; `false` where it is too large.
+    /// Stores a message under a subject of reports; returns `false` if it is too large.
     pub fn publish(&self, subject: String, payload: Vec<u8>) -> bool {
         let mut inner = self.lock();
         let token = subject.strip_prefix("vernier.report.");
@@ -113,12 +113,12 @@ impl Server {
         true
     }
 
-    /// Stores a value, whatever was there: what anyone may do who is admitted.
+    /// Stores a value over any other, as every admitted user can.
     pub fn poke(&self, subject: String, payload: Vec<u8>) {
         self.lock().store(subject, payload.into());
     }
 
-    /// Loses everything: streams begin anew.
+    /// Loses everything, as a server without its store.
     pub fn lose_store(&self) {
         let mut inner = self.lock();
         inner.created_unix_ns = inner.now_unix_ns;
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// What was written since a place, and the next place: for those that watch buckets and the history.
+    /// Returns what was written to buckets and the history since a place, and the next place.
     pub fn written(&self, from: usize) -> (Vec<(String, Bytes)>, usize) {
         let inner = self.lock();
         let written = inner.written.get(from..).unwrap_or_default().to_vec();
@@ -153,7 +153,7 @@ impl Server {
             .count()
     }
 
-    /// Forgets reports that are acknowledged, and what those that watch have taken.
+    /// Forgets acknowledged reports.
     pub fn tidy(&self) {
         let mut inner = self.lock();
         let acknowledged: HashMap<u16, u64> = (inner.consumers.iter())
@@ -194,7 +194,7 @@ impl Bus for Server {
     type Message = Place;
 
     fn bytes_max(&self) -> usize {
-        // Some are left for what is around a piece.
+        // Room for the fields around a part's bytes.
         self.lock().bytes_max.saturating_sub(512)
     }
 
@@ -324,7 +324,7 @@ impl Stream for Messages {
     }
 }
 
-/// The subject of a switch's reports in another's partition, or of no switch at all: what a sender can try.
+/// The subject of a switch's reports, but in another partition, which belongs to no switch: a sender can try it.
 pub fn misplaced(switch: &str) -> String {
     let other = (subject::partition(switch) + 1) % subject::PARTITIONS;
     format!("vernier.report.{other}.{}", subject::token(switch))

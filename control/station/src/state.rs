@@ -126,7 +126,7 @@ pub struct State {
     /// note it.
     #[prost(uint64, tag = "40")]
     pub wire_since_unix_ns: u64,
-    /// By how much the last report's own time is after the time at which it was dated; negative if it is before.
+    /// By how much the last report's own time is later than its date; negative if it is earlier.
     #[prost(sint64, tag = "30")]
     pub clock_off_ns: i64,
 }

@@ -27,7 +27,7 @@ use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Valu
 use crate::clock::Clock;
 use crate::progress::Waiting;
 use crate::settings::Settings;
-use crate::values::KEY;
+use crate::values::{KEY, MINUTES};
 
 /// Name of the stream of reports.
 pub const REPORTS: &str = "VERNIER_REPORTS";
@@ -44,17 +44,17 @@ pub const MEMORIES: &str = "KV_vernier_located";
 /// What a subject of that bucket begins with.
 pub const MEMORY_KEY: &str = "$KV.vernier_located.";
 
-/// Reports that one consumer may have delivered and not acknowledged: what fits a second or two of a partition's switches.
+/// Reports that a consumer delivers before it waits for acknowledgements: a second or two of a partition's switches.
 const UNACKNOWLEDGED_MAX: i64 = 20_000;
 
-/// How long a server may need to delete a stream's files after it says that the stream is gone. nats-server 2.9 removes those of a
-/// stream that is made meanwhile, which then stores nothing.
+/// How long a server may take to delete a stream's files after it says that the stream is gone. If the stream is recreated
+/// earlier, nats-server 2.9 deletes the new files, too, and the stream stores nothing.
 const DELETION: Duration = Duration::from_secs(2);
 
-/// How often a consumer says that it is there while there are no reports; it is given up after two of them.
+/// Interval of a consumer's heartbeats while there are no reports; the consumer is given up after two missed ones.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// What to do where the server keeps a stream's space free at once, and has less; `key` configures the stream.
+/// The error of a server that has less space than a stream reserves, and what to do; `key` configures the stream.
 fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
         "JetStream has less than {mib} MiB left; lower `{key}`, or raise `max_file_store` of nats-server (default: three \
@@ -70,9 +70,9 @@ const HEADERS_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) context: Context,
-    /// As they are configured, and the key of their limits.
+    /// Their configurations, each with the key that limits it.
     streams: Arc<Vec<(stream::Config, &'static str)>>,
-    /// When each was made: one that has another time has begun anew.
+    /// When each stream was created; a stream with another time was recreated.
     made: Arc<Mutex<HashMap<String, DateTime>>>,
     /// The server's clock.
     pub(crate) clock: Arc<Clock>,
@@ -97,7 +97,7 @@ impl Store {
             max_messages_per_subject: settings.messages_per_switch.into(),
             ..of(REPORTS, subject::REPORTS, &settings.reports)
         };
-        let history = of(HISTORY, "vernier.history.>", &settings.history);
+        let history = of(HISTORY, &format!("{MINUTES}>"), &settings.history);
         // As NATS makes a key-value bucket (ADR-8), but the value that was written longest ago is evicted from a full one.
         let bucket = |name: &str, key: &str, mib: u32, max_messages: i64| stream::Config {
             max_bytes: i64::from(mib) << 20,
@@ -126,21 +126,21 @@ impl Store {
         }
     }
 
-    /// The streams as configured, made where they are not there, changed where they are otherwise.
+    /// Opens the streams, and [ensures](Self::ensure) that they are as configured.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
         let store = Self::new(client, settings, Arc::default());
         store.ensure().await?;
         Ok(store)
     }
 
-    /// Makes the streams that are missing, and changes those that are otherwise than configured; whether one has begun anew since
-    /// the last time: what was asked of it before is of no use any more.
+    /// Creates missing streams, and updates those that differ from the configuration. Returns whether a stream was recreated
+    /// since the last call: consumers from before are gone.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn ensure(&self) -> Result<bool, StoreError> {
         let mut has_begun = false;
         for (config, key) in &*self.streams {
@@ -159,10 +159,10 @@ impl Store {
         Ok(has_begun)
     }
 
-    /// The same, but changes nothing while all are there.
+    /// As [`Store::ensure`], but changes nothing if all streams exist.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn look(&self) -> Result<bool, StoreError> {
         let mut has_begun = false;
         for (config, _) in &*self.streams {
@@ -176,7 +176,7 @@ impl Store {
                         if fault.error_code() == ErrorCode::STREAM_NOT_FOUND =>
                     {
                         let name = &config.name;
-                        tracing::warn!("the stream {name} is gone: it is made again, empty");
+                        tracing::warn!("the stream {name} is gone: creating it again, empty");
                         tokio::time::sleep(DELETION).await;
                         return self.ensure().await;
                     }
@@ -191,7 +191,7 @@ impl Store {
         let before = self.made.lock().insert(stream.to_owned(), created);
         let has_begun = before.is_some_and(|before| before != created);
         if has_begun {
-            // Revisions begin anew, too.
+            // Revisions begin at 1 again.
             self.first_state.store(0, Ordering::Relaxed);
         }
         has_begun
@@ -200,7 +200,7 @@ impl Store {
     /// All states as they are, then as they change, in order; for as long as the server is there.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn watch_states(&self) -> Result<(pull::Ordered, u64), StoreError> {
         self.watch(STATES, format!("{KEY}>"), DeliverPolicy::LastPerSubject)
             .await
@@ -209,14 +209,14 @@ impl Store {
     /// Minutes from a time on, then each that is closed.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn watch_minutes(&self, hours: u32) -> Result<(pull::Ordered, u64), StoreError> {
         let age = Duration::from_secs(u64::from(hours) * 3_600);
         let now = UNIX_EPOCH + Duration::from_nanos(self.clock.now_unix_ns());
         let start_time = now.checked_sub(age).unwrap_or(UNIX_EPOCH).into();
         self.watch(
             HISTORY,
-            "vernier.history.>".to_owned(),
+            format!("{MINUTES}>"),
             DeliverPolicy::ByStartTime { start_time },
         )
         .await
@@ -252,7 +252,7 @@ impl Store {
     /// Reads the server's clock: when it made a consumer, which is then deleted.
     ///
     /// # Errors
-    /// What the server says.
+    /// The server's error.
     pub async fn read_clock(&self) -> Result<(), StoreError> {
         let doing = "cannot read the clock of the server";
         let stream = self.context.get_stream_no_info(HISTORY).await;
@@ -281,7 +281,7 @@ impl Store {
         Some(state.first_sequence..=state.last_sequence)
     }
 
-    /// What waits in the partitions, of those that have a consumer.
+    /// Returns the backlog of every partition that has a consumer.
     pub async fn waiting(&self) -> Option<BTreeMap<u16, Waiting>> {
         let stream = self.context.get_stream_no_info(REPORTS).await.ok()?;
         let mut consumers = stream.consumers();

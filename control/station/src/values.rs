@@ -19,8 +19,11 @@ use siphasher::sip::SipHasher24;
 use crate::bus::{Bus, Put, PutError, Value};
 use crate::state::{BYTES_MAX, Parts, State};
 
-/// What a subject of the bucket of states begins with.
+/// What the subjects of the bucket of states begin with.
 pub const KEY: &str = "$KV.vernier_switches.";
+
+/// What the subjects of closed minutes begin with.
+pub const MINUTES: &str = "vernier.history.";
 
 /// Most parts of a state. A server's `max_payload` is 64 KiB or more.
 const PARTS_MAX: usize = BYTES_MAX / (32 << 10);
@@ -30,8 +33,17 @@ pub const PART_BYTES_MAX: usize = 512 << 10;
 
 /// The subject of a switch's key.
 pub fn key(switch: &str) -> String {
+    below(KEY, switch)
+}
+
+/// The subject of a switch's closed minutes.
+pub fn minutes_of(switch: &str) -> String {
+    below(MINUTES, switch)
+}
+
+fn below(begin: &str, switch: &str) -> String {
     let (partition, token) = (subject::partition(switch), subject::token(switch));
-    format!("{KEY}{partition}.{token}")
+    format!("{begin}{partition}.{token}")
 }
 
 /// The switch that a subject of the bucket belongs to, and of a part its slot and number; `None` where it is no state's.
@@ -75,7 +87,7 @@ pub enum ValueError {
     /// Parts are of another time, or not there.
     #[error("its state lacks parts")]
     Incomplete,
-    /// It says that it is of another switch.
+    /// It is the state of another switch.
     #[error("the value under its key is the state of another switch")]
     Foreign,
 }
@@ -138,7 +150,8 @@ pub struct Entry {
     head: Option<Vec<u8>>,
 }
 
-/// The states of a partition by switch, from all values of the bucket's keys; what cannot be read begins anew, and says why.
+/// Returns the states of a partition by switch, from all values of the bucket. An unreadable state begins anew and names the
+/// reason.
 pub fn entries(values: Vec<Value>) -> BTreeMap<String, Entry> {
     let mut heads = Vec::new();
     let mut parts: HashMap<String, [BTreeMap<usize, Value>; 2]> = HashMap::new();

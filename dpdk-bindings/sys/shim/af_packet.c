@@ -91,7 +91,7 @@ static uint16_t rx(void *queue, struct rte_mbuf **mbufs, uint16_t count)
 	return kept;
 }
 
-/* Copies memory that may not be there: then the kernel says so, where a load would end the program. */
+/* Copies memory that may not be mapped: the kernel returns an error then, where a load would end the program. */
 static int peek(void *to, const void *from, size_t bytes)
 {
 	struct iovec local = {.iov_base = to, .iov_len = bytes};

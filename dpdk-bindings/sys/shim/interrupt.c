@@ -39,7 +39,7 @@ static void call_park(void *arg)
 		pause();
 }
 
-/* Lets the interrupt thread call back, and waits; false if there is no memory or no descriptor for that. */
+/* Runs a callback on the interrupt thread, and waits for it; 0 if there is no memory or no descriptor for that. */
 static int call_back(rte_intr_callback_fn function, struct call *call)
 {
 	int is_called = 0, fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);

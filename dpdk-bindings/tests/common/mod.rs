@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::path::Path;
+use std::process::Command;
 
 use dpdk_bindings::{ArrayVec, Eal, EalOptions, Mbuf, Mempool, Port, PortConfig, RxQueue};
 
@@ -81,4 +82,48 @@ pub fn read_capture(path: &Path) -> Vec<Vec<u8>> {
         rest = &rest[16 + len..];
     }
     frames
+}
+
+/// Runs `ip`; whether it succeeded.
+pub fn ip(arguments: &str) -> bool {
+    let status = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// A pair of interfaces, deleted with this value.
+pub struct Veth {
+    pub ours: String,
+    pub theirs: String,
+}
+
+impl Veth {
+    /// Makes this process's pair of that number. `None`: that takes root, and the test is skipped.
+    pub fn new(number: usize) -> Option<Self> {
+        let id = std::process::id();
+        let [ours, theirs] = ["a", "b"].map(|end| format!("vb{id}{end}{number}"));
+        let veth = Self { ours, theirs };
+        let Self { ours, theirs } = &veth;
+        let is_up = |name: &String| {
+            // The kernel sends no IPv6 of its own.
+            let quiet = format!("net.ipv6.conf.{name}.disable_ipv6=1");
+            let _ = Command::new("sysctl").args(["-qw", &quiet]).status();
+            ip(&format!("link set {name} up"))
+        };
+        let is_made = ip(&format!("link add {ours} type veth peer name {theirs}"));
+        if is_made && is_up(ours) && is_up(theirs) {
+            return Some(veth);
+        }
+        let in_ci = std::env::var_os("CI").is_some();
+        assert!(!in_ci, "not to be skipped in CI: no veth");
+        eprintln!("SKIPPED: a pair of interfaces needs root");
+        None
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        ip(&format!("link del {}", self.ours));
+    }
 }

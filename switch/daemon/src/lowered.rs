@@ -98,7 +98,7 @@ impl Lowered {
         for (depth, folder) in folder.ancestors().enumerate() {
             let metadata = fs::metadata(folder)?;
             let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
-            // Of a folder with the sticky bit others cannot move what is not theirs.
+            // With the sticky bit others cannot move files and folders that are not theirs.
             let is_sticky = depth > 1 && metadata.mode() & 0o1000 != 0;
             if !is_own || metadata.mode() & 0o022 != 0 && !is_sticky {
                 let folder = folder.display();

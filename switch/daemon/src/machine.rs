@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use contract::config::device::pci_address;
+use contract::config::device::{arguments, pci_address};
 use contract::config::document::{Check, Invalid, KeyPath, all, ensure, suggestion};
 use contract::config::{Config, Device, Port, memory};
 use contract::file;
@@ -183,11 +183,7 @@ impl Machine {
 
     /// Interfaces, files and capabilities that virtual devices need.
     fn virtual_device(&self, path: &KeyPath, name: &str, device: &str) -> Check {
-        let arguments: Vec<(&str, &str)> = device
-            .split(',')
-            .skip(1)
-            .filter_map(|argument| argument.trim().split_once('='))
-            .collect();
+        let arguments: Vec<(&str, &str)> = arguments(device).collect();
         let keys: &[&str] = match name {
             // Its `iface` is made.
             name if name.starts_with("net_ta") => &["remote"],

@@ -61,25 +61,20 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
 /// Reads the configuration, and opens what it names unless only its text is to be checked: all that is wrong with
 /// either is said at once.
 fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Opened>)> {
+    let open = |config: &Config, is_faulty_at: &dyn Fn(&KeyPath) -> bool| {
+        let opened = (!arguments.is_static).then(|| Opened::of(config, is_faulty_at));
+        opened.transpose()
+    };
     let config = match (&arguments.config, &arguments.pcap) {
         (Some(file), _) => {
             let candidate = Candidate::load(file)?;
-            let found = if arguments.is_static {
-                Ok(None)
-            } else {
-                let is_faulty_at = |path: &KeyPath| candidate.is_faulty_at(path);
-                Opened::of(candidate.config(), is_faulty_at).map(Some)
-            };
+            let found = open(candidate.config(), &|path| candidate.is_faulty_at(path));
             return Ok(candidate.finish(found)?);
         }
         (None, Some(capture)) => Config::demo_replay(capture)?,
         (None, None) => Config::demo()?,
     };
-    let opened = if arguments.is_static {
-        None
-    } else {
-        Some(Opened::of(&config, |_| false)?)
-    };
+    let opened = open(&config, &|_| false)?;
     Ok((config, opened))
 }
 

@@ -22,8 +22,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
+use futures_util::FutureExt;
 use prost::Message;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -252,7 +253,8 @@ impl World {
     fn recall(&mut self, site: usize) {
         let site = &mut self.sites[site];
         let values = self.server.last(STATES, format!("{}>", values::KEY));
-        for value in ready(values).and_then(Result::ok).unwrap_or_default() {
+        let values = values.now_or_never().and_then(Result::ok);
+        for value in values.unwrap_or_default() {
             site.fleet
                 .put_state(&value.subject, value.revision, &value.bytes);
         }
@@ -297,7 +299,7 @@ impl World {
             for (subject, bytes) in written {
                 if subject.starts_with(values::KEY) {
                     site.fleet.put_state(&subject, next as u64, &bytes);
-                } else if subject.starts_with("vernier.history.") {
+                } else if subject.starts_with(values::MINUTES) {
                     site.fleet.put_minute(subject, &bytes);
                 }
             }
@@ -362,17 +364,5 @@ impl World {
             return Err(format!("the path is {:?} with {mean_ns} ns", path.switches));
         }
         Ok(())
-    }
-}
-
-/// The outcome of what waits for nobody.
-fn ready<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    match future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
-        Poll::Ready(done) => Some(done),
-        Poll::Pending => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The switch's devices: found, their queues counted, started, and let go.
 
 use anyhow::{Context, Result};
+use contract::config::device::argument;
 use contract::config::packets::{DESCRIPTORS, POOL_CACHE};
 use contract::config::{Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, interface_index};
@@ -100,10 +101,8 @@ pub fn is_back(device: &Device) -> bool {
 
 /// A `net_af_packet` has as many queues as its arguments say, and the kernel spreads flows over all of them.
 fn with_queues(device: &str, rx_queues: u16) -> String {
-    let is_told = device
-        .split(',')
-        .any(|argument| argument.trim().starts_with("qpairs="));
-    if device.starts_with("net_af_packet") && !is_told && rx_queues > 1 {
+    let is_given = argument(device, "qpairs").is_some();
+    if device.starts_with("net_af_packet") && !is_given && rx_queues > 1 {
         format!("{device},qpairs={rx_queues}")
     } else {
         device.to_owned()

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use contract::config::device::argument;
+
 /// Removes the socket file of a server device, if there is one without a listener.
 ///
 /// # Errors
@@ -21,13 +23,6 @@ pub fn remove_orphan(device: &str) -> io::Result<()> {
         fs::remove_file(path)?;
     }
     Ok(())
-}
-
-/// The value of an argument of a device.
-fn argument<'d>(device: &'d str, key: &str) -> Option<&'d str> {
-    let (_, arguments) = device.split_once(',')?;
-    let mut pairs = arguments.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.find_map(|(name, value)| (name.trim() == key).then_some(value.trim()))
 }
 
 fn is_server(device: &str) -> bool {

@@ -176,7 +176,7 @@ pub struct Invalid(String);
 /// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
 fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     let is_shown = !check.is_static && matches!(error, ConfigError::Invalid { .. });
-    // It may not be there, and what is known is said then.
+    // Without `vernierd` the faults known here are enough.
     let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
     let machine = machine.filter(Machine::is_refused);
     if check.form.json {

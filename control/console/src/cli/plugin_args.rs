@@ -85,7 +85,7 @@ fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
             "Open vSwitch's dpdk-extra names {plugin} already; nothing was changed.\n"
         ));
     };
-    // First: what is recorded and was not added is found to be missing, and the other way round it would stay for ever.
+    // Recorded first: a record of options that were never added does no harm, but options without a record would stay for ever.
     record(&asked.record, &added)?;
     let options = format!("{present} {added}");
     let options = options.trim();
@@ -105,7 +105,7 @@ fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
     super::print(&text)
 }
 
-/// What is to be added to the `present` options; `None` if they name the plugin already.
+/// Returns the options to add to the `present` ones; `None` if these name the plugin already.
 fn missing(present: &str, plugin: &str, drivers: &str) -> Result<Option<String>> {
     let mut files = present
         .split_whitespace()
@@ -131,7 +131,7 @@ fn missing(present: &str, plugin: &str, drivers: &str) -> Result<Option<String>>
     }))
 }
 
-/// Writes down what is added, for root alone to change.
+/// Records the added options.
 fn record(file: &Path, added: &str) -> Result<()> {
     let write = || {
         if let Some(folder) = file.parent() {
@@ -159,7 +159,7 @@ impl Vsctl<'_> {
         Ok(said.to_owned())
     }
 
-    /// Runs it; what it said.
+    /// Runs it and returns its output.
     fn run(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new("ovs-vsctl");
         command.args(self.db.map(|db| format!("--db={db}")));
@@ -181,7 +181,7 @@ impl Vsctl<'_> {
     }
 }
 
-/// A path that is one word to EAL, to Open vSwitch and to a shell.
+/// Checks that a path is one word for EAL, Open vSwitch and a shell.
 fn word(path: &Path) -> Result<&str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
     let text = path.to_str().filter(|text| text.bytes().all(is_plain));

@@ -106,7 +106,7 @@ pub fn run(arguments: &Topology) -> anyhow::Result<u8> {
     }
 }
 
-/// Says what of OSPF is missing in what is shown.
+/// Warns that the network shown may lack parts.
 fn incomplete(unreadable: u64, refused: u64) {
     for (number, what) in [
         (unreadable, "messages of ospfd's could not be read"),
@@ -239,9 +239,7 @@ mod tests {
 
     #[test]
     fn no_ospfd_is_an_error_that_says_what_to_do() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = testkit::process::free_ports(1).unwrap();
         let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let error = Client::connect(server, Duration::from_secs(1)).unwrap_err();
         let error = error.to_string();

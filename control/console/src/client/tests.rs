@@ -31,10 +31,7 @@ fn failure(answers: &'static [&'static str], token: Option<&str>) -> String {
 
 #[test]
 fn a_switch_that_is_not_there_is_one_clear_message() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = testkit::process::free_address().unwrap();
     let client = Client::new(&address.to_string(), None);
     let error = client.config().unwrap_err().to_string();
     assert!(

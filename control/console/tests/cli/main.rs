@@ -5,7 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
@@ -70,11 +70,8 @@ fn segments_are_printed_as_a_table_or_as_json() {
 
 #[test]
 fn an_absent_switch_is_a_failure_with_one_message() {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let (code, out, error) = run(&["segments", "--url", &free.to_string()]);
+    let free = nobody();
+    let (code, out, error) = run(&["segments", "--url", &free]);
     assert_eq!((code, out.as_str()), (1, ""));
     let start = format!("vernier: no switch answers at http://{free}: ");
     assert!(
@@ -114,8 +111,7 @@ fn json(arguments: &[&str]) -> (i32, serde_json::Value) {
 
 /// An address at which nobody answers.
 fn nobody() -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().to_string()
+    testkit::process::free_address().unwrap().to_string()
 }
 
 #[test]

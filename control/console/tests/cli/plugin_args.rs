@@ -13,11 +13,7 @@ fn root() -> Option<PathBuf> {
     let mut roots = [PathBuf::from("/"), tools.canonicalize().unwrap_or(tools)].into_iter();
     let found = roots.find(|root| root.join("usr/sbin/ovsdb-server").exists());
     if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "not to be skipped in CI: no Open vSwitch"
-        );
-        eprintln!("SKIPPED: Open vSwitch is not here; make setup-test unpacks it");
+        testkit::skip("Open vSwitch is not here; make setup-test unpacks it");
     }
     found
 }

@@ -21,7 +21,7 @@ impl Candidate {
     /// looking at then.
     ///
     /// # Errors
-    /// [`ConfigError`]: not readable, not JSON, or wrong in a place that nothing can be said without.
+    /// [`ConfigError`]: not readable, not JSON, or wrong in a part that everything else depends on.
     pub fn load(path: impl AsRef<std::path::Path>) -> Result<Self, ConfigError> {
         let (text, origin) = read_file(path.as_ref())?;
         Self::parse(text, origin)
@@ -103,24 +103,8 @@ fn without(text: &str, faults: &Faults) -> Option<Config> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::parse::tests::{PATCH, error, patched};
     use crate::config::validate::Invalid;
-
-    const PATCH: &str = r#"{
-  "ports": [
-    { "name": "east", "device": "sink" },
-    { "name": "west", "device": "generate:flows=9" }
-  ],
-  "forwarding": { "mode": "patch", "pairs": [["east", "west"]] }
-}"#;
-
-    fn patched(from: &str, to: &str) -> String {
-        assert!(PATCH.contains(from));
-        PATCH.replacen(from, to, 1)
-    }
-
-    fn error_of(text: &str) -> String {
-        Config::parse(text, "v.json").unwrap_err().to_string()
-    }
 
     /// All that a candidate says, line by line, when `found` says nothing.
     fn said(text: &str) -> Vec<String> {
@@ -143,7 +127,7 @@ mod tests {
         );
         for said in [
             said(&text),
-            error_of(&text).lines().map(str::to_owned).collect(),
+            error(&text).lines().map(str::to_owned).collect(),
         ] {
             assert_eq!(said.len(), 3, "{said:?}");
             for (line, what) in said.iter().zip([

@@ -219,6 +219,20 @@ pub fn pci_address(device: &str) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
+/// The arguments of a device string of DPDK's: `iface` and `veth0` of `net_af_packet0,iface=veth0`.
+pub fn arguments(device: &str) -> impl Iterator<Item = (&str, &str)> {
+    device.split(',').skip(1).filter_map(|argument| {
+        let (key, value) = argument.split_once('=')?;
+        Some((key.trim(), value.trim()))
+    })
+}
+
+/// The value of one of these [`arguments`]: the last, if it is given more than once, as in DPDK's drivers.
+pub fn argument<'d>(device: &'d str, key: &str) -> Option<&'d str> {
+    let values = arguments(device).filter(|(name, _)| *name == key);
+    values.last().map(|(_, value)| value)
+}
+
 impl Replay {
     /// `file` once, at its own pace.
     pub fn new(file: impl Into<PathBuf>) -> Self {

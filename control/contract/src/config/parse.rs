@@ -221,10 +221,7 @@ fn shape_error<T: JsonSchema>(text: &str, first: Fault) -> Misshapen {
     let schema = schema_for!(T).into();
     let mut faults = shape::faults(text, &schema);
     // What a parser of ours refuses, which no schema says.
-    let is_said = |fault: &Invalid| {
-        let (own, other) = (&fault.path.0, &first.invalid.path.0);
-        own.starts_with(other) || other.starts_with(own)
-    };
+    let is_said = |fault: &Invalid| fault.path.is_near(&first.invalid.path);
     if !is_json {
         return Misshapen::NoJson(ConfigError::of(first));
     }
@@ -430,4 +427,4 @@ impl TryFrom<ForwardingKeys> for Forwarding {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

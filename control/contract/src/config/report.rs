@@ -48,7 +48,7 @@ pub struct Nats {
     /// File of the user's password in one line, a secret.
     pub password_file: Option<PathBuf>,
     /// Whether a password or a token may be sent unencrypted to another machine: to `nats://` without `ca_file`, where anyone on
-    /// the way can read it; default false.
+    /// the path can read it; default false.
     pub insecure: bool,
 }
 
@@ -111,7 +111,7 @@ impl Nats {
     }
 }
 
-/// Whether what is sent to this server leaves the machine unencrypted.
+/// Whether data for this server leaves the machine unencrypted.
 fn is_plain(server: &str) -> bool {
     let Some(rest) = server.strip_prefix("nats://") else {
         return false;

@@ -13,7 +13,8 @@ use crate::address::deserialize_listen;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port, loopback unless you mean it; `:9464` is that port of all addresses. None: no server.
+    /// Address and port; `:9464` is that port on all addresses. Keep it on loopback unless you need remote access. `null`
+    /// disables the server.
     #[serde(deserialize_with = "deserialize_listen")]
     pub listen: Option<SocketAddr>,
     /// File with the token (one line, 16 characters at least) that clients have to show as

@@ -100,7 +100,7 @@ pub struct Wire {
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub share: f64,
     /// Least delay of the path in nanoseconds, 0 to 1,000,000,000, default 0: no packet takes less from one end to the other
-    /// (4,900 for each kilometre of fibre). Epochs with delays that are smaller by more than the clocks claim to be off are
+    /// (4,900 for each kilometre of fibre). Epochs whose delays are smaller by more than the error that the clocks claim are
     /// marked, because at least one clock is wrong.
     #[schemars(range(max = 1_000_000_000))]
     pub delay_min_ns: u32,

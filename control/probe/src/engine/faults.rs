@@ -37,7 +37,7 @@ impl SendFaults {
         self.named.is_empty()
     }
 
-    /// Logs what is other than before, a line for each session.
+    /// Logs the differences from `before`, one line for each session.
     pub fn log_changes(&self, before: &Self) {
         for fault in self.named.iter().filter(|now| !before.named.contains(now)) {
             tracing::warn!("{}: requests cannot be sent: {}", fault.0, fault.1);

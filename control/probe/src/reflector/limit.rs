@@ -10,7 +10,7 @@ const BUCKETS: usize = 4_096;
 /// Bytes that are hashed each second for HMACs that turn out to be wrong: at most a tenth of a CPU.
 const WRONG_BYTES_PER_S: f64 = (16 << 20) as f64;
 
-/// What a check hashes besides the packet: a block for the key and one for the outer hash.
+/// Bytes that a check hashes in addition to the packet: a block for the key and one for the outer hash.
 const CHECK_BYTES: usize = 128;
 
 /// A token bucket, as deep as a second's tokens.
@@ -85,7 +85,7 @@ impl Checks {
         self.0.left(now) > 0.0
     }
 
-    /// The HMAC over so many bytes was wrong.
+    /// Charges a wrong HMAC over this many bytes.
     pub(super) fn was_wrong(&mut self, bytes: usize) {
         self.0.left -= (bytes + CHECK_BYTES) as f64;
     }

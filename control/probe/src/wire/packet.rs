@@ -132,7 +132,7 @@ impl Request {
         (packet.len() >= mode.bytes()).then(|| Self::head(mode, packet))
     }
 
-    /// The fields that requests and replies share; zeros of those that are not there.
+    /// Reads the fields that requests and replies share; fields beyond the packet's end are zero.
     fn head(mode: Mode, packet: &[u8]) -> Self {
         let at = mode.offsets();
         Self {

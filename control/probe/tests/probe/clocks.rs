@@ -1,17 +1,15 @@
 //! Clocks that are set, and a path that gets longer.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::process::Process;
 
 use crate::support::{
-    Daemon, faketime, folder, own_address, set_clock, stamp_suite, until_bound, with_clock,
+    Daemon, faketime, folder, peer_reflector, set_clock, stamp_suite, with_clock,
 };
 
 /// A hop between sender and reflector that delays what goes forward.
@@ -105,20 +103,10 @@ fn the_reflectors_clock_that_is_set_is_told_from_a_longer_path() {
     let (folder, _) = folder();
     let offset = folder.path().join("offset");
     set_clock(&offset, 0.0);
-    let address = own_address("127.0.0.1");
-    let mut command = Command::new(program);
-    command.args([
-        "-i",
-        "--hwtstamp",
-        "off",
-        "-S",
-        &address.ip().to_string(),
-        "-o",
-        &address.port().to_string(),
-    ]);
-    with_clock(&mut command, &library, &offset);
-    let mut peer = Process::start_logged(&mut command, folder.path().join("peer.log")).unwrap();
-    until_bound(&mut peer, address);
+    let (_peer, address) = peer_reflector(&program, folder.path(), "127.0.0.1", |command| {
+        command.args(["--hwtstamp", "off"]);
+        with_clock(command, &library, &offset);
+    });
     let hop = Hop::to(address);
     let mut daemon = Daemon::start(folder.path(), config(hop.address), |_| {});
     let before = steady(&mut daemon);
@@ -165,17 +153,7 @@ fn the_own_clock_that_is_set_is_known_as_such() {
     let (folder, _) = folder();
     let offset = folder.path().join("offset");
     set_clock(&offset, 0.0);
-    let address = own_address("127.0.0.1");
-    let mut command = Command::new(program);
-    command.args([
-        "-i",
-        "-S",
-        &address.ip().to_string(),
-        "-o",
-        &address.port().to_string(),
-    ]);
-    let mut peer = Process::start_logged(&mut command, folder.path().join("peer.log")).unwrap();
-    until_bound(&mut peer, address);
+    let (_peer, address) = peer_reflector(&program, folder.path(), "127.0.0.1", |_| ());
     let mut daemon = Daemon::start(folder.path(), config(address), |command| {
         with_clock(command, &library, &offset);
     });

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::process::{self, Process};
+use testkit::process;
 
-use crate::support::{folder, own_address, probe, reflector, stamp_suite, until_bound};
+use crate::support::{folder, peer_reflector, probe, reflector, stamp_suite};
 
 const TLVS: &str =
     "location,timestamp_information,class_of_service,direct_measurement,follow_up_telemetry";
@@ -22,17 +22,13 @@ fn we_send(ip: &str, is_authenticated: bool) {
         return;
     };
     let (folder, key) = folder();
-    let address = own_address(ip);
-    let mut command = Command::new(program);
-    command.args([
-        "-i",
-        "--stateful-reflector",
-        "--clock-synchronized",
-        "--clock-sync-source",
-        "ptp",
-    ]);
-    command.args(["-S", &address.ip().to_string()]);
-    command.args(["-o", &address.port().to_string()]);
+    let (_peer, address) = peer_reflector(&program, folder.path(), ip, |command| {
+        command.args(["--stateful-reflector", "--clock-synchronized"]);
+        command.args(["--clock-sync-source", "ptp"]);
+        if is_authenticated {
+            command.args(["-A", "A", "--hmac-key-file"]).arg(&key);
+        }
+    });
     let mut sender = probe();
     sender.arg(address.to_string());
     sender.args([
@@ -49,11 +45,8 @@ fn we_send(ip: &str, is_authenticated: bool) {
         "400",
     ]);
     if is_authenticated {
-        command.args(["-A", "A", "--hmac-key-file"]).arg(&key);
         sender.arg("--key-file").arg(&key);
     }
-    let mut peer = Process::start_logged(&mut command, folder.path().join("peer.log")).unwrap();
-    until_bound(&mut peer, address);
     let result = measured(&mut sender);
 
     check_counts(&result);

@@ -10,19 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::namespace;
-use testkit::process::Process;
+use testkit::process::{Process, free_ports, has_udp_socket};
+pub use testkit::skip;
 
 /// Nobody interrupts a test.
 pub static NEVER: AtomicBool = AtomicBool::new(false);
-
-/// Says that a test cannot run; in CI that is a failure.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "in CI every test has to run: {why}"
-    );
-    eprintln!("skipped: {why}");
-}
 
 /// Goes into a network of its own, with loopback; `false`: that takes root, and the test is skipped.
 pub fn own_network() -> bool {
@@ -82,19 +74,9 @@ pub fn probe() -> Command {
     Command::new(env!("CARGO_BIN_EXE_vernier-probe"))
 }
 
-/// An address for a program that takes no port 0. No other process has it: over IPv4 it is of this process alone, and its port
-/// none that the system gives to sockets.
+/// An address for a program that takes no port 0, reserved for this test.
 pub fn own_address(ip: &str) -> SocketAddr {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    match ip.parse().unwrap() {
-        IpAddr::V4(_) => ([127, 64 + high % 64, middle, low], 8_620 + taken).into(),
-        IpAddr::V6(ip) => {
-            let port = 20_000 + u16::from_be_bytes([middle, low]) % 12_000;
-            (ip, port + taken).into()
-        }
-    }
+    (ip.parse::<IpAddr>().unwrap(), free_ports(1).unwrap()).into()
 }
 
 /// What a program wrote into its log behind these words, to the end of the line.
@@ -119,24 +101,22 @@ pub fn folder() -> (TempDir, PathBuf) {
     (folder, key)
 }
 
-/// Waits until another program has its socket.
-pub fn until_bound(process: &mut Process, address: SocketAddr) {
-    let (family, ip) = match address.ip() {
-        IpAddr::V4(ip) => (
-            "/proc/net/udp",
-            format!("{:08X}", u32::from_ne_bytes(ip.octets())),
-        ),
-        IpAddr::V6(_) => ("/proc/net/udp6", String::new()),
-    };
-    let socket = format!("{ip}:{:04X} ", address.port());
-    let is_bound = |_: &Process| {
-        let sockets = std::fs::read_to_string(family)?;
-        Ok(sockets
-            .lines()
-            .any(|line| line.contains(&socket))
-            .then_some(()))
-    };
-    process.until(&NEVER, "no socket", is_bound).unwrap();
+/// The peer as a reflector at an address of this test, with what `prepare` adds.
+pub fn peer_reflector(
+    program: &Path,
+    folder: &Path,
+    ip: &str,
+    prepare: impl FnOnce(&mut Command),
+) -> (Process, SocketAddr) {
+    let address = own_address(ip);
+    let mut command = Command::new(program);
+    command.args(["-i", "-S", &address.ip().to_string()]);
+    command.args(["-o", &address.port().to_string()]);
+    prepare(&mut command);
+    let mut peer = Process::start_logged(&mut command, folder.join("peer.log")).unwrap();
+    let is_bound = |_: &Process| Ok(has_udp_socket(address.port()).then_some(()));
+    peer.until(&NEVER, "no socket", is_bound).unwrap();
+    (peer, address)
 }
 
 /// Our reflector at a port that the system chose, and where it is.

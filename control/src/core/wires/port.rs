@@ -16,7 +16,7 @@ use super::settings::named;
 use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
 use crate::wire::flows::WireFlowsOf;
 
-/// A peer of another version is shown for so long after its last frame.
+/// How long a peer of another version is shown after its last frame.
 const VERSION_FRESH: Duration = Duration::from_secs(5);
 
 /// A port with an exchange.

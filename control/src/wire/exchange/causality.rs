@@ -1,8 +1,8 @@
-//! Whether delays are possible: no packet arrives before it was sent, and clocks that keep what they claim do not show it.
+//! Whether delays are possible: no packet arrives before it was sent, and clocks that are as exact as they claim show none that did.
 
 use measure::time::Epoch;
 use measure::wire::frame::Floor;
-use measure::wire::{Estimate, OffsetBounds, OffsetWatch, SealedWire, SegmentOutcome, Span};
+use measure::wire::{OffsetWatch, SealedWire, SegmentOutcome, Span};
 
 use super::settings::Moment;
 use super::status::OffsetView;
@@ -12,7 +12,7 @@ use super::status::OffsetView;
 pub(super) struct Causality {
     watch: OffsetWatch,
     delay_min_ns: f64,
-    /// What both clocks together claimed to be off by at most, when an epoch was judged last.
+    /// The error that both clocks together claimed when an epoch was last judged.
     error_ns: f64,
 }
 
@@ -28,7 +28,7 @@ impl Causality {
         }
     }
 
-    /// An epoch of what leaves has ended just now.
+    /// Notes that an epoch of departing packets has just ended.
     pub fn depart(&mut self, sealed: &SealedWire, now: Moment, epoch_ns: u64) {
         // Of two times of one clock the other end can say nothing.
         if !sealed.shard.marks.is_clock_set {
@@ -42,7 +42,7 @@ impl Causality {
         self.watch.hear(epoch, least_ns);
     }
 
-    /// Takes what the other end sent of an epoch of what left; always of use.
+    /// Takes the least delay that the other end sent of an epoch; always `true`, since every such frame is of use.
     pub fn hear_floor(&mut self, epoch: Epoch, floor: Floor) -> bool {
         self.hear(epoch, floor.least_delay_ns as f64);
         true
@@ -69,14 +69,9 @@ impl Causality {
         !bounds.contradicts(error_ns)
     }
 
-    /// Whether an estimate is one that a path can have: a mean below 0 is none, whatever the clocks claim, and one
-    /// below `delay_min_ns` only within what they claim.
-    pub fn is_possible(&self, estimate: Option<&Estimate>) -> bool {
-        estimate.is_none_or(|estimate| self.is_possible_mean(estimate.mean_ns))
-    }
-
-    /// The same of a mean.
-    pub fn is_possible_mean(&self, mean_ns: f64) -> bool {
+    /// Whether a path can have this mean delay: none below 0, whatever the clocks claim, and one below `delay_min_ns` only
+    /// within their claims.
+    pub fn is_possible(&self, mean_ns: f64) -> bool {
         mean_ns >= 0.0 && mean_ns + self.error_ns >= self.delay_min_ns
     }
 
@@ -86,9 +81,8 @@ impl Causality {
     }
 
     pub fn view(&self) -> OffsetView {
-        let bounds: OffsetBounds = self.watch.latest();
         OffsetView {
-            bounds,
+            bounds: self.watch.latest(),
             error_ns: self.error_ns,
         }
     }

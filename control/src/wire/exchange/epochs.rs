@@ -257,10 +257,13 @@ impl Epochs {
         let is_trusted = is_steady && is_possible;
         let mut is_usable = false;
         for (segment, outcome) in outcomes.iter().enumerate() {
+            let chosen = outcome.chosen.map(|chosen| chosen.mean_ns);
             let fate = match fate_of(outcome, first.moved) {
                 EpochFate::Idle => EpochFate::Idle,
                 _ if !is_trusted => EpochFate::Clock,
-                EpochFate::Usable if !self.causality.is_possible(outcome.chosen.as_ref()) => {
+                EpochFate::Usable
+                    if !chosen.is_none_or(|mean| self.causality.is_possible(mean)) =>
+                {
                     EpochFate::Clock
                 }
                 fate => fate,

@@ -54,8 +54,7 @@ pub(super) fn note(
         causality.hear(header.epoch, mean_ns + bound_ns);
     }
     let mut report = *report;
-    let is_possible = |mean_ns| causality.is_possible_mean(mean_ns);
-    let is_possible = chosen.is_none_or(|chosen| is_possible(chosen.mean_ns))
+    let is_possible = chosen.is_none_or(|chosen| causality.is_possible(chosen.mean_ns))
         && (knows_floors || !causality.view().is_contradicted());
     if report.fate == EpochFate::Usable && !is_possible {
         report.fate = EpochFate::Clock;

@@ -83,7 +83,7 @@ counters! {
     decodes_skipped = "decode_skipped",
     /// Steps of the clocks' offset that the floor showed.
     clock_steps = "clock_step_seen",
-    /// Epochs with delays that clocks cannot show which keep what they claim.
+    /// Epochs with delays that contradict the clocks' claims.
     clock_contradictions = "clock_contradicted",
     /// Faults of this program after which the exchange started anew.
     restarts = "restarted",
@@ -202,12 +202,12 @@ pub struct FloorView {
 pub struct OffsetView {
     /// In nanoseconds.
     pub bounds: OffsetBounds,
-    /// What both clocks together claim to be off by at most, in nanoseconds.
+    /// The error that both clocks together claim, in nanoseconds.
     pub error_ns: f64,
 }
 
 impl OffsetView {
-    /// Whether the claims cannot both be true.
+    /// Whether the bounds contradict the claims.
     pub fn is_contradicted(&self) -> bool {
         self.bounds.contradicts(self.error_ns)
     }

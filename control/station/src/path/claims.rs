@@ -23,7 +23,7 @@ impl<'n, 's> Claims<'n, 's> {
         Self { numbers, wires }
     }
 
-    /// Whether both ends of a wire report it, as far as they report at all: no switch has links to others by its word alone.
+    /// Whether both ends of a wire report it, if both report at all: no switch has links to others by its own report alone.
     pub fn is_mutual(&self, state: &State, link: &Neighbour) -> bool {
         let Some(peer) = link.wire_switch() else {
             return true;

@@ -9,15 +9,10 @@ pub(super) struct End<'a> {
 
 impl<'a> From<&'a str> for End<'a> {
     fn from(text: &'a str) -> Self {
-        match text.split_once(':') {
-            Some((switch, port)) => Self {
-                switch,
-                port: Some(port),
-            },
-            None => Self {
-                switch: text,
-                port: None,
-            },
-        }
+        let (switch, port) = match text.split_once(':') {
+            Some((switch, port)) => (switch, Some(port)),
+            None => (text, None),
+        };
+        Self { switch, port }
     }
 }

@@ -8,7 +8,7 @@ use report::Names;
 use super::{BYTES_MAX, Known, Minute, SEGMENTS_MAX, State};
 
 impl Minute {
-    /// Parts of at most so many bytes each.
+    /// Splits it into parts of at most `bytes_max` bytes each.
     pub fn split(self, bytes_max: usize) -> Vec<Self> {
         let mut parts = Vec::new();
         let mut rest = vec![self];
@@ -30,8 +30,7 @@ impl Minute {
         let mut names = Names::default();
         for segment in &mut self.segments {
             for index in [&mut segment.from, &mut segment.to, &mut segment.class] {
-                let name = self.names.get(*index as usize);
-                *index = names.index(name.map_or("", String::as_str));
+                renumber(index, &self.names, &mut names);
             }
         }
         self.names = names.all();
@@ -39,14 +38,19 @@ impl Minute {
     }
 }
 
+/// Makes an index into `old` an index into `new`, which gets the name.
+fn renumber(index: &mut u32, old: &[String], new: &mut Names) {
+    *index = new.index(old.get(*index as usize).map_or("", String::as_str));
+}
+
 impl State {
-    /// Something of this switch was set aside, so that the others go on.
+    /// Notes that something of this switch was set aside, so that others go on.
     pub fn set_aside(&mut self, why: &str) {
         self.set_aside = self.set_aside.saturating_add(1);
         why.clone_into(&mut self.set_aside_why);
     }
 
-    /// Takes out what may be large.
+    /// Takes the lists that may be large out of the state.
     #[must_use]
     pub fn take_large(&mut self) -> Self {
         Self {
@@ -58,7 +62,7 @@ impl State {
         }
     }
 
-    /// Gives back what was taken out.
+    /// Puts them back.
     pub fn give_large(&mut self, large: Self) {
         self.names = large.names;
         self.segments = large.segments;
@@ -66,7 +70,7 @@ impl State {
         self.neighbours = large.neighbours;
     }
 
-    /// Keeps within its limits: the segments that were reported longest ago leave.
+    /// Evicts the segments that were reported longest ago until the state is within its limits.
     pub(super) fn evict(&mut self) {
         let before = self.segments.len();
         if self.encoded_len() > BYTES_MAX {
@@ -89,9 +93,7 @@ impl State {
     pub(super) fn compact(&mut self) {
         let old = std::mem::take(&mut self.names);
         let mut names = Names::default();
-        let mut renew = |index: &mut u32| {
-            *index = names.index(old.get(*index as usize).map_or("", String::as_str));
-        };
+        let mut renew = |index: &mut u32| renumber(index, &old, &mut names);
         for Known { last, .. } in &mut self.segments {
             for name in [
                 &mut last.from,

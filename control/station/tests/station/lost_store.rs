@@ -7,11 +7,6 @@ use testkit::nats::NatsServer;
 use crate::support::{Station, Switch, wait_for};
 use crate::{Reporter, chained, metric};
 
-fn counted(station: &Station, name: &str) -> u64 {
-    let switch = station.switch(name).unwrap_or_default();
-    switch["reports"].as_u64().unwrap_or(0)
-}
-
 /// All is as after a first start: what the switches report from now on is counted, by a new count.
 fn assert_all_works(stations: &[&Station], switches: &mut [Switch], names: &[&str]) {
     for station in stations {
@@ -48,7 +43,7 @@ fn a_store_that_is_lost_is_made_again_by_running_stations() {
     let all = ["a", "b", "c", "gone"];
     wait_for("all are counted", || {
         all.iter()
-            .all(|name| counted(&first, name) > 0 && counted(&second, name) > 0)
+            .all(|name| first.reports(name) > 0 && second.reports(name) > 0)
     });
     drop(gone);
 
@@ -64,7 +59,7 @@ fn a_store_that_is_lost_is_made_again_by_running_stations() {
     assert_all_works(&[&first, &second], &mut switches, &names);
     for station in [&first, &second] {
         // Every station says the same, also one that starts now: what the lost store had is not known.
-        assert_eq!(counted(station, "gone"), 0);
+        assert_eq!(station.reports("gone"), 0);
     }
     // And again.
     server.kill();
@@ -80,7 +75,7 @@ fn streams_and_consumers_that_somebody_deletes_are_made_again() {
     let station = Station::start(&server, &json!({}));
     let mut switches = [Switch::start(&server, "a", 100)];
     switches[0].close();
-    wait_for("it is counted", || counted(&station, "a") == 1);
+    wait_for("it is counted", || station.reports("a") == 1);
     let reporter = Reporter::new(&server);
     for stream in [
         "VERNIER_REPORTS",
@@ -129,14 +124,14 @@ fn a_number_on_wires_that_another_switch_has_is_refused_and_shown() {
     wait_for("all are counted", || {
         ["s1", "s2", "s3"]
             .iter()
-            .all(|name| counted(&station, name) == 1)
+            .all(|name| station.reports(name) == 1)
     });
     let before = station.json("/api/v1/path?from=s1:west&to=s3:east");
     let mut liar = chained(9, 0);
     liar.switch = "a-liar".to_owned();
     liar.wire_switch = Some(2);
     reporter.send(&liar);
-    wait_for("the liar is counted", || counted(&station, "a-liar") == 1);
+    wait_for("the liar is counted", || station.reports("a-liar") == 1);
     let chain = |path: &serde_json::Value| {
         let hops = path["paths"][0]["chain"].as_array().unwrap().iter();
         hops.map(|hop| hop["title"].clone()).collect::<Vec<_>>()

@@ -7,15 +7,10 @@ use serde_json::{Value, json};
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
 use testkit::namespace;
 use testkit::nats::NatsServer;
+use testkit::skip;
 
 use crate::support::{Station, wait_for};
 use crate::{Reporter, chained};
-
-fn skip(why: &str) {
-    let is_ci = std::env::var_os("CI").is_some();
-    assert!(!is_ci, "in CI every test has to run: {why}");
-    eprintln!("skipped: {why}");
-}
 
 /// The routes between two switches, as names in a row.
 fn routes(station: &Station, from: &str, to: &str) -> Vec<String> {

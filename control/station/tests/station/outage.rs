@@ -121,7 +121,7 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
     let [whole, killed] = ["whole", "killed"].map(|name| switch(name, &json!({})));
     let all = ["small", "whole", "killed"];
     wait_for("all report", || {
-        all.iter().all(|name| reported(&lives, name) > 5)
+        all.iter().all(|name| lives.reports(name) > 5)
     });
 
     server.kill();
@@ -133,7 +133,7 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
     let killed = start(&vernierd, folder.path(), &server, "killed", &json!({}));
     let away = u64::from(1_000 / INTERVAL_MS) * seconds().as_secs();
     wait_for("what was spooled is counted", || {
-        reported(&lives, "whole") > away
+        lives.reports("whole") > away
     });
     wait_for("the killed switch is back", || {
         lives
@@ -159,7 +159,7 @@ fn all_is_back_soon_after_nats_lost_its_store() {
     let all_report = |more_than: u64| {
         stations
             .iter()
-            .all(|station| names.iter().all(|name| reported(station, name) > more_than))
+            .all(|station| names.iter().all(|name| station.reports(name) > more_than))
     };
     wait_for("all report", || all_report(5));
     server.kill();
@@ -176,11 +176,6 @@ fn all_is_back_soon_after_nats_lost_its_store() {
         assert!(took <= 3 * report::connection::BACKOFF_MAX, "{took:?}");
     }
     switches.into_iter().for_each(end);
-}
-
-fn reported(station: &Station, name: &str) -> u64 {
-    let switch = station.switch(name).unwrap_or_default();
-    switch["reports"].as_u64().unwrap_or(0)
 }
 
 /// Every report is counted once, and what was dropped or never sent is known.
@@ -200,7 +195,7 @@ fn assert_counted(stations: &[&Station], runs: &BTreeMap<(String, u64), Vec<Repo
     assert!(of_name["small"].1 > 0, "its spool was full");
     for station in stations {
         for (name, &(reports, gaps)) in &of_name {
-            wait_for("all is counted", || reported(station, name) == reports);
+            wait_for("all is counted", || station.reports(name) == reports);
             let switch = station.switch(name).unwrap();
             assert_eq!(switch["missed_epochs"].as_u64(), Some(gaps), "{switch}");
             assert_eq!(switch["restarts"], u64::from(*name == "killed"), "{switch}");

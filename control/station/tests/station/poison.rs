@@ -53,11 +53,6 @@ fn named(name: &str, epoch: u64) -> Report {
     }
 }
 
-fn reports(station: &Station, name: &str) -> u64 {
-    let switch = station.switch(name).unwrap_or_default();
-    switch["reports"].as_u64().unwrap_or_default()
-}
-
 #[test]
 // Long: one story, seen from both stations.
 fn what_is_too_large_or_unreadable_costs_only_itself() {
@@ -76,7 +71,7 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
         reporter.send(&named(&broken, epoch));
     }
     for name in [&honest, &large, &broken] {
-        wait_for("all are counted", || reports(&station, name) == 3);
+        wait_for("all are counted", || station.reports(name) == 3);
     }
     // Somebody writes over a state, and keys that belong to nobody.
     reporter.bytes(station::values::key(&broken), b"no state".to_vec());
@@ -97,7 +92,7 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     let second = Station::start(&server, &json!({}));
     for station in [&station, &second] {
         for name in [&honest, &large] {
-            wait_for("nobody waits for it", || reports(station, name) == 6);
+            wait_for("nobody waits for it", || station.reports(name) == 6);
             let switch = station.switch(name).unwrap();
             assert_eq!(
                 [&switch["missed_epochs"], &switch["set_aside"]],
@@ -154,7 +149,7 @@ fn a_partition_that_stands_still_is_not_ready() {
             reporter.send(&named(name, epoch));
         }
         epoch += 1;
-        let (status, text) = station.status("/readyz");
+        let (status, text) = station.readiness();
         status == 503 && text.contains("stands still for")
     });
     assert!(metric(&station, "vernier_station_still_partitions") > 0);
@@ -163,6 +158,6 @@ fn a_partition_that_stands_still_is_not_ready() {
         station.text("/readyz").is_some()
     });
     for name in &names {
-        wait_for("all are counted", || reports(&station, name) == epoch);
+        wait_for("all are counted", || station.reports(name) == epoch);
     }
 }

@@ -9,6 +9,7 @@ use clap::Parser;
 use probe::cli::{self, Arguments};
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
+use testkit::process::free_address;
 
 use crate::support::{Station, wait_for};
 
@@ -56,18 +57,12 @@ fn config(server: &NatsServer, node: &str, [own, other]: [&str; 2], far: &str) -
     })
 }
 
-/// Addresses that nobody has now.
-fn free_ports() -> [String; 2] {
-    let sockets = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap().to_string())
-}
-
 #[test]
 fn two_probers_cover_the_path_between_their_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
     let station = Station::start(&server, &json!({}));
-    let [a, b] = free_ports();
+    let [a, b] = [(); 2].map(|()| free_address().unwrap().to_string());
     let first = Prober::start(folder.path(), "a", &config(&server, "a", [&a, &b], "b"));
     let second = Prober::start(folder.path(), "b", &config(&server, "b", [&b, &a], "a"));
     let hop = |from: &str, to: &str| {

@@ -103,20 +103,6 @@ impl Station {
         answer.body_mut().read_to_string().ok()
     }
 
-    /// Status and text, whatever the status is.
-    pub fn status(&self, path: &str) -> (u16, String) {
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .build()
-            .new_agent();
-        let mut answer = agent
-            .get(format!("http://{}{path}", self.address))
-            .call()
-            .unwrap();
-        let text = answer.body_mut().read_to_string().unwrap();
-        (answer.status().as_u16(), text)
-    }
-
     pub fn json(&self, path: &str) -> Value {
         let text = self
             .text(path)
@@ -132,6 +118,12 @@ impl Station {
             .clone()
             .find(|switch| switch["switch"] == name)
             .cloned()
+    }
+
+    /// Reports of a switch that it has counted.
+    pub fn reports(&self, name: &str) -> u64 {
+        let switch = self.switch(name).unwrap_or_default();
+        switch["reports"].as_u64().unwrap_or_default()
     }
 
     pub fn kill(mut self) {

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use contract::config::device::argument;
 use contract::config::document::{Check, KeyPath, all, ensure, within};
 use contract::config::{Config, Device, Port};
 
@@ -109,14 +110,7 @@ impl Interfaces {
         driver: Driver,
         device: &str,
     ) -> Check {
-        let argument = |key: &str| {
-            let arguments = device
-                .split(',')
-                .filter_map(|argument| argument.trim().split_once('='));
-            let mut values = arguments.filter(|(known, _)| *known == key);
-            values.next_back().map(|(_, value)| value)
-        };
-        let number = |key: &str| argument(key).and_then(|value| value.parse::<u16>().ok());
+        let number = |key: &str| argument(device, key)?.parse::<u16>().ok();
         let has = match driver {
             // As many as the port has, unless it says otherwise.
             Driver::AfPacket => number(driver.queues_key()),
@@ -137,7 +131,7 @@ impl Interfaces {
         };
         let channels = match driver {
             Driver::AfPacket => None,
-            Driver::AfXdp => argument("iface").and_then(self.channels),
+            Driver::AfXdp => argument(device, "iface").and_then(self.channels),
         };
         let Some(channels) = channels else {
             return enough;

@@ -9,6 +9,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::reports::config;
 use crate::support::{Daemon, assert_conserved, number, sum};
 
 /// What the server may cost `vernierd`, in KiB.
@@ -79,19 +80,9 @@ fn assault(mut stream: TcpStream, attack: Attack) -> std::io::Result<()> {
     Ok(())
 }
 
-fn config(server: SocketAddr) -> Value {
-    json!({
-        "name": "edge",
-        "ports": [
-            { "name": "a", "device": "generate:flows=20,rate=20000,size=100,seed=1,side=0" },
-            { "name": "b", "device": "generate:flows=20,rate=20000,size=100,seed=2,side=1" },
-        ],
-        "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
-        "measurement": { "interval_ms": 100, "flows": { "slots": 256 } },
-        "workers": [{ "idle": "sleep" }],
-        "dpdk": { "memory_mib": 64, "mbufs": 8_192 },
-        "report": { "nats": { "servers": [format!("nats://{server}")] }, "spool_kib": 64 },
-    })
+fn reporting_to(server: SocketAddr) -> Value {
+    let nats = json!({ "servers": [format!("nats://{server}")] });
+    config(&json!({ "nats": nats, "spool_kib": 64 }))
 }
 
 /// The most memory that it had in use at any time, in KiB.
@@ -107,13 +98,13 @@ fn peak_kib(daemon: &Daemon) -> u64 {
 
 fn withstands(attack: Attack, words: &str) {
     // The same while the server only refuses: what forwarding and measuring take.
-    let mut quiet = Daemon::start(config("127.0.0.1:1".parse().unwrap()));
+    let mut quiet = Daemon::start(reporting_to("127.0.0.1:1".parse().unwrap()));
     quiet.wait_for(|daemon| daemon.metric("vernier_reports_dropped_total") > Some(5.0));
     let usual_kib = peak_kib(&quiet);
     quiet.stop();
 
     let (server, visits) = serve(attack);
-    let mut daemon = Daemon::start(config(server));
+    let mut daemon = Daemon::start(reporting_to(server));
     daemon.wait_for(|_| visits.load(Ordering::Relaxed) >= 3);
     daemon.wait_for(|daemon| {
         let readiness = daemon.answer("/readyz");

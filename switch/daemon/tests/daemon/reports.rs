@@ -11,7 +11,8 @@ use testkit::nats::NatsServer;
 
 use crate::support::{Daemon, assert_conserved, number, sum};
 
-fn config(nats: &Value) -> Value {
+/// A switch with traffic that reports as these settings say.
+pub(crate) fn config(report: &Value) -> Value {
     json!({
         "name": "edge.1",
         "ports": [
@@ -22,7 +23,7 @@ fn config(nats: &Value) -> Value {
         "measurement": { "interval_ms": 100, "flows": { "slots": 256 } },
         "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 64, "mbufs": 8_192 },
-        "report": { "nats": nats },
+        "report": report,
     })
 }
 
@@ -65,7 +66,7 @@ fn every_epoch_is_reported_once_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
     assert!(stored(&server).is_empty());
-    let mut daemon = Daemon::start(config(&json!({ "servers": [server.url()] })));
+    let mut daemon = Daemon::start(config(&json!({ "nats": { "servers": [server.url()] } })));
     let acknowledged = |daemon: &Daemon| daemon.metric::<f64>("vernier_reports_acknowledged_total");
     daemon.wait_for(|daemon| acknowledged(daemon).is_some_and(|reports| reports >= 12.0));
     let summary = daemon.stop()["snapshot"].clone();
@@ -117,7 +118,7 @@ fn a_server_that_takes_nothing_does_not_disturb_forwarding() {
         (server.url(), "the server does not admit this user"),
         ("nats://127.0.0.1:1".to_owned(), "is the server running"),
     ] {
-        let with_report = config(&json!({ "servers": [address] }));
+        let with_report = config(&json!({ "nats": { "servers": [address] } }));
         let mut daemon = Daemon::start(with_report.clone());
         daemon.wait_for(|daemon| daemon.metric("vernier_reports_spooled_bytes") > Some(5_000.0));
         assert_eq!(daemon.metric("vernier_reports_connected"), Some(0.0));

@@ -1,7 +1,7 @@
 //! A running `vernierd` for tests: started with a configuration, asked over HTTP, stopped by signal.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -32,12 +32,9 @@ impl Drop for Guard {
     }
 }
 
-/// An address that was free a moment ago.
+/// An address that is reserved for this test.
 pub fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+    testkit::process::free_address().unwrap()
 }
 
 pub fn vernierd() -> Command {

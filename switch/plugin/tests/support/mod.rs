@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::process::free_address;
+pub use testkit::skip;
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -195,15 +196,6 @@ fn drivers() -> PathBuf {
 
 pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
-}
-
-/// Says that a test was skipped, which CI does not accept.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "not to be skipped in CI: {why}"
-    );
-    eprintln!("SKIPPED: {why}");
 }
 
 /// Huge pages of 2 MiB that were free or are reserved for as long as this lives.

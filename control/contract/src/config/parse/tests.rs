@@ -2,7 +2,7 @@ use super::super::device::Generate;
 use super::super::{Device, Measurement, Port};
 use super::*;
 
-const PATCH: &str = r#"{
+pub(in crate::config) const PATCH: &str = r#"{
   "ports": [
     { "name": "east", "device": "sink" },
     { "name": "west", "device": "generate:flows=9" }
@@ -15,11 +15,11 @@ fn ends(config: &Config) -> Vec<(usize, usize)> {
     segments.iter().map(|s| (s.ingress, s.egress)).collect()
 }
 
-fn error(text: &str) -> String {
+pub(in crate::config) fn error(text: &str) -> String {
     Config::parse(text, "v.json").unwrap_err().to_string()
 }
 
-fn patched(from: &str, to: &str) -> String {
+pub(in crate::config) fn patched(from: &str, to: &str) -> String {
     assert!(PATCH.contains(from));
     PATCH.replacen(from, to, 1)
 }

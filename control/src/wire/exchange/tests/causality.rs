@@ -12,6 +12,24 @@ fn both_ways() -> Bench {
     bench
 }
 
+/// The settings of both ends of a path that is known to take 20 us.
+fn at_least_20_us() -> [Settings; 2] {
+    [1, 2].map(|switch| Settings {
+        delay_min_ns: 20_000,
+        ..settings(switch)
+    })
+}
+
+/// Sixteen epochs; during the four from the ninth on, a clock is a millisecond off.
+fn set_back_for_four_epochs(bench: &mut Bench) {
+    (0..8).for_each(|_| bench.epoch());
+    bench.traffic.offset_ns = -1_000_000;
+    (0..4).for_each(|_| bench.epoch());
+    bench.traffic.offset_ns = 0;
+    (0..4).for_each(|_| bench.epoch());
+    bench.steps(120);
+}
+
 /// Epochs of both directions by fate, at their receivers: there, then back.
 fn marked(bench: &Bench) -> [u64; 2] {
     let clock = |switch: usize| fates(&bench.switches[switch].status(), EpochFate::Clock);
@@ -21,12 +39,7 @@ fn marked(bench: &Bench) -> [u64; 2] {
 #[test]
 fn every_impossible_epoch_is_marked_in_both_directions_and_no_other() {
     let mut bench = both_ways();
-    (0..8).for_each(|_| bench.epoch());
-    bench.traffic.offset_ns = -1_000_000;
-    (0..4).for_each(|_| bench.epoch());
-    bench.traffic.offset_ns = 0;
-    (0..4).for_each(|_| bench.epoch());
-    bench.steps(120);
+    set_back_for_four_epochs(&mut bench);
     assert_eq!(marked(&bench), [4, 4]);
     for switch in &bench.switches {
         let status = switch.status();
@@ -47,22 +60,13 @@ fn every_impossible_epoch_is_marked_in_both_directions_and_no_other() {
 fn delays_below_zero_need_no_other_direction() {
     let mut bench = Bench::alike();
     bench.establish();
-    (0..8).for_each(|_| bench.epoch());
-    bench.traffic.offset_ns = -1_000_000;
-    (0..4).for_each(|_| bench.epoch());
-    bench.traffic.offset_ns = 0;
-    (0..4).for_each(|_| bench.epoch());
-    bench.steps(120);
+    set_back_for_four_epochs(&mut bench);
     assert_eq!(marked(&bench), [4, 0]);
 }
 
 #[test]
 fn delays_shorter_than_the_path_is_known_to_take_are_marked() {
-    let mut ends = [settings(1), settings(2)];
-    for end in &mut ends {
-        end.delay_min_ns = 20_000;
-    }
-    let mut bench = Bench::new(ends);
+    let mut bench = Bench::new(at_least_20_us());
     bench.establish();
     (0..4).for_each(|_| bench.epoch());
     assert_eq!(marked(&bench), [0, 0]);
@@ -145,11 +149,7 @@ fn no_honest_epoch_is_marked() {
         (100, [60_000.0, 20_000.0], 40_000.0),
         (10_000, [20_000.0, 20_000.0], 500.0),
     ] {
-        let mut ends = [settings(1), settings(2)];
-        for end in &mut ends {
-            end.delay_min_ns = 20_000;
-        }
-        let mut bench = Bench::new(ends);
+        let mut bench = Bench::new(at_least_20_us());
         for switch in &mut bench.switches {
             switch.clock.error_ns = claimed_ns;
         }
