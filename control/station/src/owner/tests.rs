@@ -215,7 +215,7 @@ fn heartbeats_go_on_while_a_report_takes_long() {
         let subject = report::subject::of_switch("busy");
         let sent = context.publish(subject, held.encode_to_vec().into());
         sent.await.unwrap().await.unwrap();
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_secs(40);
         let taken = tokio::task::spawn_blocking(move || {
             let mut state = HELD.0.lock();
             let waited = HELD

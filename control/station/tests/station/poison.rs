@@ -181,17 +181,17 @@ fn names_that_somebody_makes_up_take_no_more_memory_than_those_that_are_kept() {
     let few = json!({ "switches_max": KEPT, "located_segments": 3 * KEPT });
     let station = Station::start(&server, &few);
     let reporter = Reporter::new(&server);
-    let mut sent = 0;
+    let mut names_sent = 0;
     let mut send = |until: u64| {
-        while sent < until {
-            let names = (sent..sent + KEPT).map(|n| named(&format!("made-up-{n}"), 0));
+        while names_sent < until {
+            let names = (names_sent..names_sent + KEPT).map(|n| named(&format!("made-up-{n}"), 0));
             reporter.send_all(names.map(|report| Report {
                 wire_switch: None,
                 ..report
             }));
-            sent += KEPT;
+            names_sent += KEPT;
             wait_for("they are counted", || {
-                metric(&station, "vernier_station_reports_total") == sent
+                metric(&station, "vernier_station_reports_total") == names_sent
             });
         }
         wait_for("most are forgotten", || {
