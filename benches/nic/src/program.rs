@@ -191,6 +191,10 @@ impl<'g> Program<'g> {
             if unmeasured == 0 {
                 return Ok(measured);
             }
+            let tries = measured.tries;
+            eprintln!(
+                "{segments:?}: {unmeasured} epochs went unmeasured in try {tries} of {TRIES_MAX}"
+            );
         }
         bail!("{segments:?}: an epoch went unmeasured in each of {TRIES_MAX} tries")
     }

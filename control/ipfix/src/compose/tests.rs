@@ -156,12 +156,12 @@ fn a_record_over_several_epochs_has_their_mean_and_deviation_and_no_percentiles(
     let of_one = segments(&of_one)[0];
     let stamped = before.segments[0].last.as_ref().unwrap().stamped.unwrap();
     let wanted = [
-        stamped.min_ns,
-        stamped.max_ns,
-        stamped.p50_ns,
-        stamped.p9999_ns,
+        (8, stamped.min_ns),
+        (9, stamped.max_ns),
+        (10, stamped.p50_ns),
+        (14, stamped.p9999_ns),
     ];
-    for (element, ns) in [8, 9, 10, 14].into_iter().zip(wanted) {
+    for (element, ns) in wanted {
         assert_eq!(
             number(of_one, OWN, element),
             Some(crate::record::rounded(ns))

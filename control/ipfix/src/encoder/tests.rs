@@ -62,6 +62,7 @@ proptest! {
         }
         let counted: u32 = messages.iter().map(|message| message.records).sum();
         prop_assert_eq!((counted as usize, collector.unknown), (wanted.len(), 0));
+        prop_assert_eq!(collector.records.len(), wanted.len());
         for (record, wanted) in collector.records.iter().zip(wanted) {
             prop_assert_eq!(record.len(), wanted.len());
             for ((is_own, id), value) in wanted {

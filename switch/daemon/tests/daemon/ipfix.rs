@@ -395,6 +395,7 @@ fn tshark_reads_what_comes_by_tcp() {
     ];
     let fields = fields.map(|field| ["-e", field]).concat();
     let lines = tshark(&[&["-T", "fields"], &fields[..]].concat());
+    assert_eq!(lines.lines().count(), messages.len());
     let sequences = lines.lines().zip(&messages).map(|(line, message)| {
         let mut values = line.split('\t');
         assert_eq!(values.next(), Some("10"));
