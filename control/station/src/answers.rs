@@ -469,16 +469,15 @@ mod tests {
     #[tokio::test]
     async fn liveness_waits_for_no_answer() {
         let station = station(1, 1);
-        let turn = Arc::clone(&station.answering.turn);
-        let held = turn.acquire().await.unwrap();
-        let waiting = {
-            let station = Arc::clone(&station);
-            tokio::spawn(async move {
-                missing(State(station), Parameters(Nothing {}))
-                    .await
-                    .is_ok()
-            })
-        };
+        let (let_go, held) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let slow = beside(Arc::clone(&station), move |station| {
+            let _ = begun.send(());
+            let _ = held.recv_timeout(std::time::Duration::from_secs(20));
+            station.answer().json(&0)
+        });
+        let waiting = tokio::spawn(async move { slow.await.is_ok() });
+        has_begun.await.unwrap();
         let ready = readyz(State(Arc::clone(&station))).await.into_response();
         assert_eq!(
             ready.status(),
@@ -486,7 +485,7 @@ mod tests {
             "not connected"
         );
         assert!(!waiting.is_finished());
-        drop(held);
+        let_go.send(()).unwrap();
         assert!(waiting.await.unwrap());
     }
 }

@@ -230,6 +230,8 @@ impl<'w, B: Bus> Owned<'w, B> {
 
     /// Takes up a report; `None` where it was counted before, and only learnt from again.
     fn take(&mut self, message: &Delivered<B::Message>, report: &Report) -> Option<Taken> {
+        #[cfg(test)]
+        tests::befall(report);
         let sequence = message.sequence;
         let entry = self.states.entry(report.switch.clone()).or_default();
         if sequence <= entry.state.sequence {

@@ -1,10 +1,35 @@
 use std::task::{Context, Waker};
 
+use contract::config::Nats;
+use parking_lot::Condvar;
 use prost::Message;
+use report::connection::Connection;
 use report::msp::Segment;
+use testkit::nats::NatsServer;
+use tokio::sync::watch;
 
 use super::*;
+use crate::Station;
+use crate::members::ALIVE;
+use crate::settings::Settings;
 use crate::simulated::Server;
+
+/// Runs of switches whose reports bring out a fault that no report is known to bring out: a panic, and work without end.
+const PANICS: u64 = 1;
+const HOLDS: u64 = 2;
+
+/// Whether a report is held, and whether it is let go.
+static HELD: (Mutex<[bool; 2]>, Condvar) = (Mutex::new([false; 2]), Condvar::new());
+
+pub(super) fn befall(report: &Report) {
+    assert!(report.incarnation != PANICS, "a fault of this program");
+    if report.incarnation == HOLDS {
+        let mut state = HELD.0.lock();
+        state[0] = true;
+        HELD.1.notify_all();
+        HELD.1.wait_while(&mut state, |state| !state[1]);
+    }
+}
 
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -113,4 +138,100 @@ fn messages_that_are_no_reports_cost_only_themselves() {
         (1, 5, 0)
     );
     assert_eq!(state.segments.len(), 2);
+}
+
+#[test]
+fn a_report_that_makes_the_owner_panic_is_set_aside_and_the_others_go_on() {
+    let server = Server::new(1 << 20, BEGIN_NS);
+    let [honest, broken] = names();
+    let work = Work::default();
+    let send = |switch: &str, epoch, incarnation| {
+        let report = Report {
+            incarnation,
+            ..Report::decode(&*report(switch, epoch, 2)).unwrap()
+        };
+        let subject = report::subject::of_switch(switch);
+        assert!(server.publish(subject, report.encode_to_vec()));
+    };
+    for epoch in 0..3 {
+        send(&honest, epoch, 0);
+        send(&broken, epoch, 0);
+        if epoch == 1 {
+            send(&broken, 0, PANICS);
+        }
+    }
+    // It begins again, and leaves the report out.
+    assert!(!work_off(&server, 7, &work));
+    assert!(server.waiting() > 0);
+    assert!(work_off(&server, 7, &work));
+    assert_eq!(server.waiting(), 0, "nobody waits");
+    let states = stored(&server, 7);
+    for (switch, set_aside) in [(&honest, 0), (&broken, 1)] {
+        let state = &states[switch].state;
+        let counted = (state.reports, state.missed_epochs, state.set_aside);
+        assert_eq!(counted, (3, 0, set_aside), "{switch}");
+    }
+    assert!(states[&broken].state.set_aside_why.contains("panicked"));
+    assert_eq!(work.set_aside.load(Ordering::Relaxed), 1);
+    // The next station learns from the reports of the last hour, and leaves it out, too.
+    let next = Work::default();
+    send(&broken, 3, 0);
+    assert!(!work_off(&server, 7, &next));
+    assert!(work_off(&server, 7, &next));
+    let state = &stored(&server, 7)[&broken].state;
+    assert_eq!((state.reports, state.set_aside), (4, 1));
+    assert_eq!(server.waiting(), 0, "nobody waits");
+}
+
+#[test]
+fn heartbeats_go_on_while_a_report_takes_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let settings = Settings::of(Nats::to(server.url()));
+    let (ending, stopped) = watch::channel(false);
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    // On one thread, as the program does it.
+    let station = std::thread::spawn({
+        let settings = settings.clone();
+        move || {
+            let station = Station::new(&settings).unwrap();
+            let connection = Connection::of(&settings.nats).unwrap();
+            runtime().block_on(station.run(&connection, &settings, stopped));
+        }
+    });
+    let held = Report {
+        incarnation: HOLDS,
+        ..Report::decode(&*report("busy", 0, 2)).unwrap()
+    };
+    runtime().block_on(async {
+        let connection = Connection::of(&settings.nats).unwrap();
+        let client = connection.connect("test", |_| ()).await.unwrap();
+        let mut beats = client.subscribe(ALIVE).await.unwrap();
+        beats.next().await.unwrap();
+        let context = async_nats::jetstream::new(client);
+        let subject = report::subject::of_switch("busy");
+        let sent = context.publish(subject, held.encode_to_vec().into());
+        sent.await.unwrap().await.unwrap();
+        let patience = Duration::from_secs(40);
+        let taken = tokio::task::spawn_blocking(move || {
+            let mut state = HELD.0.lock();
+            let waited = HELD
+                .1
+                .wait_while_for(&mut state, |state| !state[0], patience);
+            !waited.timed_out()
+        });
+        assert!(taken.await.unwrap(), "nobody took the report up");
+        while futures_util::FutureExt::now_or_never(beats.next()).is_some() {}
+        for beat in 0..10 {
+            let next = tokio::time::timeout(patience, beats.next()).await;
+            assert!(next.is_ok(), "there was no beat after {beat}");
+        }
+    });
+    HELD.0.lock()[1] = true;
+    HELD.1.notify_all();
+    ending.send_replace(true);
+    station.join().unwrap();
 }

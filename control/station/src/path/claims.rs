@@ -15,9 +15,14 @@ pub(super) struct Claims<'n, 's> {
 
 impl<'n, 's> Claims<'n, 's> {
     pub fn of(states: &[State], numbers: &'n HashMap<u32, &'s State>) -> Self {
-        let wires = states.iter().flat_map(|state| {
-            let others = state.neighbours.iter().filter_map(Neighbour::wire_switch);
-            others.filter_map(|other| Some((state.wire_switch?, other)))
+        // Who claims the number of another says nothing of that switch's wires.
+        let wires = states.iter().filter_map(|state| {
+            let own = own_number(numbers, state)?;
+            Some((own, state.neighbours.iter()))
+        });
+        let wires = wires.flat_map(|(own, others)| {
+            let others = others.filter_map(Neighbour::wire_switch);
+            others.map(move |other| (own, other))
         });
         let wires = wires.collect();
         Self { numbers, wires }
@@ -28,12 +33,17 @@ impl<'n, 's> Claims<'n, 's> {
         let Some(peer) = link.wire_switch() else {
             return true;
         };
-        let is_holder = |own: &u32| {
-            let holder = self.numbers.get(own);
-            holder.is_some_and(|holder| holder.switch == state.switch)
-        };
-        let own = state.wire_switch.filter(is_holder);
+        let own = own_number(self.numbers, state);
         !self.numbers.contains_key(&peer)
             || own.is_some_and(|own| self.wires.contains(&(peer, own)))
     }
+}
+
+/// The number of a switch, unless that is another's.
+fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
+    let holds = |own: &u32| {
+        let holder = numbers.get(own);
+        holder.is_some_and(|holder| holder.switch == state.switch)
+    };
+    state.wire_switch.filter(holds)
 }

@@ -239,3 +239,23 @@ fn a_path_through_a_switch_leads_around_its_devices() {
     let back = paths(&states, "s1:q", "s1:p", None).unwrap();
     assert!(!back.paths[0].is_covered && back.paths[0].chain.len() == 1);
 }
+
+/// Who claims the number of another says nothing of that switch's wires, either.
+#[test]
+fn accomplices_with_the_numbers_of_others_make_no_short_cut() {
+    let mut states = vec![
+        switch(1, Vec::new(), &[(1, 2, 0)]),
+        switch(2, Vec::new(), &[(0, 1, 1), (1, 3, 0)]),
+        switch(3, Vec::new(), &[(0, 2, 1)]),
+        switch(9, Vec::new(), &[(0, 1, 0), (1, 3, 1)]),
+    ];
+    for number in [1, 3] {
+        let mut accomplice = switch(number, Vec::new(), &[(0, 9, 0)]);
+        accomplice.switch = format!("accomplice-of-{number}");
+        accomplice.wire_since_unix_ns += 1;
+        states.push(accomplice);
+    }
+    let found = paths(&states, "s1", "s3", None).unwrap();
+    assert_eq!(found.paths.len(), 1);
+    assert_eq!(found.paths[0].switches, ["s1", "s2", "s3"]);
+}

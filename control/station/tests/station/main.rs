@@ -160,6 +160,21 @@ impl Reporter {
         self.bytes(subject, report.encode_to_vec());
     }
 
+    /// Many, without waiting for each.
+    fn send_all(&self, reports: impl Iterator<Item = Report>) {
+        self.runtime.block_on(async {
+            let mut sent = Vec::new();
+            for report in reports {
+                let subject = subject::of_switch(&report.switch);
+                let bytes = report.encode_to_vec().into();
+                sent.push(self.context.publish(subject, bytes).await.unwrap());
+            }
+            for acknowledged in sent {
+                acknowledged.await.unwrap();
+            }
+        });
+    }
+
     /// What no stream keeps.
     fn say(&self, subject: &'static str, words: &str) {
         let client = self.context.client();

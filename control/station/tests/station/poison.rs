@@ -161,3 +161,44 @@ fn a_partition_that_stands_still_is_not_ready() {
         wait_for("all are counted", || station.reports(name) == epoch);
     }
 }
+
+/// Switches that a station keeps, and names that somebody makes up.
+const KEPT: u64 = 1_000;
+const NAMES: u64 = 30_000;
+
+/// What the names may add once there are more than are kept, in KiB. All of them took 327 MiB.
+const GROWTH_KIB_MAX: u64 = 32 * 1_024;
+
+#[test]
+fn names_that_somebody_makes_up_take_no_more_memory_than_those_that_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let few = json!({ "switches_max": KEPT, "located_segments": 3 * KEPT });
+    let station = Station::start(&server, &few);
+    let reporter = Reporter::new(&server);
+    let mut names_sent = 0;
+    let mut send = |until: u64| {
+        while names_sent < until {
+            let names = (names_sent..names_sent + KEPT).map(|n| named(&format!("made-up-{n}"), 0));
+            reporter.send_all(names.map(|report| Report {
+                wire_switch: None,
+                ..report
+            }));
+            names_sent += KEPT;
+            wait_for("they are counted", || {
+                metric(&station, "vernier_station_reports_total") == names_sent
+            });
+        }
+        wait_for("most are forgotten", || {
+            metric(&station, "vernier_station_switches") == KEPT
+        });
+        station.resident_kib()
+    };
+    let before_kib = station.resident_kib();
+    let (few_kib, many_kib) = (send(NAMES / 2), send(NAMES));
+    println!("{before_kib} KiB, {few_kib} with half of the names, {many_kib} with {NAMES}");
+    assert!(
+        many_kib <= few_kib + GROWTH_KIB_MAX,
+        "{few_kib} KiB grew to {many_kib}"
+    );
+}

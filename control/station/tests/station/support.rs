@@ -126,6 +126,14 @@ impl Station {
         switch["reports"].as_u64().unwrap_or_default()
     }
 
+    /// Its memory in use, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
+    }
+
     pub fn kill(mut self) {
         self.child.kill().unwrap();
     }

@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 /// Epochs of a quiet while, and at least as many of a siege.
 const EPOCHS: u64 = 20;
 
-/// Memory that a siege may take, in KiB: 64 answers and their connections, and what the allocator
-/// keeps.
-const GROWTH_KIB_MAX: u64 = 64 * 1_024;
+/// Bytes in flight that `docs/operating.md` promises where there are so many segments, in KiB: all that a siege may take.
+const fn growth_kib_max(segments: u64) -> u64 {
+    16 * 1_024 + 64 * segments
+}
+
+/// The share of epochs that may be missed beside those of a quiet while: two of twenty, where the machine is busy with others.
+const MISSED_MAX: f64 = 0.1;
 
 fn config() -> Value {
     json!({
@@ -182,12 +186,12 @@ fn withstand(reason: &'static str, visits: u64, attack: impl Fn(&Siege) + Sync) 
     assert!(besieged.last.2 > quiet.last.2, "nothing was forwarded");
     let (missed, missed_quiet) = (besieged.missed(), quiet.missed());
     assert!(
-        missed <= missed_quiet + 0.25,
+        missed <= missed_quiet + MISSED_MAX,
         "of epochs {missed} were missed, {missed_quiet} before"
     );
     let (quiet_kib, resident_kib) = (quiet.resident_kib, besieged.resident_kib);
     assert!(
-        resident_kib <= quiet_kib + GROWTH_KIB_MAX,
+        resident_kib <= quiet_kib + growth_kib_max(2),
         "{quiet_kib} KiB grew to {resident_kib}"
     );
 
@@ -331,9 +335,6 @@ fn largest() -> Value {
     })
 }
 
-/// Bytes in flight that `docs/operating.md` promises for the largest configuration, in KiB.
-const IN_FLIGHT_KIB_MAX: u64 = 16 * 1_024 + 64 * SEGMENTS;
-
 /// A client that asks for `path` and has read the head of the answer: its status and length.
 fn asks(switch: &Daemon, path: &str) -> (TcpStream, u16, usize) {
     let mut client = TcpStream::connect(switch.address).unwrap();
@@ -378,7 +379,7 @@ fn readers_that_stall_take_no_more_memory_than_is_promised() {
     );
     assert!(stalled.len() >= 2, "{refused}");
     assert!(
-        resident_kib <= quiet_kib + IN_FLIGHT_KIB_MAX + GROWTH_KIB_MAX / 2,
+        resident_kib <= quiet_kib + growth_kib_max(SEGMENTS),
         "{quiet_kib} KiB grew to {resident_kib}"
     );
     // What is small is answered meanwhile, and pages are once they have left.

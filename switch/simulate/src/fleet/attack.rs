@@ -6,26 +6,40 @@ use report::msp::{Kind, Neighbour, Report, Segment};
 use report::subject;
 use station::values;
 
-use super::{BEGIN_NS, HONEST, SECOND_NS, World};
+use super::{BEGIN_NS, HONEST, HOSTILE, SECOND_NS, World};
+
+/// How long each sender does what it likes, then all do one thing together.
+const CONCERTED_S: u64 = 10;
 
 impl World {
     /// A hostile sender, which may publish under its own name only, sends something.
     pub(super) fn attack(&mut self, sender: usize) {
         let name = self.hostile[sender].clone();
         let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
-        let victim = self.honest[self.random.random_range(0..HONEST)]
-            .last
-            .clone();
+        let is_concerted = self.now_s / CONCERTED_S % 2 == 1;
+        let victim = match sender {
+            1 if is_concerted => 0,
+            2 if is_concerted => HONEST - 1,
+            _ => self.random.random_range(0..HONEST),
+        };
+        let victim = &self.honest[victim];
+        // The switch whose state is lost has to claim its number anew: it keeps it only where nobody else does.
+        let has_number = !victim.is_overwritten;
+        let victim = victim.last.clone();
         let mut report = Report {
             switch: name.clone(),
             incarnation: self.random.random(),
             start_unix_ns: now_ns - SECOND_NS,
-            wire_switch: Some(900 + sender as u32),
+            wire_switch: Some(number(sender)),
             node: None,
             ..victim.clone()
         };
         let mut subject = subject::of_switch(&name);
-        let kind = self.random.random_range(0..11_u32);
+        let kind = match sender {
+            0 if is_concerted => 8,
+            _ if is_concerted => 11,
+            _ => self.random.random_range(0..12_u32),
+        };
         match kind {
             0 | 1 => self.swell(&mut report),
             // Another's report under its own subject, and its own elsewhere.
@@ -39,15 +53,8 @@ impl World {
             7 => self.probe(&mut report, &victim.switch),
             // A short cut between the first honest switch and the last.
             8 => {
-                report.neighbours = [1, HONEST as u32]
-                    .map(|peer_switch| Neighbour {
-                        port: peer_switch % 2,
-                        peer_switch,
-                        peer_port: peer_switch % 2,
-                        session: "established".to_owned(),
-                        system: None,
-                    })
-                    .to_vec();
+                let wire = |peer| wire(peer % 2, peer);
+                report.neighbours = [1, HONEST as u32].map(wire).to_vec();
             }
             9 => {
                 let key = format!(
@@ -57,6 +64,13 @@ impl World {
                 );
                 let garbage = self.garbage(100);
                 self.server.poke(key, garbage);
+            }
+            // The number of an honest switch, and from there a wire to the accomplice that has the short cut.
+            11 if has_number => {
+                let accomplice = number(self.random.random_range(0..HOSTILE));
+                let accomplice = if is_concerted { number(0) } else { accomplice };
+                report.wire_switch = victim.wire_switch;
+                report.neighbours = [0, 1].map(|port| wire(port, accomplice)).to_vec();
             }
             _ => {}
         }
@@ -110,5 +124,20 @@ impl World {
             })
             .collect();
         report.neighbours.clear();
+    }
+}
+
+/// A hostile sender's own number on wires.
+fn number(sender: usize) -> u32 {
+    900 + sender as u32
+}
+
+fn wire(port: u32, peer_switch: u32) -> Neighbour {
+    Neighbour {
+        port,
+        peer_switch,
+        peer_port: port,
+        session: "established".to_owned(),
+        system: None,
     }
 }
