@@ -48,7 +48,6 @@ pub enum SourceError {
         /// The file.
         file: PathBuf,
         /// What the system said.
-        #[source]
         error: std::io::Error,
     },
     /// The capture does not fit the memory it may take.
@@ -81,6 +80,23 @@ pub enum SourceError {
         file: PathBuf,
         /// The link type, as <https://www.tcpdump.org/linktypes.html> numbers them.
         link_type: pcap_parser::Linktype,
+    },
+    /// The file is empty.
+    #[error("{file} is empty; name a pcap or pcapng capture")]
+    NoBytes {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The first packet cannot be read.
+    #[error(
+        "the capture {file} is cut short or damaged from byte {from_byte} on, before its first packet; name one that \
+         holds a whole packet"
+    )]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Where its first damage is.
+        from_byte: usize,
     },
     /// There is nothing to replay.
     #[error("the capture {file} holds no whole packet; name one that does")]

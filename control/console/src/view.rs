@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use contract::units::{bytes, count, duration_ns, rate, uptime};
+use ratatui::text::Span;
 use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot};
 
@@ -326,17 +327,21 @@ pub(crate) fn table<const N: usize>(
 ) -> String {
     let mut lines = vec![headings.map(str::to_owned)];
     lines.extend(rows);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    // Columns of the terminal: characters are none to two wide.
+    let shown = |cell: &str| Span::raw(cell).width();
+    let width = |column: usize| lines.iter().map(|line| shown(&line[column])).max();
     let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let mut text = String::new();
     for line in &lines {
         for (column, (cell, &width)) in line.iter().zip(&widths).enumerate() {
+            // Not by a width in a format string, which is 65,535 at most.
+            let blanks = " ".repeat(width - shown(cell));
             let _ = match column {
-                0 => write!(text, "{cell:<width$}"),
+                0 => write!(text, "{cell}{blanks}"),
                 _ if column == N - 1 && cell.contains(' ') && width > 16 => {
                     write!(text, "  {cell}")
                 }
-                _ => write!(text, "  {cell:>width$}"),
+                _ => write!(text, "  {blanks}{cell}"),
             };
         }
         text.truncate(text.trim_end().len());

@@ -24,7 +24,7 @@ impl Link {
     pub fn open(settings: &Ipfix) -> io::Result<Self> {
         let (transport, target) = settings.target().ok_or(ErrorKind::InvalidInput)?;
         let mut fault = io::Error::new(ErrorKind::NotFound, "the name has no address");
-        for address in target.to_socket_addrs()? {
+        for address in addresses(target)? {
             let link = match transport {
                 Transport::Udp => udp(address).map(Self::Udp),
                 Transport::Tcp => tcp(address).map(Self::Tcp),
@@ -70,6 +70,17 @@ impl Link {
     }
 }
 
+/// Addresses of `host:port`. The resolver knows the zone of a link-local address by name and number, if it is asked without
+/// brackets.
+fn addresses(target: &str) -> io::Result<impl Iterator<Item = SocketAddr> + use<>> {
+    let (host, port) = target.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
+    let port: u16 = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    (bare.unwrap_or(host), port).to_socket_addrs()
+}
+
 fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -86,4 +97,24 @@ fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_known_by_name_and_number() {
+        for target in ["[fe80::1%lo]:9", "[fe80::1%1]:9"] {
+            let found: Vec<_> = addresses(target).unwrap().collect();
+            // The loopback interface is the first of every network namespace.
+            let scopes = found.iter().map(|address| match address {
+                SocketAddr::V6(v6) => (v6.scope_id(), v6.port()),
+                SocketAddr::V4(_) => (0, 0),
+            });
+            assert!(scopes.eq([(1, 9)]), "{target}: {found:?}");
+        }
+        let found: Vec<_> = addresses("[::1]:9").unwrap().collect();
+        assert_eq!(found, [SocketAddr::from((Ipv6Addr::LOCALHOST, 9))]);
+    }
 }

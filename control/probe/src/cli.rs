@@ -303,6 +303,9 @@ fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> 
              the address that is asked?"
         );
     }
+    if let Some(why) = &result.unreachable {
+        return format!("no reply from {to}: {why}");
+    }
     let key = if arguments.key_file.is_some() {
         ", that it has the same key,"
     } else {

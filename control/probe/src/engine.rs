@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::arrival::Arrival;
 use crate::reflector::Reflector;
 use crate::session::{Arrived, Intervals, LocalClock, Session};
-use crate::socket::{Purpose, Socket, StampsWanted};
+use crate::socket::{Purpose, Report, Socket, StampsWanted};
 use crate::wire::time::UnixNs;
 
 mod error;
@@ -295,7 +295,9 @@ impl Engine {
             Ok(id) => {
                 let sequence = session.was_sent(now, wall, self.clock);
                 if let Some(id) = id {
-                    if sender.reports.len() == REPORTS_MAX {
+                    if id == 0 {
+                        sender.reports.clear();
+                    } else if sender.reports.len() == REPORTS_MAX {
                         sender.reports.pop_front();
                     }
                     sender.reports.push_back((id, key, sequence));
@@ -333,14 +335,24 @@ impl Engine {
         self.reflector = Some(reflector);
     }
 
-    /// Times of transmission, before the replies that they belong to.
+    /// Times of transmission, before the replies that they belong to, and what was not delivered.
     fn reports(&mut self, index: usize) {
+        let now = self.now();
         let Some(sender) = self.senders.get_mut(index) else {
             return;
         };
         for _ in 0..2 * BATCH {
-            let Some((id, stamps)) = sender.socket.transmitted() else {
-                return;
+            let (id, stamps) = match sender.socket.report() {
+                Some(Report::Left(id, stamps)) => (id, stamps),
+                Some(Report::Unreachable(to, why)) => {
+                    for &session in sender.sessions_to(plain(to)) {
+                        if let Some((session, _)) = self.sessions.get_mut(session) {
+                            session.was_unreachable(now, why);
+                        }
+                    }
+                    continue;
+                }
+                None => return,
             };
             // In order; one that is missing is not waited for. A number of before the count began anew is none of these.
             let is_known = sender

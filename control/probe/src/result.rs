@@ -62,6 +62,9 @@ pub struct SessionResult {
     /// Why the system did not send the last request that it did not. `None`: it sent all.
     #[serde(default)]
     pub not_sent_for: Option<String>,
+    /// Why requests were not delivered, as the last ICMP message has it. `None`: there was none.
+    #[serde(default)]
+    pub unreachable: Option<String>,
 }
 
 /// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable

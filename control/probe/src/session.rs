@@ -19,7 +19,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::arrival::Stamped;
 use crate::offset::Watch;
 use crate::result::{ClockQuality, OneWay, SessionResult};
-use crate::socket::{SendError, Stamps};
+use crate::socket::{SendError, Stamps, Unreachable};
 use crate::wire::key::Key;
 use crate::wire::packet::{self, Mode, Reply, Request};
 use crate::wire::time::{ErrorEstimate, UnixNs};
@@ -289,8 +289,7 @@ impl Session {
         if !error.is_passing() {
             self.send_error = Some(error);
         }
-        let number = self.intervals.at(now);
-        self.interval(number).not_sent_for = Some(error);
+        self.present(now).not_sent_for = Some(error);
         self.leave_out(now);
     }
 
@@ -299,18 +298,21 @@ impl Session {
         self.send_error
     }
 
+    /// A request of this session was not delivered, as an ICMP message has it.
+    pub fn was_unreachable(&mut self, now: Duration, why: Unreachable) {
+        self.present(now).unreachable = Some(why);
+    }
+
     /// There is no room for the request, or the system did not take it.
     fn leave_out(&mut self, now: Duration) {
-        let number = self.intervals.at(now);
-        self.interval(number).counts.not_sent += 1;
+        self.present(now).counts.not_sent += 1;
         self.go_on(now);
     }
 
     fn go_on(&mut self, now: Duration) {
         let left_out = self.schedule.advance(now, &mut self.random);
         if left_out > 0 {
-            let number = self.intervals.at(now);
-            self.interval(number).counts.not_sent += left_out;
+            self.present(now).counts.not_sent += left_out;
         }
     }
 
@@ -328,18 +330,15 @@ impl Session {
 
     /// Takes a reply.
     pub fn answered(&mut self, arrived: &Arrived, now: Duration) {
-        // An interval that will be closed.
-        let present = self.intervals.at(now);
-        let present = self.last.map_or(present, |last| last.min(present));
         let reply = match self.verified(arrived.packet) {
             Ok(reply) => reply,
-            Err(why) => return self.interval(present).reject(why),
+            Err(why) => return self.present(now).reject(why),
         };
         let sequence = reply.sender_sequence;
         let format = self.settings.error.format;
         let is_past = self.window.is_past(sequence);
         let Some(sent) = self.window.get(sequence) else {
-            let interval = self.interval(present);
+            let interval = self.present(now);
             if is_past {
                 interval.counts.late += 1;
             } else {
@@ -348,10 +347,10 @@ impl Session {
             return;
         };
         if reply.sender_timestamp != format.encode(sent.written) {
-            return self.interval(present).reject(Rejection::OtherTimestamp);
+            return self.present(now).reject(Rejection::OtherTimestamp);
         }
         if sent.is_answered {
-            self.interval(present).counts.duplicates += 1;
+            self.present(now).counts.duplicates += 1;
             return;
         }
         sent.is_answered = true;
@@ -399,6 +398,12 @@ impl Session {
             return Err(Rejection::OtherSession { got, expected });
         }
         Ok(reply)
+    }
+
+    /// The interval at `now`, or the last that will be closed.
+    fn present(&mut self, now: Duration) -> &mut Interval {
+        let present = self.intervals.at(now);
+        self.interval(self.last.map_or(present, |last| last.min(present)))
     }
 
     /// The interval of that number, opened if it is not.
@@ -483,6 +488,7 @@ impl Session {
             extensions: interval.extensions,
             rejected_for: interval.rejected_for(),
             not_sent_for: interval.not_sent_for.map(|error| error.to_string()),
+            unreachable: interval.unreachable.map(|why| why.to_string()),
         }
     }
 }

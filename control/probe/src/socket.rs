@@ -22,8 +22,10 @@ use crate::arrival::Stamped;
 use crate::wire::time::UnixNs;
 
 mod error;
+mod unreachable;
 
 pub use error::SendError;
+pub use unreachable::Unreachable;
 
 /// Bytes that the kernel buffers for a socket in each direction; without privileges as far as `net.core.rmem_max` and `wmem_max`
 /// allow.
@@ -98,6 +100,15 @@ pub enum Purpose {
     Reflect,
 }
 
+/// What a socket says of a request that was sent before.
+#[derive(Debug, Clone, Copy)]
+pub enum Report {
+    /// The request of this number left.
+    Left(u32, Stamps),
+    /// A request to this address was not delivered.
+    Unreachable(SocketAddr, Unreachable),
+}
+
 /// A socket.
 #[derive(Debug)]
 pub struct Socket {
@@ -141,9 +152,11 @@ impl Socket {
         match purpose {
             Purpose::Send { traffic_class } if local.is_ipv6() => {
                 setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(traffic_class))?;
+                setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
             }
             Purpose::Send { traffic_class } => {
                 setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(traffic_class))?;
+                setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
             }
             Purpose::Reflect if local.is_ipv6() => {
                 setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
@@ -216,13 +229,19 @@ impl Socket {
         self.next_id = begun.ok().map(|()| 0);
     }
 
-    /// Sends a request, with the socket's own traffic class. The number by which [`Socket::transmitted`] reports when it left;
-    /// `None` where it will not.
+    /// Sends a request, with the socket's own traffic class. The number by which [`Socket::report`] says when it left; `None`
+    /// where it will not. Numbers that were given before 0 mean nothing any more.
     ///
     /// # Errors
     /// The system's; also when it would have to wait.
     pub fn send(&mut self, packet: &[u8], to: SocketAddr) -> Result<Option<u32>, SendError> {
-        match self.udp.send_to(packet, to) {
+        let mut sent = self.udp.send_to(packet, to).map_err(SendError::from);
+        if sent.is_err_and(|error| !error.is_passing()) {
+            // Perhaps an earlier request's, which was sent back just now: the system says so once, in place of sending.
+            self.count_anew();
+            sent = self.udp.send_to(packet, to).map_err(SendError::from);
+        }
+        match sent {
             Ok(_) => {
                 let id = self.next_id;
                 self.next_id = id.map(|id| id.wrapping_add(1));
@@ -230,7 +249,7 @@ impl Socket {
             }
             Err(error) => {
                 self.count_anew();
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -325,24 +344,43 @@ impl Socket {
         Ok(Some(received))
     }
 
-    /// When a packet left that was sent before, and its number; `None`: nothing is reported now.
-    pub fn transmitted(&mut self) -> Option<(u32, Stamps)> {
-        self.next_id?;
+    /// What became of a request that was sent before; `None`: nothing is reported now.
+    pub fn report(&mut self) -> Option<Report> {
         let fd = self.udp.as_raw_fd();
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-        let message = recvmsg::<SockaddrStorage>(fd, &mut [], Some(&mut self.control), flags);
-        let message = message.ok()?;
-        let (mut id, mut stamps) = (None, None);
-        for control in message.cmsgs().ok()? {
-            match control {
-                ControlMessageOwned::ScmTimestampsns(times) => stamps = of_kernel(&times),
-                ControlMessageOwned::Ipv4RecvErr(error, _)
-                | ControlMessageOwned::Ipv6RecvErr(error, _) => id = Some(error.ee_data),
-                _ => {}
+        loop {
+            let message = recvmsg::<SockaddrStorage>(fd, &mut [], Some(&mut self.control), flags);
+            let message = message.ok()?;
+            if let Some(report) = reported(&message) {
+                return Some(report);
             }
         }
-        id.zip(stamps)
     }
+}
+
+/// What a message of the error queue says; `None`: nothing that matters here.
+fn reported(message: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<Report> {
+    let (mut error, mut by, mut stamps) = (None, None, None);
+    for control in message.cmsgs().ok()? {
+        match control {
+            ControlMessageOwned::ScmTimestampsns(times) => stamps = of_kernel(&times),
+            ControlMessageOwned::Ipv4RecvErr(said, from) => {
+                error = Some(said);
+                by = from.map(|from| IpAddr::from(from.sin_addr.s_addr.to_ne_bytes()));
+            }
+            ControlMessageOwned::Ipv6RecvErr(said, from) => {
+                error = Some(said);
+                by = from.map(|from| IpAddr::from(from.sin6_addr.s6_addr));
+            }
+            _ => {}
+        }
+    }
+    let error = error?;
+    if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+        return Some(Report::Left(error.ee_data, stamps?));
+    }
+    let to = message.address.as_ref().and_then(address)?;
+    Some(Report::Unreachable(to, Unreachable::of(&error, by)?))
 }
 
 /// Buffers as large as the system allows, for times in which this program or the other end does not run. Less works, too.

@@ -45,6 +45,9 @@ fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
         let why = result.rejected_for.as_deref().unwrap_or_default();
         writeln!(text, "{}", rejected(counts.rejected, why))?;
     }
+    if let Some(why) = &result.unreachable {
+        writeln!(text, "not delivered: {why}")?;
+    }
     if result.round_trip.is_none() {
         return Ok(());
     }

@@ -190,8 +190,8 @@ impl Settings {
     /// # Errors
     /// The key, and what was expected.
     pub fn check(&self) -> Result<(), String> {
-        if let Some((key, expected)) = self.nats.fault() {
-            return Err(format!("nats.{key}: expected {expected}"));
+        if let Some((key, expected, got)) = self.nats.fault() {
+            return Err(format!("nats.{key}: expected {expected}, got {got}"));
         }
         if self.topology.is_some() && self.ospf.is_some() {
             return Err("expected either `topology` or `ospf`".to_owned());

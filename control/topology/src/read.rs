@@ -19,6 +19,8 @@ mod tests;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Longest name of a router, as that of anything in a report.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Why there is no topology.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +84,7 @@ pub enum Format {
 impl Format {
     /// By the end of a file's name.
     pub fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
+        match path.extension()?.to_str()?.to_lowercase().as_str() {
             "json" => Some(Self::Json),
             "intra" => Some(Self::Rocketfuel),
             "gml" => Some(Self::Gml),
@@ -156,7 +158,8 @@ fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = 1 + good.matches('\n').count();
-        (Place::Line(line), "expected UTF-8".to_owned())
+        let problem = "expected UTF-8; convert the file, as with `iconv -f latin1 -t utf-8`";
+        (Place::Line(line), problem.to_owned())
     })?;
     let network = match format {
         Format::Json => json::parse(text),
@@ -194,6 +197,15 @@ impl Network {
             return Ok((index, false));
         }
         let name = clean(name);
+        if name.trim().is_empty() {
+            return Err("expected a name, not blanks".to_owned());
+        }
+        if name.len() > NAME_BYTES_MAX {
+            let bytes = name.len();
+            return Err(format!(
+                "expected a name of at most {NAME_BYTES_MAX} bytes, not {bytes}"
+            ));
+        }
         if self.names.len() == ROUTERS_MAX {
             return Err(format!("expected at most {ROUTERS_MAX} routers"));
         }

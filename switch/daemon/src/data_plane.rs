@@ -28,6 +28,11 @@ use switch::wiring::plans::{Site, present};
 /// How often links are looked at: some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
+/// What a port has lost.
+const INTERFACE_LOST: &str =
+    "its interface is gone (deleted, or moved to another network namespace)";
+const SERVER_LOST: &str = "its connection to the net_memif server is gone";
+
 /// The switch as the control core sees it.
 pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     site: Site<'pool>,
@@ -176,9 +181,26 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             let facts = data_plane::DataPlane::port(self, port);
             let interface = self.device(port).and_then(|device| device.info().interface);
             interface.inspect(|&interface| self.lowered.clear(interface));
-            self.removals.note(port, facts);
-            let (name, lost) = (self.name(port), lost(interface.is_some()));
-            tracing::error!("port {name}: {lost}; it is used again when that is back");
+            if interface.is_some() {
+                self.removals.note(port, facts);
+                let name = self.name(port);
+                tracing::error!(
+                    "port {name}: {INTERFACE_LOST}; it is used again when that is back"
+                );
+                continue;
+            }
+            let times = self.removals.note_refusal(port, facts);
+            let name = self.name(port);
+            match times {
+                0 => tracing::error!(
+                    "port {name}: {SERVER_LOST}; it is used again when that is back"
+                ),
+                1 => tracing::error!(
+                    "port {name}: the net_memif server ends each connection at once: it may have another client of this \
+                     id, or another secret; it is tried again, less and less often"
+                ),
+                _ => tracing::debug!("port {name}: {SERVER_LOST} again"),
+            }
         }
         let Self {
             removals,
@@ -187,7 +209,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             ..
         } = self;
         for port in removals.collect(running, generations) {
-            tracing::warn!("port {}: its device is released", self.name(port));
+            if !self.removals.is_refused(port) {
+                tracing::warn!("port {}: its device is released", self.name(port));
+            }
         }
         if !self.reload.is_under_way() {
             self.removals.ask(&self.running, &mut self.generations);
@@ -217,10 +241,10 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 tracing::warn!("port {}: not used again yet: {error}", self.name(port));
             }
             Some(Attempt::Opened(port)) => {
-                tracing::warn!(
-                    "port {}: its device is back and used again",
-                    self.name(port)
-                );
+                if !self.removals.is_refused(port) {
+                    let name = self.name(port);
+                    tracing::warn!("port {name}: its device is back and used again");
+                }
                 self.said.push(data_plane::Event::Disturbed { port });
                 if self.links.lowered().any(|place| place == port.index()) {
                     self.lower_link(port);
@@ -342,15 +366,6 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 self.service.ready(&self.status());
             }
         }
-    }
-}
-
-/// What a port has lost.
-fn lost(is_interface: bool) -> &'static str {
-    if is_interface {
-        "its interface is gone (deleted, or moved to another network namespace)"
-    } else {
-        "its connection to the net_memif server is gone"
     }
 }
 

@@ -12,7 +12,7 @@ use contract::config::document::{Check, Invalid, KeyPath, all, ensure, suggestio
 use contract::config::{Config, Device, Port, memory};
 use contract::file;
 use rustix::thread::{CapabilitySet, capabilities};
-use switch::wiring::budget;
+use switch::wiring::{budget, memif};
 
 /// Kernel drivers behind which DPDK can have a PCI device: those that give it away, and those that share it.
 const PCI_DRIVERS: [&str; 6] = [
@@ -237,7 +237,10 @@ impl Machine {
             ),
             "a process without",
         );
-        all([named, found, readable, allowed])
+        let connected = memif::fault(device).map_or(Ok(()), |(expected, got)| {
+            ensure(false, path.clone(), expected, got)
+        });
+        all([named, found, readable, allowed, connected])
     }
 
     fn interface(&self, path: &KeyPath, interface: &str) -> Check {
@@ -430,7 +433,18 @@ mod tests {
                     "expected CAP_NET_RAW for net_af_packet0, as root or the unit in examples has it, got a process without",
                 ),
             ),
+            // DPDK takes the blank for a part of the name.
+            (
+                "net_pcap0,rx_iface=eth1 ",
+                Some(
+                    "expected an interface of this network namespace (lo, eth1), got \"eth1 \"; did you mean `eth1`?",
+                ),
+            ),
             ("net_memif0,role=client", None),
+            (
+                "net_memif0,role=server,rsize=20",
+                Some("expected rsize=0 to 14, a ring's length as a power of two, got 20"),
+            ),
         ] {
             let faults = faults(device, "{}");
             match expected {

@@ -28,6 +28,8 @@ use switch::wiring::plans::{Site, handles};
 
 /// How long a device must be lost before it is closed, and the time between two attempts to attach it again.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Times that the pause between attempts doubles, where a device is lost again and again before its link is up: to 32 s.
+const DOUBLED_MAX: u32 = 5;
 
 /// Ports whose devices are not there.
 #[derive(Debug, Default)]
@@ -40,6 +42,9 @@ pub struct Removals {
     under_way: Option<(Vec<PortIndex>, usize)>,
     /// Devices that may come back, in use or not: since when they are lost.
     lost: BTreeMap<PortIndex, Lost>,
+    /// How often in a row a port's device was lost before its link was up, as a `net_memif` server does to a client whose id
+    /// another has; and how often its link had gone down by then.
+    refused: BTreeMap<PortIndex, (u32, u64)>,
     /// What earlier devices of the port counted.
     earlier: BTreeMap<PortIndex, DeviceCounts>,
 }
@@ -120,6 +125,22 @@ impl Removals {
         None
     }
 
+    /// Notes that the peer of a port has ended the connection. Returns how often in a row it did before the link was up; the
+    /// pause until the next attempt grows with that.
+    pub fn note_refusal(&mut self, port: PortIndex, facts: PortFact) -> u32 {
+        let flaps = facts.link_flaps;
+        let times = match self.refused.get(&port) {
+            Some((times, before)) if *before == flaps => times.saturating_add(1),
+            _ => 0,
+        };
+        self.refused.insert(port, (times, flaps));
+        if let Some(lost) = self.lost.get_mut(&port) {
+            lost.next += PATIENCE * 2_u32.pow(times.min(DOUBLED_MAX));
+        }
+        self.note(port, facts);
+        times
+    }
+
     /// Notes that a port's device is not there.
     pub fn note(&mut self, port: PortIndex, facts: PortFact) {
         let facts = PortFact {
@@ -131,10 +152,16 @@ impl Removals {
         self.pending.push(port);
     }
 
+    /// Whether the port's connection was ended before its link was up, more than once in a row.
+    pub fn is_refused(&self, port: PortIndex) -> bool {
+        self.refused.get(&port).is_some_and(|(times, _)| *times > 0)
+    }
+
     /// Forgets a port that a change of the configuration has ended or made anew.
     pub fn forget(&mut self, port: PortIndex) {
         self.facts.remove(&port);
         self.lost.remove(&port);
+        self.refused.remove(&port);
         self.earlier.remove(&port);
         self.pending.retain(|pending| *pending != port);
     }

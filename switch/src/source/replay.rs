@@ -8,12 +8,15 @@ use std::io::Read;
 use contract::config::device;
 
 use super::{Frame, SourceError, Warning};
-use index::{Index, Record, is_pcapng};
+use index::{Index, Record, is_pcapng, may_be_capture};
 
 mod index;
+mod pcap;
 
 /// The longest file that is held in memory: positions in it are 32 bits.
 const FILE_BYTES_MAX: u64 = u32::MAX as u64;
+/// Bytes that say whether a file is a capture.
+const FIRST_BYTES: u64 = 4;
 /// How long one loop lasts over a capture that has no span, as one of a single packet.
 const SPANLESS_LOOP_NS: u64 = 1_000_000;
 /// The longest time between two packets that is nobody's mistake: one hour.
@@ -49,13 +52,25 @@ impl Replay {
     pub fn open(spec: &device::Replay, mtu_bytes: u16) -> Result<Self, SourceError> {
         let file = || spec.file.clone();
         let mut file_bytes = Vec::new();
-        // Bounded here and not by the file's size: a pipe or a device has none.
-        File::open(&spec.file)
-            .and_then(|opened| opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut file_bytes))
-            .map_err(|error| SourceError::Read {
-                file: file(),
-                error,
-            })?;
+        let read = |error| SourceError::Read {
+            file: file(),
+            error,
+        };
+        let mut opened = File::open(&spec.file).map_err(read)?;
+        // Its first bytes alone, so that gigabytes of something else are not read; a device may have no end.
+        opened
+            .by_ref()
+            .take(FIRST_BYTES)
+            .read_to_end(&mut file_bytes)
+            .map_err(read)?;
+        if !file_bytes.is_empty() && !may_be_capture(&file_bytes) {
+            return Err(SourceError::NotACapture { file: file() });
+        }
+        // Bounded here and not by the file's size: a pipe has none.
+        opened
+            .take(FILE_BYTES_MAX)
+            .read_to_end(&mut file_bytes)
+            .map_err(read)?;
         if file_bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(SourceError::TooLarge {
                 file: file(),
@@ -75,6 +90,9 @@ impl Replay {
         mtu_bytes: u16,
     ) -> Result<Self, SourceError> {
         let file = || spec.file.clone();
+        if file_bytes.is_empty() {
+            return Err(SourceError::NoBytes { file: file() });
+        }
         let mut index = Index::new(mtu_bytes);
         let understood_bytes = if is_pcapng(&file_bytes) {
             index.add_pcapng(&file_bytes)
@@ -89,7 +107,15 @@ impl Replay {
             ..
         } = index;
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
-            return Err(SourceError::Empty { file: file() });
+            let file = file();
+            return Err(if understood_bytes < file_bytes.len() {
+                SourceError::Unreadable {
+                    file,
+                    from_byte: understood_bytes,
+                }
+            } else {
+                SourceError::Empty { file }
+            });
         };
         let span_ns = last.due_ns - first.due_ns;
         let loop_ns = match span_ns {

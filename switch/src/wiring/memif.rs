@@ -1,5 +1,5 @@
-//! Sockets of `net_memif`: what a killed server leaves, at which the next one could not listen, and whether there is
-//! a server for a client.
+//! Sockets of `net_memif`: what a killed server leaves, at which the next one could not listen, whether there is a server
+//! for a client, and what the driver refuses.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,6 +8,43 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use contract::config::device::argument;
+
+/// Longest name of a socket: `sun_path` of `sockaddr_un`, and a zero.
+const SOCKET_BYTES_MAX: usize = 107;
+/// Longest ring, as a power of two (`ETH_MEMIF_MAX_LOG2_RING_SIZE`).
+const RING_LOG2_MAX: u8 = 14;
+
+/// What the driver will refuse of a `net_memif` device: what is expected of its arguments, and what is there.
+pub fn fault(device: &str) -> Option<(String, String)> {
+    if !device.trim().starts_with("net_memif") {
+        return None;
+    }
+    if let Some(ring) = argument(device, "rsize")
+        && ring.parse::<u8>().map_or(true, |log2| log2 > RING_LOG2_MAX)
+    {
+        let expected = format!("rsize=0 to {RING_LOG2_MAX}, a ring's length as a power of two");
+        return Some((expected, ring.to_owned()));
+    }
+    let socket = argument(device, "socket")?;
+    if socket.len() > SOCKET_BYTES_MAX {
+        let expected = format!("socket= with a path of at most {SOCKET_BYTES_MAX} bytes");
+        return Some((expected, format!("{} bytes", socket.len())));
+    }
+    let path = Path::new(socket_file(device)?);
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        let got = format!("{socket:?}, and no such folder; make it");
+        return Some(("socket= with a path in a folder".to_owned(), got));
+    }
+    let is_other = fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket());
+    is_other.then(|| {
+        let got = format!("{socket:?}, which is another file; take another name");
+        ("socket= with the path of a socket".to_owned(), got)
+    })
+}
 
 /// Removes the socket file of a server device, if there is one without a listener.
 ///
@@ -89,6 +126,41 @@ mod tests {
         fs::write(&path, "not a socket").unwrap();
         remove_orphan(&device).unwrap();
         assert!(path.exists());
+    }
+
+    #[test]
+    fn what_the_driver_refuses_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memif.sock");
+        let refused =
+            |path: &Path| fault(&device(path)).map(|(expected, got)| format!("{expected}|{got}"));
+        assert_eq!(refused(&path), None);
+        assert_eq!(refused("memif.sock".as_ref()), None);
+        fs::write(&path, "not a socket").unwrap();
+        let other = refused(&path).unwrap();
+        assert!(
+            other.ends_with("which is another file; take another name"),
+            "{other}"
+        );
+        let nowhere = refused(&folder.path().join("no/memif.sock")).unwrap();
+        assert!(
+            nowhere.ends_with("and no such folder; make it"),
+            "{nowhere}"
+        );
+        let long = "s".repeat(108);
+        let device = format!("net_memif0,role=client,socket={long}");
+        assert_eq!(fault(&device).unwrap().1, "108 bytes");
+        assert_eq!(fault(&format!("net_null0,socket={long}")), None);
+        for (ring, is_taken) in [
+            ("14", true),
+            ("0", true),
+            ("15", false),
+            ("x", false),
+            ("-1", false),
+        ] {
+            let device = format!("net_memif0,role=client,rsize={ring}");
+            assert_eq!(fault(&device).is_none(), is_taken, "{ring}");
+        }
     }
 
     #[test]

@@ -219,12 +219,11 @@ pub fn pci_address(device: &str) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
-/// The arguments of a device string of DPDK's: `iface` and `veth0` of `net_af_packet0,iface=veth0`.
+/// The arguments of a device string of DPDK's: `iface` and `veth0` of `net_af_packet0,iface=veth0`. Blanks are part of them, as
+/// DPDK has it.
 pub fn arguments(device: &str) -> impl Iterator<Item = (&str, &str)> {
-    device.split(',').skip(1).filter_map(|argument| {
-        let (key, value) = argument.split_once('=')?;
-        Some((key.trim(), value.trim()))
-    })
+    let arguments = device.split(',').skip(1);
+    arguments.filter_map(|argument| argument.split_once('='))
 }
 
 /// The value of one of these [`arguments`]: the last, if it is given more than once, as in DPDK's drivers.

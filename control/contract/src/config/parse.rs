@@ -257,6 +257,9 @@ fn shape_fault(origin: &str, text: &str, path: &Path, error: &serde_json::Error)
     if path.is_secret() {
         hide_value(&mut message);
     }
+    if let Some(hint) = no_json_hint(text, &end) {
+        message = format!("{message}: {hint}");
+    }
     if let Some(key) = message.strip_prefix(TWICE_OF_SERDE) {
         message = format!("{key}{TWICE}");
     }
@@ -264,6 +267,22 @@ fn shape_fault(origin: &str, text: &str, path: &Path, error: &serde_json::Error)
         at: position(origin, text, &path).unwrap_or(end),
         invalid: Invalid::said(path, message),
     }
+}
+
+/// What to do about what others call JSON, where that is what stopped reading.
+fn no_json_hint(text: &str, end: &Position) -> Option<&'static str> {
+    if text.trim().is_empty() {
+        return Some("the file is empty; expected an object");
+    }
+    let line = text.lines().nth(end.line.checked_sub(1)?)?;
+    // Reading stops within a comment's first two characters, or before them.
+    let column = end.column.saturating_sub(2);
+    let rest: String = line.chars().skip(column).collect();
+    let is_comment = |rest: &str| {
+        let rest = rest.trim_start_matches([' ', '\t', ',', '{', '[']);
+        ["//", "/*", "#"].iter().any(|mark| rest.starts_with(mark))
+    };
+    is_comment(&rest).then_some("JSON has no comments")
 }
 
 /// Leaves what was expected, and not what was found.

@@ -69,8 +69,8 @@ impl Nats {
         }
     }
 
-    /// What keeps these keys from being a connection: the key, and what was expected of it.
-    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+    /// What keeps these keys from being a connection: the key, what was expected of it, and what it is.
+    pub fn fault(&self) -> Option<(&'static str, &'static str, String)> {
         let is_server = |server: &String| {
             let mut host = ["nats://", "tls://"].iter();
             let host = host.find_map(|scheme| server.strip_prefix(scheme));
@@ -85,25 +85,38 @@ impl Nats {
             self.token_file.is_some(),
             self.user.is_some(),
         ];
-        if self.servers.is_empty() || !self.servers.iter().all(is_server) {
+        let one_of_both = || "one of them".to_owned();
+        let odd = self.servers.iter().find(|server| !is_server(server));
+        if self.servers.is_empty() || odd.is_some() {
+            let got = match odd {
+                None => "none".to_owned(),
+                // It may be a password.
+                Some(server) if server.contains('@') => "one with `@`".to_owned(),
+                Some(server) => format!("{server:?}"),
+            };
             Some((
                 "servers",
                 "1 to 16 servers as `nats://host:4222` or `tls://host:4222`, without user and password",
+                got,
             ))
         } else if self.cert_file.is_some() != self.key_file.is_some() {
-            Some(("cert_file", "`cert_file` with `key_file`, or neither"))
+            let expected = "`cert_file` with `key_file`, or neither";
+            Some(("cert_file", expected, one_of_both()))
         } else if self.user.is_some() != self.password_file.is_some() {
-            Some(("user", "`user` with `password_file`, or neither"))
+            let expected = "`user` with `password_file`, or neither";
+            Some(("user", expected, one_of_both()))
         } else if ways.iter().filter(|given| **given).count() > 1 {
-            Some((
-                "credentials_file",
-                "one of `credentials_file`, `nkey_file`, `token_file` and `user`",
-            ))
-        } else if is_secret_shown && !self.insecure && self.servers.iter().any(is_plain) {
+            let expected = "one of `credentials_file`, `nkey_file`, `token_file` and `user`";
+            Some(("credentials_file", expected, "several".to_owned()))
+        } else if is_secret_shown
+            && !self.insecure
+            && let Some(server) = self.servers.iter().find(|server| is_plain(server))
+        {
             Some((
                 "servers",
                 "`tls://`, or `nats://` with `ca_file`, where a password or token goes to another machine, or `insecure` to \
                  send it unencrypted",
+                format!("{server:?}"),
             ))
         } else {
             None

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use super::memory::Memory;
 use super::packets::Held;
 use super::{Config, Worker, shape};
+use crate::text;
 
 mod classes;
 mod forwarding;
@@ -102,14 +103,17 @@ impl Invalid {
 }
 
 impl fmt::Display for Invalid {
+    /// Without control characters, which what is quoted from a file may have.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = match &self.got {
+            Some(got) => format!("expected {}, got {got}", self.expected),
+            None => self.expected.clone(),
+        };
         if !self.path.0.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            words = format!("{}: {words}", self.path);
         }
-        match &self.got {
-            Some(got) => write!(f, "expected {}, got {got}", self.expected),
-            None => f.write_str(&self.expected),
-        }
+        text::clean(&mut words);
+        f.write_str(&words)
     }
 }
 

@@ -75,6 +75,8 @@ impl TryFrom<String> for Address {
                  [fe80::1%eth0]:862"
             )
         })?;
+        // Sockets for IPv6 do not reach IPv4.
+        address.ip = address.ip.to_canonical();
         if let Some(zone) = zone {
             if !matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
                 return Err(format!(

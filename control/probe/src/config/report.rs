@@ -68,8 +68,8 @@ impl ReportConfig {
             ensure(own.len() <= NAME_MAX, path.clone(), expected, "none")?;
         }
         name(path.key("name"), &own)?;
-        if let Some((key, expected)) = self.nats.fault() {
-            return ensure(false, path.key("nats").key(key), expected, "something else");
+        if let Some((key, expected, got)) = self.nats.fault() {
+            return ensure(false, path.key("nats").key(key), expected, got);
         }
         within(path.key("spool_kib"), self.spool_kib, 64..=1_048_576)?;
         let longest_ms = 1_000 + 2 * interval_ms;

@@ -106,6 +106,11 @@ fn addresses_are_read_with_ports_and_zones() {
         address("fe80::1%3").with_port(9),
         "[fe80::1%3]:9".parse().unwrap()
     );
+    // An IPv4 address that is written as one of IPv6 is reached by IPv4.
+    assert_eq!(
+        address("[::ffff:192.0.2.1]:5").with_port(9),
+        "192.0.2.1:5".parse().unwrap()
+    );
     // Loopback is interface 1 of every network.
     for text in ["fe80::1%lo", "[fe80::1%lo]"] {
         let address = address(text);

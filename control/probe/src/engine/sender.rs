@@ -82,6 +82,11 @@ impl Sender {
         }
     }
 
+    /// Sessions to this address.
+    pub fn sessions_to(&self, to: SocketAddr) -> impl Iterator<Item = &SessionKey> {
+        self.by_address.get(&to).into_iter().flatten()
+    }
+
     /// The session that a packet of this reflector may be a reply to. It verifies the rest.
     pub fn session_of(&self, from: SocketAddr, packet: &[u8]) -> Option<SessionKey> {
         let by_ssid = |mode: Mode| {

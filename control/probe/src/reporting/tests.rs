@@ -62,6 +62,7 @@ fn result(node: &str, interval: u64, delays_ns: &[i64]) -> SessionResult {
         extensions: None,
         rejected_for: None,
         not_sent_for: None,
+        unreachable: None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::window::Sent;
 use super::{Arrived, Reply};
 use crate::offset::Least;
 use crate::result::{ClockQuality, Counts, Delays, Extensions, StampedBy};
-use crate::socket::SendError;
+use crate::socket::{SendError, Unreachable};
 
 /// One-way delays of a packet, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub(super) struct Interval {
     pub(super) stamps: Option<StampedBy>,
     /// Why the last request that was not sent was not.
     pub(super) not_sent_for: Option<SendError>,
+    /// Why a request was not delivered, as the last ICMP message has it.
+    pub(super) unreachable: Option<Unreachable>,
     /// Why the last reply was rejected, and whether others were for other reasons.
     rejection: Option<(Rejection, bool)>,
     samples: Vec<(i64, i64)>,

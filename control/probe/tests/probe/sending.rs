@@ -53,6 +53,56 @@ fn what_cannot_be_sent_ends_the_command_with_the_reason() {
     }
 }
 
+/// An ICMP message comes back, from this machine or another: nobody has to guess at firewalls.
+#[test]
+fn what_is_not_delivered_is_said() {
+    if !own_network() {
+        return;
+    }
+    // An address of a link at which nobody has it.
+    ip("link add near type veth peer name far").unwrap();
+    for end in ["near", "far"] {
+        ip(&format!("link set {end} up")).unwrap();
+    }
+    ip("addr add 10.9.1.1/24 dev near").unwrap();
+    let rules = "add table inet probe; \
+        add chain inet probe in { type filter hook input priority 0; }; \
+        add rule inet probe in udp dport 888 reject with icmpx type admin-prohibited";
+    process::output(Command::new("nft").arg(rules)).unwrap();
+    for (address, timeout_ms, why) in [
+        (
+            "127.0.0.1:999",
+            "50",
+            "port unreachable: nothing listens there (ICMP from 127.0.0.1)",
+        ),
+        (
+            "[::1]:999",
+            "50",
+            "port unreachable: nothing listens there (ICMP from ::1)",
+        ),
+        (
+            "127.0.0.1:888",
+            "50",
+            "prohibited by a firewall or a route (ICMP from 127.0.0.1)",
+        ),
+        // The kernel asks for it three times, a second apart.
+        ("10.9.1.2", "5000", "host unreachable (ICMP from 10.9.1.1)"),
+    ] {
+        let arguments = [address, "-c", "5", "-i", "10", "--timeout-ms", timeout_ms];
+        let output = probe().args(arguments).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (out, error) = (text(output.stdout), text(output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{address}: {out}{error}");
+        // A message about one request does not keep the next from being sent.
+        assert!(
+            out.contains("5 sent, 0 answered, 5 lost"),
+            "{address}: {out}"
+        );
+        let expected = format!(": {why}\n");
+        assert!(error.ends_with(&expected), "{address}: {error}");
+    }
+}
+
 #[test]
 fn addresses_of_many_or_of_no_link_are_refused() {
     for (address, why) in [

@@ -88,12 +88,28 @@ struct Entry<'a> {
     value: Value<'a>,
 }
 
+/// Whether a word can be a key. Other characters than those of the format are taken, too, but for those that are in a
+/// text which ended early, at a quotation mark within it.
+fn is_key(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && word
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
+}
+
 /// What is up to the end of a list; at depth 0 up to the end of the file.
 fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Problem> {
     let mut entries = Vec::new();
     loop {
         let (key, line) = match tokens.next().transpose()? {
-            Some((Token::Word(key), line)) => (key, line),
+            Some((Token::Word(key), line)) if is_key(key) => (key, line),
+            Some((Token::Word(key), line)) => {
+                let problem = format!(
+                    "expected a key, which has letters, digits and `_`, not {}; in texts a quotation mark is `&quot;`",
+                    clean(key)
+                );
+                return Err(at(line, problem));
+            }
             Some((Token::Close, _)) if depth > 0 => return Ok(entries),
             None if depth == 0 => return Ok(entries),
             Some((_, line)) => return Err(at(line, "expected a key")),
@@ -116,12 +132,19 @@ fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Pro
     }
 }
 
-/// The value of a key of one value.
-fn one<'a>(entries: &[Entry<'a>], key: &str) -> Option<&'a str> {
-    entries.iter().find_map(|entry| match entry.value {
-        Value::One(value) if entry.key == key => Some(value),
-        _ => None,
-    })
+/// The one value of a key; `None` if it is missing.
+fn one<'a>(entries: &[Entry<'a>], key: &str) -> Result<Option<&'a str>, Problem> {
+    let mut found = None;
+    for entry in entries.iter().filter(|entry| entry.key == key) {
+        let Value::One(value) = entry.value else {
+            let problem = format!("expected a number or a text as `{key}`, not a list");
+            return Err(at(entry.line, problem));
+        };
+        if found.replace(value).is_some() {
+            return Err(at(entry.line, format!("expected one `{key}`, not several")));
+        }
+    }
+    Ok(found)
 }
 
 /// The lists of a key, and where each begins.
@@ -148,21 +171,21 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
     };
     let mut network = Network::default();
     let nodes = nodes(graph, &mut network)?;
-    let both = one(graph, "directed") != Some("1");
+    let both = one(graph, "directed")? != Some("1");
     for (line, edge) in lists(graph, "edge") {
         let end = |key| {
-            let id = one(edge, key);
+            let id = one(edge, key)?;
             let id = id.ok_or_else(|| at(line, format!("expected a `{key}` in this `edge`")))?;
             let unknown = || {
                 at(
                     line,
-                    format!("expected the id of a node as `{key}`, not {id}"),
+                    format!("expected the id of a node as `{key}`, not {}", clean(id)),
                 )
             };
             nodes.get(id).copied().ok_or_else(unknown)
         };
         let (from, to) = (end("source")?, end("target")?);
-        let cost = one(edge, "weight").map_or(Ok(Weight::ONE), weight);
+        let cost = one(edge, "weight")?.map_or(Ok(Weight::ONE), weight);
         let cost = cost.map_err(|problem| at(line, problem))?;
         let added = network.link(from, to, cost, both);
         added.map_err(|problem| at(line, problem))?;
@@ -170,25 +193,30 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
     Ok(network)
 }
 
-/// Routers by id. Their names are the labels, with the id where several have the same or there is none. A label that looks
+/// Routers by id. Their names are the labels, with the id where several have the same or there is none (blanks are none). A label that looks
 /// like such a name stays what it is, and the other gets its id once more: `A`, `A` and `A #1` are `A #1 #1`, `A #2` and
 /// `A #1`.
 fn nodes<'a>(graph: &[Entry<'a>], network: &mut Network) -> Result<HashMap<&'a str, u32>, Problem> {
     let nodes = lists(graph, "node");
     let label = |node: &[Entry<'_>]| {
-        let label = one(node, "label")?;
         // Characters beyond ASCII are entities of HTML.
-        Some(clean(&html_escape::decode_html_entities(label)))
+        let shown = |label: &str| clean(&html_escape::decode_html_entities(label));
+        let label = one(node, "label")?.map(shown);
+        Ok(label.filter(|label| !label.trim().is_empty()))
     };
-    let labels: Vec<_> = nodes.iter().map(|(_, node)| label(node)).collect();
+    let labels: Vec<_> = nodes
+        .iter()
+        .map(|(_, node)| label(node))
+        .collect::<Result<_, Problem>>()?;
     let mut times = HashMap::<&str, usize>::new();
     for label in labels.iter().flatten() {
         *times.entry(label).or_default() += 1;
     }
     let (mut routers, mut made) = (HashMap::new(), HashSet::new());
     for ((line, node), label) in nodes.into_iter().zip(&labels) {
-        let id = one(node, "id").ok_or_else(|| at(line, "expected an `id` in this `node`"))?;
+        let id = one(node, "id")?.ok_or_else(|| at(line, "expected an `id` in this `node`"))?;
         if routers.contains_key(id) {
+            let id = clean(id);
             let problem = format!("expected an id that no other node has, not {id}");
             return Err(at(line, problem));
         }

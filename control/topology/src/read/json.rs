@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Network, Place, Problem};
+use super::{Network, Place, Problem, clean};
 use crate::topology::{Role, Topology, Weight};
 
 /// A network in our own format.
@@ -73,11 +73,12 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
     let mut read = serde_json::Deserializer::from_str(text);
     let record: Record = serde_path_to_error::deserialize(&mut read).map_err(|error| {
         let place = match error.path().to_string().as_str() {
-            "." => Place::File,
-            path => Place::Path(path.to_owned()),
+            // `?` is a key that could not be read.
+            "." | "?" => Place::File,
+            path => Place::Path(clean(path)),
         };
         // It says the line.
-        (place, error.inner().to_string())
+        (place, clean(&error.inner().to_string()))
     })?;
     read.end()
         .map_err(|error| (Place::Line(error.line()), error.to_string()))?;

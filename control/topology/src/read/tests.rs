@@ -208,8 +208,9 @@ fn gml_of_other_programs_is_read() {
         let expected = [link("a", "b", 2_500_000), link("b", "a", 2_500_000)];
         assert_eq!(links(&text, Format::Gml), expected, "{text}");
     }
-    assert_eq!(names(&labelled(&["", "b"]), Format::Gml), ["", "b"]);
-    assert_eq!(names(&labelled(&["", ""]), Format::Gml), [" #1", " #2"]);
+    // A router without a name, or whose name nobody sees, has its id.
+    assert_eq!(names(&labelled(&["", "b"]), Format::Gml), ["#1", "b"]);
+    assert_eq!(names(&labelled(&["", "  "]), Format::Gml), ["#1", "#2"]);
 }
 
 /// What is read of the Topology Zoo.
@@ -256,6 +257,12 @@ fn what_is_wrong_in_lines_or_json_is_said_with_its_place() {
             Json,
             r#"{ "nodes": [], "links": [] } x"#,
             ":1: trailing characters",
+        ),
+        (Json, r#"{ "nodes": [], }"#, ": trailing comma at line 1"),
+        (
+            Json,
+            r#"{ "nodes": [{ "name": "a" }, { "name": " " }], "links": [] }"#,
+            ": nodes[1].name: expected a name, not blanks",
         ),
         (
             Json,
@@ -314,6 +321,27 @@ fn what_is_wrong_in_gml_is_said_with_its_place() {
             "graph [ node [ id 0 ] node [ id 1 ]\nedge [ source 0 target 1 weight x ] ]",
             ":2: expected a weight",
         ),
+        // Read on as it comes, each of these gives a name or a weight that is not the file's.
+        (
+            Gml,
+            "graph [\n node [ id 0 label \"a \\\"x\\\"\" ] ]",
+            ":2: expected a key, which has letters, digits and `_`, not x\\; in texts a quotation mark is `&quot;`",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ] node [ id 1 ]\nedge [ source 0 target 1 weight 2\nweight 3 ] ]",
+            ":3: expected one `weight`, not several",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ] node [ id 1 ]\nedge [ source 0 target 1 weight [ x 1 ] ] ]",
+            ":2: expected a number or a text as `weight`, not a list",
+        ),
+        (
+            Gml,
+            "graph [ node [ id 0 ]\nedge [ source 0 target \"\u{1b}[31m\" ] ]",
+            "not \u{fffd}[31m",
+        ),
     ]);
 }
 
@@ -331,6 +359,11 @@ fn there_are_limits() {
     assert!(
         refused(&dense.collect::<String>(), Rocketfuel).contains("expected at most 32768 links")
     );
+    let long = format!("{} b 1", "a".repeat(70_000));
+    assert_eq!(
+        refused(&long, Rocketfuel),
+        ":1: expected a name of at most 256 bytes, not 70000"
+    );
     let (place, _) = parse(b"a b 1\n\xff", Rocketfuel).unwrap_err();
     assert_eq!(place, Place::Line(2));
 }
@@ -341,6 +374,7 @@ fn the_end_of_the_name_says_the_format() {
         file("network.txt".as_ref()).unwrap_err().to_string(),
         "network.txt: expected a name that ends in .json, .intra (Rocketfuel) or .gml, or - for JSON from standard input"
     );
+    assert_eq!(Format::of("NETWORK.GML".as_ref()), Some(Format::Gml));
     let missing = file("nowhere.gml".as_ref()).unwrap_err().to_string();
     assert!(
         missing.starts_with("nowhere.gml: cannot be read: "),

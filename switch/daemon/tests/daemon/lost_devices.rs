@@ -66,6 +66,41 @@ fn a_memif_client_connects_again_when_its_server_restarts() {
     }
 }
 
+/// Its place is another's: it is tried less and less often, the log says so once, and it is taken when the place is free.
+#[test]
+fn a_second_client_of_a_memif_waits_without_filling_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let [mut server, client] = both_ends(folder.path());
+    let mut second = Daemon::start(end("client", folder.path()));
+    let mut log = second.take_log();
+    let log = std::thread::spawn(move || std::io::read_to_string(&mut log).unwrap());
+    // It finds the server, and loses it again.
+    for removed in [1, 0, 1, 0, 1] {
+        second.wait_for(|second| {
+            second.metric("vernier_port_removed{port=\"trunk\"}") == Some(removed)
+        });
+    }
+    client.stop();
+    second.wait_for(is_ready);
+    let before = server.wait_for_some(received);
+    server.wait_for(|server| received(server) > Some(before));
+    for switch in [second, server] {
+        assert_conserved(&switch.stop()["snapshot"]);
+    }
+    let log = log.join().unwrap();
+    for (words, at_most) in [
+        ("it is used again when that is back", 1),
+        ("it may have another client of this id", 1),
+        ("its device is back and used again", 1),
+    ] {
+        assert!(log.matches(words).count() <= at_most, "{words}: {log}");
+    }
+    assert!(
+        log.contains("it may have another client of this id"),
+        "{log}"
+    );
+}
+
 #[test]
 fn a_memif_server_takes_a_client_that_was_killed_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
+use pcap_parser::Linktype;
 use pcap_parser::pcapng::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption, parse_block_be, parse_block_le,
     parse_sectionheaderblock,
 };
 use pcap_parser::traits::PcapNGPacketBlock;
-use pcap_parser::{
-    Linktype, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header,
-};
 
+use super::pcap;
 use crate::source::{ETHERNET_HEADER_BYTES, SourceError, VLAN_TAGS_BYTES};
 
 /// The longest packet in a capture that is taken for one (libpcap's `MAXIMUM_SNAPLEN`).
@@ -52,6 +51,14 @@ impl Unusable {
             Self::LinkType(link_type) => SourceError::LinkType { file, link_type },
         }
     }
+}
+
+/// What a pcapng file begins with.
+const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_le_bytes();
+
+/// Whether these first bytes of a file may be those of a capture.
+pub(super) fn may_be_capture(first: &[u8]) -> bool {
+    pcap::is_pcap(first) || first.starts_with(&SECTION_HEADER)
 }
 
 /// Whether a file begins as a pcapng file does.
@@ -128,36 +135,28 @@ impl Index {
 
     /// Adds the packets of a pcap file; returns how many bytes of it could be read.
     pub fn add_pcap(&mut self, file: &[u8]) -> Result<usize, Unusable> {
-        let (mut rest, header) = parse_pcap_header(file).map_err(|_| Unusable::NotACapture)?;
+        let header = pcap::Header::read(file).ok_or(Unusable::NotACapture)?;
+        let network = Linktype(header.network.cast_signed());
         // The upper half says whether frame check sequences were kept.
-        ethernet(Linktype(header.network.0 & 0xffff))?;
-        let fcs_bytes = fcs_bytes_of(header.network);
-        let parse = match (header.is_bigendian(), header.is_modified_format()) {
-            (true, _) => parse_pcap_frame_be,
-            (false, true) => parse_pcap_frame_modified,
-            (false, false) => parse_pcap_frame,
-        };
-        let fraction_ns = if header.is_nanosecond_precision() {
-            1
-        } else {
-            1_000
-        };
-        while let Ok((after, packet)) = parse(rest)
-            && packet.data.len() <= CAPTURED_BYTES_MAX
+        ethernet(Linktype(network.0 & 0xffff))?;
+        let fcs_bytes = fcs_bytes_of(network);
+        let mut read_bytes = pcap::FILE_HEADER_BYTES;
+        while let Some(packet) = header.packet(&file[read_bytes..])
+            && packet.captured_bytes <= CAPTURED_BYTES_MAX
         {
-            let time_ns = i128::from(packet.ts_sec) * 1_000_000_000
-                + i128::from(packet.ts_usec) * fraction_ns;
-            let start = file.len() - after.len() - packet.data.len();
+            let time_ns = i128::from(packet.seconds) * 1_000_000_000
+                + i128::from(packet.fraction) * i128::from(header.fraction_ns);
+            let start = read_bytes + packet.start;
             self.add(
                 Some(time_ns),
                 start,
-                packet.data.len(),
-                packet.origlen,
+                packet.captured_bytes,
+                packet.wire_bytes,
                 fcs_bytes,
             );
-            rest = after;
+            read_bytes = start + packet.captured_bytes;
         }
-        Ok(file.len() - rest.len())
+        Ok(read_bytes)
     }
 
     /// Adds the packets of a pcapng file; returns how many bytes of it could be read.

@@ -105,12 +105,17 @@ fn pcap(magic: u32, big_endian: bool, link: u32, packets: &[(u32, u32, &[u8], u3
             .u32(fraction)
             .u32(u32::try_from(captured.len()).unwrap())
             .u32(wire);
+        if magic == MODIFIED {
+            file.u32(2).u16(0x0800).bytes.extend([0, 0]);
+        }
         file.bytes.extend(captured);
     }
     file.bytes
 }
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
+/// Of files with longer packet headers.
+const MODIFIED: u32 = 0xa1b2_cd34;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const FRAME: [u8; 20] = [7; 20];
 
@@ -152,7 +157,7 @@ fn pcapng(big_endian: bool, resolution: u8, offset_s: u64, ticks: &[u64]) -> Vec
 #[test]
 fn pcap_of_every_kind_keeps_its_timing() {
     for big_endian in [false, true] {
-        for (magic, unit_ns) in [(MICROSECONDS, 1_000), (NANOSECONDS, 1)] {
+        for (magic, unit_ns) in [(MICROSECONDS, 1_000), (NANOSECONDS, 1), (MODIFIED, 1_000)] {
             let packets = [(1, 999_999, &[1; 60][..], 60), (2, 0, &[2; 70][..], 70)];
             let mut replay = open(&pcap(magic, big_endian, 1, &packets)).unwrap();
             let gap_ns = 1_000_000_000 - 999_999 * unit_ns;
@@ -353,7 +358,25 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     assert!(
         message(open(b"GIF89a and so on, for a while")).contains("neither a pcap nor a pcapng")
     );
-    assert!(message(open(b"")).contains("neither a pcap nor a pcapng"));
+    assert_eq!(
+        message(open(b"")),
+        "test.pcap is empty; name a pcap or pcapng capture"
+    );
+    // Damage is said, not that there are no packets.
+    let packet = [(1, 0, &FRAME[..], 20)];
+    let cut = &pcap(MICROSECONDS, false, 1, &packet)[..50];
+    assert!(message(open(cut)).contains("damaged from byte 24 on"));
+    let no_interface = pcapng(false, 6, 0, &[0]);
+    let block = |at: usize| at + no_interface[at + 4] as usize;
+    let without = [&no_interface[..block(0)], &no_interface[block(block(0))..]].concat();
+    assert!(message(open(&without)).contains("damaged from byte 28 on"));
+    // An endless device is refused by its first bytes; a folder with the reason, once.
+    let named = |file: &str| {
+        let file = file.into();
+        message(Replay::open(&device::Replay { file, ..spec() }, 1500))
+    };
+    assert!(named("/dev/zero").contains("neither a pcap nor a pcapng"));
+    assert_eq!(named("/").matches("Is a directory").count(), 1);
     assert!(message(open(&pcap(MICROSECONDS, false, 1, &[]))).contains("holds no whole packet"));
     let raw = message(open(&pcap(MICROSECONDS, false, 101, &[])));
     assert!(
@@ -443,7 +466,8 @@ fn outcome(file: &Path) -> String {
             }
         }
         Err(SourceError::LinkType { link_type, .. }) => format!("refused: link type {link_type}"),
-        Err(SourceError::Empty { .. }) => "refused: empty".to_owned(),
+        Err(SourceError::Empty { .. } | SourceError::NoBytes { .. }) => "refused: empty".to_owned(),
+        Err(SourceError::Unreadable { .. }) => "refused: damaged".to_owned(),
         Err(other) => format!("refused: {other}"),
     }
 }

@@ -7,8 +7,8 @@ fn error(text: &str) -> String {
 
 #[test]
 fn arguments_are_pairs_and_the_last_of_a_key_counts() {
-    let device = "net_memif0, id=1 ,socket=/a=b,id=2,alone";
-    let all = [("id", "1"), ("socket", "/a=b"), ("id", "2")];
+    let device = "net_memif0,id=1 ,socket=/a=b,id=2,alone";
+    let all = [("id", "1 "), ("socket", "/a=b"), ("id", "2")];
     assert!(arguments(device).eq(all));
     assert_eq!(argument(device, "id"), Some("2"));
     assert_eq!(argument("net_null0", "id"), None);

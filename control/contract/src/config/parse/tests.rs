@@ -249,3 +249,29 @@ fn a_byte_order_mark_gets_a_hint() {
         "{error}"
     );
 }
+
+#[test]
+fn what_is_no_json_says_what_it_may_be() {
+    let said = |text: &str| Config::parse(text, "v.json").unwrap_err().to_string();
+    for text in ["", " \r\n"] {
+        let said = said(text);
+        assert!(
+            said.ends_with(": the file is empty; expected an object"),
+            "{said}"
+        );
+    }
+    for text in [
+        "// a switch\n{}",
+        "# a switch\n{}",
+        "{ /* a switch */ }",
+        "{\n  \"name\": \"a\", // a switch\n  \"ports\": [] }",
+        "{ \"ports\": [ # none\n ] }",
+    ] {
+        let said = said(text);
+        assert!(said.ends_with(": JSON has no comments"), "{text:?}: {said}");
+    }
+    for text in ["{ \"name\": \"//\", }", "{ \"name\": tru }", "{} #"] {
+        let said = said(text);
+        assert!(!said.contains("no comments"), "{text:?}: {said}");
+    }
+}

@@ -1,9 +1,9 @@
 //! Ports: devices, VLANs, egress queues.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Check, KeyPath, all, class_names, ensure, known, name, suggestion, unique, within};
-use crate::config::device::is_of_dpdk;
+use crate::config::device::{is_of_dpdk, pci_address};
 use crate::config::{Config, Device, Egress, Forwarding, Port, Queue, Red, Vlan, VlanIds};
 
 /// Most bytes that wait in a queue: 1 GiB.
@@ -15,6 +15,7 @@ const HEADER_BYTES: u32 = 22;
 pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
     let ports = &config.ports;
     let (mut names, mut devices) = (HashSet::new(), HashSet::new());
+    let mut interfaces = HashSet::new();
     all(ports.iter().enumerate().map(|(index, port)| {
         let path = path.index(index);
         let of_name = path.key("name");
@@ -23,8 +24,16 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
         let device = match &port.device {
             Device::Dpdk(device) if config.forwarding != Forwarding::Host => {
                 let path = path.key("device");
+                let interface = received_from(device).map_or(Ok(()), |interface| {
+                    let what = "an interface that no other port receives from";
+                    unique(&mut interfaces, interface, path.clone(), what)
+                });
                 known_device(path.clone(), device)
-                    .and_then(|()| unique(&mut devices, device, path, "a device of its own"))
+                    .and_then(|()| {
+                        let expected = "a device of its own, such as net_pcap0 and net_pcap1";
+                        unique(&mut devices, device_name(device), path, expected)
+                    })
+                    .and(interface)
             }
             _ => Ok(()),
         };
@@ -36,6 +45,27 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
             egress(&path.key("egress"), port, config),
         ])
     }))
+}
+
+/// What DPDK knows a device by: two ports cannot have the same, whatever follows it.
+fn device_name(device: &str) -> String {
+    let name = device.split(',').next().unwrap_or_default();
+    pci_address(name).unwrap_or_else(|| name.to_owned())
+}
+
+/// The interface of the kernel that a device receives from, and which queue where it does not take all. Two such devices
+/// would share its frames by chance, or both receive each.
+fn received_from(device: &str) -> Option<String> {
+    let mut parts = device.split(',');
+    let name = parts.next()?;
+    let arguments: HashMap<_, _> = parts.filter_map(|part| part.split_once('=')).collect();
+    let interface = arguments.get("iface")?;
+    if name.starts_with("net_af_xdp") {
+        let queue = arguments.get("start_queue").unwrap_or(&"0");
+        return Some(format!("{interface}, queue {queue}"));
+    }
+    let takes_all = name.starts_with("net_af_packet") || name.starts_with("net_pcap");
+    takes_all.then(|| (*interface).to_owned())
 }
 
 /// A device of DPDK: on one of its buses, or the name of a virtual one.

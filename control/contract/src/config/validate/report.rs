@@ -4,10 +4,9 @@ use super::{Check, KeyPath, ensure};
 use crate::config::Report;
 
 pub(super) fn report(path: &KeyPath, report: Option<&Report>) -> Check {
-    let Some((key, expected)) = report.and_then(|report| report.nats.fault()) else {
+    let Some((key, expected, got)) = report.and_then(|report| report.nats.fault()) else {
         return Ok(());
     };
-    let got = "other keys beside it, or other words";
     ensure(false, path.key("nats").key(key), expected, got)
 }
 
@@ -33,8 +32,8 @@ mod tests {
                 "report.nats.servers: expected 1 to 16",
             ),
             (
-                json!({ "servers": ["10.0.0.1"] }),
-                "report.nats.servers: expected 1 to 16",
+                json!({ "servers": ["nats://a", "10.0.0.1"] }),
+                "without user and password, got \"10.0.0.1\"",
             ),
             (
                 json!({ "servers": ["nats://a"], "key_file": "k" }),
@@ -50,7 +49,7 @@ mod tests {
             ),
             (
                 json!({ "servers": ["nats://user:password@127.0.0.1"] }),
-                "report.nats.servers: expected 1 to 16",
+                "without user and password, got one with `@`",
             ),
         ] {
             let error = refusal(&nats);

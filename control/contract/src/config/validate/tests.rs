@@ -52,8 +52,29 @@ fn bridge(ageing_s: u32) -> Forwarding {
     }
 }
 
+fn devices(config: &mut Config, devices: [&str; 2]) {
+    for (port, device) in config.ports.iter_mut().zip(devices) {
+        port.device = Device::Dpdk(device.to_owned());
+    }
+}
+
+/// Names of a file are quoted in messages about it.
+#[test]
+fn no_message_commands_a_terminal() {
+    let mut config = Config::demo().unwrap();
+    config.ports[0].name = "a\u{1b}[31m\u{202e}".to_owned();
+    let faults = validate(&config).unwrap_err().to_string();
+    assert!(
+        faults.contains("the name of a port (a[31m, west)"),
+        "{faults}"
+    );
+    let lines = faults.lines().all(|line| line.chars().all(text::is_shown));
+    assert!(lines, "{faults:?}");
+}
+
 #[test]
 fn names_ports_and_forwarding_are_checked() {
+    // Long: a table.
     let cases = [
         (
             error(|c| c.name = "a b".to_owned()),
@@ -77,7 +98,36 @@ fn names_ports_and_forwarding_are_checked() {
                     port.device = Device::Dpdk("net_null0".to_owned());
                 }
             }),
-            "ports[1].device: expected a device of its own, got \"net_null0\" again",
+            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"net_null0\" again",
+        ),
+        (
+            error(|c| devices(c, ["net_pcap0,rx_pcap=a", "net_pcap0,rx_pcap=b"])),
+            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"net_pcap0\" again",
+        ),
+        (
+            error(|c| devices(c, ["03:00.1", "0000:03:00.1,arg=1"])),
+            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"0000:03:00.1\" again",
+        ),
+        (
+            error(|c| {
+                devices(
+                    c,
+                    ["net_af_packet0,iface=eth1", "net_af_packet1,iface=eth1"],
+                )
+            }),
+            "ports[1].device: expected an interface that no other port receives from, got \"eth1\" again",
+        ),
+        (
+            error(|c| {
+                devices(
+                    c,
+                    [
+                        "net_af_xdp0,iface=eth1",
+                        "net_af_xdp1,iface=eth1,start_queue=0",
+                    ],
+                )
+            }),
+            "ports[1].device: expected an interface that no other port receives from, got \"eth1, queue 0\" again",
         ),
         (
             error(|c| c.ports[1].egress.queue_packets = 65_537),
