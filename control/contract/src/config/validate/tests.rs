@@ -113,7 +113,7 @@ fn names_ports_and_forwarding_are_checked() {
                 devices(
                     c,
                     ["net_af_packet0,iface=eth1", "net_af_packet1,iface=eth1"],
-                )
+                );
             }),
             "ports[1].device: expected an interface that no other port receives from, got \"eth1\" again",
         ),
@@ -125,7 +125,7 @@ fn names_ports_and_forwarding_are_checked() {
                         "net_af_xdp0,iface=eth1",
                         "net_af_xdp1,iface=eth1,start_queue=0",
                     ],
-                )
+                );
             }),
             "ports[1].device: expected an interface that no other port receives from, got \"eth1, queue 0\" again",
         ),
