@@ -112,7 +112,7 @@ fn the_reflectors_clock_that_is_set_is_told_from_a_longer_path() {
     let before = steady(&mut daemon);
     assert_eq!(before["total"]["clock_steps"], 0, "{before}");
 
-    for (steps, (offset_s, step_s)) in (1_u32..).zip([(0.25, 0.25), (-3_600.0, -3_600.25)]) {
+    for (steps, (offset_s, step_s)) in (1_u32..).zip([(2.5, 2.5), (-3_600.0, -3_602.5)]) {
         set_clock(&offset, offset_s);
         let session = daemon.until("the step is not flagged", |session| {
             session["total"]["clock_steps"] == steps
@@ -120,26 +120,26 @@ fn the_reflectors_clock_that_is_set_is_told_from_a_longer_path() {
         let clocks = &session["last_step"]["clocks"];
         assert_eq!(clocks["state"], "reflector_stepped", "{session}");
         let measured_s = number(&clocks["step_ns"]) / 1e9;
-        assert!((measured_s - step_s).abs() < 0.05, "{measured_s} {step_s}");
+        assert!((measured_s - step_s).abs() < 0.5, "{measured_s} {step_s}");
         steady(&mut daemon);
     }
 
-    // The path gets longer by 40 ms: no clock's fault.
+    // The path gets longer by 200 ms: no clock's fault.
     let before = steady(&mut daemon);
-    hop.delay_ms.store(40, Ordering::Relaxed);
+    hop.delay_ms.store(200, Ordering::Relaxed);
     let least = |session: &Value, way: &str| number(&session["last"][way]["min_ns"]);
     let longer = |session: &Value| {
         !session["last"]["forward"].is_null()
-            && least(session, "forward") - least(&before, "forward") > 30e6
+            && least(session, "forward") - least(&before, "forward") > 150e6
     };
     daemon.until("the path is not longer", longer);
     let after = steady(&mut daemon);
     assert!(
-        longer(&after) && least(&after, "round_trip") > 30e6,
+        longer(&after) && least(&after, "round_trip") > 150e6,
         "{after}"
     );
     assert!(
-        (least(&after, "backward") - least(&before, "backward")).abs() < 20e6,
+        (least(&after, "backward") - least(&before, "backward")).abs() < 100e6,
         "{after}"
     );
     assert_eq!(after["total"]["clock_steps"], 2, "{after}");
@@ -166,7 +166,7 @@ fn the_own_clock_that_is_set_is_known_as_such() {
     assert_eq!(clocks["state"], "sender_stepped", "{session}");
     // The other clock falls behind.
     assert!(
-        (number(&clocks["step_ns"]) / 1e9 + 2.0).abs() < 0.05,
+        (number(&clocks["step_ns"]) / 1e9 + 2.0).abs() < 0.5,
         "{session}"
     );
     let session = steady(&mut daemon);
