@@ -112,19 +112,13 @@ pub fn answer_times(
 
 /// Memory in use and CPU time of a process: MiB and seconds.
 pub fn usage(id: u32) -> Result<(f64, f64)> {
-    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: f64 = line
-        .context("no VmRSS")?
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()?;
+    let mib = testkit::process::resident_kib(id)? as f64 / 1_024.0;
     let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
     let fields = stat.rsplit_once(") ").context("no fields")?.1;
     // User and system time, the 14th and 15th field, in hundredths of a second.
     let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
     let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
-    Ok((kib / 1_024.0, ticks / 100.0))
+    Ok((mib, ticks / 100.0))
 }
 
 /// Waits until all that was stored is counted; what every switch's state says: reports counted, again, missed.

@@ -264,6 +264,17 @@ pub fn memif(name: &str, role: &str, id: usize, socket: &Path) -> String {
     format!("net_memif{name},role={role},id={id},socket={socket},socket-abstract=no,rsize=14")
 }
 
+/// A process's memory in use, in KiB.
+///
+/// # Errors
+/// When there is no such process.
+pub fn resident_kib(id: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.context("it has ended")?.trim_end_matches(" kB");
+    Ok(kib.trim().parse()?)
+}
+
 /// An address on loopback that no process uses, for a program that does not choose its port itself. It stays reserved, as ports
 /// of [`free_ports`] do.
 ///

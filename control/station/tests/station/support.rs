@@ -128,10 +128,7 @@ impl Station {
 
     /// Its memory in use, in KiB.
     pub fn resident_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.unwrap().trim().trim_end_matches(" kB");
-        kib.parse().unwrap()
+        testkit::process::resident_kib(self.child.id()).unwrap()
     }
 
     pub fn kill(mut self) {

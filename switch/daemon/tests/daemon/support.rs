@@ -190,11 +190,7 @@ impl Daemon {
 
     /// Its memory in use, in KiB.
     pub fn resident_kib(&self) -> u64 {
-        let id = self.id();
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.unwrap().trim().trim_end_matches(" kB");
-        kib.parse().unwrap()
+        testkit::process::resident_kib(self.id()).unwrap()
     }
 
     /// The body at `path`, if the daemon answers 200.

@@ -113,8 +113,7 @@ impl Testpmd {
     }
 
     pub fn resident_kib(&self) -> u64 {
-        let status = self.about("status");
-        status.lines().find_map(|line| kib(line, "VmRSS")).unwrap()
+        testkit::process::resident_kib(self.process.0.id()).unwrap()
     }
 
     /// Memory for which huge pages were asked, and how much of it lies in some.
@@ -132,7 +131,7 @@ impl Testpmd {
     }
 }
 
-/// What a line such as `VmRSS:  12 kB` says of this.
+/// What a line such as `Rss:  12 kB` says of this.
 fn kib(line: &str, of: &str) -> Option<u64> {
     let value = line.strip_prefix(of)?.strip_prefix(':')?;
     value.trim().trim_end_matches(" kB").parse().ok()
