@@ -197,7 +197,7 @@ impl Delay {
             most.max(f64::from(value.mean))
         });
         let raised = self.raised.as_mut()?;
-        raised.intervals += 1;
+        raised.intervals = raised.intervals.saturating_add(1);
         let raised = *raised;
         for (at, window) in WINDOWS.into_iter().enumerate() {
             if let Some(quartile) = self.quartile(window) {

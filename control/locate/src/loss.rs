@@ -81,8 +81,8 @@ impl Loss {
                 since_ms: raised.since_ms,
             });
         }
-        self.in_block += 1;
-        if self.in_block == BLOCK {
+        self.in_block = self.in_block.saturating_add(1);
+        if self.in_block >= BLOCK {
             self.in_block = 0;
             self.tails.end_block();
         }
@@ -146,7 +146,7 @@ impl Loss {
     /// Over when the last twelve intervals together are: losses that are rare leave gaps.
     fn go_on(&mut self) -> Option<Change> {
         let raised = self.raised.as_mut()?;
-        raised.intervals += 1;
+        raised.intervals = raised.intervals.saturating_add(1);
         let Raised {
             intervals,
             usual,
