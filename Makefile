@@ -255,16 +255,17 @@ accuracy: ## Every method beside its paper's figures: tables into benches/result
 	fi; \
 	exit $$status
 
-# Further arguments of `make fuzz`, such as `TARGETS='exchange rli'`.
+# Further arguments of `make fuzz`, such as `TARGETS='exchange rli'` and, for libFuzzer, `FUZZ_ARGS=-seed=1`.
 TARGETS ?=
+FUZZ_ARGS ?=
 
 .PHONY: fuzz
-fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS
+fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS, FUZZ_ARGS
 	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
 	@seeds=$$(mktemp -d); trap 'rm -rf "$$seeds"' EXIT; \
 	all=$$(target/$(HOST)/fuzz/fuzz-seeds "$$seeds"); \
 	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
-	  benches/fuzz/run.sh target/$(HOST)/fuzz/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
+	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/$(HOST)/fuzz/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
 # Sanitizers' runtimes come with the stable toolchain, their switch with an unstable one. A sanitizer is one of
 # rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
@@ -274,10 +275,10 @@ SANITIZER_NAME = $(subst address,asan,$(subst thread,tsan,$(SANITIZER)))
 # freed is kept back, since a test watches what testpmd grows by.
 SANITIZER_OPTIONS_address := detect_leaks=0:quarantine_size_mb=16:exitcode=66
 SANITIZER_OPTIONS_thread := exitcode=66
-# What runs: the bindings' tests, the engine's in memory and with devices, the plugin's.
+# What runs: the bindings' tests, the engine's in memory and with devices, the plugin's, in virtual machines' switches, too.
 SANITIZED_PACKAGES ?= -p dpdk-bindings -p switch -p plugin
 SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindings/tests/*.rs))) \
-  $(addprefix --test ,engine host testpmd ports)
+  $(addprefix --test ,host testpmd ports vhost) $(if $(findstring -p switch,$(SANITIZED_PACKAGES)),--test engine)
 
 .PHONY: sanitize
 sanitize: setup-test ## Tests of the bindings, the engine and the plugin under a sanitizer; SANITIZER (address)

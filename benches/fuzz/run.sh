@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Runs one fuzz target under libFuzzer: run.sh PROGRAM SEEDS SECONDS TARGET. SEEDS is the folder that `fuzz-seeds` has written.
+# Runs one fuzz target under libFuzzer: run.sh PROGRAM SEEDS SECONDS TARGET. SEEDS is the folder that `fuzz-seeds` has written;
+# FUZZ_ARGS are further arguments of libFuzzer's.
 set -euo pipefail
 program=$1 seeds=$2 seconds=$3 target=$4
-log=$seeds/$target.log arguments=()
+log=$seeds/$target.log
+read -ra arguments <<<"${FUZZ_ARGS:-}"
 if [ -f "$seeds/$target.dict" ]; then arguments+=("-dict=$seeds/$target.dict"); fi
 mkdir -p target/fuzz-crashes
 if ! FUZZ_TARGET=$target "$program" "$seeds/$target" "benches/fuzz/corpus/$target" "${arguments[@]}" \
