@@ -20,7 +20,7 @@ const fn growth_kib_max(segments: u64) -> u64 {
 }
 
 /// The share of epochs that may be missed beside those of a quiet while: two of twenty, where the machine is busy with others.
-const MISSED_MAX: f64 = 0.1;
+pub const MISSED_MAX: f64 = 0.1;
 
 fn config() -> Value {
     json!({
@@ -36,7 +36,7 @@ fn config() -> Value {
 }
 
 /// Of a snapshot: number of the last epoch, epochs missed, packets sent.
-fn course(snapshot: &Value) -> (u64, u64, u64) {
+pub fn course(snapshot: &Value) -> (u64, u64, u64) {
     (
         snapshot["epoch"].as_u64().unwrap_or(0),
         sum(&snapshot["workers"], |worker| {
