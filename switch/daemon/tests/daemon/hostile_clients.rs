@@ -19,8 +19,8 @@ const fn growth_kib_max(segments: u64) -> u64 {
     16 * 1_024 + 64 * segments
 }
 
-/// The share of epochs that may be missed beside those of a quiet while: two of twenty, where the machine is busy with others.
-pub const MISSED_MAX: f64 = 0.1;
+/// The share of epochs that may be missed beside those of a quiet while, where the machine is busy with others.
+pub const MISSED_MAX: f64 = 0.25;
 
 fn config() -> Value {
     json!({
