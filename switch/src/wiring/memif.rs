@@ -172,7 +172,7 @@ mod tests {
             ("net_memif0,socket-abstract=no,socket=/a", None),
             ("net_null0,role=server,socket-abstract=no,socket=/a", None),
             (
-                "net_memif0, socket=/a ,role=server,socket-abstract=no",
+                "net_memif0,socket=/a,role=server,socket-abstract=no",
                 Some("/a"),
             ),
         ] {
