@@ -335,7 +335,7 @@ impl Engine {
         self.reflector = Some(reflector);
     }
 
-    /// Times of transmission, before the replies that they belong to, and what was not delivered.
+    /// Reads the error queue: times of transmission, before their replies, and undelivered requests.
     fn reports(&mut self, index: usize) {
         let now = self.now();
         let Some(sender) = self.senders.get_mut(index) else {

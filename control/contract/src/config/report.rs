@@ -69,7 +69,7 @@ impl Nats {
         }
     }
 
-    /// What keeps these keys from being a connection: the key, what was expected of it, and what it is.
+    /// Returns the first key that no connection can be made with, its expected value, and its value.
     pub fn fault(&self) -> Option<(&'static str, &'static str, String)> {
         let is_server = |server: &String| {
             let mut host = ["nats://", "tls://"].iter();

@@ -103,7 +103,7 @@ impl Invalid {
 }
 
 impl fmt::Display for Invalid {
-    /// Without control characters, which what is quoted from a file may have.
+    /// Removes control characters: quoted values may have some.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = match &self.got {
             Some(got) => format!("expected {}, got {got}", self.expected),

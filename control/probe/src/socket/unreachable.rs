@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use nix::libc::{SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, sock_extended_err};
 
 /// An ICMP message says that a request was not delivered. Anyone can send such a message who knows the ports: it explains
-/// what is lost, and changes no count.
+/// losses, and changes no count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreachable {
     what: &'static str,
