@@ -251,10 +251,12 @@ fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
         return;
     };
     let (mut read, began) = (Read::default(), Instant::now());
-    while read.epochs.len() < 18 {
+    // A busy machine delays bursts, and fewer flows of an epoch have a bound.
+    while read.epochs.len() < 18 || read.judged < 500 {
         assert!(
             began.elapsed() < Duration::from_mins(2),
-            "{:?}",
+            "{} flow-epochs of {:?}",
+            read.judged,
             read.epochs
         );
         read.look(&switch);
@@ -282,7 +284,6 @@ fn prometheus_json_and_the_tool_agree_and_truth_lies_within_the_bounds() {
         "{different} of {}",
         scrapes.len()
     );
-    assert!(judged >= 50 * 10, "{judged} flow-epochs");
     assert!(
         within as f64 >= 0.93 * judged as f64,
         "nominal 98 %: {within} of {judged}"
