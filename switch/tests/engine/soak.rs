@@ -2,7 +2,7 @@
 //! random traffic, links that flap, generations, drivers that refuse, memory that runs out, and a
 //! control core that stalls.
 //!
-//! Half a second here; `make soak` runs ten minutes, CI one (`VERNIER_SOAK_SECONDS`).
+//! A hundred thousand passes here; `make soak` goes on for ten minutes, CI for one (`VERNIER_SOAK_SECONDS`).
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -31,10 +31,13 @@ use switch::worker::Worker;
 const PORTS: u8 = 4;
 const STATIONS: u8 = 40;
 
-/// How long to go on.
+/// Enough for stalls that cost epochs, however busy the machine is.
+const PASSES_MIN: u64 = 100_000;
+
+/// How long to go on at least.
 fn length() -> Duration {
-    let seconds = std::env::var("VERNIER_SOAK_SECONDS").ok();
-    seconds.map_or(Duration::from_millis(500), |seconds| {
+    let seconds = std::env::var("VERNIER_SOAK_SECONDS");
+    seconds.map_or(Duration::ZERO, |seconds| {
         Duration::from_secs(
             seconds
                 .parse()
@@ -419,7 +422,7 @@ fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
     let (began, length) = (Instant::now(), length());
     let mut early_pages = 0;
     let mut passes = 0_u64;
-    while began.elapsed() < length {
+    while passes < PASSES_MIN || began.elapsed() < length {
         for _ in 0..1_000 {
             let ticks = soak.rng.random_range(200..3_000);
             soak.advance(ticks);
@@ -433,7 +436,7 @@ fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
             passes += 1;
         }
         soak.assert_conserved();
-        if early_pages == 0 && began.elapsed() > length / 4 {
+        if early_pages == 0 && passes >= PASSES_MIN / 4 && began.elapsed() > length / 4 {
             early_pages = resident_pages();
         }
     }
@@ -474,8 +477,8 @@ fn nothing_leaks_and_nothing_is_wrong_however_it_is_disturbed() {
     assert!(ledger.received + ledger.late <= transmitted);
     assert!(ledger.received > transmitted / 4, "most is measured");
     assert!(
-        soak.stalls == 0 || ledger.missed_epochs > 0,
-        "a stall costs epochs, and they are counted"
+        ledger.missed_epochs > 0,
+        "stalls cost epochs, and they are counted"
     );
     let share = ledger.within_bound as f64 / ledger.estimates as f64;
     assert!(
