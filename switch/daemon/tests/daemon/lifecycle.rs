@@ -172,8 +172,8 @@ fn prometheus_scrapes_it() {
     );
     let estimate =
         format!(r#"vernier_segment_estimated_delay_mean_seconds{{{segment},method="lda"}}"#);
-    let estimate = prometheus.value(&estimate);
-    assert!(estimate.is_some_and(|seconds| seconds > 0.0));
+    let estimate_s = switch.wait_for_some(|_| prometheus.value(&estimate));
+    assert!(estimate_s > 0.0, "{estimate_s}");
     switch.stop();
 }
 
