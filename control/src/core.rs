@@ -21,8 +21,9 @@ use measure::packet::Hasher;
 use measure::time::{EpochSchedule, TickRate};
 
 use crate::contain::{Part, contain};
-use crate::data_plane::{Change, ChangeError, CoreStatus, DataPlane, Event};
+use crate::data_plane::{DataPlane, Event};
 use crate::published::{Lookup, Published};
+use contract::change::{Change, ChangeError, CoreStatus};
 use contract::counters::WorkerCounters;
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Labelled, Snapshot, State};

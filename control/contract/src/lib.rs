@@ -10,6 +10,7 @@
 //!    worker <-- wire::clock: the line that TAI is read by -- draws it
 //!    worker --- lldp: the last frame of each port ---------> reads who the neighbour is
 //!    worker <-> fdb: what stations were learned where <----> its master copy
+//!    change: another generation of what is measured -------> takes it, or refuses it
 //!
 //!    config: the one description of a switch that both are built from; check: what it would use
 //! ```
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod change;
 pub mod check;
 pub mod config;
 pub mod counters;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use contract::change::{Reload, ReloadOutcome};
 use contract::config::Config;
 use contract::labelled_enum;
 use contract::metric::Each;
@@ -121,33 +122,6 @@ record! {
         /// The last step in seconds, negative for backward; 0 before the first.
         pub last_step_s: f64,
     }
-}
-
-/// A reload of the configuration, and its outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Reload {
-    /// Reloads since the switch started, this one included.
-    pub number: u64,
-    /// How far it got.
-    pub outcome: ReloadOutcome,
-    /// What was wrong with it, or what changed; may be empty.
-    pub message: String,
-}
-
-/// How far a reload got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReloadOutcome {
-    /// The file is being read and the change prepared.
-    Reading,
-    /// Refused as a whole: nothing has changed.
-    Refused,
-    /// It is the configuration in use already.
-    Unchanged,
-    /// The workers are changing to it.
-    UnderWay,
-    /// It is in use.
-    Done,
 }
 
 labelled_enum! {

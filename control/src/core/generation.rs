@@ -4,8 +4,8 @@ use measure::shard::{Complete, ShardLayout};
 use measure::time::Epoch;
 
 use super::segments::Segments;
-use crate::data_plane::{Change, ChangeError};
 use crate::flows::{Directory, FlowSums, SlotTable, Upkeep};
+use contract::change::{Change, ChangeError};
 use contract::config::FlowSelection;
 use contract::handover::{ControlEnd, SealedShard};
 use contract::ids::{GenerationId, WorkerIndex};

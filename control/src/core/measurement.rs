@@ -9,9 +9,9 @@ use super::generation::Generation;
 use super::segments::Segments;
 use super::workers::Workers;
 use crate::contain::{Part, contain};
-use crate::data_plane::{Change, ChangeError};
 use crate::flows::Directory;
 use crate::merge::Assembly;
+use contract::change::{Change, ChangeError};
 use contract::ids::{GenerationId, WorkerIndex};
 
 #[derive(Debug)]

@@ -8,10 +8,11 @@ use measure::wire::session::{KeyId, KeyRing};
 
 use super::flow_state::FlowState;
 use crate::contain::{Part, contain};
-use crate::data_plane::{ChangeError, DataPlane, ResultMode};
+use crate::data_plane::{DataPlane, ResultMode};
 use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
 use crate::wire::exchange::{Exchange, Moment, clock_label};
 use crate::wire::flows::WireFlowsOf;
+use contract::change::ChangeError;
 use contract::config::{Config, WireClock as WireClockSettings, WireKeys};
 use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;

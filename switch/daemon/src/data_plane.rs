@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use api::process;
+use contract::change::{Change, ChangeError, CoreStatus};
 use contract::config::Forwarding;
 use contract::fdb::FdbMaster;
 use contract::ids::PortIndex;
 use control::contain::{Part, contain};
-use control::data_plane::{self, ChangeError, CoreStatus};
+use control::data_plane;
 use control::wire::clock::KernelClock;
 use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 use measure::time::Ticks;
@@ -313,7 +314,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     }
 
     /// Continues a reload; the change of the control core, once it is to be taken.
-    fn change(&mut self, core: CoreStatus) -> Option<Box<data_plane::Change>> {
+    fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         match (self.reload).step(self.site, &mut self.running, &mut self.generations, core) {
             Step::Pending => None,
             Step::Offered(change) => Some(change),

@@ -14,9 +14,9 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use contract::change::{self, ChangeError, CoreStatus};
 use contract::config::Config;
 use contract::ids::{GenerationId, PortIndex};
-use control::data_plane::{self, ChangeError, CoreStatus};
 use dpdk_bindings::Port;
 use measure::time::Epoch;
 
@@ -73,7 +73,7 @@ pub enum Step {
     /// Nothing has happened.
     Pending,
     /// The control core is to take a change; [`Reload::answer`] follows.
-    Offered(Box<data_plane::Change>),
+    Offered(Box<change::Change>),
     /// Something has happened.
     Changed(Changes),
 }
@@ -101,7 +101,7 @@ enum Stage<'scope, 'pool> {
 /// A generation that is ready to be taken up.
 struct Prepared<'pool> {
     /// For the control core, which takes it before any worker gets its part.
-    change: data_plane::Change,
+    change: change::Change,
     offered: Offered<'pool>,
 }
 
@@ -303,7 +303,7 @@ fn prepare<'pool>(
         generation.decide = Some(replica(&config, site, None));
     }
     Ok(Prepared {
-        change: data_plane::Change {
+        change: change::Change {
             number,
             from: Epoch(0),
             config: config.clone(),
@@ -421,7 +421,7 @@ fn give<'pool, P>(
 
 impl<'pool> Prepared<'pool> {
     /// Lets it begin with epoch `from`.
-    fn offer(self, from: Epoch) -> (data_plane::Change, Offered<'pool>) {
+    fn offer(self, from: Epoch) -> (change::Change, Offered<'pool>) {
         let Self {
             mut change,
             mut offered,

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use api::http;
+use contract::change::Change;
 use contract::config::{Config, WireKeys};
 use contract::fdb::FdbMaster;
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
-use control::data_plane::Change;
 use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
 use ipfix::Exporter;

@@ -4,10 +4,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use contract::change::{Change, ChangeError, CoreStatus};
 use contract::config::{Config, HostConfig, WireKeys};
 use contract::handover::SHARDS_PER_WORKER;
 use contract::ids::{GenerationId, PortIndex};
-use control::data_plane::{Change, ChangeError, CoreStatus, DataPlane, Event};
+use control::data_plane::{DataPlane, Event};
 use dpdk_bindings::{Host, plugin, tsc};
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, TickRate, Ticks};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::http;
+use contract::change::Change;
 use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
-use control::data_plane::Change;
 use dpdk_bindings::{Host, StampField, misses_vhost, plugin, tsc};
 use ipfix::Exporter;
 use measure::packet::Hasher;

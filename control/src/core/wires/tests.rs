@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::core::{ControlCore, Setup};
-use crate::data_plane::{Change, CoreStatus, Event};
+use crate::data_plane::Event;
+use contract::change::{Change, CoreStatus};
 use contract::counters::{Rejection, WireCounters, WorkerCounters};
 use contract::handover::{WorkerEnd, handover};
 use contract::ids::{GenerationId, PortIndex};

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use contract::change::{Change, ChangeError, CoreStatus};
 use contract::config::{Config, Device, Forwarding, WireKeys};
 use contract::fdb::FdbMaster;
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
-use control::data_plane::{
-    Change, ChangeError, CoreStatus, DataPlane, Event as CoreEvent, Reading, ResultMode,
-};
+use control::data_plane::{DataPlane, Event as CoreEvent, Reading, ResultMode};
 use control::wire::clock::{KernelClock, SystemTime as Tai};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use rand::{RngExt, SeedableRng};
