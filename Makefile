@@ -103,7 +103,7 @@ simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 
 .PHONY: simulate-planted
 simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute, or this fails
 	$(BUILD_DEBUG)
-	@for bug in counted-twice doubled-marker stale-shard; do \
+	@for bug in counted-twice doubled-marker early-close stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 1 --planted $$bug --expect-violation; \
 	done
 	target/debug/vernier-simulate --fleet --minutes 1 --planted foreign-report --expect-violation

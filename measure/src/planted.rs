@@ -13,6 +13,8 @@ pub enum Bug {
     StaleShard = 3,
     /// A station takes any sender's report for that of the switch that it names.
     ForeignReport = 4,
+    /// A reload closes ports before the workers have given them back.
+    EarlyClose = 5,
 }
 
 static PLANTED: AtomicU8 = AtomicU8::new(0);
@@ -24,6 +26,7 @@ pub fn enable(name: &str) -> bool {
         "doubled-marker" => Bug::DoubledMarker,
         "stale-shard" => Bug::StaleShard,
         "foreign-report" => Bug::ForeignReport,
+        "early-close" => Bug::EarlyClose,
         _ => return false,
     };
     PLANTED.store(bug as u8, Ordering::Relaxed);

@@ -4,14 +4,15 @@
 
 use std::fmt;
 
-use contract::ids::GenerationId;
+use contract::config::Config;
+use contract::ids::{GenerationId, PortIndex};
 use measure::time::Epoch;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::decide::Decide;
 use crate::egress::Lane;
 use crate::meter::Plan;
-use crate::packet_io::PacketIo;
+use crate::packet_io::{PacketIo, PortHandles};
 use crate::wire::WireChange;
 
 /// What becomes of measuring.
@@ -31,8 +32,10 @@ pub struct Generation<I: PacketIo> {
     /// It is taken up at the rollover to this epoch, or to the first one after it that the worker
     /// sees.
     pub from: Epoch,
-    /// Ports that come and go.
-    pub ports: Option<I::Change>,
+    /// Ports to be given back, each with [room](PortHandles::room); the worker fills that.
+    pub gone: Vec<I::Handles>,
+    /// Ports to be taken over after that; the worker empties them.
+    pub come: Vec<I::Handles>,
     /// Forwarding and classes.
     pub decide: Option<Box<Decide>>,
     /// Lanes by port; what waits in an old one moves to the new one. A lane past the last port is
@@ -42,6 +45,37 @@ pub struct Generation<I: PacketIo> {
     pub measuring: Measuring,
     /// Wires by port: another one, or none.
     pub wires: Vec<WireChange<I::Packet>>,
+}
+
+impl<I: PacketIo> Generation<I> {
+    /// A generation that changes nothing.
+    pub fn unchanged(number: GenerationId) -> Self {
+        Self {
+            number,
+            from: Epoch(0),
+            gone: Vec::new(),
+            come: Vec::new(),
+            decide: None,
+            lanes: Vec::new(),
+            measuring: Measuring::Unchanged,
+            wires: Vec::new(),
+        }
+    }
+
+    /// A generation that changes nothing but that the ports `gone`, which `config` names, are given back.
+    pub fn giving_back(number: GenerationId, config: &Config, gone: &[PortIndex]) -> Self {
+        Self {
+            gone: Self::room(config, gone),
+            ..Self::unchanged(number)
+        }
+    }
+
+    /// Room for the ports `gone`, which `config` names.
+    pub fn room(config: &Config, gone: &[PortIndex]) -> Vec<I::Handles> {
+        let room =
+            |&port: &PortIndex| I::Handles::room(port, config.rx_queues(port.index()).into());
+        gone.iter().map(room).collect()
+    }
 }
 
 impl<I: PacketIo> fmt::Debug for Generation<I> {
@@ -90,6 +124,59 @@ impl<I: PacketIo> Generations<I> {
     /// The old parts of a generation that was taken up, to be freed.
     pub fn take_gone(&mut self) -> Option<Box<Generation<I>>> {
         self.gone.pop().ok()
+    }
+}
+
+/// The control side's ends to all workers, who take up one generation at a time.
+#[derive(Debug)]
+pub struct WorkerEnds<I: PacketIo> {
+    ends: Vec<Generations<I>>,
+    /// Workers that have given back the old parts of the generation under way.
+    returned: Option<usize>,
+}
+
+impl<I: PacketIo> WorkerEnds<I> {
+    /// The ends to workers who have no generation under way.
+    pub fn new(ends: Vec<Generations<I>>) -> Self {
+        Self {
+            ends,
+            returned: None,
+        }
+    }
+
+    /// How many workers there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether some worker has not given back its old parts yet.
+    pub fn are_busy(&self) -> bool {
+        self.returned.is_some()
+    }
+
+    /// Sends each worker its generation.
+    ///
+    /// # Panics
+    /// While another one is under way.
+    pub fn send(&mut self, generations: impl IntoIterator<Item = Generation<I>>) {
+        assert!(!self.are_busy(), "one generation is under way at a time");
+        for (worker, generation) in self.ends.iter_mut().zip(generations) {
+            let sent = worker.send(Box::new(generation));
+            assert!(sent.is_ok(), "all generations before have come back");
+        }
+        self.returned = Some(0);
+    }
+
+    /// Frees old parts that have come back, without waiting; whether nothing is under way any more.
+    pub fn collect(&mut self) -> bool {
+        if let Some(returned) = &mut self.returned {
+            let back = self.ends.iter_mut().filter_map(Generations::take_gone);
+            *returned += back.count();
+            if *returned == self.ends.len() {
+                self.returned = None;
+            }
+        }
+        !self.are_busy()
     }
 }
 

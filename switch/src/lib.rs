@@ -10,7 +10,8 @@
 //!
 //! [`worker`] is the loop; the modules that it calls are named above. [`packet_io`] is the boundary to
 //! DPDK, with a second implementation in memory on which everything is tested exactly. [`wiring`]
-//! makes devices and workers from a configuration; package `daemon` runs them.
+//! makes devices and workers from a configuration; package `daemon` runs them, and [`reconfigurer`]
+//! changes them while packets flow.
 //!
 //! It is not a router, a firewall or a protocol stack: a frame leaves as it came, or is a counted
 //! drop with a named reason.
@@ -26,6 +27,7 @@ pub mod idle;
 pub mod meter;
 pub mod packet_io;
 pub mod preflight;
+pub mod reconfigurer;
 pub mod references;
 pub mod source;
 pub mod wire;

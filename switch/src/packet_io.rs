@@ -50,14 +50,20 @@ const _: () = assert!(size_of::<Tag>() == 32, "two tags to a cache line");
 /// Tags of packets that travel together, in their order.
 pub type Tags = arrayvec::ArrayVec<Tag, BURST>;
 
+/// What one worker has of a port: its receive queues, and a way out.
+pub trait PortHandles {
+    /// Room for what a worker gives back of `port`.
+    fn room(port: PortIndex, inlets: usize) -> Self;
+}
+
 /// Packet input and output for one worker: the receive queues that it serves, and a way out by
 /// every port.
 pub trait PacketIo {
     /// A packet, owned: dropping it gives its memory back.
     type Packet;
 
-    /// Ports that come and ports that go.
-    type Change;
+    /// What it has of one port.
+    type Handles: PortHandles;
 
     /// The present time.
     fn now(&self) -> Ticks;
@@ -91,6 +97,9 @@ pub trait PacketIo {
     /// Takes the outer 802.1Q tag off; false, and nothing done, where there is none.
     fn pop_vlan(&mut self, packet: &mut Self::Packet) -> bool;
 
-    /// Takes new ports from `change` and puts old ones there, to be closed elsewhere.
-    fn change(&mut self, change: &mut Self::Change);
+    /// Moves all that `handles` holds of a new port here.
+    fn take_over(&mut self, handles: &mut Self::Handles);
+
+    /// Moves all that is here of a port to `handles`, whose [room](PortHandles::room) is enough.
+    fn give_back(&mut self, handles: &mut Self::Handles);
 }

@@ -15,11 +15,12 @@ use anyhow::{Result, anyhow};
 pub mod budget;
 pub mod cpus;
 pub mod devices;
+pub mod generations;
 pub mod lanes;
 pub mod links;
 pub mod memif;
 pub mod plans;
-pub mod reading;
+pub mod platform;
 pub mod wires;
 pub mod workers;
 

@@ -1,10 +1,12 @@
 //! The switch as the control core sees it, besides the workers' shards: ports and their links, the
 //! filtering database, changes of the configuration, the watchdog.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use api::process;
-use contract::change::{Change, ChangeError, CoreStatus};
+use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::config::Forwarding;
 use contract::fdb::FdbMaster;
 use contract::ids::PortIndex;
@@ -13,18 +15,15 @@ use control::data_plane;
 use control::wire::clock::KernelClock;
 use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 use measure::time::Ticks;
-use records::snapshot::{self, DeviceCounts, Fdb, Pool, PortFact};
+use records::snapshot::{DeviceCounts, Fdb, Pool, PortFact};
 
 use crate::lowered::Lowered;
-use crate::record::Record;
-use crate::reload::{Changes, Reload, Step};
+use crate::platform::RunningSwitch;
 use crate::removals::{Attempt, Removals};
-use crate::running::Running;
 use crate::service::Service;
-use switch::generation::Generations;
-use switch::packet_io::dpdk::DpdkIo;
+use switch::reconfigurer::{Difference, Draft, Orders, Progress, Reconfigurer};
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::plans::{Site, present};
+use switch::wiring::plans::present;
 
 /// How often links are looked at: some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
@@ -36,8 +35,7 @@ const SERVER_LOST: &str = "its connection to the net_memif server is gone";
 
 /// The switch as the control core sees it.
 pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
-    site: Site<'pool>,
-    running: Running<'pool>,
+    running: RunningSwitch<'scope, 'env, 'pool>,
     master: FdbMaster,
     links: LinkWatch,
     lowered: Lowered,
@@ -45,10 +43,11 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     events: Vec<Event>,
     /// What the control core is to hear at the end of this poll.
     said: Vec<data_plane::Event>,
-    generations: Vec<Generations<DpdkIo<'pool>>>,
-    reload: Reload<'scope, 'env, 'pool>,
+    orders: Orders,
+    /// Most memory for all that is not packets, where the configuration says nothing of it.
+    budget_mib: Option<usize>,
+    reconfigurer: Reconfigurer<RunningSwitch<'scope, 'env, 'pool>>,
     removals: Removals,
-    record: Record,
     service: Service,
     began: Instant,
     /// Messages of DPDK that were lost, and counted.
@@ -56,16 +55,15 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
 }
 
 impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
-    /// A data plane that runs as `running` says.
+    /// A data plane that runs as `running` says, until `orders` ask for a reload; where a configuration names no budget
+    /// of its own it may take `budget_mib` of memory.
     pub fn new(
-        site: Site<'pool>,
-        running: Running<'pool>,
+        running: RunningSwitch<'scope, 'env, 'pool>,
         master: FdbMaster,
-        generations: Vec<Generations<DpdkIo<'pool>>>,
-        reload: Reload<'scope, 'env, 'pool>,
+        orders: Orders,
+        budget_mib: Option<usize>,
     ) -> Self {
         let mut data_plane = Self {
-            site,
             running,
             master,
             links: LinkWatch::new(),
@@ -73,10 +71,10 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             looked_at: None,
             events: Vec::new(),
             said: Vec::new(),
-            generations,
-            reload,
+            orders,
+            budget_mib,
+            reconfigurer: Reconfigurer::default(),
             removals: Removals::default(),
-            record: Record::default(),
             service: Service::from_env(),
             began: Instant::now(),
             lost_messages: 0,
@@ -203,19 +201,13 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 _ => tracing::debug!("port {name}: {SERVER_LOST} again"),
             }
         }
-        let Self {
-            removals,
-            running,
-            generations,
-            ..
-        } = self;
-        for port in removals.collect(running, generations) {
+        for port in self.removals.collect(&mut self.running) {
             if !self.removals.is_refused(port) {
                 tracing::warn!("port {}: its device is released", self.name(port));
             }
         }
-        if !self.reload.is_under_way() {
-            self.removals.ask(&self.running, &mut self.generations);
+        if !self.running.workers.are_busy() {
+            self.removals.ask(&mut self.running);
             self.reopen(now);
         }
     }
@@ -229,14 +221,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
 
     /// Uses a lost device that is back.
     fn reopen(&mut self, now: Instant) {
-        let Self {
-            removals,
-            running,
-            generations,
-            site,
-            ..
-        } = self;
-        match removals.reopen(*site, running, generations, now) {
+        match self.removals.reopen(&mut self.running, now) {
             None => {}
             Some(Attempt::Failed(port, error)) => {
                 tracing::warn!("port {}: not used again yet: {error}", self.name(port));
@@ -307,7 +292,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
     fn status(&self) -> String {
         let (ports, workers) = (
             present(&self.running.config).count(),
-            self.generations.len(),
+            self.running.workers.count(),
         );
         let number = self.running.number;
         format!("switching {ports} ports with {workers} workers, generation {number}")
@@ -315,37 +300,45 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
 
     /// Continues a reload; the change of the control core, once it is to be taken.
     fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
-        match (self.reload).step(self.site, &mut self.running, &mut self.generations, core) {
-            Step::Pending => None,
-            Step::Offered(change) => Some(change),
-            Step::Changed(changes) => {
-                self.apply(changes);
+        let now = Instant::now();
+        let is_wanted =
+            self.reconfigurer.is_idle() && self.orders.wanted.swap(false, Ordering::Relaxed);
+        let progress = if is_wanted {
+            self.reconfigurer.begin(self.reading(), now)
+        } else {
+            self.reconfigurer.step(&mut self.running, core, now)
+        };
+        match progress {
+            Progress::Offered(change) => Some(change),
+            progress => {
+                self.follow_reload(progress);
                 None
             }
         }
     }
 
-    /// A reload that panicked is over.
-    fn end_faulty_reload(&mut self) {
-        self.record
-            .note(&Changes::Refused(ChangeError::Fault.into()));
-        self.service.ready(&self.status());
+    /// How the configuration is read again.
+    fn reading(&self) -> Result<impl FnOnce() -> Result<Option<Draft>> + Send + use<>> {
+        let file = self.orders.file.clone();
+        let file = file.context("it was built in and has no file; start with --config FILE")?;
+        let (config, budget_mib) = (self.running.config.clone(), self.budget_mib);
+        Ok(move || Draft::read(&file, &config, budget_mib))
     }
 
     /// Does what a reload's progress requires.
-    fn apply(&mut self, changes: Changes) {
-        self.record.note(&changes);
-        match changes {
-            Changes::Reading => self.service.reloading(),
-            Changes::Refused(error) => {
+    fn follow_reload(&mut self, progress: Progress) {
+        match progress {
+            Progress::Pending | Progress::Offered(_) => {}
+            Progress::Reading => self.service.reloading(),
+            Progress::Refused(error) | Progress::Failed(error) => {
                 tracing::error!("the configuration stays as it was: {error:#}");
                 self.service.ready(&self.status());
             }
-            Changes::None => {
+            Progress::Unchanged => {
                 tracing::info!("the configuration is the same as before");
                 self.service.ready(&self.status());
             }
-            Changes::Begun { come, gone, .. } => {
+            Progress::Begun(Difference { come, gone, .. }) => {
                 let now = Instant::now();
                 self.master.reconfigure(self.running.config.fdb_settings());
                 for port in come.iter().chain(&gone) {
@@ -362,7 +355,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
                 }
                 self.join_links();
             }
-            Changes::Done => {
+            Progress::Done => {
                 tracing::info!("{}", self.status());
                 self.service.ready(&self.status());
             }
@@ -408,7 +401,7 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
                 size,
             }
         };
-        self.site.pools.iter().map(facts).collect()
+        self.running.platform.dpdk.pools.iter().map(facts).collect()
     }
 
     fn fdb(&mut self) -> Option<Fdb> {
@@ -422,8 +415,8 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         })
     }
 
-    fn reload(&mut self) -> Option<snapshot::Reload> {
-        self.record.last()
+    fn reload(&mut self) -> Option<Reload> {
+        self.reconfigurer.last()
     }
 
     fn kernel_clock(&mut self) -> Option<KernelClock> {
@@ -449,22 +442,17 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         }
         let mut said = std::mem::take(&mut self.said);
         if !self.removals.is_under_way() {
-            match contain(Part::Upkeep, || self.change(core)) {
-                Some(change) => said.extend(change.map(data_plane::Event::Change)),
-                None => self.end_faulty_reload(),
-            }
+            let change = contain(Part::Upkeep, || self.change(core)).flatten();
+            said.extend(change.map(data_plane::Event::Change));
         }
         said
     }
 
     fn answer(&mut self, answer: Result<(), ChangeError>) {
-        let done = contain(Part::Upkeep, || {
-            let changes = (self.reload).answer(answer, &mut self.running, &mut self.generations);
-            self.apply(changes);
+        contain(Part::Upkeep, || {
+            let progress = self.reconfigurer.answer(answer, &mut self.running);
+            self.follow_reload(progress);
         });
-        if done.is_none() {
-            self.end_faulty_reload();
-        }
     }
 }
 

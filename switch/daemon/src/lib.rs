@@ -4,7 +4,7 @@
 //!  main (arguments, signals, log) -> run (devices, workers, control core, server) -> live (table)
 //!                                     |
 //!                                    data_plane: links, lowered ports, FDB, removals, watchdog (service)
-//!                                    reload: draft of the new configuration -> change of generation
+//!                                    platform: DPDK's ports, as a reload takes them
 //!  main -> opened (files, addresses; machine: what is there) -> run; `--check` ends before
 //! ```
 //!
@@ -13,17 +13,14 @@
 
 pub mod cli;
 pub mod data_plane;
-mod draft;
 pub mod live;
 mod lowered;
 pub mod machine;
 pub mod opened;
 pub mod options;
+mod platform;
 pub mod privileges;
-mod record;
-pub mod reload;
 mod removals;
 mod replayed;
 pub mod run;
-mod running;
 pub mod service;

@@ -19,12 +19,10 @@ use contract::ids::PortIndex;
 use dpdk_bindings::Port;
 use records::snapshot::{DeviceCounts, PortFact};
 
-use crate::reload::{giving, giving_back, start};
-use crate::running::Running;
-use switch::generation::Generations;
-use switch::packet_io::dpdk::DpdkIo;
+use crate::platform::{Dpdk, RunningSwitch};
+use switch::generation::Generation;
 use switch::wiring::devices::is_back;
-use switch::wiring::plans::{Site, handles};
+use switch::wiring::platform::Platform;
 
 /// How long a device must be lost before it is closed, and the time between two attempts to attach it again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,8 +36,8 @@ pub struct Removals {
     facts: BTreeMap<PortIndex, PortFact>,
     /// Those whose queues the workers still have, and were not asked for.
     pending: Vec<PortIndex>,
-    /// Those whose queues are on their way back, and how many workers have given theirs.
-    under_way: Option<(Vec<PortIndex>, usize)>,
+    /// Those whose queues are on their way back.
+    under_way: Option<Vec<PortIndex>>,
     /// Devices that may come back, in use or not: since when they are lost.
     lost: BTreeMap<PortIndex, Lost>,
     /// How often in a row a port's device was lost before its link was up, as a `net_memif` server does to a client whose id
@@ -102,7 +100,11 @@ impl Removals {
     }
 
     /// The first port whose device has been lost for a while and that was not noted yet.
-    pub fn find_lost(&mut self, running: &Running<'_>, now: Instant) -> Option<PortIndex> {
+    pub fn find_lost(
+        &mut self,
+        running: &RunningSwitch<'_, '_, '_>,
+        now: Instant,
+    ) -> Option<PortIndex> {
         for (place, port) in running.ports.iter().enumerate() {
             let index = PortIndex::new(place);
             if self.facts.contains_key(&index) {
@@ -168,21 +170,11 @@ impl Removals {
 
     /// Takes queues back from the workers, without waiting; once all have given theirs, closes the devices:
     /// their ports.
-    pub fn collect<'pool>(
-        &mut self,
-        running: &mut Running<'pool>,
-        generations: &mut [Generations<DpdkIo<'pool>>],
-    ) -> Vec<PortIndex> {
-        let Some((ports, returned)) = &mut self.under_way else {
-            return Vec::new();
-        };
-        let back = generations.iter_mut().filter_map(Generations::take_gone);
-        *returned += back.count();
-        if *returned < generations.len() {
+    pub fn collect(&mut self, running: &mut RunningSwitch<'_, '_, '_>) -> Vec<PortIndex> {
+        if !self.is_under_way() || !running.workers.collect() {
             return Vec::new();
         }
-        let ports = std::mem::take(ports);
-        self.under_way = None;
+        let ports = self.under_way.take().unwrap_or_default();
         for port in &ports {
             // The workers' handles went with the boxes: this is the last.
             running.ports[port.index()] = None;
@@ -191,29 +183,21 @@ impl Removals {
     }
 
     /// Asks the workers for the queues of ports that were given up. They must have no generation of a reload.
-    pub fn ask<'pool>(
-        &mut self,
-        running: &Running<'pool>,
-        generations: &mut [Generations<DpdkIo<'pool>>],
-    ) {
-        if self.is_under_way() || self.pending.is_empty() {
+    pub fn ask(&mut self, running: &mut RunningSwitch<'_, '_, '_>) {
+        if self.pending.is_empty() {
             return;
         }
         let ports = std::mem::take(&mut self.pending);
-        for worker in generations {
-            let without = giving_back(running.number, &running.config, &ports);
-            let sent = worker.send(Box::new(without));
-            assert!(sent.is_ok(), "no other generation is under way");
-        }
-        self.under_way = Some((ports, 0));
+        let without = |_| Generation::giving_back(running.number, &running.config, &ports);
+        let generations: Vec<_> = (0..running.workers.count()).map(without).collect();
+        running.workers.send(generations);
+        self.under_way = Some(ports);
     }
 
     /// Attaches a lost device that is back, and sends its queues to the workers. They must have no generation of a reload.
-    pub fn reopen<'pool>(
+    pub fn reopen(
         &mut self,
-        site: Site<'pool>,
-        running: &mut Running<'pool>,
-        generations: &mut [Generations<DpdkIo<'pool>>],
+        running: &mut RunningSwitch<'_, '_, '_>,
         now: Instant,
     ) -> Option<Attempt> {
         if self.is_under_way() || !self.pending.is_empty() {
@@ -226,8 +210,9 @@ impl Removals {
         };
         let (&port, lost) = self.lost.iter_mut().find(is_due)?;
         lost.next = now + PATIENCE;
-        let opened = open(site, &running.config, port).and_then(|device| {
-            let handles = handles(&running.config, port.index(), &device, None)?;
+        let platform = running.platform;
+        let opened = open(&platform, &running.config, port).and_then(|device| {
+            let handles = platform.handles(&running.config, port.index(), &device, None)?;
             Ok((device, handles))
         });
         let (device, handles) = match opened {
@@ -239,11 +224,13 @@ impl Removals {
                 return is_new.then_some(Attempt::Failed(port, error));
             }
         };
-        for (worker, handles) in generations.iter_mut().zip(handles) {
-            let sent = worker.send(Box::new(giving(running.number, handles)));
-            assert!(sent.is_ok(), "no other generation is under way");
-        }
-        self.under_way = Some((Vec::new(), 0));
+        let giving = |handles| Generation {
+            come: vec![handles],
+            ..Generation::unchanged(running.number)
+        };
+        let generations: Vec<_> = handles.into_iter().map(giving).collect();
+        running.workers.send(generations);
+        self.under_way = Some(Vec::new());
         running.ports[port.index()] = Some(device);
         self.lost.remove(&port);
         let counted = self.facts.remove(&port).and_then(|facts| facts.device);
@@ -253,9 +240,13 @@ impl Removals {
 }
 
 /// Attaches and starts the device of a port as it was.
-fn open<'pool>(site: Site<'pool>, config: &Config, port: PortIndex) -> Result<Port<'pool>> {
+fn open<'pool>(
+    platform: &Dpdk<'_, '_, 'pool>,
+    config: &Config,
+    port: PortIndex,
+) -> Result<Port<'pool>> {
     let mut settled = config.clone();
-    let device = start(site, &mut settled, port.index())?;
+    let device = platform.start(&mut settled, port.index())?;
     ensure!(
         settled == *config,
         "it has another number of queues than before; restart the switch to use it"

@@ -11,28 +11,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use api::http;
-use contract::change::Change;
-use contract::config::{Config, WireKeys};
-use contract::fdb::FdbMaster;
-use contract::ids::GenerationId;
+use contract::config::{self, Config};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
-use dpdk_bindings::{AttachedPort, Eal, Mbuf, Port, tsc};
+use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
 use ipfix::Exporter;
-use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
+use measure::time::{EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
 use report::sender::{self, Sender};
 use serde::Serialize;
-use switch::generation::Generations;
-use switch::meter::{Devices, Plan};
+use switch::meter::Devices;
 use switch::packet_io::dpdk::DpdkIo;
 use switch::preflight;
-use switch::source::Source;
-use switch::wire::{Recording, WireChange};
+use switch::reconfigurer::{Orders, Running};
+use switch::wire::Recording;
 use switch::wiring::cpus::{self, Wish};
 use switch::wiring::devices::{self, Pools};
-use switch::wiring::plans::{self, Plans, Site};
-use switch::wiring::wires::WirePlans;
+use switch::wiring::plans::{DpdkSite, Site};
 use switch::wiring::workers::{WorkerSetup, Workers};
 use switch::wiring::{budget, random_seed};
 
@@ -40,10 +35,9 @@ use crate::data_plane::SwitchDataPlane;
 use crate::live;
 use crate::opened::Opened;
 use crate::options::{RunOptions, Signals};
+use crate::platform::Dpdk;
 use crate::privileges;
-use crate::reload::{Orders, Reload};
 use crate::replayed::{self, Replayed};
-use crate::running::Running;
 
 /// What a run came to.
 #[derive(Debug, Serialize)]
@@ -114,8 +108,6 @@ fn build(
     let pools = Pools::new(&eal, config.dpdk.mbufs, &cpus, &usable)?;
     let rate = TickRate::from_hz(eal.tsc_hz());
     let site = Site {
-        eal: &eal,
-        pools: &pools,
         cpus: &cpus,
         usable: &usable,
         rate,
@@ -128,15 +120,19 @@ fn build(
         devices: &Devices::default(),
         recording: recording.as_ref(),
         seed: random_number()?,
-        budget_mib,
+    };
+    let dpdk = DpdkSite {
+        site,
+        eal: &eal,
+        pools: &pools,
     };
     let attached = attached.into_iter().enumerate();
-    let start = |(place, attached)| devices::start(&config, place, attached, site);
+    let start = |(place, attached)| devices::start(&config, place, attached, dpdk);
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
     *has_started = true;
     let captures = replayed::planned(&config, &opened.sources);
-    let (elapsed, snapshot) = switch(site, &config, ports, opened, options, signals)?;
+    let (elapsed, snapshot) = switch(dpdk, &config, ports, opened, options, signals, budget_mib)?;
     let outcome = Outcome {
         elapsed_s: elapsed.as_secs_f64(),
         captures: replayed::finished(captures, &snapshot),
@@ -148,74 +144,15 @@ fn build(
     Ok(outcome)
 }
 
-/// All that threads are started with.
-struct Prepared<'pool> {
-    /// Each worker, how it measures, and its wires.
-    workers: Vec<(WorkerSetup<'pool>, Option<Box<Plan>>, Wires<'pool>)>,
-    /// Of the control core.
-    setup: Setup,
-    /// The data plane's ends to the workers.
-    master: FdbMaster,
-    generations: Vec<Generations<DpdkIo<'pool>>>,
-}
-
-/// For one worker what its wires are.
-type Wires<'pool> = Vec<WireChange<Mbuf<'pool>>>;
-
-/// Makes workers and all that they measure by.
-fn prepare<'pool>(
-    site: Site<'pool>,
-    config: &Config,
-    ports: &[Port<'pool>],
-    sources: Vec<Option<Source>>,
-    wire_keys: WireKeys,
-) -> Result<Prepared<'pool>> {
-    let Plans {
-        layout,
-        plans,
-        ends,
-    } = site.plans(config, GenerationId::default())?;
-    let workers = Workers::build(site, config, ports, sources)?;
-    let present: Vec<usize> = plans::present(config).collect();
-    let WirePlans {
-        wires,
-        ends: wire_ends,
-    } = site.wires(config, &wire_keys, &present)?;
-    let setup = Setup {
-        rate: site.rate,
-        schedule: site.schedule,
-        line: Arc::clone(site.line),
-        hasher: workers.hasher,
-        counters: workers.counters,
-        first: Change {
-            number: GenerationId::default(),
-            from: Epoch(0),
-            config: config.clone(),
-            layout,
-            ends,
-            wires: wire_ends,
-            keys: wire_keys,
-        },
-    };
-    let setups = workers.setups.into_iter().zip(plans).zip(wires);
-    Ok(Prepared {
-        workers: setups
-            .map(|((setup, plan), wires)| (setup, plan, wires))
-            .collect(),
-        setup,
-        master: workers.master,
-        generations: workers.generations,
-    })
-}
-
 /// Starts the workers and the control core, waits for the end, and stops them.
 fn switch<'pool>(
-    site: Site<'pool>,
+    dpdk: DpdkSite<'pool>,
     config: &Config,
     ports: Vec<Port<'pool>>,
     opened: Opened,
     options: &RunOptions,
     signals: &Signals,
+    budget_mib: Option<usize>,
 ) -> Result<(Duration, Snapshot)> {
     let Opened {
         sources,
@@ -224,7 +161,6 @@ fn switch<'pool>(
         exporter,
         wire_keys,
     } = opened;
-    let prepared = prepare(site, config, &ports, sources, wire_keys)?;
     let orders = Orders {
         wanted: Arc::clone(&signals.reload),
         file: options.file.clone(),
@@ -232,22 +168,26 @@ fn switch<'pool>(
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
         let stop = StopOnDrop(stopping);
-        let mut threads = Vec::new();
-        for (n, (setup, plan, wires)) in prepared.workers.into_iter().enumerate() {
-            let work = move || setup.work(plan, wires, stopping);
-            threads.push(spawn(scope, &format!("vernier-work-{n}"), work)?);
-        }
-        cpus::keep_off(site.cpus, site.usable);
+        let platform = Dpdk { dpdk, scope };
+        let workers = Workers::build(&platform, config, &ports, sources, wire_keys)?;
+        let setup = Setup {
+            rate: dpdk.site.rate,
+            schedule: dpdk.site.schedule,
+            line: Arc::clone(dpdk.site.line),
+            counters: workers.counters(),
+            hasher: workers.hasher,
+            first: workers.first,
+        };
+        let threads = start(platform, config, workers.setups, stopping)?;
+        cpus::keep_off(dpdk.site.cpus, dpdk.site.usable);
         if let Some(log) = &options.log {
-            let (cpus, usable) = (site.cpus.to_vec(), site.usable.to_vec());
+            let (cpus, usable) = (dpdk.site.cpus.to_vec(), dpdk.site.usable.to_vec());
             log.run(move || cpus::keep_off(&cpus, &usable));
         }
 
-        let running = Running::new(config, ports);
-        let reload = Reload::new(orders, scope);
-        let data_plane =
-            SwitchDataPlane::new(site, running, prepared.master, prepared.generations, reload);
-        let mut core = ControlCore::new(prepared.setup, data_plane)?;
+        let running = Running::new(platform, config, ports, workers.generations);
+        let data_plane = SwitchDataPlane::new(running, workers.master, orders, budget_mib);
+        let mut core = ControlCore::new(setup, data_plane)?;
         let published = core.published();
         let serving = server.map(|server| serve(server, options, signals, &published));
         let serving = serving.transpose()?;
@@ -274,6 +214,23 @@ fn switch<'pool>(
         drop(sending);
         Ok((elapsed, Arc::unwrap_or_clone(snapshot)))
     })
+}
+
+/// Starts a thread for each worker.
+fn start<'scope, 'pool: 'scope>(
+    Dpdk { dpdk, scope }: Dpdk<'scope, '_, 'pool>,
+    config: &Config,
+    workers: Vec<WorkerSetup<DpdkIo<'pool>>>,
+    stopping: &'scope AtomicBool,
+) -> Result<Vec<ScopedJoinHandle<'scope, Worked<'pool>>>> {
+    let places = dpdk.site.cpus.iter().zip(&config.workers);
+    let workers = workers.into_iter().zip(places).enumerate();
+    let start = |(n, (worker, (&cpu, config))): (usize, (WorkerSetup<_>, (_, &config::Worker)))| {
+        let idle = config.idle;
+        let work = move || worker.work(dpdk, cpu, idle, stopping);
+        spawn(scope, &format!("vernier-work-{n}"), work)
+    };
+    workers.map(start).collect()
 }
 
 /// Waits for the workers; the longest time that one worked, and the ports that they had, which stay open until
@@ -358,7 +315,7 @@ fn attach_all<'eal>(config: &mut Config, eal: &'eal Eal) -> Result<Vec<AttachedP
 /// Where each worker should run: as configured, or else near most of its queues.
 fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
     let node_of = |(place, _): &(usize, u16)| ports[*place].info().numa_socket;
-    let wish = |(worker, queues): (&contract::config::Worker, Vec<(usize, u16)>)| {
+    let wish = |(worker, queues): (&config::Worker, Vec<(usize, u16)>)| {
         let nodes: Vec<u16> = queues.iter().filter_map(node_of).collect();
         let share = |node: u16| nodes.iter().filter(|&&other| other == node).count();
         Wish {

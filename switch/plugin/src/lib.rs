@@ -31,7 +31,7 @@ mod departures;
 mod logging;
 mod plans;
 mod ports;
-mod reload;
+mod program;
 mod stamp;
 mod start;
 mod taps;

@@ -20,12 +20,13 @@ use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use report::sender::Sender;
 use switch::classify::Classifier;
 use switch::preflight::clock_warning;
+use switch::reconfigurer::Orders;
 use switch::wiring::{cpus, random_seed};
 
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
 use crate::logging;
-use crate::reload::Reload;
+use crate::program::Program;
 use crate::taps::Taps;
 use crate::telemetry;
 use crate::unseen::Unseen;
@@ -113,7 +114,6 @@ fn run() -> Result<()> {
     let field = StampField::register_in(&host)?;
     let reload = Arc::new(AtomicBool::new(false));
     let (server, sender) = answering(&settings, &reload)?;
-    let reload = Reload::new(reload, file);
 
     let exporter = settings.ipfix.clone().map(Exporter::new);
     let rate = TickRate::from_hz(host.tsc_hz());
@@ -144,7 +144,12 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let data_plane = HostDataPlane::new(host.clone(), settings, rate, taps, reload, unseen);
+    let program = Program::new(host.clone(), settings, rate, taps);
+    let orders = Orders {
+        wanted: reload,
+        file,
+    };
+    let data_plane = HostDataPlane::new(program, orders, unseen);
     let mut core = ControlCore::new(setup, data_plane)?;
     telemetry::offer(&host, core.published());
     let serving = server.map(|server| server.serve(core.published()));

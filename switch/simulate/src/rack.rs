@@ -31,9 +31,10 @@ use measure::time::{EpochSchedule, TickRate, Ticks};
 use switch::decide::Decide;
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
-use switch::generation::{Generations, generations};
+use switch::generation::{WorkerEnds, generations};
 use switch::meter::{Arounds, Devices, Meter, Plan, SegmentMap};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
+use switch::wiring::lanes;
 use switch::worker::Worker;
 
 pub mod wired;
@@ -44,9 +45,6 @@ pub const GHZ: u64 = 1_000_000_000;
 /// Epochs of 1 ms with 0.2 ms of grace.
 pub const INTERVAL: u64 = 1_000_000;
 pub const GRACE: u64 = 200_000;
-
-/// Places in a ring from one worker to another.
-const RING_PACKETS: usize = 512;
 
 pub fn rate() -> TickRate {
     TickRate::from_hz(GHZ)
@@ -76,12 +74,13 @@ pub struct RackWorker {
     pub counters: Arc<WorkerCounters>,
     /// One for each generation of what is measured.
     pub controls: Vec<ControlEnd>,
-    pub generations: Generations<MemoryIo>,
 }
 
 pub struct Rack {
     pub config: Config,
     pub workers: Vec<RackWorker>,
+    /// Where generations go.
+    pub ends: WorkerEnds<MemoryIo>,
     pub master: FdbMaster,
     pub now: u64,
     /// Devices of others that packets are measured around.
@@ -95,11 +94,11 @@ impl Rack {
     pub fn new(config: Config) -> Self {
         let layout = config.shard_layout(rate()).unwrap();
         let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
-        let mut workers = Vec::new();
+        let (mut workers, mut ends) = (Vec::new(), Vec::new());
         let mut master_ends: Vec<MasterEnd> = Vec::new();
         let devices = Devices::default();
         let arounds = devices.of(&config, rate());
-        let workers_of = config.assignment().into_iter().zip(lanes(&config));
+        let workers_of = config.assignment().into_iter().zip(ways_out(&config));
         for ((queues, lanes), arounds) in workers_of.zip(arounds) {
             let (plan, control) = plan(&config, GenerationId::default(), arounds);
             let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
@@ -126,13 +125,14 @@ impl Rack {
                 worker,
                 counters,
                 controls: vec![control],
-                generations,
             });
+            ends.push(generations);
         }
         Self {
             master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
             config,
             workers,
+            ends: WorkerEnds::new(ends),
             devices,
             now: 0,
             layout,
@@ -364,43 +364,18 @@ pub fn plan(
 
 /// The layout of a port's egress side.
 pub fn egress(config: &Config, port: usize) -> EgressLayout {
-    let port = &config.ports[port];
-    EgressLayout::from_config(&port.egress, port.mtu, &config.classes)
+    lanes::layout(config, port, None)
 }
 
-/// Each worker's ways out: its own, or rings to the owners of the ports.
-fn lanes(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
-    let workers = config.workers.len();
-    let mut lanes: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-    for (index, port) in config.ports.iter().enumerate() {
-        let owner = config.owner(index);
-        let mut entrances = Vec::new();
-        for (worker, lanes) in lanes.iter_mut().enumerate() {
-            let own = |entrances| {
-                Lane::own(
-                    &egress(config, index),
-                    port.mtu,
-                    rate(),
-                    index as u64,
-                    entrances,
-                )
-            };
-            match owner {
-                None => lanes.push(own(Vec::new())),
-                Some(owner) if owner == worker => lanes.push(Lane::closed()),
-                Some(_) => {
-                    let (producer, consumer) = Lane::ring(RING_PACKETS);
-                    entrances.push(consumer);
-                    lanes.push(Lane::relay(producer, port.mtu));
-                }
-            }
-        }
-        if let Some(owner) = owner {
-            let layout = egress(config, index);
-            lanes[owner][index] = Lane::own(&layout, port.mtu, rate(), index as u64, entrances);
+/// Each worker's ways out.
+fn ways_out(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
+    let mut workers: Vec<Vec<_>> = config.workers.iter().map(|_| Vec::new()).collect();
+    for place in 0..config.ports.len() {
+        for (worker, way) in workers.iter_mut().zip(lanes::ways(config, place)) {
+            worker.push(way.lane(config, place, None, rate(), place as u64));
         }
     }
-    lanes
+    workers
 }
 
 /// A worker's forwarding.

@@ -394,6 +394,10 @@ impl World {
                 format_args!("switch {switch} refuses a reload: {refused}"),
             );
         }
+        let closed = std::mem::take(&mut node.state.lock().closed_in_use);
+        rules::holds("open-ports", closed.is_empty(), || {
+            format!("switch {switch} closes ports {closed:?}, which its workers still have")
+        })?;
         self.push(after, Event::Poll(switch, life));
         self.look(switch, snapshot)
     }

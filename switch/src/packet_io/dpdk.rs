@@ -9,7 +9,7 @@ use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue, tsc};
 use measure::packet::header::ethertype;
 use measure::time::{TickRate, Ticks};
 
-use super::{Burst, PacketIo};
+use super::{Burst, PacketIo, PortHandles};
 use crate::source::Source;
 
 /// Most receive queues that one worker serves.
@@ -49,24 +49,14 @@ pub struct Handles<'pool> {
     pub outlet: Option<TxQueue<'pool>>,
 }
 
-impl Handles<'_> {
-    /// Room for what a worker gives back of `port`.
-    pub fn room(port: PortIndex, inlets: usize) -> Self {
+impl PortHandles for Handles<'_> {
+    fn room(port: PortIndex, inlets: usize) -> Self {
         Self {
             port,
             inlets: Vec::with_capacity(inlets),
             outlet: None,
         }
     }
-}
-
-/// Ports that come and go.
-#[derive(Debug, Default)]
-pub struct Change<'pool> {
-    /// Ports to be given back, each with [room](Handles::room); the worker fills that.
-    pub gone: Vec<Handles<'pool>>,
-    /// Ports to be taken over after that; the worker empties them.
-    pub come: Vec<Handles<'pool>>,
 }
 
 /// The ports of one worker.
@@ -96,28 +86,6 @@ impl<'pool> DpdkIo<'pool> {
         }
         io
     }
-
-    /// Moves all that `handles` holds here.
-    fn take_over(&mut self, handles: &mut Handles<'pool>) {
-        for inlet in handles.inlets.drain(..) {
-            self.ports.push(handles.port);
-            self.inlets.push(inlet);
-        }
-        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
-            std::mem::swap(outlet, &mut handles.outlet);
-        }
-    }
-
-    /// Moves all that is here of a port to `handles`.
-    fn give_back(&mut self, handles: &mut Handles<'pool>) {
-        while let Some(index) = self.ports.iter().position(|&port| port == handles.port) {
-            self.ports.remove(index);
-            handles.inlets.push(self.inlets.remove(index));
-        }
-        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
-            std::mem::swap(outlet, &mut handles.outlet);
-        }
-    }
 }
 
 impl fmt::Debug for DpdkIo<'_> {
@@ -130,7 +98,7 @@ impl fmt::Debug for DpdkIo<'_> {
 
 impl<'pool> PacketIo for DpdkIo<'pool> {
     type Packet = Mbuf<'pool>;
-    type Change = Change<'pool>;
+    type Handles = Handles<'pool>;
 
     #[inline]
     fn now(&self) -> Ticks {
@@ -196,12 +164,23 @@ impl<'pool> PacketIo for DpdkIo<'pool> {
         packet.pop_vlan().is_some()
     }
 
-    fn change(&mut self, change: &mut Change<'pool>) {
-        for handles in &mut change.gone {
-            self.give_back(handles);
+    fn take_over(&mut self, handles: &mut Handles<'pool>) {
+        for inlet in handles.inlets.drain(..) {
+            self.ports.push(handles.port);
+            self.inlets.push(inlet);
         }
-        for handles in &mut change.come {
-            self.take_over(handles);
+        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
+            std::mem::swap(outlet, &mut handles.outlet);
+        }
+    }
+
+    fn give_back(&mut self, handles: &mut Handles<'pool>) {
+        while let Some(index) = self.ports.iter().position(|&port| port == handles.port) {
+            self.ports.remove(index);
+            handles.inlets.push(self.inlets.remove(index));
+        }
+        if let Some(outlet) = self.outlets.get_mut(handles.port.index()) {
+            std::mem::swap(outlet, &mut handles.outlet);
         }
     }
 }

@@ -9,7 +9,7 @@ use contract::ids::PortIndex;
 use measure::packet::header::{ethernet, ethertype, vlan};
 use measure::time::Ticks;
 
-use super::{Burst, PacketIo};
+use super::{Burst, PacketIo, PortHandles};
 
 /// Where a VLAN tag is put in: behind the addresses.
 const TAG_AT: usize = ethernet::field::ETHERTYPE.start;
@@ -79,6 +79,7 @@ struct MemoryPort {
     departures: Vec<(Ticks, MemoryPacket)>,
     /// Packets that the port still takes before it refuses; none: all.
     room: Option<usize>,
+    outlet: Option<Outlet>,
 }
 
 /// What one worker sees of ports in memory, and its clock.
@@ -99,13 +100,28 @@ pub struct MemoryIo {
     received: Vec<Received>,
 }
 
-/// Ports that come (past the last one) and receive queues that come and go.
-#[derive(Debug, Default)]
-pub struct MemoryChange {
-    /// New ports.
-    pub ports: usize,
-    /// The port of each receive queue, from now on; what waits at those of ports that stay stays.
-    pub inlets: Vec<PortIndex>,
+/// Shows whether a port is in use: each worker with a way out has a copy.
+pub type Outlet = Arc<()>;
+
+/// What one worker has of a port in memory.
+#[derive(Debug)]
+pub struct MemoryHandles {
+    /// The port.
+    pub port: PortIndex,
+    /// What waits at each receive queue that the worker serves.
+    pub inlets: Vec<VecDeque<MemoryPacket>>,
+    /// Its way out; frames leave without one, too.
+    pub outlet: Option<Outlet>,
+}
+
+impl PortHandles for MemoryHandles {
+    fn room(port: PortIndex, inlets: usize) -> Self {
+        Self {
+            port,
+            inlets: Vec::with_capacity(inlets),
+            outlet: None,
+        }
+    }
 }
 
 impl MemoryIo {
@@ -209,7 +225,7 @@ impl MemoryIo {
 
 impl PacketIo for MemoryIo {
     type Packet = MemoryPacket;
-    type Change = MemoryChange;
+    type Handles = MemoryHandles;
 
     fn now(&self) -> Ticks {
         self.now.replace(self.now.get().plus(self.step_ticks))
@@ -295,18 +311,26 @@ impl PacketIo for MemoryIo {
         is_tagged
     }
 
-    fn change(&mut self, change: &mut MemoryChange) {
-        self.ports
-            .extend(std::iter::repeat_with(MemoryPort::default).take(change.ports));
-        std::mem::swap(&mut self.inlets, &mut change.inlets);
-        let mut waiting: Vec<_> = (change.inlets.iter().copied())
-            .zip(self.arrivals.drain(..))
-            .collect();
-        // What waits at a queue that is no longer served is lost with it.
-        let stays = |inlet: &PortIndex| {
-            let index = waiting.iter().position(|(port, _)| port == inlet);
-            index.map_or_else(VecDeque::new, |index| waiting.swap_remove(index).1)
-        };
-        self.arrivals = self.inlets.iter().map(stays).collect();
+    fn take_over(&mut self, handles: &mut MemoryHandles) {
+        for inlet in handles.inlets.drain(..) {
+            self.inlets.push(handles.port);
+            self.arrivals.push(inlet);
+        }
+        let index = handles.port.index();
+        while self.ports.len() <= index {
+            self.ports.push(MemoryPort::default());
+        }
+        std::mem::swap(&mut self.ports[index].outlet, &mut handles.outlet);
+    }
+
+    /// What waits at a queue that is no longer served is lost with it.
+    fn give_back(&mut self, handles: &mut MemoryHandles) {
+        while let Some(index) = self.inlets.iter().position(|&port| port == handles.port) {
+            self.inlets.remove(index);
+            handles.inlets.push(self.arrivals.remove(index));
+        }
+        if let Some(port) = self.ports.get_mut(handles.port.index()) {
+            std::mem::swap(&mut port.outlet, &mut handles.outlet);
+        }
     }
 }

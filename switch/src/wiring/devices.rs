@@ -8,7 +8,7 @@ use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, in
 
 use super::cpus::Cpu;
 use super::memif;
-use super::plans::Site;
+use super::plans::DpdkSite;
 use crate::preflight::kernel_interface;
 
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
@@ -135,7 +135,7 @@ pub fn start<'pool>(
     config: &Config,
     index: usize,
     attached: AttachedPort<'pool>,
-    site: Site<'pool>,
+    dpdk: DpdkSite<'pool>,
 ) -> Result<Port<'pool>> {
     let port = &config.ports[index];
     let rx_queues = config.rx_queues(index);
@@ -147,7 +147,7 @@ pub fn start<'pool>(
     let pool_of = |queue| {
         let serves = |queues: &Vec<(usize, u16)>| queues.contains(&(index, queue));
         let worker = assignment.iter().position(serves).unwrap_or(0);
-        site.pools.near(site.cpus[worker], site.usable)
+        dpdk.pools.near(dpdk.site.cpus[worker], dpdk.site.usable)
     };
     let pools: Vec<&Mempool<'pool>> = (0..rx_queues).map(pool_of).collect::<Result<_>>()?;
     let port_config = PortConfig {

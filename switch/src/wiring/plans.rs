@@ -15,29 +15,20 @@ use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
 
-use super::cpus::{Cpu, near};
+use super::cpus::Cpu;
 use super::devices::Pools;
-use super::lanes::{self, Way};
 use crate::decide::Decide;
-use crate::egress::EgressLayout;
-use crate::egress::Lane;
 use crate::flows::Flows;
 use crate::meter::{Arounds, Devices, Plan, SegmentMap};
+use crate::packet_io::PortHandles;
 use crate::packet_io::dpdk::{Handles, Inlet};
 use crate::references::{References, ReferencesLayout};
 use crate::source::Source;
 use crate::wire::Recording;
 
-/// A lane for each worker, with its port.
-pub type PortLanes<P> = Vec<Vec<(usize, Lane<P>)>>;
-
 /// Where the workers are, and what does not change while they run.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'s> {
-    /// DPDK.
-    pub eal: &'s Eal,
-    /// Packet buffers.
-    pub pools: &'s Pools<'s>,
     /// The workers' CPUs.
     pub cpus: &'s [usize],
     /// The CPUs there are.
@@ -54,85 +45,24 @@ pub struct Site<'s> {
     pub recording: Option<&'s Recording>,
     /// For all that is random but the packet hash.
     pub seed: u64,
-    /// Most memory for all that is not packets, where the configuration says nothing of it.
-    pub budget_mib: Option<usize>,
 }
 
-/// What all workers measure by.
-#[derive(Debug)]
-pub struct Plans {
-    /// How their shards look.
-    pub layout: ShardLayout,
-    /// For each worker.
-    pub plans: Vec<Option<Box<Plan>>>,
-    /// The other ends; none where nothing is measured.
-    pub ends: Vec<Option<ControlEnd>>,
+/// A site whose packets are DPDK's.
+#[derive(Debug, Clone, Copy)]
+pub struct DpdkSite<'s> {
+    /// The site.
+    pub site: Site<'s>,
+    /// DPDK.
+    pub eal: &'s Eal,
+    /// Packet buffers.
+    pub pools: &'s Pools<'s>,
 }
 
 impl Site<'_> {
-    /// Plans of a generation.
-    ///
-    /// # Errors
-    /// Sizes that make no synopsis.
-    pub fn plans(&self, config: &Config, generation: GenerationId) -> Result<Plans> {
-        let layout = config.shard_layout(self.rate)?;
-        let mut made = Plans {
-            plans: Vec::with_capacity(self.cpus.len()),
-            ends: Vec::with_capacity(self.cpus.len()),
-            layout,
-        };
-        let arounds = self.devices.of(config, self.rate);
-        let workers = self.cpus.iter().zip(arounds).enumerate();
-        for (worker, (&cpu, arounds)) in workers {
-            if !config.measurement.enabled {
-                made.plans.push(None);
-                continue;
-            }
-            let plan = || {
-                plan(
-                    config,
-                    WorkerIndex::new(worker),
-                    generation,
-                    &made.layout,
-                    arounds,
-                )
-            };
-            let (plan, end) = near(cpu, self.usable, plan)??;
-            made.plans.push(Some(Box::new(plan)));
-            made.ends.push(Some(end));
-        }
-        Ok(made)
-    }
-
-    /// Lanes of the ports at `places`, for each worker; `old` are the layouts of what they replace.
-    ///
-    /// # Errors
-    /// When no thread can be started on a worker's node.
-    pub fn lanes<P: Send>(
-        &self,
-        config: &Config,
-        places: &[usize],
-        old: &[Option<EgressLayout>],
-    ) -> Result<PortLanes<P>> {
-        let mut ways: Vec<Vec<(usize, Way<P>)>> = self.cpus.iter().map(|_| Vec::new()).collect();
-        for &place in places {
-            for (worker, way) in ways.iter_mut().zip(lanes::ways(config, place)) {
-                worker.push((place, way));
-            }
-        }
-        let make = |((worker, ways), &cpu): ((usize, Vec<_>), _)| {
-            let lane = |(place, way): (usize, Way<P>)| {
-                let old = old.get(place).and_then(Option::as_ref);
-                let seed = self.seed ^ ((worker as u64) << 32 | place as u64);
-                (place, way.lane(config, place, old, self.rate, seed))
-            };
-            near(cpu, self.usable, || ways.into_iter().map(lane).collect())
-        };
-        ways.into_iter()
-            .enumerate()
-            .zip(self.cpus)
-            .map(make)
-            .collect()
+    /// A worker's replica of the forwarding, joined to its master by `end`; without one, that of a later
+    /// generation, which takes over from its predecessor.
+    pub fn replica(&self, config: &Config, end: Option<ReplicaEnd>) -> Box<Decide> {
+        Box::new(Decide::from_config(config, self.rate, self.seed, end))
     }
 }
 
@@ -224,12 +154,6 @@ pub fn handles<'pool>(
     Ok(workers)
 }
 
-/// A worker's replica of the forwarding, joined to its master by `end`; without one, that of a later
-/// generation, which takes over from its predecessor.
-pub fn replica(config: &Config, site: Site<'_>, end: Option<ReplicaEnd>) -> Box<Decide> {
-    Box::new(Decide::from_config(config, site.rate, site.seed, end))
-}
-
 /// Opens the source of a port, if it has one.
 ///
 /// # Errors
@@ -241,6 +165,11 @@ pub fn open_source(port: &config::Port) -> Result<Option<Source>> {
         tracing::warn!("port {}: {warning}", port.name);
     }
     Ok(source)
+}
+
+/// Whether `config` has a port at `place`.
+pub fn is_present(config: &Config, place: usize) -> bool {
+    present(config).any(|present| present == place)
 }
 
 /// Places of ports that are there.

@@ -15,10 +15,13 @@ impl<I: PacketIo> Worker<I> {
     /// Does as another generation says from the epoch at `now` on.
     #[cold]
     pub(super) fn take_up(&mut self, mut generation: Box<Generation<I>>, now: Ticks) {
-        if let Some(change) = &mut generation.ports {
-            self.io.change(change);
-            self.pace.rewire(self.io.inlets().len());
+        for handles in &mut generation.gone {
+            self.io.give_back(handles);
         }
+        for handles in &mut generation.come {
+            self.io.take_over(handles);
+        }
+        self.pace.rewire(self.io.inlets().len());
         if let Some(decide) = &mut generation.decide {
             decide.adopt(&mut self.decide);
             std::mem::swap(decide, &mut self.decide);

@@ -313,21 +313,18 @@ fn a_change_of_the_configuration_loses_no_packet() {
         number += 1;
         let number = GenerationId(number);
         let arounds = rack.devices.of(&rack.config, simulate::rack::rate());
+        let mut generations = Vec::new();
         for (rack_worker, arounds) in rack.workers.iter_mut().zip(arounds) {
-            rack_worker.generations.take_gone();
             let (plan, control) = plan(&rack.config, number, arounds);
             rack_worker.controls.push(control);
-            let generation = Generation {
-                number,
+            generations.push(Generation {
                 from: measure::time::Epoch(now / INTERVAL + 1),
-                ports: None,
-                decide: None,
-                lanes: Vec::new(),
                 measuring: Measuring::Changed(Some(plan)),
-                wires: Vec::new(),
-            };
-            assert!(rack_worker.generations.send(Box::new(generation)).is_ok());
+                ..Generation::unchanged(number)
+            });
         }
+        assert!(rack.ends.collect());
+        rack.ends.send(generations);
     });
     assert!(number > 3);
     assert_true(&rack, &truth, &shards);

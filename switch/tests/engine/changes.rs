@@ -13,7 +13,6 @@ use simulate::rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, u
 use switch::egress::EgressLayout;
 use switch::egress::Lane;
 use switch::generation::{Generation, Measuring};
-use switch::packet_io::memory::MemoryChange;
 
 const REST: &str = r#"
     "forwarding": {"mode": "patch", "pairs": [["east", "west"]]},
@@ -100,6 +99,7 @@ fn send(rack: &mut Rack, number: GenerationId, change: &Change, last: &mut Egres
     let workers = rack.workers.len();
     let config = change.egress.map(|n| with_egress(workers, n));
     let layout = config.map(|config| egress(&config, 1).to_succeed(last));
+    let mut generations = Vec::new();
     for (worker, rack_worker) in rack.workers.iter_mut().enumerate() {
         let owned = layout.as_ref().filter(|_| worker == 0 || workers == 1);
         let lane = owned.map(|layout| {
@@ -118,36 +118,24 @@ fn send(rack: &mut Rack, number: GenerationId, change: &Change, last: &mut Egres
         let decide = change
             .forwarding
             .then(|| Box::new(decide(&rack.config, None)));
-        let generation = Generation {
-            number,
+        generations.push(Generation {
             from: Epoch(rack.now / INTERVAL + 2),
-            ports: None,
             decide,
             lanes: lane.into_iter().collect(),
             measuring,
-            wires: Vec::new(),
-        };
-        rack_worker.generations.send(Box::new(generation)).unwrap();
+            ..Generation::unchanged(number)
+        });
     }
+    rack.ends.send(generations);
     if let Some(layout) = layout {
         *last = layout;
     }
 }
 
-/// Whether every worker has given back as many generations as it was sent.
-fn are_back(rack: &mut Rack, gone: &mut [u32], sent: u32) -> bool {
-    for (rack_worker, gone) in rack.workers.iter_mut().zip(gone.iter_mut()) {
-        while rack_worker.generations.take_gone().is_some() {
-            *gone += 1;
-        }
-    }
-    gone.iter().all(|&gone| gone == sent)
-}
-
 fn run(workers: usize, steps: &[Step]) {
     let mut rack = Rack::new(with_egress(workers, 1));
     let mut last = egress(&rack.config, 1);
-    let (mut sent, mut gone) = (0, vec![0; workers]);
+    let mut sent = 0;
     let mut came: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
     let mut number = 0;
     for step in steps {
@@ -160,7 +148,7 @@ fn run(workers: usize, steps: &[Step]) {
             came.entry((worker, flow)).or_default().push(number);
         }
         if let Some(change) = &step.change
-            && are_back(&mut rack, &mut gone, sent)
+            && rack.ends.collect()
         {
             sent += 1;
             send(&mut rack, GenerationId(sent), change, &mut last);
@@ -170,10 +158,7 @@ fn run(workers: usize, steps: &[Step]) {
     }
     rack.settle();
     rack.assert_conserved();
-    assert!(
-        are_back(&mut rack, &mut gone, sent),
-        "all generations were taken up"
-    );
+    assert!(rack.ends.collect(), "all generations were taken up");
     let counters = rack
         .workers
         .iter()
@@ -220,20 +205,11 @@ fn a_queue_may_go_in_the_middle_of_a_pass() {
     for before in 1..16 {
         let mut rack = Rack::new(with_egress(1, 0));
         let generation = Generation {
-            number: GenerationId(1),
             from: Epoch(1),
-            ports: Some(MemoryChange {
-                ports: 0,
-                inlets: vec![PortIndex(0)],
-            }),
-            decide: None,
-            lanes: Vec::new(),
-            measuring: Measuring::Unchanged,
-            wires: Vec::new(),
+            ..Generation::giving_back(GenerationId(1), &rack.config, &[PortIndex(1)])
         };
-        let rack_worker = &mut rack.workers[0];
-        rack_worker.generations.send(Box::new(generation)).unwrap();
-        rack_worker.worker.io_mut().set_tick(1);
+        rack.ends.send([generation]);
+        rack.workers[0].worker.io_mut().set_tick(1);
         rack.arrive(0, udp(0, 0, 60));
         rack.pass_at(INTERVAL - before);
         rack.pass_at(INTERVAL + 100);

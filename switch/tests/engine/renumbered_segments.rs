@@ -76,7 +76,6 @@ struct Generations {
     /// Which way each worker measured in each, and the shards' way out.
     ends: Vec<(usize, ControlEnd)>,
     sent: u64,
-    gone: Vec<u64>,
     /// By names of ports, over all generations.
     sums: BTreeMap<(usize, usize), Tally>,
 }
@@ -90,39 +89,26 @@ impl Generations {
         Self {
             ends,
             sent: 0,
-            gone: vec![0; rack.workers.len()],
             sums: BTreeMap::new(),
         }
-    }
-
-    fn are_back(&mut self, rack: &mut Rack) -> bool {
-        for (rack_worker, gone) in rack.workers.iter_mut().zip(&mut self.gone) {
-            while rack_worker.generations.take_gone().is_some() {
-                *gone += 1;
-            }
-        }
-        self.gone.iter().all(|&gone| gone == self.sent)
     }
 
     fn send(&mut self, rack: &mut Rack, config: &Config, n: usize) {
         self.sent += 1;
         // Now and then too late for a worker that has begun the epoch already.
         let from = Epoch(rack.now / INTERVAL + self.sent % 3);
-        for rack_worker in &mut rack.workers {
-            let number = GenerationId(u32::try_from(self.sent).unwrap());
+        let number = GenerationId(u32::try_from(self.sent).unwrap());
+        let mut generations = Vec::new();
+        for _ in &rack.workers {
             let (plan, end) = plan(config, number, None);
             self.ends.push((n, end));
-            let generation = Generation {
-                number,
+            generations.push(Generation {
                 from,
-                ports: None,
-                decide: None,
-                lanes: Vec::new(),
                 measuring: Measuring::Changed(Some(plan)),
-                wires: Vec::new(),
-            };
-            rack_worker.generations.send(Box::new(generation)).unwrap();
+                ..Generation::unchanged(number)
+            });
         }
+        rack.ends.send(generations);
     }
 
     /// Adds up what came, each segment by its name in its own generation.
@@ -160,7 +146,7 @@ fn run(workers: usize, steps: &[Step]) {
             came[pair] += frames as u64;
         }
         if let Some(n) = step.change
-            && generations.are_back(&mut rack)
+            && rack.ends.collect()
         {
             way = n;
             generations.send(&mut rack, &configs[n], n);
@@ -178,7 +164,7 @@ fn run(workers: usize, steps: &[Step]) {
         generations.collect(&configs);
         rest -= usize::from(rack.sum(|port| port.queued_packets.get()) == 0);
     }
-    assert!(generations.are_back(&mut rack), "the last one is {way}");
+    assert!(rack.ends.collect(), "the last one is {way}");
     let outlived: u64 = rack
         .workers
         .iter()

@@ -315,13 +315,11 @@ impl Soak {
         };
         let present = EpochSchedule::new(Ticks(0), INTERVAL, GRACE).epoch_at(Ticks(self.now));
         let generation = Generation {
-            number: GenerationId(self.generation),
             from: present.next().next(),
-            ports: None,
             decide,
             lanes,
             measuring,
-            wires: Vec::new(),
+            ..Generation::unchanged(GenerationId(self.generation))
         };
         self.generations
             .send(Box::new(generation))

@@ -2,14 +2,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dpdk_bindings::{Eal, EalOptions, PortConfig, StampField};
+use contract::change::Change;
+use contract::ids::GenerationId;
+use dpdk_bindings::{Eal, EalOptions, Host, PortConfig, StampField};
 use measure::packet::Hasher;
-use measure::time::EpochSchedule;
+use measure::time::{Epoch, EpochSchedule, TickRate};
 use records::snapshot::ReloadOutcome;
 use switch::classify::Classifier;
 
 use super::*;
 use crate::arrivals::Stamper;
+use crate::taps::Taps;
 
 fn rate() -> TickRate {
     TickRate::from_hz(1_000_000_000)
@@ -43,16 +46,19 @@ fn data_plane(file: &Path) -> (HostDataPlane, Arc<AtomicBool>) {
     };
     let schedule = EpochSchedule::new(Ticks(0), 1_000_000, 100_000);
     let wanted = Arc::new(AtomicBool::new(false));
-    let reload = Reload::new(Arc::clone(&wanted), Some(file.to_owned()));
-    let taps = Taps::new(stamper, schedule);
-    let plane = HostDataPlane::new(host, settings, rate(), taps, reload, Unseen::default());
+    let orders = Orders {
+        wanted: Arc::clone(&wanted),
+        file: Some(file.to_owned()),
+    };
+    let program = Program::new(host, settings, rate(), Taps::new(stamper, schedule));
+    let plane = HostDataPlane::new(program, orders, Unseen::default());
     (plane, wanted)
 }
 
 fn poll(plane: &mut HostDataPlane) -> Option<Box<Change>> {
     let status = CoreStatus {
         epoch: Epoch(5),
-        generation: plane.number,
+        generation: plane.program.number,
         is_busy: false,
         stalled_workers: 0,
     };
@@ -113,68 +119,33 @@ fn a_reload_that_the_control_core_refuses_keeps_the_settings_in_use() {
     let (mut plane, wanted) = data_plane(&file);
     offered(&mut plane);
     plane.answer(Ok(()));
-    let before = plane.settings.clone();
+    let before = plane.program.settings.clone();
 
     write(512);
     for error in errors() {
         wanted.store(true, Ordering::Relaxed);
         let change = offered(&mut plane);
-        assert_ne!(change.config, before.config(&plane.ports.names()));
+        assert_ne!(change.config, before.config(&plane.program.ports.names()));
         plane.answer(Err(error.clone()));
-        let reload = plane.reload.last().unwrap();
+        let reload = plane.reconfigurer.last().unwrap();
         assert_eq!(reload.outcome, ReloadOutcome::Refused, "{error}");
         assert!(reload.message.contains(&error.to_string()), "{reload:?}");
         assert!(plugin::is_at_work(), "{error}");
-        assert_eq!(plane.settings, before);
+        assert_eq!(plane.program.settings, before);
         assert!(poll(&mut plane).is_none(), "{error}: nothing else changed");
     }
     // Queues that came in between get plans by the settings in use.
     wanted.store(true, Ordering::Relaxed);
-    while plane.reload.coming().is_none() {
-        plane.reload.step(
-            &Present {
-                settings: &plane.settings,
-                ports: &plane.ports,
-                rate: rate(),
-                hashing: plane.taps.hashing(),
-            },
-            Instant::now(),
-        );
-    }
-    plane.has_changed = true;
     offered(&mut plane);
+    plane.program.has_changed = true;
     plane.answer(Err(ChangeError::Fault));
     let again = offered(&mut plane);
-    assert_eq!(again.config, before.config(&plane.ports.names()));
+    assert_eq!(again.config, before.config(&plane.program.ports.names()));
     plane.answer(Ok(()));
     // And what was refused can be asked for again.
     wanted.store(true, Ordering::Relaxed);
     offered(&mut plane);
     plane.answer(Ok(()));
-    assert_ne!(plane.settings, before);
-    assert!(plugin::is_at_work());
-}
-
-#[test]
-fn settings_that_no_plan_can_be_made_by_are_refused_even_by_a_panic() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("vernier.json");
-    std::fs::write(&file, "{}").unwrap();
-    let (mut plane, wanted) = data_plane(&file);
-    offered(&mut plane);
-    plane.answer(Ok(()));
-    let text = r#"{ "measurement": { "flows": { "slots": 512 } } }"#;
-    std::fs::write(&file, text).unwrap();
-    // As a panic within the plan leaves it.
-    plane.is_planning = true;
-    wanted.store(true, Ordering::Relaxed);
-    let is_over = |plane: &HostDataPlane| {
-        let last = plane.reload.last();
-        last.is_some_and(|last| last.outcome == ReloadOutcome::Refused)
-    };
-    while !is_over(&plane) {
-        assert!(poll(&mut plane).is_none());
-        std::thread::yield_now();
-    }
+    assert_ne!(plane.program.settings, before);
     assert!(plugin::is_at_work());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contract::ids::PortIndex;
 use measure::time::{Epoch, Ticks};
-use records::snapshot::{Snapshot, WireEstimate};
+use records::snapshot::{ReloadOutcome, Snapshot, WireEstimate};
 
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
@@ -408,6 +408,14 @@ impl World {
             self.checks += 1;
             holds("recovered", closed + 4 >= present, || {
                 format!("switch {switch}: epoch {closed} closed last, {present} is the present one")
+            })?;
+            let reload = place.seen.reload.as_ref().map(|reload| reload.outcome);
+            let is_open = matches!(
+                reload,
+                Some(ReloadOutcome::Reading | ReloadOutcome::UnderWay)
+            );
+            holds("recovered", !is_open, || {
+                format!("switch {switch}: a reload has not ended: {reload:?}")
             })?;
             for wire in &place.seen.wires {
                 let is_up = wire.session == "established" && !wire.is_blocked;

@@ -1,35 +1,33 @@
 //! The control core's way to ports and workers in memory: links, the filtering database, reloads, and the clocks.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use contract::change::{Change, ChangeError, CoreStatus};
-use contract::config::{Config, Device, Forwarding, WireKeys};
+use anyhow::Result;
+use contract::change::{Change, ChangeError, CoreStatus, Reload};
+use contract::config::{Config, Forwarding};
 use contract::fdb::FdbMaster;
-use contract::ids::{GenerationId, PortIndex, WorkerIndex};
+use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
-use contract::wire::handover::WireControlEnd;
 use control::data_plane::{DataPlane, Event as CoreEvent, Reading, ResultMode};
 use control::wire::clock::{KernelClock, SystemTime as Tai};
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::{Fdb, Pool, PortFact};
-use switch::decide::Decide;
-use switch::egress::EgressLayout;
-use switch::egress::Lane;
-use switch::generation::{Generation, Generations, Measuring};
-use switch::meter::{Devices, Plan};
-use switch::packet_io::memory::{MemoryChange, MemoryIo, MemoryPacket};
-use switch::wire::WireChange;
-use switch::wiring::lanes;
+use switch::meter::Devices;
+use switch::packet_io::memory::{MemoryHandles, MemoryIo, Outlet};
+use switch::reconfigurer::{
+    Difference, Draft, Job, Next, Preparation, Prepare, Preparing, Progress, Reconfigurer, Running,
+};
+use switch::source::Source;
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::plans::{plan, present};
-use switch::wiring::wires::{Origin, changed, wire_port};
+use switch::wiring::plans::Site;
+use switch::wiring::platform::Platform;
 
 /// As in the daemon.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
-const EPOCHS_AHEAD: u64 = 2;
 
 /// What the world and its data plane share.
 #[derive(Debug)]
@@ -47,6 +45,8 @@ pub(super) struct NodeState {
     pub changes: (u64, u64),
     /// Refused reloads, in words.
     pub refused: Vec<String>,
+    /// Ports that were closed while a worker had a part of them.
+    pub closed_in_use: Vec<usize>,
     pub random: Pcg64,
 }
 
@@ -63,6 +63,7 @@ impl NodeState {
             running: config.clone(),
             changes: (0, 0),
             refused: Vec::new(),
+            closed_in_use: Vec::new(),
             random: Pcg64::seed_from_u64(seed),
         }
     }
@@ -82,200 +83,99 @@ impl Shared {
     }
 }
 
-/// What does not change while a switch lives.
+/// What a switch in memory runs on.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
+pub(super) struct Memory {
+    /// All are on the one that there is.
+    pub cpus: Arc<[usize]>,
     pub rate: TickRate,
     pub schedule: EpochSchedule,
     pub line: Arc<SharedLine>,
     pub devices: Arc<Devices>,
-    pub workers: usize,
     pub seed: u64,
+    pub state: Shared,
 }
 
-/// What workers get of a generation, and the control core's ends.
-pub(super) struct Parts {
-    pub workers: Vec<WorkerParts>,
-    pub change: Change,
-    pub layouts: Vec<Option<EgressLayout>>,
+/// A port in memory.
+pub(super) struct OpenPort {
+    place: usize,
+    outlet: Outlet,
+    state: Shared,
 }
 
-/// One worker's part.
-pub(super) struct WorkerParts {
-    pub lanes: Vec<(usize, Lane<MemoryPacket>)>,
-    pub plan: Option<Box<Plan>>,
-    pub wires: Vec<WireChange<MemoryPacket>>,
-    pub inlets: Vec<PortIndex>,
-}
-
-impl Site {
-    /// All of a generation: lanes of the ports at `lanes_of`, wires of those at `wires_of`.
-    ///
-    /// # Errors
-    /// In words, as a reload is refused.
-    pub fn parts(
-        &self,
-        config: &Config,
-        number: GenerationId,
-        (lanes_of, wires_of): (&[usize], &[usize]),
-        mut layouts: Vec<Option<EgressLayout>>,
-        now: Ticks,
-    ) -> Result<Parts, String> {
-        let layout = config.shard_layout(self.rate).map_err(|e| e.to_string())?;
-        let keys = config.read_wire_keys().map_err(|e| e.to_string())?;
-        let (mut workers, mut ends) = (Vec::new(), Vec::new());
-        let arounds = self.devices.of(config, self.rate);
-        let workers_of = config.assignment().into_iter().zip(arounds).enumerate();
-        for (worker, (queues, arounds)) in workers_of {
-            let mut measured = None;
-            if config.measurement.enabled {
-                let (plan, end) = plan(config, WorkerIndex::new(worker), number, &layout, arounds)
-                    .map_err(|e| format!("{e:#}"))?;
-                ends.push(Some(end));
-                measured = Some(Box::new(plan));
-            }
-            workers.push(WorkerParts {
-                lanes: Vec::new(),
-                plan: measured,
-                wires: Vec::new(),
-                inlets: queues
-                    .into_iter()
-                    .map(|(port, _)| PortIndex::new(port))
-                    .collect(),
-            });
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.outlet) > 1 {
+            self.state.lock().closed_in_use.push(self.place);
         }
-        for &place in lanes_of {
-            let old = layouts.get(place).and_then(Option::as_ref);
-            for (worker, way) in lanes::ways(config, place).into_iter().enumerate() {
-                let seed = self.seed ^ ((worker as u64) << 32 | place as u64);
-                let lane = way.lane(config, place, old, self.rate, seed);
-                workers[worker].lanes.push((place, lane));
-            }
-        }
-        layouts.resize_with(config.ports.len(), || None);
-        for &place in lanes_of {
-            let is_there = config.ports[place].device != Device::Absent;
-            layouts[place] =
-                is_there.then(|| lanes::layout(config, place, layouts[place].as_ref()));
-        }
-        let mut wires = Vec::new();
-        for &place in wires_of {
-            let (wire, end) = self.wire(config, &keys, place, now)?;
-            wires.extend(end.map(|end| (PortIndex::new(place), end)));
-            let owner = config.owner(place).unwrap_or(0);
-            let mut wire = wire;
-            for (worker, parts) in workers.iter_mut().enumerate() {
-                parts.wires.push((place, wire.take_if(|_| worker == owner)));
-            }
-        }
-        let change = Change {
-            number,
-            from: Epoch(0),
-            config: config.clone(),
-            keys,
-            layout,
-            ends,
-            wires,
-        };
-        Ok(Parts {
-            workers,
-            change,
-            layouts,
-        })
     }
+}
 
-    #[expect(
-        clippy::type_complexity,
-        reason = "both are absent together, and taken apart at once"
-    )]
-    fn wire(
-        &self,
-        config: &Config,
-        keys: &WireKeys,
-        place: usize,
-        now: Ticks,
-    ) -> Result<
-        (
-            Option<Box<switch::wire::WirePort<MemoryPacket>>>,
-            Option<WireControlEnd>,
-        ),
-        String,
-    > {
-        let Some(wire) = config.wire(place) else {
-            return Ok((None, None));
-        };
-        let origin = Origin {
+impl Platform for Memory {
+    type Io = MemoryIo;
+    type Port = OpenPort;
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            cpus: &self.cpus,
+            usable: &[],
             rate: self.rate,
             schedule: self.schedule,
             line: &self.line,
-            recorder: None,
-            now,
-        };
-        let (wire, end) =
-            wire_port(config, keys, place, wire, origin).map_err(|e| format!("{e:#}"))?;
-        Ok((Some(Box::new(wire)), Some(end)))
+            devices: &self.devices,
+            recording: None,
+            seed: self.seed,
+        }
     }
 
-    /// A worker's forwarding.
-    pub fn decide(&self, config: &Config, end: Option<contract::fdb::ReplicaEnd>) -> Box<Decide> {
-        Box::new(Decide::from_config(config, self.rate, self.seed, end))
+    fn now(&self) -> Ticks {
+        self.state.lock().ticks
+    }
+
+    fn start(&self, _: &mut Config, place: usize) -> Result<OpenPort> {
+        Ok(OpenPort {
+            place,
+            outlet: Outlet::default(),
+            state: self.state.clone(),
+        })
+    }
+
+    fn handles(
+        &self,
+        config: &Config,
+        place: usize,
+        port: &OpenPort,
+        _: Option<Source>,
+    ) -> Result<Vec<MemoryHandles>> {
+        let handles = |queues: Vec<(usize, u16)>| {
+            let inlets = queues.into_iter().filter(|(of, _)| *of == place);
+            MemoryHandles {
+                port: PortIndex::new(place),
+                inlets: inlets.map(|_| VecDeque::new()).collect(),
+                outlet: Some(Outlet::clone(&port.outlet)),
+            }
+        };
+        Ok(config.assignment().into_iter().map(handles).collect())
     }
 }
 
-/// Which ports another configuration concerns, by index.
-struct PortChanges {
-    come: Vec<usize>,
-    gone: Vec<usize>,
-    /// These, and those whose egress side is another.
-    others: Vec<usize>,
-}
-
-impl PortChanges {
-    fn of(running: &Config, config: &Config) -> Self {
-        let was: Vec<usize> = present(running).collect();
-        let is: Vec<usize> = present(config).collect();
-        let without = |ports: &[usize], others: &[usize]| -> Vec<usize> {
-            let ports = ports.iter().copied();
-            ports.filter(|port| !others.contains(port)).collect()
-        };
-        let (come, gone) = (without(&is, &was), without(&was, &is));
-        let is_other = |port: &usize| {
-            come.contains(port)
-                || gone.contains(port)
-                || running.classes != config.classes
-                || running.ports[*port].egress != config.ports[*port].egress
-        };
-        let others = (0..config.ports.len()).filter(is_other).collect();
-        Self { come, gone, others }
+impl Prepare for Memory {
+    fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>> {
+        Ok(Job::done(preparation.make()))
     }
 }
 
 /// The data plane.
 pub(super) struct MemoryDataPlane {
-    pub site: Site,
     pub state: Shared,
+    pub running: Running<Memory>,
+    pub reconfigurer: Reconfigurer<Running<Memory>>,
     pub master: FdbMaster,
-    pub generations: Vec<Generations<MemoryIo>>,
-    pub layouts: Vec<Option<EgressLayout>>,
     pub began: Instant,
     pub links: LinkWatch,
     pub looked_at: Option<Instant>,
-    pub number: GenerationId,
-    /// Workers that have given back the old parts of what is under way.
-    pub returned: Option<usize>,
-    /// What follows when the control core has taken the change that it was given.
-    pub offered: Option<Offered>,
-}
-
-/// A generation that is ready to be taken up.
-pub(super) struct Offered {
-    config: Config,
-    number: GenerationId,
-    from: Epoch,
-    generations: Vec<Generation<MemoryIo>>,
-    layouts: Vec<Option<EgressLayout>>,
-    come: Vec<usize>,
-    gone: Vec<usize>,
+    /// The first epoch of the last change that was offered.
+    pub from: Epoch,
 }
 
 impl MemoryDataPlane {
@@ -300,104 +200,53 @@ impl MemoryDataPlane {
         }
     }
 
-    /// Continues a reload, as the daemon does; the change of the control core, once it is to be taken.
-    fn change(&mut self, core: CoreStatus) -> Option<Change> {
-        if let Some(returned) = &mut self.returned {
-            let back = self
-                .generations
-                .iter_mut()
-                .filter_map(Generations::take_gone);
-            *returned += back.count();
-            if *returned == self.generations.len() {
-                self.returned = None;
-                let state = &mut *self.state.lock();
-                state.changes.1 = core.epoch.0 + 1;
-            }
-            return None;
-        }
-        if core.is_busy {
-            return None;
-        }
-        let wanted = self.state.lock().wanted.take()?;
-        self.offer(wanted, core.epoch).unwrap_or_else(|refused| {
-            self.state.lock().refused.push(refused);
-            None
-        })
-    }
-
-    fn offer(&mut self, wanted: Config, present_epoch: Epoch) -> Result<Option<Change>, String> {
-        let (running, ticks) = {
-            let state = self.state.lock();
-            (state.running.clone(), state.ticks)
-        };
-        let config = wanted.in_place_of(&running).map_err(|e| e.to_string())?;
-        let changes = running.diff(&config);
-        if changes.is_empty() {
-            return Ok(None);
-        }
-        if let Some(fixed) = changes.iter().find(|change| !change.is_live()) {
-            return Err(fixed.to_string());
-        }
-        let PortChanges { come, gone, others } = PortChanges::of(&running, &config);
-        let number = self.number.next();
-        let wires = changed(&running, &config);
-        let mut parts = self.site.parts(
-            &config,
-            number,
-            (&others, &wires),
-            self.layouts.clone(),
-            ticks,
-        )?;
-        let from = Epoch(present_epoch.0 + EPOCHS_AHEAD);
-        parts.change.from = from;
-        let more_ports = config.ports.len() - running.ports.len();
-        let generations = parts.workers.into_iter().map(|parts| Generation {
-            number,
-            from,
-            ports: Some(MemoryChange {
-                ports: more_ports,
-                inlets: parts.inlets,
-            }),
-            decide: Some(self.site.decide(&config, None)),
-            lanes: parts.lanes,
-            measuring: Measuring::Changed(parts.plan),
-            wires: parts.wires,
-        });
-        self.offered = Some(Offered {
-            number,
-            from,
-            generations: generations.collect(),
-            layouts: parts.layouts,
-            come,
-            gone,
-            config,
-        });
-        Ok(Some(parts.change))
-    }
-
-    /// The control core has taken a change: sends the workers their parts.
-    fn take_up(&mut self, offered: Offered) {
+    /// Continues a reload; the change of the control core, once it is to be taken.
+    fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         let now = self.state.lock().monotonic;
-        for (worker, generation) in self.generations.iter_mut().zip(offered.generations) {
-            assert!(
-                worker.send(Box::new(generation)).is_ok(),
-                "all before have come back"
-            );
+        let is_idle = self.reconfigurer.is_idle();
+        let wanted = is_idle.then(|| self.state.lock().wanted.take()).flatten();
+        if let Some(wanted) = wanted {
+            let running = &self.running.config;
+            let config = wanted.in_place_of(running).map_err(Into::into);
+            let draft = config.and_then(|config| Draft::of(config, running, None));
+            self.reconfigurer.begin_with(draft, now);
+            return None;
         }
-        self.number = offered.number;
-        self.layouts = offered.layouts;
-        self.returned = Some(0);
-        self.master.reconfigure(offered.config.fdb_settings());
-        for place in offered.gone {
-            self.master.set_link(PortIndex::new(place), false);
+        match self.reconfigurer.step(&mut self.running, core, now) {
+            Progress::Offered(change) => {
+                self.from = change.from;
+                Some(change)
+            }
+            progress => {
+                self.follow_reload(progress, core.epoch);
+                None
+            }
         }
-        for place in offered.come {
-            self.links.watch(place, None, now);
-            self.master.set_link(PortIndex::new(place), true);
-        }
+    }
+
+    /// Does what a reload's progress requires, as the daemon does.
+    fn follow_reload(&mut self, progress: Progress, present: Epoch) {
         let state = &mut *self.state.lock();
-        state.changes = (offered.from.0, u64::MAX);
-        state.running = offered.config;
+        match progress {
+            Progress::Refused(error) | Progress::Failed(error) => {
+                state.refused.push(format!("{error:#}"));
+            }
+            Progress::Begun(Difference { come, gone, .. }) => {
+                state.running = self.running.config.clone();
+                state.changes = (self.from.0, u64::MAX);
+                self.master.reconfigure(state.running.fdb_settings());
+                for port in gone {
+                    self.master.set_link(port, false);
+                    self.links.forget(port.index(), state.monotonic);
+                }
+                for port in come {
+                    self.links.watch(port.index(), None, state.monotonic);
+                    self.master.set_link(port, true);
+                }
+            }
+            Progress::Done => state.changes.1 = present.0 + 1,
+            _ => {}
+        }
     }
 }
 
@@ -467,18 +316,16 @@ impl DataPlane for MemoryDataPlane {
         let mut said = Vec::new();
         self.watch_links(now, &mut said);
         self.master.poll(now.saturating_duration_since(self.began));
-        let change = self.change(core);
-        said.extend(change.map(|change| CoreEvent::Change(Box::new(change))));
+        said.extend(self.change(core).map(CoreEvent::Change));
         said
     }
 
+    fn reload(&mut self) -> Option<Reload> {
+        self.reconfigurer.last()
+    }
+
     fn answer(&mut self, answer: Result<(), ChangeError>) {
-        let offered = self.offered.take();
-        match answer {
-            Ok(()) => offered
-                .into_iter()
-                .for_each(|offered| self.take_up(offered)),
-            Err(error) => self.state.lock().refused.push(error.to_string()),
-        }
+        let progress = self.reconfigurer.answer(answer, &mut self.running);
+        self.follow_reload(progress, self.from);
     }
 }

@@ -1,31 +1,28 @@
 //! A whole switch: its workers and its control core, from a start to a kill.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use contract::config::{Config, PORTS_MAX};
+use contract::config::Config;
 use contract::counters::{PortCounters, WorkerCounters};
-use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, fdb_rings};
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::PortIndex;
 use control::core::{ControlCore, Setup};
 use control::published::Published;
-use measure::packet::Hasher;
-use measure::time::{EpochSchedule, TickRate, Ticks};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
-use switch::egress::Lane;
-use switch::generation::{Generations, generations};
-use switch::meter::Meter;
+use switch::packet_io::PacketIo;
 use switch::packet_io::memory::MemoryIo;
-use switch::wire::Wires;
+use switch::reconfigurer::{Reconfigurer, Running};
 use switch::wiring::links::LinkWatch;
 use switch::wiring::plans::present;
+use switch::wiring::platform::Platform;
+use switch::wiring::workers::{WorkerSetup, Workers};
 use switch::worker::Worker;
 
 use super::clock::Clocks;
-use super::data_plane::{MemoryDataPlane, NodeState, Shared, Site, WorkerParts};
+use super::data_plane::{Memory, MemoryDataPlane, NodeState, OpenPort, Shared};
 
 /// Nominal rate of all counters: a tick is a nanosecond.
 const HZ: u64 = 1_000_000_000;
@@ -37,61 +34,6 @@ pub(super) struct SimWorker {
     /// What its counter is ahead of the first worker's.
     pub skew_ticks: u64,
     pub stalled_until: u64,
-}
-
-/// The workers of a switch, and the control core's ends of what leads to them.
-struct WorkerSet {
-    workers: Vec<SimWorker>,
-    ends: Vec<MasterEnd>,
-    generations: Vec<Generations<MemoryIo>>,
-}
-
-impl WorkerSet {
-    /// Workers of these parts, each with a counter `skew_ticks` ahead of the one before it; that of the
-    /// first reads `first`.
-    fn build(
-        site: &Site,
-        config: &Config,
-        parts: Vec<WorkerParts>,
-        hasher: &Hasher,
-        (first, skew_ticks): (Ticks, u64),
-    ) -> Self {
-        let receiving = Arc::new(AtomicUsize::new(site.workers));
-        let mut set = Self {
-            workers: Vec::new(),
-            ends: Vec::new(),
-            generations: Vec::new(),
-        };
-        for (number, parts) in (0..).zip(parts) {
-            let (replica, master) = fdb_rings(REPORTS, DELTAS);
-            set.ends.push(master);
-            let (generations, worker_generations) = generations();
-            set.generations.push(generations);
-            let skew_ticks = number * skew_ticks;
-            let started = first.plus(skew_ticks);
-            let mut io = MemoryIo::with_inlets(config.ports.len(), parts.inlets);
-            io.set_now(started);
-            let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-            let lanes: Vec<Lane<_>> = parts.lanes.into_iter().map(|(_, lane)| lane).collect();
-            let worker = Worker::new(
-                io,
-                lanes,
-                site.decide(config, Some(replica)),
-                Meter::new(hasher.clone(), site.schedule, parts.plan, started),
-                Arc::clone(&counters),
-                worker_generations,
-                Arc::clone(&receiving),
-                site.schedule.interval_ticks() / 2,
-            );
-            set.workers.push(SimWorker {
-                worker: worker.with_wires(Wires::with(config.ports.len(), parts.wires)),
-                counters,
-                skew_ticks,
-                stalled_until: 0,
-            });
-        }
-        set
-    }
 }
 
 /// A switch that runs.
@@ -109,22 +51,34 @@ pub(super) struct Node {
     born: Ticks,
 }
 
-/// What does not change while a switch by `config` lives, which starts at `ticks`.
-fn site(config: &Config, ticks: Ticks, seed: u64) -> Site {
+/// What a switch by `config` runs on that starts as `state` says.
+fn memory(config: &Config, state: Shared, seed: u64) -> Memory {
     let rate = TickRate::from_hz(HZ);
     let measurement = &config.measurement;
-    Site {
+    let schedule = EpochSchedule::new(
+        state.lock().ticks,
+        rate.ticks_in(measurement.interval()),
+        rate.ticks_in(measurement.grace()),
+    );
+    Memory {
+        cpus: vec![0; config.workers.len()].into(),
         rate,
-        schedule: EpochSchedule::new(
-            ticks,
-            rate.ticks_in(measurement.interval()),
-            rate.ticks_in(measurement.grace()),
-        ),
+        schedule,
         line: Arc::default(),
         devices: Arc::default(),
-        workers: config.workers.len(),
         seed,
+        state,
     }
+}
+
+/// The workers of a switch, and its ports.
+fn build(memory: &Memory, config: &Config) -> anyhow::Result<(Workers<MemoryIo>, Vec<OpenPort>)> {
+    let start = |place| memory.start(&mut config.clone(), place);
+    let ports: Vec<OpenPort> = present(config).map(start).collect::<Result<_, _>>()?;
+    let sources = ports.iter().map(|_| None).collect();
+    let keys = config.read_wire_keys()?;
+    let workers = Workers::build(memory, config, &ports, sources, keys)?;
+    Ok((workers, ports))
 }
 
 impl Node {
@@ -141,52 +95,50 @@ impl Node {
         random: &mut Pcg64,
     ) -> Result<Self, String> {
         let ticks = clocks.ticks(now);
-        let site = site(config, ticks, random.random());
-        let (rate, schedule) = (site.rate, site.schedule);
-        let places: Vec<usize> = present(config).collect();
-        let parts = site.parts(
-            config,
-            GenerationId::default(),
-            (&places, &places),
-            Vec::new(),
-            ticks,
-        )?;
-        let hasher = Hasher::new(config.measurement.hash_key().ok_or("no hash_seed")?);
-        let WorkerSet {
-            workers,
-            ends,
-            generations,
-        } = WorkerSet::build(&site, config, parts.workers, &hasher, (ticks, skew_ticks));
         let began = Instant::now();
         let state = Shared::new(NodeState {
             tai_ns: clocks.tai_ns(now),
             has_link,
             ..NodeState::new(config, (ticks, began), random.random())
         });
+        let memory = memory(config, state.clone(), random.random());
+        let (rate, schedule) = (memory.rate, memory.schedule);
+        config.measurement.hash_key().ok_or("no hash_seed")?;
+        let (built, ports) = build(&memory, config).map_err(|e| format!("{e:#}"))?;
         let mut links = LinkWatch::new();
-        for place in places {
+        for place in present(config) {
             links.watch(place, None, began);
         }
         let setup = Setup {
             rate,
             schedule,
-            line: Arc::clone(&site.line),
-            hasher,
-            counters: (workers.iter().map(|one| Arc::clone(&one.counters))).collect(),
-            first: parts.change,
+            line: Arc::clone(&memory.line),
+            counters: built.counters(),
+            hasher: built.hasher,
+            first: built.first,
         };
+        let start = |(number, setup): (u64, WorkerSetup<MemoryIo>)| {
+            let skew_ticks = number * skew_ticks;
+            let counters = Arc::clone(&setup.counters);
+            let mut io = MemoryIo::new(0);
+            io.set_now(ticks.plus(skew_ticks));
+            SimWorker {
+                worker: setup.start(io, schedule, schedule.interval_ticks() / 2),
+                counters,
+                skew_ticks,
+                stalled_until: 0,
+            }
+        };
+        let workers = (0..).zip(built.setups).map(start).collect();
         let data_plane = MemoryDataPlane {
-            site,
             state: state.clone(),
-            master: FdbMaster::from_settings(config.fdb_settings(), ends),
-            generations,
-            layouts: parts.layouts,
+            running: Running::new(memory, config, ports, built.generations),
+            reconfigurer: Reconfigurer::default(),
+            master: built.master,
             began,
             links,
             looked_at: None,
-            number: GenerationId::default(),
-            returned: None,
-            offered: None,
+            from: Epoch(0),
         };
         let core = ControlCore::new(setup, data_plane).map_err(|e| e.to_string())?;
         Ok(Self {
@@ -237,10 +189,7 @@ impl Node {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
         let port = PortIndex::new(port);
-        let serves = |one: &mut SimWorker| {
-            use switch::packet_io::PacketIo;
-            one.worker.io_mut().inlets().contains(&port)
-        };
+        let serves = |one: &mut SimWorker| one.worker.io_mut().inlets().contains(&port);
         let serving: Vec<usize> = (0..self.workers.len())
             .filter(|&worker| serves(&mut self.workers[worker]))
             .collect();

@@ -1,7 +1,7 @@
 //! Settings, and the files that they name, read again while packets flow: by a thread of its own, which is not waited for. A
 //! file system that hangs holds up neither later reloads nor the end of the switch.
 
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,51 @@ use anyhow::{Context, Result, anyhow};
 /// How long reading may take: captures of gigabytes take their time.
 pub const READING_MAX: Duration = Duration::from_mins(1);
 
+/// Work on another thread that gives one result.
+#[derive(Debug)]
+pub struct Job<T> {
+    result: Receiver<Result<T>>,
+    /// What it is called when it panics.
+    name: &'static str,
+}
+
+impl<T> Job<T> {
+    /// A job, and where its thread puts the result.
+    pub fn new(name: &'static str) -> (Sender<Result<T>>, Self) {
+        let (sender, result) = mpsc::channel();
+        (sender, Self { result, name })
+    }
+
+    /// A job that was done at once.
+    pub fn done(result: Result<T>) -> Self {
+        let (sender, job) = Self::new("it");
+        // The other end is here.
+        let _ = sender.send(result);
+        job
+    }
+
+    /// The result, once; `None` while there is none.
+    ///
+    /// # Errors
+    /// The job's, and a panic of its thread.
+    pub fn poll(&self) -> Option<Result<T>> {
+        match self.result.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(anyhow!("{} panicked", self.name))),
+        }
+    }
+}
+
 /// Reads one thing at a time, by a thread that may outlive its owner.
-#[derive(Debug, Default)]
-pub struct Reader<T> {
+#[derive(Debug)]
+pub(super) struct Reader<T> {
     reading: Option<Reading<T>>,
 }
 
 #[derive(Debug)]
 struct Reading<T> {
-    result: Receiver<Result<T>>,
+    job: Job<T>,
     since: Instant,
     /// It took too long, and may still be at it: its result is no longer wanted.
     is_abandoned: bool,
@@ -42,25 +78,30 @@ impl<T: Send + 'static> Reader<T> {
         if self
             .reading
             .as_ref()
-            .is_some_and(|earlier| earlier.result().is_none())
+            .is_some_and(|earlier| earlier.job.poll().is_none())
         {
             return Err(overdue());
         }
-        let (read_result, result) = mpsc::channel();
+        let (result, job) = Job::new("reading it");
         let work = move || {
             // Nobody takes it when the switch has ended, or has waited for too long.
-            let _ = read_result.send(read());
+            let _ = result.send(read());
         };
         Builder::new()
             .name("vernier-reload".to_owned())
             .spawn(work)
             .context("cannot start a thread to read it")?;
+        self.follow(job, now);
+        Ok(())
+    }
+
+    /// Waits for the result of `job`.
+    pub fn follow(&mut self, job: Job<T>, now: Instant) {
         self.reading = Some(Reading {
-            result,
+            job,
             since: now,
             is_abandoned: false,
         });
-        Ok(())
     }
 
     /// What was read, once; `None` while it is being read, and if nothing was begun.
@@ -72,7 +113,7 @@ impl<T: Send + 'static> Reader<T> {
             .reading
             .as_mut()
             .filter(|reading| !reading.is_abandoned)?;
-        let result = reading.result();
+        let result = reading.job.poll();
         if result.is_some() {
             self.reading = None;
         } else if now.saturating_duration_since(reading.since) >= READING_MAX {
@@ -80,24 +121,6 @@ impl<T: Send + 'static> Reader<T> {
             return Some(Err(overdue()));
         }
         result
-    }
-
-    /// Whether a result is still to be [taken](Self::take).
-    pub fn is_at_work(&self) -> bool {
-        self.reading
-            .as_ref()
-            .is_some_and(|reading| !reading.is_abandoned)
-    }
-}
-
-impl<T> Reading<T> {
-    /// The result, if reading has come to an end.
-    fn result(&self) -> Option<Result<T>> {
-        match self.result.try_recv() {
-            Ok(result) => Some(result),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(anyhow!("reading it panicked"))),
-        }
     }
 }
 
@@ -124,13 +147,12 @@ mod tests {
     fn what_hangs_is_given_up_and_what_panics_has_ended() {
         let now = Instant::now();
         let mut reader = Reader::new();
-        assert!(reader.take(now).is_none() && !reader.is_at_work());
+        assert!(reader.take(now).is_none());
         let (release, released) = mpsc::channel();
         reader.begin(move || Ok(released.recv()?), now).unwrap();
-        assert!(reader.take(now).is_none() && reader.is_at_work());
+        assert!(reader.take(now).is_none());
         release.send(7).unwrap();
         assert_eq!(taken(&mut reader, now).unwrap(), 7);
-        assert!(!reader.is_at_work());
 
         let (release, released) = mpsc::channel::<()>();
         let hangs = move || {
@@ -141,7 +163,7 @@ mod tests {
         let late = now + READING_MAX;
         let error = reader.take(late).unwrap().unwrap_err().to_string();
         assert!(error.contains("60 s"), "{error}");
-        assert!(reader.take(late).is_none() && !reader.is_at_work());
+        assert!(reader.take(late).is_none());
         // One thread at a time hangs.
         assert!(reader.begin(|| Ok(9), late).is_err());
         drop(release);

@@ -1,25 +1,24 @@
 //! A changed configuration, and the files that it names.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use contract::config::{Change, Config, WireKeys};
 use contract::ids::PortIndex;
 
-use switch::source::Source;
-use switch::wiring::plans::{open_source, present};
-use switch::wiring::{budget, wires};
+use super::Difference;
+use crate::source::Source;
+use crate::wiring::plans::{is_present, open_source, present};
+use crate::wiring::{budget, wires};
 
 /// A configuration that may be taken up, with everything that is read from files for it.
 pub struct Draft {
     /// The configuration, each port in its place.
     pub config: Config,
-    /// The keys that changed.
-    pub keys: Vec<String>,
-    /// New ports, and what they receive where they have a source.
-    pub come: Vec<(PortIndex, Option<Source>)>,
-    /// Ports that are no longer used.
-    pub gone: Vec<PortIndex>,
+    /// What it changes.
+    pub difference: Difference,
+    /// What new ports receive, where they have a source.
+    pub sources: Vec<Option<Source>>,
     /// Places of wires that are new, or have changed, or end.
     pub wires: Vec<usize>,
     /// Keys of the wires, where one of them changes.
@@ -30,14 +29,17 @@ impl Draft {
     /// Reads `file` for a switch that runs `running`; nothing, if nothing has changed.
     ///
     /// # Errors
-    /// What cannot be read or means nothing, what cannot change while the switch runs, what takes more memory than
-    /// `budget_mib`.
-    pub fn read(
-        file: &PathBuf,
-        running: &Config,
-        budget_mib: Option<usize>,
-    ) -> Result<Option<Self>> {
-        let config = Config::load_again(file, running)?;
+    /// What cannot be read or means nothing, and as [`Draft::of`].
+    pub fn read(file: &Path, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
+        Self::of(Config::load_again(file, running)?, running, budget_mib)
+    }
+
+    /// Reads the files that `config` names, whose ports are in the order of those of `running`; nothing, if nothing has
+    /// changed.
+    ///
+    /// # Errors
+    /// What cannot be read, what cannot change while the switch runs, what takes more memory than `budget_mib`.
+    pub fn of(config: Config, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
         let changes = running.diff(&config);
         if changes.is_empty() {
             return Ok(None);
@@ -45,14 +47,14 @@ impl Draft {
         refuse_fixed(&changes)?;
         budget::keep(&config, budget_mib)?;
 
-        let come = present(&config).filter(|&place| !is_present(running, place));
-        let come = come.map(|place| {
-            let source = open_source(&config.ports[place])?;
-            Ok((PortIndex::new(place), source))
-        });
-        let come = come.collect::<Result<_>>()?;
-        let gone = present(running).filter(|&place| !is_present(&config, place));
-        let gone = gone.map(PortIndex::new).collect();
+        let places = |of: &Config, not_of: &Config| -> Vec<PortIndex> {
+            let places = present(of).filter(|&place| !is_present(not_of, place));
+            places.map(PortIndex::new).collect()
+        };
+        let come = places(&config, running);
+        let sources = come.iter();
+        let sources = sources.map(|port| open_source(&config.ports[port.index()]));
+        let sources = sources.collect::<Result<_>>()?;
         let wires = wires::changed(running, &config);
         // Wires that go on may have other keys.
         let are_wires_other = running.wire != config.wire || running.wires().ne(config.wires());
@@ -63,19 +65,17 @@ impl Draft {
             WireKeys::default()
         };
         Ok(Some(Self {
-            keys: changes.into_iter().map(|change| change.path).collect(),
-            come,
-            gone,
+            difference: Difference {
+                keys: changes.into_iter().map(|change| change.path).collect(),
+                gone: places(running, &config),
+                come,
+            },
+            sources,
             wires,
             wire_keys,
             config,
         }))
     }
-}
-
-/// Whether `config` has a port at `place`.
-pub fn is_present(config: &Config, place: usize) -> bool {
-    present(config).any(|present| present == place)
 }
 
 /// Names what cannot change while the switch runs.

@@ -1,15 +1,15 @@
 //! What is published of reloads: the last one, how far it got and what it came to.
 
-use records::snapshot::{Reload, ReloadOutcome};
+use contract::change::{Reload, ReloadOutcome};
 
-use crate::reload::Changes;
+use super::{Difference, Progress};
 
 /// Keys that are named one by one; of more only the number is given.
 const KEYS_MAX: usize = 64;
 
 /// The last reload that somebody asked for.
 #[derive(Debug, Default)]
-pub struct Record(Option<Reload>);
+pub(super) struct Record(Option<Reload>);
 
 impl Record {
     /// The last reload; `None` before the first.
@@ -17,19 +17,25 @@ impl Record {
         self.0.clone()
     }
 
+    /// Whether more is to come of the last reload.
+    pub fn is_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|last| is_open(last.outcome))
+    }
+
     /// Takes down what has happened.
-    pub fn note(&mut self, changes: &Changes) {
+    pub fn note(&mut self, progress: &Progress) {
         let number = match &self.0 {
             Some(last) if is_open(last.outcome) => last.number,
             Some(last) => last.number + 1,
             None => 1,
         };
-        let (outcome, message) = match changes {
-            Changes::Reading => (ReloadOutcome::Reading, String::new()),
-            Changes::Refused(error) => (ReloadOutcome::Refused, format!("{error:#}")),
-            Changes::None => (ReloadOutcome::Unchanged, String::new()),
-            Changes::Begun { keys, .. } => (ReloadOutcome::UnderWay, named(keys)),
-            Changes::Done => {
+        let (outcome, message) = match progress {
+            Progress::Pending | Progress::Offered(_) | Progress::Failed(_) => return,
+            Progress::Reading => (ReloadOutcome::Reading, String::new()),
+            Progress::Refused(error) => (ReloadOutcome::Refused, format!("{error:#}")),
+            Progress::Unchanged => (ReloadOutcome::Unchanged, String::new()),
+            Progress::Begun(difference) => (ReloadOutcome::UnderWay, difference.named()),
+            Progress::Done => {
                 let keys = self.0.take().map(|begun| begun.message);
                 (ReloadOutcome::Done, keys.unwrap_or_default())
             }
@@ -47,12 +53,15 @@ fn is_open(outcome: ReloadOutcome) -> bool {
     matches!(outcome, ReloadOutcome::Reading | ReloadOutcome::UnderWay)
 }
 
-fn named(keys: &[String]) -> String {
-    let more = keys.len().saturating_sub(KEYS_MAX);
-    let named = keys[..keys.len() - more].join(", ");
-    match more {
-        0 => named,
-        more => format!("{named} and {more} more"),
+impl Difference {
+    /// The keys, as they are shown.
+    pub fn named(&self) -> String {
+        let more = self.keys.len().saturating_sub(KEYS_MAX);
+        let named = self.keys[..self.keys.len() - more].join(", ");
+        match more {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
     }
 }
 
@@ -60,16 +69,15 @@ fn named(keys: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn begun(keys: usize) -> Changes {
-        Changes::Begun {
-            come: Vec::new(),
-            gone: Vec::new(),
+    fn begun(keys: usize) -> Progress {
+        Progress::Begun(Difference {
             keys: (0..keys).map(|key| format!("k{key}")).collect(),
-        }
+            ..Difference::default()
+        })
     }
 
-    fn noted(record: &mut Record, changes: &Changes) -> (u64, ReloadOutcome, String) {
-        record.note(changes);
+    fn noted(record: &mut Record, progress: &Progress) -> (u64, ReloadOutcome, String) {
+        record.note(progress);
         let last = record.last().unwrap();
         (last.number, last.outcome, last.message)
     }
@@ -79,14 +87,14 @@ mod tests {
         let mut record = Record::default();
         assert_eq!(record.last(), None);
         let steps = [
-            (Changes::Reading, 1, ReloadOutcome::Reading, ""),
+            (Progress::Reading, 1, ReloadOutcome::Reading, ""),
             (begun(2), 1, ReloadOutcome::UnderWay, "k0, k1"),
-            (Changes::Done, 1, ReloadOutcome::Done, "k0, k1"),
-            (Changes::Reading, 2, ReloadOutcome::Reading, ""),
-            (Changes::None, 2, ReloadOutcome::Unchanged, ""),
+            (Progress::Done, 1, ReloadOutcome::Done, "k0, k1"),
+            (Progress::Reading, 2, ReloadOutcome::Reading, ""),
+            (Progress::Unchanged, 2, ReloadOutcome::Unchanged, ""),
         ];
-        for (changes, number, outcome, message) in steps {
-            let noted = noted(&mut record, &changes);
+        for (progress, number, outcome, message) in steps {
+            let noted = noted(&mut record, &progress);
             assert_eq!(noted, (number, outcome, message.to_owned()));
         }
     }
@@ -96,7 +104,7 @@ mod tests {
         let mut record = Record::default();
         for number in 1..4 {
             let error = anyhow::anyhow!("no such file").context("v.json");
-            let refused = noted(&mut record, &Changes::Refused(error));
+            let refused = noted(&mut record, &Progress::Refused(error));
             let message = "v.json: no such file".to_owned();
             assert_eq!(refused, (number, ReloadOutcome::Refused, message));
         }

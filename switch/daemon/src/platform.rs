@@ -1,0 +1,79 @@
+//! What the switch runs on: DPDK's ports, and threads that prepare changes beside the workers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{Builder, Scope};
+
+use anyhow::{Context, Result};
+use contract::config::Config;
+use dpdk_bindings::{Port, tsc};
+use measure::time::Ticks;
+use switch::packet_io::dpdk::{DpdkIo, Handles};
+use switch::preflight;
+use switch::reconfigurer::{Job, Next, Preparation, Prepare, Preparing, Running};
+use switch::source::Source;
+use switch::wiring::devices;
+use switch::wiring::plans::{DpdkSite, Site, handles};
+use switch::wiring::platform::Platform;
+
+/// DPDK, and the threads of a scope.
+#[derive(Clone, Copy)]
+pub struct Dpdk<'scope, 'env, 'pool: 'scope> {
+    /// Ports and packets.
+    pub dpdk: DpdkSite<'pool>,
+    /// Where generations are prepared.
+    pub scope: &'scope Scope<'scope, 'env>,
+}
+
+/// The switch that runs.
+pub type RunningSwitch<'scope, 'env, 'pool> = Running<Dpdk<'scope, 'env, 'pool>>;
+
+impl<'scope, 'pool: 'scope> Platform for Dpdk<'scope, '_, 'pool> {
+    type Io = DpdkIo<'pool>;
+    type Port = Port<'pool>;
+
+    fn site(&self) -> Site<'_> {
+        self.dpdk.site
+    }
+
+    fn now(&self) -> Ticks {
+        Ticks(tsc::now())
+    }
+
+    fn start(&self, config: &mut Config, place: usize) -> Result<Port<'pool>> {
+        let attached = devices::attach(config, place, self.dpdk.eal)?;
+        devices::settle(config, place, &attached);
+        if let Some(warning) = preflight::port_warning(&config.ports[place]) {
+            tracing::warn!("{warning}");
+        }
+        devices::start(config, place, attached, self.dpdk)
+    }
+
+    fn handles(
+        &self,
+        config: &Config,
+        place: usize,
+        port: &Port<'pool>,
+        source: Option<Source>,
+    ) -> Result<Vec<Handles<'pool>>> {
+        handles(config, place, port, source)
+    }
+}
+
+impl<'scope, 'pool: 'scope> Prepare for Dpdk<'scope, '_, 'pool> {
+    /// By a thread of its own, since devices take their time.
+    fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>> {
+        let (result, job) = Job::new("preparing it");
+        let prepare = move || {
+            // A panic gives no result, and must not end the scope.
+            if let Ok(prepared) = catch_unwind(AssertUnwindSafe(|| preparation.make())) {
+                // Nobody takes it when the switch has ended.
+                let _ = result.send(prepared);
+            }
+        };
+        Builder::new()
+            .name("vernier-reload".to_owned())
+            .spawn_scoped(self.scope, prepare)
+            .context("cannot start a thread to prepare it")?;
+        Ok(job)
+    }
+}

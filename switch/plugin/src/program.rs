@@ -1,0 +1,363 @@
+//! The program as a reload changes it: its ports and queues as they come and go, and the plan of each queue.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use contract::change::Change;
+use contract::config::{Config, HostConfig, WireKeys};
+use contract::handover::SHARDS_PER_WORKER;
+use contract::ids::{GenerationId, PortIndex};
+use control::data_plane::Event;
+use dpdk_bindings::{Host, tsc};
+use measure::shard::ShardLayout;
+use measure::time::{Epoch, TickRate, Ticks};
+use records::snapshot::PortFact;
+use switch::meter::Plan;
+use switch::reconfigurer::{Difference, Job, Preparing, Target};
+use switch::wiring::{budget, plans};
+
+use crate::plans::PlanChange;
+use crate::ports::PortTable;
+use crate::taps::{Queue, Taps};
+
+/// How long a queue rests before its epochs are rolled over for it: less than any grace but the least.
+const REST: Duration = Duration::from_millis(2);
+
+/// Settings that cannot change while the program runs, with all below them, besides those of `vernierd`, and why.
+const FIXED: [(&str, &str); 3] = [
+    ("classes", CLASSES),
+    ("rules", CLASSES),
+    ("measurement.stamps", "packets under way have their stamps"),
+];
+
+const CLASSES: &str = "packets under way have their classes";
+
+const HASHES: &str = "packets carry no hashes of this kind since the start";
+
+/// Another program, with its queues.
+pub struct Program {
+    host: Host<'static>,
+    /// The settings in use.
+    pub settings: HostConfig,
+    rate: TickRate,
+    pub ports: PortTable,
+    taps: Taps,
+    /// Most memory, where the settings name none.
+    budget_mib: Option<usize>,
+    /// Number of the generation.
+    pub number: GenerationId,
+    /// The epoch with which the settings in use begin; none if queues came or went since then.
+    settled_from: Option<Epoch>,
+    /// Queues came or went since then.
+    pub has_changed: bool,
+    /// What the control core is to hear at the end of this poll.
+    pub said: Vec<Event>,
+    /// Ports that are not measured as they are now until the epoch is over.
+    unsettled: Vec<(PortIndex, Epoch)>,
+    /// By port.
+    watched: Vec<Watched>,
+}
+
+/// A generation of the program.
+pub struct Plans {
+    number: GenerationId,
+    /// Other settings than those in use.
+    settings: Option<HostConfig>,
+    /// In what they differ.
+    difference: Difference,
+    /// For each transmit queue; none: it is not measured.
+    queues: Vec<(Queue, Option<Box<Plan>>)>,
+}
+
+/// What is known of a port besides its queues.
+#[derive(Debug, Default)]
+struct Watched {
+    is_up: bool,
+    flaps: u64,
+    /// Empty until it is known.
+    driver: String,
+}
+
+impl Program {
+    pub fn new(host: Host<'static>, settings: HostConfig, rate: TickRate, taps: Taps) -> Self {
+        Self {
+            host,
+            settings,
+            rate,
+            ports: PortTable::default(),
+            taps,
+            budget_mib: budget::of_machine(),
+            number: GenerationId::default(),
+            settled_from: None,
+            has_changed: false,
+            said: Vec::new(),
+            unsettled: Vec::new(),
+            watched: Vec::new(),
+        }
+    }
+
+    /// Sees which ports and queues there are.
+    pub fn look(&mut self) {
+        let names = &self.settings.port_names;
+        let changed = self.ports.update(&self.host.ports(), names);
+        self.watched
+            .resize_with(self.ports.names().len(), Watched::default);
+        for &index in &changed {
+            self.has_changed = true;
+            // Until a plan is made for what it is now.
+            self.unsettled.push((index, Epoch(u64::MAX)));
+            if let Some(port) = self.ports.port(index) {
+                self.taps.attend(&self.host, port);
+                tracing::info!(
+                    "port {}: {} receive and {} transmit queues",
+                    self.ports.name(index),
+                    port.rx_queues,
+                    port.tx_queues
+                );
+            }
+        }
+        self.said.extend(self.taps.take_new_workers());
+        if !changed.is_empty() {
+            self.taps.assign(&self.ports);
+            for (_, port) in self.ports.present() {
+                self.host.show(port);
+            }
+        }
+        for (index, port) in self.ports.present() {
+            let watched = &mut self.watched[index.index()];
+            let is_up = self.host.is_up(port) == Some(true);
+            if watched.driver.is_empty()
+                && let Some(device) = self.host.device(port)
+            {
+                watched.driver = device.driver;
+            }
+            if is_up != watched.is_up {
+                watched.is_up = is_up;
+                watched.flaps += u64::from(!is_up);
+                self.said.push(Event::Disturbed { port: index });
+            }
+        }
+    }
+
+    /// What is known of a port.
+    pub fn port(&self, port: PortIndex) -> PortFact {
+        let watched = self.watched.get(port.index());
+        let (Some(watched), Some(_)) = (watched, self.ports.port(port)) else {
+            return PortFact::default();
+        };
+        PortFact {
+            driver: watched.driver.clone(),
+            is_up: watched.is_up,
+            is_removed: false,
+            link_flaps: watched.flaps,
+            // The driver's counters are the program's to read.
+            ..PortFact::default()
+        }
+    }
+
+    /// Marks the present epoch for what is not measured as it should be.
+    pub fn mark(&mut self, present: Epoch) {
+        let said = &mut self.said;
+        self.unsettled.retain(|&(port, until)| {
+            said.push(Event::Disturbed { port });
+            present <= until
+        });
+        for ((id, _), tap) in self.taps.departures() {
+            if tap.has_missed()
+                && let Some((port, _)) = self.ports.of_port(id)
+            {
+                said.push(Event::Disturbed { port });
+            }
+        }
+    }
+
+    /// Rolls epochs over for queues that rest, and frees plans that are no longer in use.
+    pub fn keep_up(&mut self) {
+        let rest_ticks = self.rate.ticks_in(REST);
+        for (_, tap) in self.taps.departures() {
+            tap.point.roll_over_for(Ticks(tsc::now()), rest_ticks);
+            tap.plans.free_gone();
+        }
+    }
+
+    /// The keys in which new settings differ from those in use.
+    ///
+    /// # Errors
+    /// What cannot change while the program runs, and why.
+    fn changes(&self, new: &HostConfig) -> Result<Vec<String>> {
+        let (names, old) = (self.ports.names(), &self.settings);
+        let (mut keys, mut fixed) = (Vec::new(), Vec::new());
+        let mut changed = |key: String, why: Option<&str>| {
+            fixed.extend(why.map(|why| format!("{key}: {why}; restart the program to change it")));
+            keys.push(key);
+        };
+        let config = new.config(&names);
+        for change in old.config(&names).diff(&config) {
+            let why = change.fixed.or_else(|| why_fixed(&change.path));
+            changed(change.path, why);
+        }
+        if old.port_names != new.port_names {
+            match self.ports.renamed(&old.port_names, &new.port_names) {
+                Some(port) => changed(format!("port_names.{port}"), Some("the port has its name")),
+                None => changed("port_names".to_owned(), None),
+            }
+        }
+        if config.shard_layout(self.rate)?.hashing() > self.taps.hashing() {
+            changed("measurement".to_owned(), Some(HASHES));
+        }
+        if !fixed.is_empty() {
+            bail!("{}", fixed.join("; "));
+        }
+        Ok(keys)
+    }
+
+    /// Makes plans by other settings, or by those in use, for the queues that there are.
+    fn plan(
+        &mut self,
+        settings: Option<HostConfig>,
+        difference: Difference,
+    ) -> Result<(Change, Plans)> {
+        let config = settings.as_ref().unwrap_or(&self.settings);
+        let config = config.config(&self.ports.names());
+        let layout = config.shard_layout(self.rate)?;
+        let number = self.number.next();
+        let Self { taps, ports, .. } = self;
+        let hasher = taps.hasher().clone();
+        let is_on = config.measurement.enabled;
+        let planned: Vec<_> = taps
+            .departures()
+            .map(|((id, queue), tap)| {
+                let of_port = ports.of_port(id).filter(|_| is_on);
+                let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
+                let part =
+                    of_port.map(|(port, _)| layout.part(config.segments_of_egress(port.index())));
+                ((id, queue), tap.worker, part)
+            })
+            .collect();
+        let parts = planned.iter().filter_map(|(.., part)| part.as_ref());
+        keep_budget(&config, &layout, parts, self.budget_mib)?;
+        let mut ends = Vec::new();
+        let mut queues = Vec::new();
+        for (queue, worker, part) in planned {
+            let plan = match part {
+                Some(part) => {
+                    let (mut plan, end) = plans::plan(&config, worker, number, &part, None)?;
+                    plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
+                    let worker = worker.index();
+                    if ends.len() <= worker {
+                        ends.resize_with(worker + 1, || None);
+                    }
+                    ends[worker] = Some(end);
+                    Some(Box::new(plan))
+                }
+                None => None,
+            };
+            queues.push((queue, plan));
+        }
+        let change = Change {
+            number,
+            from: Epoch(0),
+            config,
+            layout,
+            ends,
+            wires: Vec::new(),
+            keys: WireKeys::default(),
+        };
+        let plans = Plans {
+            number,
+            settings,
+            difference,
+            queues,
+        };
+        Ok((change, plans))
+    }
+}
+
+impl Target for Program {
+    type Draft = HostConfig;
+    type Generation = Plans;
+
+    fn needs_generation(&self) -> bool {
+        self.has_changed
+    }
+
+    fn prepare(&mut self, draft: Option<HostConfig>) -> Result<Option<Preparing<Plans>>> {
+        let mut difference = Difference::default();
+        let mut settings = None;
+        if let Some(new) = draft {
+            difference.keys = self.changes(&new)?;
+            if difference.keys.is_empty() {
+                return Ok(None);
+            }
+            settings = Some(new);
+        }
+        let planned = self.plan(settings, difference)?;
+        Ok(Some(Job::done(Ok(planned))))
+    }
+
+    fn apply(&mut self, generation: Plans, from: Epoch) -> Difference {
+        for (queue, plan) in generation.queues {
+            let Some(tap) = self.taps.departure(queue) else {
+                continue;
+            };
+            let was_planned = std::mem::replace(&mut tap.is_planned, plan.is_some());
+            if was_planned || tap.is_planned {
+                tap.plans.send(PlanChange { from, plan });
+            }
+        }
+        self.number = generation.number;
+        self.settled_from = generation.settings.is_some().then_some(from);
+        // It was prepared in this very poll.
+        self.has_changed = false;
+        if let Some(settings) = generation.settings {
+            self.settings = settings;
+        }
+        for (_, until) in &mut self.unsettled {
+            *until = from.min(*until);
+        }
+        generation.difference
+    }
+
+    fn release(&mut self, present: Epoch) -> bool {
+        let has_begun = self.settled_from.is_none_or(|from| present >= from);
+        has_begun && self.taps.have_room()
+    }
+}
+
+/// Refuses queues whose shards take more memory than they may.
+fn keep_budget<'l>(
+    config: &Config,
+    whole: &ShardLayout,
+    parts: impl Iterator<Item = &'l ShardLayout>,
+    budget_mib: Option<usize>,
+) -> Result<()> {
+    let named = config.memory_budget_mib.map(|mib| mib as usize);
+    let Some(budget_mib) = named.or(budget_mib) else {
+        return Ok(());
+    };
+    let (mut queues, mut bytes) = (0, 0);
+    for part in parts {
+        queues += 1;
+        bytes += SHARDS_PER_WORKER * part.size_bytes().total();
+    }
+    // Sums under assembly, and what is decoded.
+    bytes += 2 * SHARDS_PER_WORKER * whole.clone().without_flows().size_bytes().total();
+    let mib = bytes >> 20;
+    if mib > budget_mib {
+        bail!(
+            "measuring {queues} transmit queues takes {mib} MiB, more than the {budget_mib} MiB that it \
+             may: ask for less (measurement.flows.slots, measurement.lds.cells), or name a \
+             memory_budget_mib in the file that VERNIER_CONFIG names"
+        );
+    }
+    Ok(())
+}
+
+/// Why what stands at `path` cannot change while the program runs.
+fn why_fixed(path: &str) -> Option<&'static str> {
+    let is_under = |(key, _): &&(&str, &str)| {
+        let rest = path.strip_prefix(*key);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    FIXED.iter().find(is_under).map(|(_, why)| *why)
+}

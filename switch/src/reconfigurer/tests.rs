@@ -1,0 +1,245 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+
+use anyhow::bail;
+use contract::change::ReloadOutcome;
+use contract::config::{Config, WireKeys};
+use contract::ids::GenerationId;
+use measure::time::TickRate;
+
+use super::reading::READING_MAX;
+use super::*;
+
+/// A target of numbers: it holds one, and another one can be taken up.
+#[derive(Default)]
+struct Number {
+    held: u32,
+    needs_another: bool,
+    is_in_use: bool,
+}
+
+/// A number that no generation can be made by, and one at which that panics.
+const REFUSED: u32 = 7;
+const PANICS: u32 = 13;
+
+impl Target for Number {
+    type Draft = u32;
+    type Generation = u32;
+
+    fn needs_generation(&self) -> bool {
+        self.needs_another
+    }
+
+    fn prepare(&mut self, draft: Option<u32>) -> Result<Option<Preparing<u32>>> {
+        let number = draft.unwrap_or(self.held);
+        assert_ne!(number, PANICS);
+        if number == REFUSED {
+            bail!("{number} means nothing");
+        }
+        if draft == Some(self.held) {
+            return Ok(None);
+        }
+        let config = Config::demo()?;
+        let layout = config.shard_layout(TickRate::from_hz(1_000_000_000))?;
+        let change = Change {
+            number: GenerationId(number),
+            from: Epoch(0),
+            config,
+            layout,
+            ends: Vec::new(),
+            wires: Vec::new(),
+            keys: WireKeys::default(),
+        };
+        Ok(Some(Job::done(Ok((change, number)))))
+    }
+
+    fn apply(&mut self, generation: u32, from: Epoch) -> Difference {
+        assert_eq!(from, Epoch(7));
+        self.held = generation;
+        self.needs_another = false;
+        self.is_in_use = true;
+        Difference {
+            keys: vec!["number".to_owned()],
+            ..Difference::default()
+        }
+    }
+
+    fn release(&mut self, _: Epoch) -> bool {
+        !self.is_in_use
+    }
+}
+
+/// A target, its reloads, and a control core.
+struct Bench {
+    target: Number,
+    reloads: Reconfigurer<Number>,
+    is_busy: bool,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            target: Number::default(),
+            reloads: Reconfigurer::default(),
+            is_busy: false,
+            now: Instant::now(),
+        }
+    }
+
+    fn begin(&mut self, number: u32) {
+        assert!(self.reloads.is_idle());
+        self.reloads.begin_with(Ok(Some(number)), self.now);
+    }
+
+    fn step(&mut self) -> Progress {
+        let core = CoreStatus {
+            epoch: Epoch(5),
+            generation: GenerationId(0),
+            is_busy: self.is_busy,
+            stalled_workers: 0,
+        };
+        self.reloads.step(&mut self.target, core, self.now)
+    }
+
+    /// The number of the next generation, which is offered now.
+    fn offered(&mut self) -> u32 {
+        match self.step() {
+            Progress::Offered(change) => change.number.0,
+            progress => panic!("{progress:?}"),
+        }
+    }
+
+    fn outcome(&self) -> (u64, ReloadOutcome, String) {
+        let last = self.reloads.last().unwrap();
+        (last.number, last.outcome, last.message)
+    }
+}
+
+#[test]
+fn a_reload_is_offered_applied_and_done_when_nothing_of_the_old_is_in_use() {
+    let mut bench = Bench::new();
+    bench.begin(2);
+    assert_eq!(bench.outcome().1, ReloadOutcome::Reading);
+    bench.is_busy = true;
+    assert!(
+        matches!(bench.step(), Progress::Pending),
+        "the core is busy"
+    );
+    bench.is_busy = false;
+    assert_eq!(bench.offered(), 2);
+    assert_eq!(bench.target.held, 0, "nobody has it before the core");
+    bench.reloads.answer(Ok(()), &mut bench.target);
+    assert_eq!(bench.target.held, 2);
+    assert!(matches!(bench.step(), Progress::Pending));
+    let under_way = (1, ReloadOutcome::UnderWay, "number".to_owned());
+    assert_eq!(bench.outcome(), under_way);
+    bench.target.is_in_use = false;
+    assert!(matches!(bench.step(), Progress::Done));
+    bench.begin(2);
+    assert!(matches!(bench.step(), Progress::Unchanged));
+    assert_eq!(bench.outcome().0, 2);
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut bench = Bench::new();
+    let mut refused = |number, answer: Option<ChangeError>, message: &str| {
+        bench.begin(number);
+        if let Some(answer) = answer {
+            bench.offered();
+            bench.reloads.answer(Err(answer), &mut bench.target);
+        } else {
+            bench.step();
+        }
+        let (_, outcome, said) = bench.outcome();
+        assert_eq!(outcome, ReloadOutcome::Refused);
+        assert!(said.contains(message), "{said}");
+        assert_eq!(bench.target.held, 0);
+        assert!(matches!(bench.step(), Progress::Pending));
+    };
+    refused(REFUSED, None, "7 means nothing");
+    let number = GenerationId(1);
+    refused(2, Some(ChangeError::Busy { number }), "generation 1");
+    refused(2, Some(ChangeError::Fault), "fault of this program");
+}
+
+#[test]
+fn a_reload_that_panics_is_refused() {
+    let mut bench = Bench::new();
+    bench.begin(PANICS);
+    let panicked = catch_unwind(AssertUnwindSafe(|| bench.step()));
+    assert!(panicked.is_err());
+    assert!(!bench.reloads.is_idle());
+    bench.step();
+    let (number, outcome, message) = bench.outcome();
+    assert_eq!((number, outcome), (1, ReloadOutcome::Refused));
+    assert!(message.contains("fault of this program"), "{message}");
+    // And the next is not.
+    bench.begin(2);
+    assert_eq!(bench.offered(), 2);
+}
+
+#[test]
+fn what_the_target_needs_is_no_reload() {
+    let mut bench = Bench::new();
+    bench.target.needs_another = true;
+    bench.offered();
+    let busy = ChangeError::Busy {
+        number: GenerationId(1),
+    };
+    let answered = bench.reloads.answer(Err(busy), &mut bench.target);
+    assert!(matches!(answered, Progress::Pending), "it is offered again");
+    bench.offered();
+    let fault = Err(ChangeError::Fault);
+    let answered = bench.reloads.answer(fault, &mut bench.target);
+    assert!(matches!(answered, Progress::Failed(_)));
+    bench.offered();
+    let answered = bench.reloads.answer(Ok(()), &mut bench.target);
+    assert!(matches!(answered, Progress::Pending));
+    assert_eq!(bench.reloads.last(), None);
+    // A reload is read meanwhile.
+    bench.begin(2);
+    assert!(matches!(bench.step(), Progress::Pending));
+    bench.target.is_in_use = false;
+    assert!(matches!(bench.step(), Progress::Pending));
+    assert_eq!(bench.offered(), 2);
+}
+
+#[test]
+fn a_file_that_hangs_holds_up_nobody() {
+    let mut bench = Bench::new();
+    let (release, released) = mpsc::channel::<()>();
+    let hangs = move || {
+        let _ = released.recv();
+        Ok(Some(2))
+    };
+    bench.reloads.begin(Ok(hangs), bench.now);
+    // Nobody releases it: a step that waited for it would never return.
+    assert!(matches!(bench.step(), Progress::Pending));
+    bench.target.needs_another = true;
+    assert_eq!(bench.offered(), 0);
+    bench.reloads.answer(Ok(()), &mut bench.target);
+    bench.target.is_in_use = false;
+    bench.step();
+    bench.now += READING_MAX;
+    bench.step();
+    assert_eq!(bench.outcome().1, ReloadOutcome::Refused);
+    // The first is given up, and the second does not begin beside it.
+    bench.reloads.begin(Ok(|| Ok(Some(3))), bench.now);
+    let (number, outcome, message) = bench.outcome();
+    assert_eq!((number, outcome), (2, ReloadOutcome::Refused));
+    assert!(message.contains("file system"), "{message}");
+    drop(release);
+    // Once its thread has ended, another one reads.
+    while bench.reloads.is_idle() {
+        bench.reloads.begin(Ok(|| Ok(Some(3))), bench.now);
+        std::thread::yield_now();
+    }
+    loop {
+        match bench.step() {
+            Progress::Offered(change) => break assert_eq!(change.number.0, 3),
+            _ => std::thread::yield_now(),
+        }
+    }
+}
