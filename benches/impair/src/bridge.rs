@@ -10,7 +10,6 @@ use testkit::frames::Class;
 use testkit::transits::{Counts, Fate, Summary, Transit};
 
 use crate::flood::Flood;
-use crate::frame::Packet;
 use crate::impairment::{Direction, Plan};
 use crate::mutate::Mutator;
 use crate::pipeline::{Arrival, Pipeline};
@@ -49,7 +48,7 @@ struct Common<'pool> {
 struct Way<'pool> {
     rx: RxQueue<'pool>,
     tx: TxQueue<'pool>,
-    pipeline: Pipeline<Packet<'pool>>,
+    pipeline: Pipeline<Mbuf<'pool>>,
     mutator: Mutator,
     flood: Flood<'pool>,
     /// What is due, and not with the driver yet.
@@ -74,7 +73,7 @@ impl<'pool> Bridge<'pool> {
             Some(Way {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
-                pipeline: Pipeline::new(number, &direction.rules, plan.seed, ROOM),
+                pipeline: Pipeline::new(number, &direction.rule, plan.seed, ROOM),
                 mutator: Mutator::new(&direction.made_up, seed),
                 flood: Flood::new(direction.replay.clone()),
                 due: ArrayVec::new(),
@@ -161,19 +160,17 @@ impl<'pool> Way<'pool> {
     }
 
     fn arrive(&mut self, common: &mut Common<'pool>, arrival: Arrival, mbuf: Mbuf<'pool>) {
-        let pool = common.pool;
-        self.pipeline
-            .arrive(arrival, Packet { mbuf, pool }, |transit| {
-                common.note(&mut self.counts, transit);
-            });
+        self.pipeline.arrive(arrival, mbuf, |transit| {
+            common.note(&mut self.counts, transit);
+        });
     }
 
     fn send(&mut self, common: &mut Common<'pool>) -> bool {
         let now_ns = common.clock.now_ns();
         while !self.due.is_full()
-            && let Some((packet, transit)) = self.pipeline.next(now_ns)
+            && let Some((mbuf, transit)) = self.pipeline.next(now_ns)
         {
-            self.due.push(packet.mbuf);
+            self.due.push(mbuf);
             self.transits.push(transit);
         }
         if self.due.is_empty() {

@@ -1,15 +1,15 @@
 //! `vernier-impair`, an impairment box: forwards between two ports as a bad network would.
 //!
 //! ```text
-//!            rules, the first that fits:  rewrite > loss > corruption > duplication
-//!  left ---> class, hash --> arrive --------------------> rate limit > delay, jitter --> depart ---> right
-//!                                 fates of what is lost         held back packets           |
-//!                                        '------------------- transits ---------------------'
-//!                                                                | ring
-//!                                                          a thread that writes
+//!                                rewrite > loss
+//!  left ---> class, hash --> arrive ------------> rate limit > delay, jitter --> depart ---> right
+//!                                 fates of what is lost   held back packets        |
+//!                                        '--------------- transits ----------------'
+//!                                                            | ring
+//!                                                      a thread that writes
 //! ```
 //!
-//! - [`impairment`]: what is done to which packets, from the command line or a file.
+//! - [`impairment`]: what is done to packets, from the command line.
 //! - [`pipeline`]: one direction; a clock turned by hand is enough to drive it.
 //! - [`rewrite`]: what a router would change.
 //! - [`mutate`]: control frames made up from those seen, that must be rejected.
@@ -33,12 +33,11 @@ use contract::config::Idle;
 use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
 use measure::packet::Hasher;
 use measure::time::TickRate;
-use serde_json::Value;
 use switch::idle::IdlePolicy;
 use testkit::process::{exit_code, memif, stop_on_signals, until};
 
 use crate::bridge::Bridge;
-use crate::impairment::{Impairment, MadeUp, Plan, Replay};
+use crate::impairment::{Direction, Impairment, MadeUp, Plan, Replay};
 use crate::record::Recorder;
 
 mod bridge;
@@ -53,33 +52,28 @@ mod record;
 mod rewrite;
 
 /// Forwards between two ports as a bad network would: with delay, jitter, a rate limit, loss,
-/// duplicates, reordering, corruption, and what a router rewrites.
+/// reordering, and what a router rewrites.
 ///
-/// Of several rules the first that takes a packet is applied to it. Without any, the box is a plain
-/// cable.
+/// Without a rule the box is a plain cable.
 #[derive(Debug, Parser)]
 #[command(version)]
 #[command(after_help = RULES)]
 struct Arguments {
-    /// `af_packet:INTERFACE`, `memif:SOCKET` (as client; `memif-server:SOCKET` as server) or any DPDK
-    /// device
+    /// `af_packet:INTERFACE`, `memif:SOCKET` (as client) or any DPDK device
     #[arg(long, value_name = "DEVICE")]
     left: String,
     /// The other
     #[arg(long, value_name = "DEVICE")]
     right: String,
-    /// A rule from left to right; may be given again
+    /// The rule from left to right
     #[arg(long, value_name = "RULE")]
-    to_right: Vec<Impairment>,
-    /// A rule from right to left; may be given again
+    to_right: Option<Impairment>,
+    /// The rule from right to left
     #[arg(long, value_name = "RULE")]
-    to_left: Vec<Impairment>,
-    /// A rule for both directions, behind those of one; may be given again
-    #[arg(long, value_name = "RULE")]
-    both: Vec<Impairment>,
-    /// Rules and seed from a file (JSON) instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["to_right", "to_left", "both", "seed"])]
-    file: Option<PathBuf>,
+    to_left: Option<Impairment>,
+    /// The rule for both directions
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["to_right", "to_left"])]
+    both: Option<Impairment>,
     /// The same seed and packets have the same fates
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -107,9 +101,6 @@ struct Arguments {
     /// Seed of the deployment's hashes, 32 hexadecimal digits
     #[arg(long, value_name = "DIGITS", default_value = "00000000000000000000000000000000", value_parser = hash_seed)]
     hash_seed: [u8; 16],
-    /// What to do when there is nothing to do: spin, pause or sleep
-    #[arg(long, default_value = "sleep", value_parser = idle)]
-    idle: Idle,
 }
 
 /// Packet buffers: for what is under way both ways, and the queues of both ports.
@@ -121,18 +112,12 @@ const LINK_PATIENCE: Duration = Duration::from_secs(15);
 /// What rules are made of.
 const RULES: &str = "\
 A RULE is KEY=VALUE,... of:
-  only=all|data|control|marker:COPY or a kind of control frame: which packets
-  delay_us, jitter_us, jitter_shape=uniform|normal, keep_order=true|false
-  rate_mbps, queue_bytes: a link and the queue before it
-  loss, burst_packets, burst_loss: shares; bursts of so many packets, in which that share is lost
-  duplicate, corrupt: shares
-  reorder, reorder_packets, reorder_us: a share that so many overtake, in so much time at most
-  hop, dscp, source_mac, destination_mac, vlan_push, vlan_pop: what a router rewrites
+  delay_us, jitter_us: microseconds; packets stay in order
+  rate_mbps: a link, with a queue of 1.5 MB before it
+  loss: a share
+  reorder, reorder_packets: a share that so many others overtake, in a millisecond at most
+  hop, dscp, source_mac, destination_mac: what a router rewrites
 Exit codes: 0 done, 1 failed while running, 2 bad usage.";
-
-fn idle(text: &str) -> Result<Idle, String> {
-    serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
-}
 
 fn hash_seed(digits: &str) -> Result<[u8; 16], String> {
     let number = u128::from_str_radix(digits, 16).ok();
@@ -143,33 +128,26 @@ fn hash_seed(digits: &str) -> Result<[u8; 16], String> {
 
 /// The DPDK device that a short name stands for.
 fn device(text: &str, side: &str) -> String {
-    let memif = |socket: &str, role| memif(&format!("_{side}"), role, 0, socket.as_ref());
     match text.split_once(':') {
         Some(("af_packet", interface)) => {
             format!("net_af_packet_{side},iface={interface},framecnt=4096")
         }
-        Some(("memif", socket)) => memif(socket, "client"),
-        Some(("memif-server", socket)) => memif(socket, "server"),
+        Some(("memif", socket)) => memif(&format!("_{side}"), "client", 0, socket.as_ref()),
         _ => text.to_owned(),
     }
 }
 
 impl Arguments {
-    fn plan(&self) -> Result<Plan> {
-        let mut plan = match &self.file {
-            Some(file) => Plan::load(file)?,
-            None => Plan {
-                seed: self.seed,
-                ..Plan::default()
-            },
+    fn plan(&self) -> Plan {
+        let direction = |rule: Option<&Impairment>| Direction {
+            rule: rule.or(self.both.as_ref()).cloned().unwrap_or_default(),
+            ..Direction::default()
         };
-        for (direction, rules) in [
-            (&mut plan.to_right, &self.to_right),
-            (&mut plan.to_left, &self.to_left),
-        ] {
-            direction.rules.extend(rules.iter().cloned());
-            direction.rules.extend(self.both.iter().cloned());
-        }
+        let mut plan = Plan {
+            seed: self.seed,
+            to_right: direction(self.to_right.as_ref()),
+            to_left: direction(self.to_left.as_ref()),
+        };
         if self.made_up_right > 0.0 {
             plan.to_right.made_up = MadeUp {
                 pps: self.made_up_right,
@@ -183,7 +161,7 @@ impl Arguments {
                 for_s,
             });
         }
-        Ok(plan)
+        plan
     }
 }
 
@@ -194,7 +172,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let stop = stop_on_signals()?;
-    let (plan, hasher) = (arguments.plan()?, Hasher::new(arguments.hash_seed));
+    let (plan, hasher) = (arguments.plan(), Hasher::new(arguments.hash_seed));
     let recorder = arguments.record.as_deref().map(Recorder::create);
     let recorder = recorder.transpose().context("no record can be made")?;
     let eal = Eal::init("vernier-impair", &EalOptions::default())?;
@@ -216,7 +194,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut bridge = bridge.context("queues are taken")?;
     // The program that started this one may begin.
     println!("ready");
-    let mut idle = IdlePolicy::new(arguments.idle);
+    let mut idle = IdlePolicy::new(Idle::Sleep);
     while !stop.load(Ordering::Relaxed) {
         if bridge.pass() {
             idle.worked();

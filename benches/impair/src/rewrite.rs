@@ -1,4 +1,4 @@
-//! What a router changes in a frame: addresses, VLAN tag, DSCP, time to live, IPv4's checksum.
+//! What a router changes in a frame: addresses, DSCP, time to live, IPv4's checksum.
 
 use measure::packet::header::checksum::Sum;
 use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, vlan};
@@ -14,12 +14,6 @@ pub struct Expired;
 pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired> {
     if rule.hop || rule.dscp.is_some() {
         rewrite_ip(rule, frame.head_mut())?;
-    }
-    if rule.vlan_pop {
-        frame.pop_vlan();
-    }
-    if let Some(tag) = rule.vlan_push {
-        frame.push_vlan(tag);
     }
     let addresses = [
         (rule.destination_mac, ethernet::field::DESTINATION),
@@ -148,13 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_addresses_are_written() {
+    fn addresses_are_written() {
         let mut packet = frame(&[], [8, 0], &IPV4);
-        let change = "vlan_push=5,source_mac=02:00:00:00:00:0a,destination_mac=02:00:00:00:00:0b";
+        let change = "source_mac=02:00:00:00:00:0a,destination_mac=02:00:00:00:00:0b";
         rewrite(&rule(change), &mut packet).unwrap();
         assert_eq!(packet[..12], [2, 0, 0, 0, 0, 11, 2, 0, 0, 0, 0, 10]);
-        assert_eq!(packet[12..18], [0x81, 0, 0, 5, 8, 0]);
-        rewrite(&rule("vlan_pop"), &mut packet).unwrap();
         assert_eq!(packet[12..14], [8, 0]);
         assert_eq!(packet[14..], IPV4);
     }
@@ -162,7 +154,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_frame_is_too_odd(mut bytes: Vec<u8>, cut in 0..60_usize) {
-            let all = rule("hop,dscp=1,vlan_push=1,vlan_pop,source_mac=02:00:00:00:00:01");
+            let all = rule("hop,dscp=1,source_mac=02:00:00:00:00:01");
             let _ = rewrite(&all, &mut bytes);
             for ethertype in [[8, 0], [0x86, 0xdd]] {
                 let mut packet = frame(&[], ethertype, &[0x4f; 60]);
@@ -185,7 +177,7 @@ mod tests {
             let mut packet = frame(&[], [8, 0], &ip);
             let hasher = Hasher::new([9; 16]);
             let before = hasher.parse(&packet, packet.len_bytes());
-            let change = format!("hop,dscp={dscp},vlan_push=9,source_mac=02:00:00:00:00:0a");
+            let change = format!("hop,dscp={dscp},source_mac=02:00:00:00:00:0a");
             rewrite(&rule(&change), &mut packet).unwrap();
             prop_assert_eq!(hasher.parse(&packet, packet.len_bytes()), before);
         }

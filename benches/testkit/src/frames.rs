@@ -2,29 +2,17 @@
 
 use measure::packet::header::{ethertype, ipv4, ipv6, protocol, udp};
 use measure::packet::walk::Link;
-use measure::wire::frame::{HEADER_BYTES, MAGIC};
+use measure::wire::frame::MAGIC;
 
 /// The `EtherType` of control frames on a direct link, unless another is configured, as none is here: IEEE 802's
 /// first for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 
-/// Kinds of control frames, by number; the first is no kind.
-pub const KINDS: [&str; 8] = [
-    "data",
-    "hello",
-    "marker",
-    "stash",
-    "fragment",
-    "reference",
-    "request",
-    "report",
-];
+/// Number of kinds of frames: data, and seven of control frames.
+pub const KINDS: usize = 8;
 
 /// The number of hellos' kind.
 pub const HELLO: u8 = 1;
-
-/// The number of markers' kind.
-pub const MARKER: u8 = 2;
 
 /// The number of references' kind.
 pub const REFERENCE: u8 = 5;
@@ -37,13 +25,11 @@ const KIND_AT: usize = 5;
 pub struct Class {
     /// The kind of a control frame, as it is on the wire; 0 for data.
     pub kind: u8,
-    /// Which copy of a marker it is; 0 for all else.
-    pub copy: u8,
 }
 
 impl Class {
     /// Data.
-    pub const DATA: Self = Self { kind: 0, copy: 0 };
+    pub const DATA: Self = Self { kind: 0 };
 
     /// Of a frame that begins with these bytes.
     pub fn of(frame: &[u8]) -> Self {
@@ -51,14 +37,9 @@ impl Class {
             return Self::DATA;
         };
         let kind = body.get(KIND_AT).copied().unwrap_or(u8::MAX);
-        let copy = match kind {
-            MARKER => body.get(HEADER_BYTES).copied().unwrap_or(0),
-            _ => 0,
-        };
         // Kind 0 means data here: a control frame that claims it counts as of an unknown kind.
         Self {
             kind: if kind == 0 { u8::MAX } else { kind },
-            copy,
         }
     }
 
@@ -94,13 +75,14 @@ fn udp_payload(protocol: u8, header_bytes: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use measure::wire::frame::HEADER_BYTES;
+
     use super::*;
 
-    fn body(kind: u8, copy: u8) -> Vec<u8> {
+    fn body(kind: u8) -> Vec<u8> {
         let mut body = vec![0; HEADER_BYTES + 20];
         body[..4].copy_from_slice(&MAGIC);
         body[KIND_AT] = kind;
-        body[HEADER_BYTES] = copy;
         body
     }
 
@@ -121,31 +103,22 @@ mod tests {
 
     #[test]
     fn control_frames_are_known_by_their_magic() {
-        let body_of_marker = body(MARKER, 2);
-        let marker = Class {
-            kind: MARKER,
-            copy: 2,
-        };
-        let in_ipv4 = ipv4(&body_of_marker);
+        let body_of_hello = body(HELLO);
+        let hello = Class { kind: HELLO };
+        let in_ipv4 = ipv4(&body_of_hello);
         let ipv6 = [0x60, 0, 0, 0, 0, 0, protocol::UDP, 64];
-        let in_ipv6 = [&ipv6[..], &[0; 32 + udp::BYTES], &body_of_marker].concat();
+        let in_ipv6 = [&ipv6[..], &[0; 32 + udp::BYTES], &body_of_hello].concat();
         let tagged = [&[0, 5, 8, 0], &*in_ipv4].concat();
-        let hello = Class { kind: 1, copy: 0 };
-        let unknown = Class {
-            kind: u8::MAX,
-            copy: 0,
-        };
+        let unknown = Class { kind: u8::MAX };
         for (ethertype, payload, class) in [
-            (ETHERTYPE, &*body_of_marker, marker),
-            (0x0800, &in_ipv4, marker),
-            (0x8100, &tagged, marker),
-            (0x86dd, &in_ipv6, marker),
-            // Only markers have copies.
-            (ETHERTYPE, &body(1, 2), hello),
-            (ETHERTYPE, &body(0, 0), unknown),
+            (ETHERTYPE, &*body_of_hello, hello),
+            (0x0800, &in_ipv4, hello),
+            (0x8100, &tagged, hello),
+            (0x86dd, &in_ipv6, hello),
+            (ETHERTYPE, &body(0), unknown),
             (ETHERTYPE, b"VRN", Class::DATA),
             (ETHERTYPE, b"something else", Class::DATA),
-            (0x9000, &body(1, 0), Class::DATA),
+            (0x9000, &body(HELLO), Class::DATA),
             (0x0800, &[0x45], Class::DATA),
         ] {
             let frame = ethernet(ethertype, payload);

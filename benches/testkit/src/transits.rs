@@ -14,7 +14,7 @@
 //! | 36 | direction | 0 to the right, 1 to the left |
 //! | 37 | fate | see [`Fate`] |
 //! | 38 | kind | 0 data, else that of the control frame |
-//! | 39 | what was done | bits: 1 duplicate, 2 corrupted, 4 held back, 8 made up by the box; from bit 4 on the copy of a marker |
+//! | 39 | what was done | bits: 1 held back, 2 made up by the box |
 
 use std::fs;
 use std::io;
@@ -60,15 +60,7 @@ impl Fate {
 
 /// What was done to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "any of them may be done to a packet, or all"
-)]
 pub struct Done {
-    /// It is the copy of another.
-    pub is_duplicate: bool,
-    /// A bit was flipped.
-    pub is_corrupted: bool,
     /// It was held back, so that later ones overtake it.
     pub is_held_back: bool,
     /// The box itself made it up.
@@ -103,17 +95,7 @@ pub struct Transit {
 impl Transit {
     /// Its record.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
-        let Done {
-            is_duplicate,
-            is_corrupted,
-            is_held_back,
-            is_made_up,
-        } = self.done;
-        let done = u8::from(is_duplicate)
-            | u8::from(is_corrupted) << 1
-            | u8::from(is_held_back) << 2
-            | u8::from(is_made_up) << 3
-            | self.class.copy << 4;
+        let done = u8::from(self.done.is_held_back) | u8::from(self.done.is_made_up) << 1;
         let mut bytes = [0; RECORD_BYTES];
         let fields: [&[u8]; 7] = [
             &self.packet.to_le_bytes(),
@@ -144,15 +126,10 @@ impl Transit {
             bytes: u32_at(record, 32),
             direction,
             fate,
-            class: Class {
-                kind,
-                copy: done >> 4,
-            },
+            class: Class { kind },
             done: Done {
-                is_duplicate: done & 1 != 0,
-                is_corrupted: done & 2 != 0,
-                is_held_back: done & 4 != 0,
-                is_made_up: done & 8 != 0,
+                is_held_back: done & 1 != 0,
+                is_made_up: done & 2 != 0,
             },
         })
     }
@@ -179,8 +156,6 @@ pub struct Counts {
     pub arrived: u64,
     /// Control frames that the box made up.
     pub made_up: u64,
-    /// Packets that were copied.
-    pub duplicated: u64,
     /// Packets that left.
     pub passed: u64,
     /// Packets lost on purpose.
@@ -191,8 +166,6 @@ pub struct Counts {
     pub expired: u64,
     /// Packets for which the box had no room.
     pub overrun: u64,
-    /// Packets that left and had a bit flipped.
-    pub corrupted: u64,
     /// Packets that left and had been held back.
     pub held_back: u64,
     /// Frames made up by the box that left.
@@ -201,9 +174,9 @@ pub struct Counts {
     pub replayed: u64,
     /// All other frames that left, by kind: data, hello, marker, stash, fragment, reference, request, report,
     /// anything else with the magic.
-    pub passed_by_kind: [u64; KINDS.len() + 1],
+    pub passed_by_kind: [u64; KINDS + 1],
     /// Bytes of these.
-    pub passed_bytes_by_kind: [u64; KINDS.len() + 1],
+    pub passed_bytes_by_kind: [u64; KINDS + 1],
 }
 
 impl Counts {
@@ -213,7 +186,6 @@ impl Counts {
         match transit.fate {
             Fate::Passed => {
                 self.passed += 1;
-                self.corrupted += u64::from(done.is_corrupted);
                 self.held_back += u64::from(done.is_held_back);
                 if done.is_made_up {
                     self.made_up_passed += 1;
@@ -226,11 +198,10 @@ impl Counts {
             Fate::Expired => self.expired += 1,
             Fate::Overrun => self.overrun += 1,
         }
-        self.duplicated += u64::from(done.is_duplicate);
     }
 
     fn count_kind(&mut self, transit: &Transit) {
-        let kind = usize::from(transit.class.kind).min(KINDS.len());
+        let kind = usize::from(transit.class.kind).min(KINDS);
         self.passed_by_kind[kind] += 1;
         self.passed_bytes_by_kind[kind] += u64::from(transit.bytes);
     }
@@ -238,7 +209,7 @@ impl Counts {
     /// Whether all that came in, or was made here, is accounted for.
     pub fn adds_up(&self) -> bool {
         let ends = self.passed + self.lost + self.queue_full + self.expired + self.overrun;
-        self.arrived + self.made_up + self.duplicated == ends
+        self.arrived + self.made_up == ends
     }
 }
 
@@ -280,6 +251,7 @@ mod tests {
         fn records_are_what_was_read(mut bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             for record in bytes.as_chunks_mut::<RECORD_BYTES>().0 {
                 record[37] %= 5;
+                record[39] %= 4;
             }
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("box");
