@@ -26,11 +26,8 @@ pub struct Arguments {
 pub enum Command {
     /// The highest rate within a loss limit, by bisection (RFC 2544 section 26.1)
     Throughput(Limits),
-    /// Delays at shares of the throughput, which is searched first unless --at names it
+    /// Delays at shares of the throughput, which is searched first
     Latency {
-        /// Rate that counts as 100 %, million packets a second each way
-        #[arg(long, value_name = "MPPS", value_parser = over_zero)]
-        at: Option<f64>,
         /// Loads, % of the throughput
         #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,90,95", value_parser = over_zero)]
         loads: Vec<f64>,
@@ -53,9 +50,6 @@ pub struct Limits {
     /// Rate to begin with, million packets a second each way
     #[arg(long, value_name = "MPPS", default_value_t = 10.0, value_parser = over_zero)]
     pub max: f64,
-    /// How exact the rate is, %
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = over_zero)]
-    pub resolution: f64,
     /// Trials that must fail before a rate does; more where others use the machine, too
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tries: u32,
@@ -87,26 +81,12 @@ pub struct Common {
     /// The switch's configuration; its first two ports come to be on shared memory
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "device")]
     pub config: Option<PathBuf>,
-    /// The switch; by default the vernierd beside this program
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "device")]
-    pub vernierd: Option<PathBuf>,
     /// CPU to send from; by default the first that this process may use
     #[arg(long, global = true)]
     pub core: Option<usize>,
-    /// MTU of the ports
-    #[arg(long, global = true, default_value_t = 1_500, value_parser = clap::value_parser!(u16).range(68..=9_000))]
-    pub mtu: u16,
     /// Take memory from hugepages, as NICs need
     #[arg(long, global = true)]
     pub hugepages: bool,
-    /// Further argument for EAL; may be given again
-    #[arg(
-        long,
-        global = true,
-        value_name = "ARGUMENT",
-        allow_hyphen_values = true
-    )]
-    pub eal: Vec<String>,
     /// Write all figures to this file (JSON)
     #[arg(long, global = true, value_name = "FILE")]
     pub json: Option<PathBuf>,

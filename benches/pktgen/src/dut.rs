@@ -1,6 +1,6 @@
 //! A `vernierd` of one's own, connected by `net_memif`: shared memory between two processes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
@@ -17,8 +17,14 @@ pub struct Dut {
 }
 
 impl Dut {
-    /// Starts `vernierd` with `config`, whose first two ports are put on shared memory.
-    pub fn start(vernierd: &Path, mut config: Config, stop: &AtomicBool) -> Result<Self> {
+    /// Starts the `vernierd` beside this program with `config`, whose first two ports are put on shared memory.
+    pub fn start(mut config: Config, stop: &AtomicBool) -> Result<Self> {
+        let vernierd = beside_this_program("vernierd")?;
+        ensure!(
+            vernierd.exists(),
+            "no vernierd beside this program ({}); build it (cargo build --release -p daemon)",
+            vernierd.display()
+        );
         ensure!(
             config.ports.len() >= 2,
             "the configuration has one port; it needs two to put between sender and receiver"
@@ -63,16 +69,4 @@ impl Dut {
 /// One end of the shared memory of a side.
 fn device(folder: &Path, side: usize, role: &str) -> String {
     memif(&side.to_string(), role, side, &folder.join("memif.sock"))
-}
-
-/// The `vernierd` beside this program.
-pub fn beside() -> Result<PathBuf> {
-    let vernierd = beside_this_program("vernierd")?;
-    ensure!(
-        vernierd.exists(),
-        "no vernierd beside this program ({}); build it (cargo build --release -p daemon), or name \
-         one with --vernierd",
-        vernierd.display()
-    );
-    Ok(vernierd)
 }

@@ -80,15 +80,11 @@ fn run(arguments: &Arguments) -> Result<()> {
 fn connect(common: &Common, stop: &AtomicBool) -> Result<(Option<Dut>, [String; 2])> {
     match common.device.as_slice() {
         [] => {
-            let vernierd = match &common.vernierd {
-                Some(vernierd) => vernierd.clone(),
-                None => dut::beside()?,
-            };
             let config = match &common.config {
                 Some(file) => Config::load(file)?,
                 None => Config::parse(include_str!("dut.json"), "dut.json")?,
             };
-            let dut = Dut::start(&vernierd, config, stop)?;
+            let dut = Dut::start(config, stop)?;
             let devices = dut.devices();
             Ok((Some(dut), devices))
         }
@@ -104,17 +100,13 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
     let is_pci = |device: &String| Device::Dpdk(device.clone()).is_pci();
     let options = EalOptions {
         hugepages: common.hugepages,
-        memory_mib: 512,
         pci: devices.iter().any(is_pci),
-        extra: common.eal.clone(),
+        ..EalOptions::default()
     };
     let eal = Eal::init("vernier-pktgen", &options)?;
     keep_to_cpus(&[core]).with_context(|| format!("cannot keep to CPU {core}"))?;
     let pool = eal.mempool("pktgen", 65_535, 512, 2_048)?;
-    let config = PortConfig {
-        mtu: common.mtu,
-        ..PortConfig::default()
-    };
+    let config = PortConfig::default();
     let [a, b] = devices;
     let ports = [
         eal.attach(a)?.start(&config, &pool)?,
@@ -126,7 +118,7 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
     })?;
     let rate = TickRate::from_hz(eal.tsc_hz());
     let wire = Ports::new([&ports[0], &ports[1]], &pool, rate).context("queues are taken")?;
-    let frames = |side| Frames::generate(&common.traffic, side, common.frames as usize, common.mtu);
+    let frames = |side| Frames::generate(&common.traffic, side, common.frames as usize, config.mtu);
     let mut bench = Bench {
         wire,
         frames: [frames(0)?, frames(1)?],
@@ -149,13 +141,9 @@ impl Bench<'_, '_> {
         let mut results = Results::default();
         match command {
             Command::Throughput(limits) => results.throughput = Some(self.find(limits)?),
-            Command::Latency { at, loads, limits } => {
-                let full_pps = if let Some(mpps) = at {
-                    mpps * 1e6
-                } else {
-                    let found = self.find(limits)?;
-                    results.throughput.insert(found).rate_pps
-                };
+            Command::Latency { loads, limits } => {
+                let found = self.find(limits)?;
+                let full_pps = results.throughput.insert(found).rate_pps;
                 ensure!(full_pps > 0.0, "nothing comes back at any rate");
                 let loads = loads.iter().map(|load| load / 100.0);
                 let row = |share| Ok(Row::new(share, self.trial(full_pps * share)?));
@@ -189,7 +177,6 @@ impl Bench<'_, '_> {
         let search = Search {
             max_pps: limits.max * 1e6,
             loss_max: limits.loss / 100.0,
-            resolution: limits.resolution / 100.0,
             tries: limits.tries,
         };
         let found = search::throughput(&search, |rate_pps| self.trial(rate_pps))?;
