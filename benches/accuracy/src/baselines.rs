@@ -27,7 +27,7 @@ use reporting::statistics::quantile;
 use crate::experiment::{Experiment, Found, Plan, Row, Setting};
 use crate::queue::LinkConfig;
 use crate::rli::exchange::Exchange;
-use crate::rli::{UTILISATIONS, drawn, lda_mean_ns, of_flows, one_in};
+use crate::rli::{UTILISATIONS, lda_mean_ns, one_in};
 use crate::traffic::supply::{Supply, Wander, in_words};
 use crate::truth::Truth;
 use probes::Probes;
@@ -67,19 +67,10 @@ fn plan(setting: &Setting) -> Result<Plan> {
     );
     for utilisation in UTILISATIONS {
         for &wander in supply.wanders() {
-            let (load, label) = (100.0 * utilisation, wander.label());
-            let figure = plan.figures.len();
-            plan.figures.push(of_flows(
-                format!("baselines-{label}-{load:.0}"),
-                format!("RLI beside other methods ({load:.0} %, {label})"),
-            ));
             let supply = Arc::clone(&supply);
             plan.case(seeds, move |seed, found| {
                 let errors = errors(&supply, utilisation, wander, seed)?;
                 rows(utilisation, wander, &errors, found);
-                for method in &errors {
-                    found.cdf(figure, method.name, drawn(&method.of_flows));
-                }
                 Ok(())
             });
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 mod findings;
 
-pub use findings::{Axis, Curve, Figure, Findings, Row, Table};
+pub use findings::{Findings, Row, Table};
 
 /// How experiments are run.
 #[derive(Debug, Clone, Serialize)]
@@ -48,13 +48,11 @@ pub struct Experiment {
     pub plan: fn(&Setting) -> Result<Plan>,
 }
 
-/// Tables and figures, and the cases that fill them.
+/// Tables, and the cases that fill them.
 #[derive(Default)]
 pub struct Plan {
     /// Tables without rows, in the order of printing.
     pub tables: Vec<Table>,
-    /// Figures without curves.
-    pub figures: Vec<Figure>,
     cases: Vec<Case>,
 }
 
@@ -75,8 +73,7 @@ impl Plan {
         });
     }
 
-    /// Adds a case that is run once for each seed, from 0; its rows are means over seeds, its curves
-    /// those of the first.
+    /// Adds a case that is run once for each seed, from 0; its rows are means over seeds.
     pub fn case(
         &mut self,
         seeds: u32,
@@ -111,14 +108,9 @@ impl Plan {
             for (table, row) in mean_rows(&of_case) {
                 self.tables[table].rows.push(row.judged(setting));
             }
-            let curves = of_case.into_iter().next().unwrap_or_default().curves;
-            for (figure, curve) in curves {
-                self.figures[figure].add(curve);
-            }
         }
         Ok(Findings {
             tables: self.tables,
-            figures: self.figures,
         })
     }
 }
@@ -127,24 +119,12 @@ impl Plan {
 #[derive(Default)]
 pub struct Found {
     rows: Vec<(usize, Row)>,
-    curves: Vec<(usize, Curve)>,
 }
 
 impl Found {
     /// A row of the table of this number.
     pub fn row(&mut self, table: usize, row: Row) {
         self.rows.push((table, row));
-    }
-
-    /// A curve of the figure of this number, or further points of one of this name.
-    pub fn curve(&mut self, figure: usize, label: impl Into<String>, points: Vec<(f64, f64)>) {
-        let label = label.into();
-        self.curves.push((figure, Curve { label, points }));
-    }
-
-    /// The cumulative distribution of `values`, as the papers draw errors.
-    pub fn cdf(&mut self, figure: usize, label: impl Into<String>, values: Vec<f64>) {
-        self.curve(figure, label, findings::cdf(values));
     }
 }
 

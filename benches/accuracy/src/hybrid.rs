@@ -10,7 +10,7 @@ use measure::rli;
 use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
 
-use crate::experiment::{Experiment, Figure, Found, Plan, Row, Setting};
+use crate::experiment::{Experiment, Found, Plan, Row, Setting};
 use crate::interpolation::Interpolated;
 use crate::replay::Replay;
 use crate::sketched::{Known, Sketched, columns_for, errors, means};
@@ -78,11 +78,10 @@ fn plan(setting: &Setting) -> Result<Plan> {
 struct Case {
     name: &'static str,
     table: usize,
-    figure: usize,
     prototype: Option<Prototype>,
 }
 
-/// Adds the tables and the figure of a scenario.
+/// Adds the tables of a scenario.
 fn describe(
     name: &'static str,
     title: &str,
@@ -93,7 +92,6 @@ fn describe(
     let case = Case {
         name,
         table: plan.tables.len(),
-        figure: plan.figures.len(),
         prototype,
     };
     plan.table(
@@ -110,10 +108,6 @@ fn describe(
          packets, the one of hybrid and RLI with the smaller 98 % bound; their mean, \
          weighted by these, where they are alike. LDS joint is silent beside the hybrid.",
     );
-    plan.figures.push(Figure::of_errors(
-        format!("hybrid-{name}"),
-        format!("Hybrid, {title}: error of flows of 100 packets and more"),
-    ));
     case
 }
 
@@ -176,10 +170,6 @@ impl Case {
         );
         let row = Row::ratio(check, hybrid_error, [rli, joint]);
         found.row(self.table, row.limit(Limit::AtMost(1.05)));
-        found.cdf(self.figure, "hybrid", errors_of(hybrid, HUNDREDS));
-        for (method, estimates) in others {
-            found.cdf(self.figure, *method, errors_of(estimates, HUNDREDS));
-        }
     }
 
     /// Errors of what was chosen, how often its bound holds, and whose it was.

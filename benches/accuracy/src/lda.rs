@@ -15,7 +15,7 @@ use anyhow::Result;
 use measure::lda::{Bank, LdaLayout};
 use reporting::statistics::{mean, whole};
 
-use crate::experiment::{Axis, Experiment, Figure, Plan, Setting};
+use crate::experiment::{Experiment, Plan, Setting};
 use crate::replay::Replay;
 use stream::{Delays, Outcome, Passed, Stream};
 
@@ -116,10 +116,6 @@ impl Runs {
     fn worst(&self, figure: fn(&Outcome) -> f64) -> f64 {
         self.0.iter().map(figure).fold(0.0, f64::max)
     }
-}
-
-fn figure(name: &str, title: &str) -> Figure {
-    Figure::new(name, title, ("loss (%)", Axis::Logarithmic), "error (%)")
 }
 
 /// A loss rate in per cent, without trailing zeros.

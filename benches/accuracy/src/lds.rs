@@ -113,8 +113,6 @@ fn plan(setting: &Setting) -> Result<Plan> {
     for (title, about) in TABLES {
         plan.table(title, format!("{about} Mean of {seeds} seeds; {packets}."));
     }
-    let figures = [memory::figures(), loss::figures(), weights::figures()];
-    plan.figures.extend(figures.into_iter().flatten());
     plan.case(seeds, move |number, found| {
         let trace = match &replay {
             None => Trace::generate(&Scenario::ACCEPTANCE, number, scale),

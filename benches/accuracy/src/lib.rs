@@ -6,9 +6,9 @@
 //!                                                                                    |
 //!     experiment: lda | lds | hybrid | rli | baselines | interference | locality | quantiles <---+
 //!          |
-//!          +--> cases x seeds, in parallel --> rows (paper, limit, ours, others), curves
+//!          +--> cases x seeds, in parallel --> rows (paper, limit, ours, others)
 //!                                                  |
-//!                                                  +--> report (Markdown, JSON), figures (SVG)
+//!                                                  +--> report (Markdown, JSON)
 //! ```
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,6 @@ mod interpolation;
 mod lda;
 mod lds;
 mod locality;
-mod plot;
 mod quantiles;
 mod queue;
 mod recording;

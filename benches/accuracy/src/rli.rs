@@ -18,7 +18,7 @@ use measure::rli::{Adaptive, FlowDelay, Method, Policy};
 use reporting::Limit;
 use reporting::statistics::{percent_of, quantile};
 
-use crate::experiment::{Axis, Experiment, Figure, Found, Plan, Row, Setting};
+use crate::experiment::{Experiment, Found, Plan, Row, Setting};
 use crate::queue::{Dropping, LinkConfig};
 use crate::traffic::Kind;
 use crate::traffic::supply::{Supply, Wander, in_words};
@@ -73,11 +73,6 @@ impl Scenario {
         self.utilisation > 0.9
     }
 
-    /// Whether its distributions are drawn, as the paper does: tail drop and the most uneven traffic.
-    fn is_drawn(self, supply: &Supply) -> bool {
-        self.dropping == Dropping::TailDrop && supply.wanders().last() == Some(&self.wander)
-    }
-
     fn link(self) -> LinkConfig {
         LinkConfig {
             dropping: self.dropping,
@@ -122,7 +117,6 @@ fn plan(setting: &Setting) -> Result<Plan> {
     let seeds = setting.traffic_seeds(SEEDS);
     let mut plan = Plan::default();
     tables(&in_words(seeds), &mut plan);
-    plan.figures = figures(&supply);
     let scenarios = Scenario::all(&supply);
     for &scenario in &scenarios {
         let supply = Arc::clone(&supply);
@@ -176,40 +170,9 @@ fn tables(seeds: &str, plan: &mut Plan) {
     bandwidth::table(seeds, plan);
 }
 
-/// Two figures for each load.
-fn figures(supply: &Supply) -> Vec<Figure> {
-    let drawn = Scenario::all(supply).into_iter();
-    let drawn = drawn.filter(|scenario| scenario.is_drawn(supply));
-    let figures = drawn.flat_map(|scenario| {
-        let (load, label) = (100.0 * scenario.utilisation, scenario.label());
-        [
-            ("methods", "methods, one reference for 100 packets"),
-            ("policies", "injection policies"),
-        ]
-        .map(|(name, title)| {
-            let name = format!("rli-{name}-{load:.0}");
-            of_flows(name, format!("RLI: {title} ({label})"))
-        })
-    });
-    figures.collect()
-}
-
-/// A figure of the distribution of errors over flows.
-pub fn of_flows(name: String, title: String) -> Figure {
-    let x = "relative error of a flow's mean delay, %";
-    Figure::new(name, title, (x, Axis::Logarithmic), "share of flows")
-}
-
-/// Errors as a logarithmic axis shows them: 0.01 % at least.
-pub fn drawn(errors: &[f64]) -> Vec<f64> {
-    errors.iter().map(|error| error.max(0.01)).collect()
-}
-
 /// Every policy in one scenario: methods and bounds of the first, errors of all.
 fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) -> Result<()> {
     let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
-    let is_drawn = scenario.is_drawn(supply);
-    let figure = if scenario.is_high() { 2 } else { 0 };
     let label = scenario.label();
     for (number, (name, policy)) in policies().into_iter().enumerate() {
         let exchange = Exchange::send(&traffic, &scenario.link(), policy, seed)?;
@@ -224,9 +187,6 @@ fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) ->
             ("% of the link", exchange.bandwidth_percent()),
         ]);
         found.row(POLICIES, row);
-        if is_drawn {
-            found.cdf(figure + 1, name, drawn(&rli.errors));
-        }
         if number == 0 {
             let references = exchange.crossings.iter();
             let references = references.filter(|crossing| crossing.kind == Kind::Reference);
@@ -243,11 +203,6 @@ fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) ->
             ];
             methods(&all, scenario, others, found);
             bounds(&all, &label, found);
-            if is_drawn {
-                for outcome in &all {
-                    found.cdf(figure, name_of(outcome.method), drawn(&outcome.errors));
-                }
-            }
         }
     }
     Ok(())
@@ -256,8 +211,7 @@ fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) ->
 /// Errors of one method on one run, in per cent, over all flows unless said otherwise.
 struct Outcome {
     method: Method,
-    /// Errors of flows' mean delays.
-    errors: Vec<f64>,
+    /// Median error of flows' mean delays.
     median: f64,
     p95: f64,
     /// Median error of the standard deviations of flows of at least [`STDDEV_PACKETS_MIN`].
@@ -288,7 +242,6 @@ impl Outcome {
             covered_raw: covered(&raw),
             covered_98: covered(&calibrated),
             factor_98: quantile(calibrated, 0.98),
-            errors,
         })
     }
 }

@@ -123,5 +123,4 @@ fn every_method_is_in_the_table_and_rli_leads() {
         let worse = !row.check.starts_with("RLI") && row.check.ends_with("93 %, heavy");
         assert!(!worse || row.ours > 5.0, "{row:?}");
     }
-    assert_eq!(findings.figures.len(), 4);
 }

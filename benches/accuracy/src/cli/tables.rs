@@ -10,9 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Kept;
+use crate::EXPERIMENTS;
 use crate::experiment::{Experiment, Findings, Setting};
 use crate::report::{Report, Section, stem};
-use crate::{EXPERIMENTS, plot};
 
 /// Run the experiments, print their tables, and write accuracy.md and accuracy.json
 ///
@@ -38,10 +38,6 @@ pub(super) struct Tables {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = reporting::RESULTS)]
     results: PathBuf,
-
-    /// Draw the papers' figures as SVG into this folder
-    #[arg(long, value_name = "DIR")]
-    figures: Option<PathBuf>,
 }
 
 fn names() -> PossibleValuesParser {
@@ -74,9 +70,6 @@ pub(super) fn run(arguments: &Tables) -> Result<Kept> {
         let Experiment { name, title, .. } = *experiment;
         let began = Instant::now();
         let found = run_one(experiment, &setting).with_context(|| format!("experiment {name}"))?;
-        if let Some(folder) = &arguments.figures {
-            plot::write(&found.figures, folder)?;
-        }
         let section = Section {
             name,
             title,

@@ -1,4 +1,4 @@
-//! What experiments find: tables of checks, and figures of curves.
+//! What experiments find: tables of checks.
 
 use reporting::Limit;
 use serde::Serialize;
@@ -8,7 +8,6 @@ use super::Setting;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
     pub tables: Vec<Table>,
-    pub figures: Vec<Figure>,
 }
 
 /// A table of one experiment.
@@ -117,80 +116,4 @@ impl Row {
         self.pass = self.limit.map(|limit| limit.holds(self.ours));
         self
     }
-}
-
-/// A figure: curves over one pair of axes, drawn as SVG.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// Stem of the file: `lds-fig10-by-size`.
-    pub name: String,
-    pub title: String,
-    /// Name and unit of the horizontal axis.
-    pub x_label: &'static str,
-    /// Name and unit of the vertical axis.
-    pub y_label: &'static str,
-    /// How the horizontal axis is divided.
-    pub x_axis: Axis,
-    pub curves: Vec<Curve>,
-}
-
-/// How an axis is divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Axis {
-    Linear,
-    Logarithmic,
-}
-
-/// One curve of a figure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    pub label: String,
-    /// Points in the order of drawing.
-    pub points: Vec<(f64, f64)>,
-}
-
-impl Figure {
-    pub fn new(
-        name: impl Into<String>,
-        title: impl Into<String>,
-        (x_label, x_axis): (&'static str, Axis),
-        y_label: &'static str,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            title: title.into(),
-            x_label,
-            y_label,
-            x_axis,
-            curves: Vec::new(),
-        }
-    }
-
-    /// Cumulative distributions of errors.
-    pub fn of_errors(name: impl Into<String>, title: impl Into<String>) -> Self {
-        let x = ("relative error (%)", Axis::Logarithmic);
-        Self::new(name, title, x, "share of flows")
-    }
-
-    /// Adds a curve, or further points of one of this name.
-    pub(super) fn add(&mut self, curve: Curve) {
-        match self.curves.iter_mut().find(|own| own.label == curve.label) {
-            Some(own) => own.points.extend(curve.points),
-            None => self.curves.push(curve),
-        }
-    }
-}
-
-/// At most 200 points of the cumulative distribution.
-pub(super) fn cdf(mut values: Vec<f64>) -> Vec<(f64, f64)> {
-    values.retain(|value| value.is_finite());
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    let steps = last.min(199);
-    let points = (0..=steps).filter_map(|step| {
-        let rank = (step * last).checked_div(steps).unwrap_or(0);
-        let share = (rank + 1) as f64 / values.len() as f64;
-        values.get(rank).map(|&value| (value, share))
-    });
-    points.collect()
 }

@@ -9,18 +9,11 @@ const PAIR: Experiment = Experiment {
     plan: |_| {
         let mut plan = Plan::default();
         plan.table("Pairs", "Two seeds.");
-        plan.figures.push(Figure::of_errors("pair", "Pair"));
         plan.case(2, |seed, found| {
             let (one, two) = if seed == 0 { (1.0, 4.0) } else { (3.0, 2.0) };
             let row = Row::new("one", "%", one).limit(Limit::AtMost(1.5));
             found.row(0, row.other("two", two));
             found.row(0, Row::ratio("two / the least", two, [one, 100.0]));
-            found.curve(0, "points", vec![(one, two)]);
-            Ok(())
-        });
-        plan.case(1, |_, found| {
-            found.curve(0, "points", vec![(9.0, 9.0)]);
-            found.cdf(0, "cdf", vec![2.0, f64::NAN, 1.0]);
             Ok(())
         });
         Ok(plan)
@@ -36,19 +29,14 @@ fn setting(scale: f64) -> Setting {
 }
 
 #[test]
-fn rows_are_means_over_seeds_and_curves_of_the_first() {
-    let Findings { tables, figures } = run(&PAIR, &setting(1.0));
+fn rows_are_means_over_seeds() {
+    let Findings { tables } = run(&PAIR, &setting(1.0));
     let [one, ratio] = &tables[0].rows[..] else {
         panic!("{tables:?}");
     };
     assert_eq!((one.ours, one.others[0].figure), (2.0, 3.0));
     assert_eq!(one.pass, Some(false));
     assert_eq!((ratio.ours, ratio.pass), (1.5, None));
-    let [points, cdf] = &figures[0].curves[..] else {
-        panic!("{figures:?}");
-    };
-    assert_eq!(points.points, [(1.0, 4.0), (9.0, 9.0)]);
-    assert_eq!(cdf.points, [(1.0, 0.5), (2.0, 1.0)]);
 }
 
 #[test]

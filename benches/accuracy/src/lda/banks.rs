@@ -9,7 +9,7 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, mean, whole};
 
 use super::stream::{Delays, Loss, Outcome, Passed};
-use super::{Bench, LOSSES, ROWS, Runs, figure, layout, percent, tuned};
+use super::{Bench, LOSSES, ROWS, Runs, layout, percent, tuned};
 use crate::experiment::{Found, Plan, Row};
 
 /// Banks of equal size and the losses that each is tuned to.
@@ -45,11 +45,10 @@ const PACKETS: f64 = 1_000_000.0;
 const STREAMS: u32 = 3;
 const HASHES: u32 = 5;
 
-/// Numbers of the tables and of the figure.
+/// Numbers of the tables.
 const UNKNOWN: usize = 3;
 const BESIDE_PROBES: usize = 4;
 const ADAPTIVE: usize = 5;
-const FIG_5: usize = 1;
 
 /// One figure of a run.
 type FigureOf = fn(&Outcome) -> f64;
@@ -58,10 +57,6 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
     let setting = &bench.setting;
     let (seeds, streams) = (setting.seeds(10), setting.seeds(STREAMS).min(STREAMS));
     tables(bench, seeds, streams, plan);
-    plan.figures.push(figure(
-        "lda-fig5",
-        "LDA of 1024 rows in several banks: error of the mean",
-    ));
     let stream = Arc::new(bench.stream(Delays::Weibull, 11)?);
     for loss in LOSSES {
         let stream = Arc::clone(&stream);
@@ -139,11 +134,6 @@ fn references(loss: f64, passed: &Passed, seeds: u32, found: &mut Found) -> Resu
             .map(|(name, runs)| (*name, runs.mean(figure)));
         let row = Row::new(check, unit, optimal.mean(figure)).others(others);
         found.row(UNKNOWN, row);
-    }
-    let several = several.iter().map(|(name, runs)| (*name, runs));
-    for (label, runs) in std::iter::once(("1 x 1024, tuned", &optimal)).chain(several) {
-        let error = runs.mean(|run| run.mean_error);
-        found.curve(FIG_5, label, vec![(100.0 * loss, error)]);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use reporting::statistics::{error_percent, mean};
 
 use super::banks::{EPISODE_LOSSES, PROBES};
 use super::stream::{Delays, Loss, Passed, Probed};
-use super::{Bench, LOSSES, Runs, figure, layout, percent, tuned};
+use super::{Bench, LOSSES, Runs, layout, percent, tuned};
 use crate::experiment::{Found, Plan, Row};
 
 /// Runs of each point, as in the paper; and of probes: one a run at 1 Hz.
@@ -24,18 +24,8 @@ const LAWS: [(Delays, &str, f64); 4] = [
     (Delays::Pareto5, "Pareto 5", 50.0),
 ];
 
-/// Numbers of the tables and figures.
-#[derive(Clone, Copy)]
-struct Numbers {
-    table: usize,
-    figure: usize,
-}
-
 pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
-    let numbers = Numbers {
-        table: plan.tables.len(),
-        figure: plan.figures.len(),
-    };
+    let table = plan.tables.len();
     let seeds = bench.setting.seeds(SEEDS);
     tables(bench, seeds, plan);
     let laws = if bench.capture.is_none() {
@@ -49,7 +39,7 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
             let stream = Arc::clone(&stream);
             plan.case(1, move |_, found| {
                 let passed = stream.with(Loss::Uniform(loss), 32);
-                law((name, deviation), loss, &passed, seeds, numbers, found)
+                law((name, deviation), loss, &passed, seeds, table, found)
             });
         }
     }
@@ -58,7 +48,7 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
         let stream = Arc::clone(&stream);
         plan.case(1, move |_, found| {
             let passed = stream.with(Loss::Episodes(loss), 22);
-            episodes(loss, &passed, seeds, numbers, found)
+            episodes(loss, &passed, seeds, table, found)
         });
     }
     Ok(())
@@ -83,19 +73,6 @@ fn tables(bench: &Bench, seeds: u32, plan: &mut Plan) {
              and almost 100 % at 7 Hz; of the deviation 3 to 9 %, probes 15 % at 144 Hz.",
         ),
     );
-    let figures = [
-        ("lda-fig4a-laws", "LDA by law of delays: error of the mean"),
-        (
-            "lda-fig4c-laws",
-            "LDA by law of delays: error of the deviation",
-        ),
-        (
-            "lda-fig6b",
-            "LDA and probes, losses in episodes: error of the mean",
-        ),
-    ];
-    plan.figures
-        .extend(figures.map(|(name, title)| figure(name, title)));
 }
 
 /// Mean over runs of a figure of probes; runs that have none do not count.
@@ -111,7 +88,7 @@ fn law(
     loss: f64,
     passed: &Passed,
     seeds: u32,
-    numbers: Numbers,
+    table: usize,
     found: &mut Found,
 ) -> Result<()> {
     let runs = Runs::of(passed, &tuned(passed, loss, 0.5)?, seeds);
@@ -139,24 +116,16 @@ fn law(
         ("worst run", runs.worst(|run| run.mean_error)),
         ("1 Hz probes", probed),
     ]);
-    found.row(numbers.table, row);
-    found.curve(numbers.figure, name, vec![(100.0 * loss, error)]);
+    found.row(table, row);
     let error = runs.mean(|run| run.stddev_error);
     let check = format!("error of the deviation, {name}, at {at} loss");
     let row = Row::new(check, "%", error).paper(deviation);
     let eq_5 = runs.mean(|run| run.stddev_paper_error);
-    found.row(numbers.table, row.other("eq. 5", eq_5));
-    found.curve(numbers.figure + 1, name, vec![(100.0 * loss, error)]);
+    found.row(table, row.other("eq. 5", eq_5));
     Ok(())
 }
 
-fn episodes(
-    loss: f64,
-    passed: &Passed,
-    seeds: u32,
-    numbers: Numbers,
-    found: &mut Found,
-) -> Result<()> {
+fn episodes(loss: f64, passed: &Passed, seeds: u32, table: usize, found: &mut Found) -> Result<()> {
     let layout = layout(512, &[0.005, 0.1], passed.sent(), 0.5)?;
     let runs = Runs::of(passed, &layout, seeds);
     let at = percent(loss);
@@ -170,7 +139,7 @@ fn episodes(
         "packets",
         runs.mean(|run| run.samples),
     );
-    let means: Vec<_> = each(|probed, passed| error_percent(probed.mean(), passed.mean)).collect();
+    let means = each(|probed, passed| error_percent(probed.mean(), passed.mean));
     let error = runs.mean(|run| run.mean_error);
     let deviations = each(|probed, passed| error_percent(probed.stddev(), passed.stddev));
     // One probe has no deviation.
@@ -178,15 +147,9 @@ fn episodes(
     let check = format!("error of the deviation at {at} loss");
     let deviation = Row::new(check, "%", runs.mean(|run| run.stddev_error)).others(deviations);
     let others = each(|probed, _| probed.met);
-    found.row(numbers.table + 1, samples.others(others));
-    for (name, figure) in std::iter::once(("LDA", error)).chain(means.clone()) {
-        found.curve(numbers.figure + 2, name, vec![(100.0 * loss, figure)]);
-    }
+    found.row(table + 1, samples.others(others));
     let row = Row::new(format!("error of the mean at {at} loss"), "%", error);
-    found.row(
-        numbers.table + 1,
-        row.limit(Limit::AtMost(5.0)).others(means),
-    );
-    found.row(numbers.table + 1, deviation.limit(Limit::AtMost(10.0)));
+    found.row(table + 1, row.limit(Limit::AtMost(5.0)).others(means));
+    found.row(table + 1, deviation.limit(Limit::AtMost(10.0)));
     Ok(())
 }

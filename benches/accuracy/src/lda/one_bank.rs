@@ -9,7 +9,7 @@ use reporting::Limit;
 use reporting::statistics::median;
 
 use super::stream::{Delays, Loss};
-use super::{Bench, LOSSES, Runs, figure, percent, tuned};
+use super::{Bench, LOSSES, Runs, percent, tuned};
 use crate::experiment::{Found, Plan, Row};
 
 /// Loss that other delays than Weibull's are tried at.
@@ -60,11 +60,10 @@ const COVERAGES: [(f64, &[f64]); 4] = [
 const COVERAGE_RUNS: u32 = 400;
 const COVERAGE_PACKETS: usize = 100_000;
 
-/// Numbers of the tables and of the figure.
+/// Numbers of the tables.
 const MEANS: usize = 0;
 const DEVIATIONS: usize = 1;
 const INTERVALS: usize = 2;
-const FIG_4: usize = 0;
 
 /// Fig. 4(a) in words: under 0.3 % up to 0.1 % of loss, under 4 % even at 20 %; with our limits for
 /// the mean and for the deviation.
@@ -81,10 +80,6 @@ fn expected(loss: f64) -> (Option<f64>, Option<Limit>, Option<Limit>) {
 
 pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) -> Result<()> {
     tables(bench, plan);
-    plan.figures.push(figure(
-        "lda-fig4",
-        "LDA, one bank tuned to the loss: relative error",
-    ));
     let stream = Arc::new(bench.stream(Delays::Weibull, 1)?);
     for loss in LOSSES {
         let (stream, seeds) = (Arc::clone(&stream), bench.setting.seeds(20));
@@ -180,14 +175,6 @@ fn sweep(loss: f64, full: &Runs, half: &Runs, found: &mut Found) {
             ("eq. 5, alpha 0.5", half.mean(|run| run.stddev_paper_error)),
         ]),
     );
-    for (label, error) in [
-        ("mean", mean),
-        ("mean, worst run", worst),
-        ("deviation", ours),
-        ("deviation, eq. 5", eq_5),
-    ] {
-        found.curve(FIG_4, label, vec![(100.0 * loss, error)]);
-    }
 }
 
 impl OtherDelays {

@@ -17,7 +17,7 @@ use reporting::statistics::{error_percent, mean, whole};
 
 use super::stream::{Delays, Loss, Passed};
 use super::{Bench, PACKETS_MIN, percent};
-use crate::experiment::{Axis, Figure, Found, Plan, Row};
+use crate::experiment::{Found, Plan, Row};
 use crate::recording::Packet;
 use crate::traffic::mix;
 
@@ -36,9 +36,8 @@ const LOSSES: [f64; 2] = [0.0, 0.001];
 /// Packets listed on each side of a rollover: none, as a wire has by default, and more.
 const STASHES: [u16; 3] = [0, 256, 2_048];
 
-/// Numbers of the table and of the first figure.
+/// Number of the table.
 const TABLE: usize = 6;
-const FIGURE: usize = 2;
 
 pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) {
     if bench.capture.is_some() {
@@ -63,21 +62,11 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) {
         ),
     );
     for reach in REACHES {
-        plan.figures.push(Figure::new(
-            format!("lda-reordering-{reach}"),
-            format!("LDA, packets overtaken by up to {reach} others: cells that can be read"),
-            ("packets overtaken (%)", Axis::Logarithmic),
-            "usable cells (%)",
-        ));
-    }
-    for (figure, reach) in (FIGURE..).zip(REACHES) {
         for loss in LOSSES {
             for share in SHARES {
                 let bench = Arc::clone(bench);
                 let case = Case { share, reach, loss };
-                plan.case(seeds, move |seed, found| {
-                    case.run(&bench, seed, figure, found)
-                });
+                plan.case(seeds, move |seed, found| case.run(&bench, seed, found));
             }
         }
     }
@@ -97,7 +86,7 @@ struct Case {
 }
 
 impl Case {
-    fn run(self, bench: &Bench, seed: u64, figure: usize, found: &mut Found) -> Result<()> {
+    fn run(self, bench: &Bench, seed: u64, found: &mut Found) -> Result<()> {
         let Self { share, reach, loss } = self;
         let epoch = packets(bench);
         let stream = bench.stream_of(2 * epoch, Delays::Queue, 6000 + seed)?;
@@ -132,11 +121,6 @@ impl Case {
                 ("lists of 2048", longer.mean_error),
             ]),
         );
-        if loss == 0.0 && share > 0.0 {
-            for (label, outcome) in [("LDA alone", alone), ("lists of 256", ours)] {
-                found.curve(figure, label, vec![(100.0 * share, outcome.usable)]);
-            }
-        }
         Ok(())
     }
 

@@ -3,12 +3,13 @@
 use reporting::Limit;
 use reporting::statistics::{median, quantile};
 
-use super::memory::{BY_SIZE, FIG_9, SIZES};
 use super::{ALL, BESIDE, HUNDREDS, PAPER, Seed, THOUSANDS, Tried};
 use crate::baselines::sampling::multi_point_of_trace_ns;
 use crate::experiment::{Found, Row};
 use crate::interpolation::Interpolated;
 
+/// Lower ends of the bins of fig. 10.
+const SIZES: [f64; 7] = [1.0, 10.0, 100.0, 500.0, 1000.0, 10_000.0, f64::INFINITY];
 /// Bins by packets of a flow, with the paper's median for its decoder.
 const BINS: [(&str, Option<f64>); 6] = [
     ("1-9 packets", None),
@@ -21,14 +22,9 @@ const BINS: [(&str, Option<f64>); 6] = [
 /// Of the errors of RLI and MPE, how much joint decoding may leave for flows of 100 packets and more.
 const BETTER: Limit = Limit::AtMost(0.1);
 
-/// Rows for `joint` decoding beside the others; curves for the others.
+/// Rows for `joint` decoding beside the others.
 pub(super) fn run(seed: &Seed, tried: &Tried<'_>, joint: &[f64], paper: &[f64], found: &mut Found) {
     let others = others(seed, tried);
-    for (figure, packets) in FIG_9 {
-        for (label, estimates) in &others {
-            found.cdf(figure, *label, tried.errors(estimates, packets.clone()));
-        }
-    }
     let row = |name: &str, packets: &std::ops::Range<f64>, of: &str, share: f64| {
         let error = |estimates: &[f64]| quantile(tried.errors(estimates, packets.clone()), share);
         let row = Row::new(format!("{of}: {name}"), "%", error(joint));
@@ -53,14 +49,6 @@ pub(super) fn run(seed: &Seed, tried: &Tried<'_>, joint: &[f64], paper: &[f64], 
         let packets = bin[0]..bin[1];
         found.row(BESIDE, row(name, &packets, "median", 0.5).paper(of_paper));
         found.row(BESIDE, row(name, &packets, "95th percentile", 0.95));
-        for (label, estimates) in &others {
-            for (of, share) in [("median", 0.5), ("95 %", 0.95)] {
-                let error = quantile(tried.errors(estimates, packets.clone()), share);
-                if error.is_finite() {
-                    found.curve(BY_SIZE, format!("{label}, {of}"), vec![(bin[0], error)]);
-                }
-            }
-        }
     }
 }
 

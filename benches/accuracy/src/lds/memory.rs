@@ -3,16 +3,13 @@
 use std::ops::Range;
 
 use anyhow::Result;
-use reporting::statistics::{mean, median, quantile};
+use reporting::statistics::{median, quantile};
 
 use super::{ALL, HUNDREDS, MEMORY, PAPER, Seed, THOUSANDS, Tried, beside, check};
-use crate::experiment::{Axis, Figure, Found, Row};
+use crate::experiment::{Found, Row};
 use crate::sketched::{Known, errors, means};
 use crate::trace::Losses;
 use crate::traffic::mix;
-
-/// Lower ends of the bins of fig. 10.
-pub(super) const SIZES: [f64; 7] = [1.0, 10.0, 100.0, 500.0, 1000.0, 10_000.0, f64::INFINITY];
 
 /// Columns: the reference, a tenth and ten times its memory.
 const MEMORIES: [u32; 3] = [17_500, 1_750, 175_000];
@@ -91,33 +88,6 @@ const CHECKS: [Check; 8] = [
     },
 ];
 
-/// Numbers of the figures: by size, by delay, and three of distributions.
-pub(super) const BY_SIZE: usize = 0;
-const BY_DELAY: usize = 1;
-pub(super) const FIG_9: [(usize, Range<f64>); 3] = [(2, ALL), (3, HUNDREDS), (4, THOUSANDS)];
-
-pub(super) fn figures() -> Vec<Figure> {
-    let error = "relative error (%)";
-    let size = ("packets of a flow", Axis::Logarithmic);
-    let delay = ("delay / mean of all flows", Axis::Linear);
-    let (by_size, by_delay) = (
-        "LDS: error by size of the flow",
-        "LDS: error by size and delay",
-    );
-    let distributions = [
-        ("lds-fig9-all", "all flows"),
-        ("lds-fig9-100", "flows of 100 packets and more"),
-        ("lds-fig9-1000", "flows of 1000 packets and more"),
-    ];
-    let distributions = distributions
-        .map(|(name, flows)| Figure::of_errors(name, format!("LDS: error of {flows}, 17500 x 4")));
-    let by = [
-        Figure::new("lds-fig10-by-size", by_size, size, error),
-        Figure::new("lds-fig10-by-delay", by_delay, delay, error),
-    ];
-    by.into_iter().chain(distributions).collect()
-}
-
 pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
     for columns in MEMORIES {
         let tried = seed.sketch(&seed.layout(columns, 1, &[1.0; 4])?, Losses::None);
@@ -128,10 +98,7 @@ pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
         let [one, two] = decoded.map(|decoded| means(&decoded));
         let estimates = [tried.sketched.paper(), one, two];
         checks(columns, &tried, &estimates, found);
-        by_size(columns, &tried, &estimates, found);
         if columns == MEMORIES[0] {
-            cdfs(&tried, &estimates, found);
-            by_delay(&tried, &estimates, found);
             beside::run(
                 seed,
                 &tried,
@@ -175,55 +142,6 @@ fn checks(columns: u32, tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &mu
         let beside = [JOINT_1, OF_PAPER];
         let beside = beside.map(|other| (DECODERS[other], median(other, packets.clone())));
         found.row(MEMORY, row.others(beside));
-    }
-}
-
-/// Fig. 10, top.
-fn by_size(columns: u32, tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &mut Found) {
-    for (name, decoder) in [("paper", OF_PAPER), ("joint K = 2", JOINT_2)] {
-        for (of, share) in [("median", 0.5), ("95 %", 0.95)] {
-            let points = SIZES.windows(2).map(|bin| {
-                let errors = tried.errors(&estimates[decoder], bin[0]..bin[1]);
-                (bin[0], quantile(errors, share))
-            });
-            let points = points.filter(|(_, error)| error.is_finite());
-            let label = format!("{columns} x 4 {name}, {of}");
-            found.curve(BY_SIZE, label, points.collect());
-        }
-    }
-}
-
-/// Fig. 9.
-fn cdfs(tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &mut Found) {
-    let [paper, one, two] = estimates;
-    for (figure, packets) in FIG_9 {
-        for (label, estimates) in [("joint K = 2", two), ("joint K = 1", one), (PAPER, paper)] {
-            found.cdf(figure, label, tried.errors(estimates, packets.clone()));
-        }
-    }
-}
-
-/// Fig. 10, bottom: bins by size and by delay beside the mean of all flows.
-fn by_delay(tried: &Tried<'_>, estimates: &[Vec<f64>; 3], found: &mut Found) {
-    let truth = &tried.truth;
-    let all = mean(truth.flows(ALL).map(|flow| truth.mean_ns[flow]));
-    for (packets, name) in [
-        (1.0..100.0, "under 100"),
-        (100.0..1000.0, "100-999"),
-        (THOUSANDS, "1000 and more"),
-    ] {
-        for (decoder, which) in [("paper", OF_PAPER), ("joint K = 2", JOINT_2)] {
-            let points = (5..20).filter_map(|tenth| {
-                let from = f64::from(tenth) / 10.0;
-                let bin = from * all..(from + 0.1) * all;
-                let flows = truth.flows(packets.clone());
-                let flows = flows.filter(|&flow| bin.contains(&truth.mean_ns[flow]));
-                let errors = errors(&estimates[which], &truth.mean_ns, flows);
-                (errors.len() >= 10).then(|| (from + 0.05, median(errors)))
-            });
-            let label = format!("{name} packets, {decoder}");
-            found.curve(BY_DELAY, label, points.collect());
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{ALL, PAPER, Seed, WEIGHTS, check};
-use crate::experiment::{Figure, Found, Row};
+use crate::experiment::{Found, Row};
 use crate::sketched::{errors, means};
 use crate::trace::Losses;
 use crate::traffic::mix;
@@ -20,27 +20,9 @@ const WEIGHTINGS: [[u32; 3]; 4] = [[1, 25, 100], [1, 10, 100], [1, 50, 2500], [1
 /// limit.
 const CHECKS: [(f64, f64); 3] = [(15.7, 16.0), (7.4, 2.0), (3.4, 0.5)];
 
-/// Number of the first of the figures.
-const FIG_12: usize = 9;
-
 fn cases() -> impl Iterator<Item = (u32, [u32; 3])> {
     let cases = COLUMNS.into_iter();
     cases.flat_map(|columns| WEIGHTINGS.map(|weights| (columns, weights)))
-}
-
-pub(super) fn figures() -> Vec<Figure> {
-    let figures = cases().map(|(columns, weights)| {
-        let (name, weights) = match weights {
-            [1, 1, 1] => ("none".to_owned(), "no weights".to_owned()),
-            [one, two, three] => (
-                format!("{two}-{three}"),
-                format!("weights {one}, {two}, {three}"),
-            ),
-        };
-        let title = format!("LDS: {weights}; {columns} x 4; all flows");
-        Figure::of_errors(format!("lds-fig12-{columns}-{name}"), title)
-    });
-    figures.collect()
 }
 
 pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
@@ -95,9 +77,6 @@ fn weighted(
                 found.row(WEIGHTS, row);
             }
         }
-        let figure = FIG_12 + case;
-        found.cdf(figure, format!("{name}, joint"), errors(&one, 0.0));
-        found.cdf(figure, format!("{name}, paper"), errors(&paper, 0.0));
     }
     Ok(())
 }

@@ -33,10 +33,6 @@ fn every_figure_is_one_and_comes_again() {
     };
     let (sent, seen) = (figure("packets a reference"), figure("as packets see it"));
     assert!(seen > 3.0 * sent, "{adaptive:?}");
-    assert_eq!(findings.figures.len(), 4);
-    for figure in &findings.figures {
-        assert!(!figure.curves.is_empty(), "{}", figure.name);
-    }
     assert_eq!(run(&EXPERIMENT, &setting), findings);
 }
 
