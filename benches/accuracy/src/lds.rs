@@ -87,11 +87,11 @@ const TABLES: [(&str, &str); 8] = [
          text. On delays that neighbours share, RLI is the better one: see the hybrid's tables.",
     ),
     (
-        "LDS: heavy hitters and packet sizes",
+        "LDS: heavy hitters",
         "Section 4.3; the paper has no figures for it. Its estimates are never too low, since the least of a flow's \
-         cells holds other flows' packets, too, so that every heavy hitter is found. 17500 x 4 with byte counters. Heavy hitters that are: \
+         cells holds other flows' packets, too, so that every heavy hitter is found. 17500 x 4. Heavy hitters that are: \
          of the flows named as heavy (precision); found: of those that are (recall). Ours: packets decoded jointly with \
-         nothing known but the keys; bytes: these times the mean packet size, which is the least bytes by the least packets.",
+         nothing known but the keys.",
     ),
 ];
 

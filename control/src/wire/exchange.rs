@@ -15,7 +15,6 @@
 use std::collections::VecDeque;
 
 use measure::lda::LdaLayout;
-use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::time::Epoch;
 use measure::wire::frame::{
@@ -100,14 +99,6 @@ impl Exchange {
         let frame_bytes = settings.frames.bytes_max;
         if !(FRAME_BYTES_MIN..=FRAME_ROOM).contains(&frame_bytes) {
             return Err(ExchangeError::Frames { frame_bytes });
-        }
-        if settings
-            .layout
-            .lds
-            .as_ref()
-            .is_some_and(LdsLayout::counts_bytes)
-        {
-            return Err(ExchangeError::CountsBytes);
         }
         let sealer = Sealer::new(
             settings.own.switch,

@@ -65,7 +65,7 @@ impl SketchShape {
         Self {
             columns: layout.columns(),
             virtual_cells: layout.virtual_cells(),
-            counts_bytes: layout.counts_bytes(),
+            counts_bytes: false,
             weights_check: Self::weights_check(layout.weights()),
             shares: (0..layout.rows()).map(share).collect(),
         }

@@ -35,8 +35,8 @@ mod types;
 mod unlisted;
 
 pub use types::{
-    Component, DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, KnownMeans,
-    PacketsSource, Source, Warning,
+    DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, KnownMeans, Source,
+    Warning,
 };
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -115,8 +115,6 @@ pub fn decode(
     };
     Ok(Decoded {
         flows,
-        packets: packets.source,
-        components: components(&system, &prior),
         sweeps: outcome.sweeps,
         last_change: outcome.last_change,
         fallback: (!outcome.sound).then_some(Fallback::Diverged),
@@ -134,8 +132,6 @@ fn nothing(packets: &Packets) -> Decoded {
     };
     Decoded {
         flows: packets.counts.iter().map(unknown).collect(),
-        packets: packets.source,
-        components: Vec::new(),
         sweeps: 0,
         last_change: 0.0,
         fallback: Some(Fallback::NoUsableCell),
@@ -193,26 +189,6 @@ fn paper(shape: &Shape<'_>, segment_mean_ticks: f64, packets: &[f64]) -> Vec<Flo
         }
     };
     packets.iter().enumerate().map(of_flow).collect()
-}
-
-/// The prior in ticks and features as given.
-fn components(system: &System, prior: &prior::Prior) -> Vec<Component> {
-    let in_ticks = |component: &prior::Gaussian| {
-        let mut coefficients = system.features.unstandardised(&component.beta);
-        for (index, coefficient) in coefficients.iter_mut().enumerate() {
-            *coefficient = match index {
-                0 => system.scale.ticks(*coefficient),
-                _ => *coefficient * system.scale.unit,
-            };
-        }
-        Component {
-            share: component.share,
-            coefficients,
-            between_ticks2: system.scale.ticks2(component.between),
-            within_ticks2: system.scale.ticks2(component.within),
-        }
-    };
-    prior.components.iter().map(in_ticks).collect()
 }
 
 #[cfg(test)]

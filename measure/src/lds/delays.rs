@@ -1,7 +1,7 @@
 //! The difference of both ends, and what can be read from it directly: the paper's estimators and
 //! the mean of all.
 
-use super::{BytesPair, LayoutError, LdsLayout};
+use super::{LayoutError, LdsLayout};
 use crate::cell::{Cell, CellPair};
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
@@ -84,8 +84,6 @@ pub struct DelayCells {
     pub(super) layout: LdsLayout,
     /// Row by row, as many as the layout has.
     pub(super) cells: Vec<DelayCell>,
-    /// Bytes of each cell, or nothing where they are not counted.
-    pub(super) bytes: Vec<BytesPair>,
 }
 
 /// A flow's delay read directly from its cells.
@@ -124,11 +122,7 @@ impl DelayCells {
                 given: cells.len(),
             });
         }
-        Ok(Self {
-            layout,
-            cells,
-            bytes: Vec::new(),
-        })
+        Ok(Self { layout, cells })
     }
 
     /// From the (sender, receiver) halves of all cells, row by row; where there are fewer, the
@@ -150,7 +144,6 @@ impl DelayCells {
         Self {
             layout: layout.clone(),
             cells: given.chain(absent).take(layout.cells()).collect(),
-            bytes: Vec::new(),
         }
     }
 
@@ -161,16 +154,8 @@ impl DelayCells {
     /// [`ShapeMismatch`] when the two are not of one layout; nothing is added then.
     pub fn add_epoch(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.layout.same_shape(&other.layout)?;
-        let (left, right) = (self.bytes.len() as u64, other.bytes.len() as u64);
-        if left != right {
-            let what = "cells with bytes";
-            return Err(ShapeMismatch { what, left, right });
-        }
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.add(theirs);
-        }
-        for (mine, theirs) in self.bytes.iter_mut().zip(&other.bytes) {
-            mine.merge(theirs);
         }
         Ok(())
     }
@@ -224,15 +209,6 @@ impl DelayCells {
     /// LDS's estimator for any flow.
     pub fn estimate(&self, flow: FlowHash, segment: SegmentIndex) -> Option<FlowEstimate> {
         self.estimate_at(&self.layout.base_columns(flow, segment))
-    }
-
-    /// SDS's estimator (fig. 3) for a flow whose base columns are given: s/n of the filled cell
-    /// with the smallest `n / p_r`; the first of equals.
-    pub fn sds_estimate_at(&self, base_columns: &[u32]) -> Option<FlowEstimate> {
-        let (cell, _) = self
-            .filled_cells(base_columns)
-            .min_by(|(_, left), (_, right)| left.total_cmp(right))?;
-        FlowEstimate::of(std::iter::once(cell))
     }
 
     /// Packets of these flows in each cell, with their weights, by the flows' counts of packets received;

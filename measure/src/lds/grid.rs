@@ -15,31 +15,11 @@ use crate::synopsis::ShapeMismatch;
 /// Observations hashed before any is added.
 const CHUNK: usize = 64;
 
-/// Bytes at both ends of a cell.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct BytesPair {
-    /// At the sender's end.
-    pub sender: u64,
-    /// At the receiver's end.
-    pub receiver: u64,
-}
-
-impl BytesPair {
-    /// Adds what another shard, or another epoch, accumulated.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.sender = self.sender.wrapping_add(other.sender);
-        self.receiver = self.receiver.wrapping_add(other.receiver);
-    }
-}
-
-/// R rows of C cells of some kind, row by row, and their bytes where these are counted.
+/// R rows of C cells of some kind, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grid<C> {
     pub layout: LdsLayout,
     pub cells: Vec<C>,
-    /// As many as cells, or none.
-    pub bytes: Vec<BytesPair>,
 }
 
 /// What is hashed of an observation once for all rows.
@@ -59,29 +39,21 @@ struct Addition {
 
 impl<C: Copy + Default> Grid<C> {
     pub fn new(layout: &LdsLayout) -> Self {
-        let bytes = if layout.counts_bytes() {
-            layout.cells()
-        } else {
-            0
-        };
         Self {
             layout: layout.clone(),
             cells: vec![C::default(); layout.cells()],
-            bytes: vec![BytesPair::default(); bytes],
         }
     }
 
-    /// Adds a burst: `add` is called with each cell of each observation and the observation's weight, and
-    /// `add_bytes` with the cell's bytes, where they are counted.
+    /// Adds a burst: `add` is called with each cell of each observation and the observation's weight.
     #[inline]
     pub fn record(
         &mut self,
         observations: &[Observation],
         add: impl Fn(&mut C, &Observation, u32),
-        add_bytes: impl Fn(&mut BytesPair, u64),
     ) {
         if !self.layout.is_plain() {
-            return self.record_any(observations, add, add_bytes);
+            return self.record_any(observations, add);
         }
         let columns = self.layout.columns();
         let cells = self.cells.as_mut_slice();
@@ -99,13 +71,8 @@ impl<C: Copy + Default> Grid<C> {
         &mut self,
         observations: &[Observation],
         add: impl Fn(&mut C, &Observation, u32),
-        add_bytes: impl Fn(&mut BytesPair, u64),
     ) {
-        let Self {
-            layout,
-            cells,
-            bytes,
-        } = self;
+        let Self { layout, cells } = self;
         let mut hashed = [Hashed::default(); CHUNK];
         let mut additions = [Addition::default(); CHUNK];
         for chunk in observations.chunks(CHUNK) {
@@ -130,16 +97,6 @@ impl<C: Copy + Default> Grid<C> {
                         add(cell, observation, hashed.weight);
                     }
                 }
-                if bytes.is_empty() {
-                    continue;
-                }
-                for &Addition { cell, observation } in additions {
-                    if let Some(bytes) = bytes.get_mut(cell as usize)
-                        && let Some(observation) = chunk.get(observation as usize)
-                    {
-                        add_bytes(bytes, observation.bytes.into());
-                    }
-                }
             }
         }
     }
@@ -149,15 +106,11 @@ impl<C: Copy + Default> Grid<C> {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             merge(mine, theirs);
         }
-        for (mine, theirs) in self.bytes.iter_mut().zip(&other.bytes) {
-            mine.merge(theirs);
-        }
         Ok(())
     }
 
     pub fn clear(&mut self) {
         self.cells.fill(C::default());
-        self.bytes.fill(BytesPair::default());
     }
 }
 

@@ -97,7 +97,6 @@ pub struct LdsLayout {
     bounds: ArrayVec<u64, ROWS_MAX>,
     /// By segment; 1 beyond.
     weights: Vec<u32>,
-    counts_bytes: bool,
 }
 
 /// How a row takes packets to its cells.
@@ -159,7 +158,6 @@ impl LdsLayout {
             virtual_cells,
             bounds,
             weights: Vec::new(),
-            counts_bytes: false,
         })
     }
 
@@ -185,13 +183,6 @@ impl LdsLayout {
         let said = weights.iter().rposition(|&weight| weight != 1);
         self.weights = weights[..said.map_or(0, |last| last + 1)].to_vec();
         Ok(self)
-    }
-
-    /// Counts bytes as well.
-    #[must_use]
-    pub fn with_bytes(mut self) -> Self {
-        self.counts_bytes = true;
-        self
     }
 
     /// R.
@@ -238,11 +229,6 @@ impl LdsLayout {
     /// Weights by segment; those after the list are 1.
     pub fn weights(&self) -> &[u32] {
         &self.weights
-    }
-
-    /// Whether bytes are counted.
-    pub fn counts_bytes(&self) -> bool {
-        self.counts_bytes
     }
 
     /// The first of the flow's k columns in each row (entries beyond R are 0); the others follow
@@ -305,10 +291,10 @@ impl LdsLayout {
         self.virtual_cells > 1 || self.bounds.iter().any(|&bound| bound != ALL)
     }
 
-    /// Neither virtual LDAs nor sampling, weights or bytes: a packet of flow f goes to one cell of
+    /// Neither virtual LDAs nor sampling or weights: a packet of flow f goes to one cell of
     /// each row.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.asks_which_packet() && self.weights.is_empty() && !self.counts_bytes
+        !self.asks_which_packet() && self.weights.is_empty()
     }
 
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
@@ -326,11 +312,6 @@ impl LdsLayout {
         for (&mine, &theirs) in self.bounds.iter().zip(&other.bounds) {
             equal("sampled share of a row in 2^-32", mine, theirs)?;
         }
-        equal(
-            "bytes counted",
-            self.counts_bytes.into(),
-            other.counts_bytes.into(),
-        )?;
         for segment in 0..self.weights.len().max(other.weights.len()) {
             // At most as many as there are segments.
             let segment = SegmentIndex(u16::try_from(segment).unwrap_or(u16::MAX));

@@ -1,4 +1,4 @@
-//! What else the cells say of a flow: packets, loss, bytes, variance (Sanjuas-Cuxart et al. 2011, section 4.3).
+//! What else the cells say of a flow: packets, loss, variance (Sanjuas-Cuxart et al. 2011, section 4.3).
 //! Heavy hitters are the flows for which they say most.
 //!
 //! The paper sums a flow's k cells in each row and takes the least of these sums. Here a packet has
@@ -19,8 +19,6 @@ pub struct Mined {
     /// Packets lost between the ends, at most. Under 0 where packets of another epoch got in.
     /// `None` likewise.
     pub lost: Option<i64>,
-    /// Bytes at the receiver's end, at most. `None` likewise, and where bytes are not counted.
-    pub bytes: Option<u64>,
     /// Variance of the packets' delays in ticks squared, from the scatter of the flow's cells.
     /// `None` where a flow has one cell in a row (k = 1), or no row has two that can be used.
     pub variance_ticks2: Option<f64>,
@@ -43,7 +41,6 @@ impl DelayCells {
             lost: self
                 .lost_at(base_columns)
                 .map(|lost| lost / i64::from(weight)),
-            bytes: self.bytes_at(base_columns),
             variance_ticks2: self
                 .variance_at(base_columns)
                 .map(|variance| variance / f64::from(weight)),
@@ -63,14 +60,6 @@ impl DelayCells {
     pub fn lost_at(&self, base_columns: &[u32]) -> Option<i64> {
         let mut least = self.least_by_offset(base_columns, |cell| self.cells.get(cell).map(lost));
         least.try_fold(0, |sum: i64, least| Some(sum.saturating_add(least?)))
-    }
-
-    /// Bytes of a flow at the receiver's end, at most. `None` where no row takes every packet, or
-    /// bytes are not counted.
-    pub fn bytes_at(&self, base_columns: &[u32]) -> Option<u64> {
-        let mut least =
-            self.least_by_offset(base_columns, |cell| Some(self.bytes.get(cell)?.receiver));
-        least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
     /// Variance of the delays of a flow's packets in ticks squared, times their weight: LDA's

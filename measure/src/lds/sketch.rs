@@ -1,7 +1,7 @@
 //! What a point accumulates.
 
 use super::grid::{Grid, cells_of};
-use super::{BytesPair, DelayCells, LdsLayout, ROWS_MAX};
+use super::{DelayCells, LdsLayout, ROWS_MAX};
 use crate::cell::{BothEnds, CellPair, PassedCell};
 use crate::flows::FlowId;
 use crate::observation::{End, Observation};
@@ -14,26 +14,21 @@ pub struct LdsPair<C = CellPair> {
 }
 
 impl LdsPair {
-    /// An empty sketch of 32 bytes a cell, and 16 more where bytes are counted.
+    /// An empty sketch of 32 bytes a cell.
     pub fn new(layout: &LdsLayout) -> Self {
         Self::empty(layout)
     }
 
     /// Takes packets out again that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
-        self.grid.record(
-            observations,
-            |cell, observation, weight| cell.unrecord(end, observation, weight),
-            |pair, bytes| match end {
-                End::Sender => pair.sender = pair.sender.wrapping_sub(bytes),
-                End::Receiver => pair.receiver = pair.receiver.wrapping_sub(bytes),
-            },
-        );
+        self.grid.record(observations, |cell, observation, weight| {
+            cell.unrecord(end, observation, weight);
+        });
     }
 }
 
 impl<C: BothEnds> LdsPair<C> {
-    /// An empty sketch of whatever kind of cells, and 16 bytes a cell more where bytes are counted.
+    /// An empty sketch of whatever kind of cells.
     pub fn empty(layout: &LdsLayout) -> Self {
         Self {
             grid: Grid::new(layout),
@@ -50,12 +45,6 @@ impl<C: BothEnds> LdsPair<C> {
         &self.grid.cells
     }
 
-    /// Bytes of each cell, where they are counted.
-    pub fn bytes(&self) -> Option<&[BytesPair]> {
-        let counted = self.grid.layout.counts_bytes();
-        counted.then_some(self.grid.bytes.as_slice())
-    }
-
     /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
     /// them there, and at the sender's end at `time - delay`, comes to, for half of the work.
     ///
@@ -63,19 +52,13 @@ impl<C: BothEnds> LdsPair<C> {
     /// at the sender's end.
     #[inline]
     pub fn record_passed(&mut self, observations: &[Observation]) {
-        self.grid.record(observations, C::pass, |pair, bytes| {
-            pair.sender = pair.sender.wrapping_add(bytes);
-            pair.receiver = pair.receiver.wrapping_add(bytes);
-        });
+        self.grid.record(observations, C::pass);
     }
 
     /// The difference of both ends.
     pub fn delays(&self) -> DelayCells {
         let halves = self.grid.cells.iter().map(C::halves);
-        DelayCells {
-            bytes: self.grid.bytes.clone(),
-            ..DelayCells::from_halves(&self.grid.layout, halves)
-        }
+        DelayCells::from_halves(&self.grid.layout, halves)
     }
 }
 
@@ -84,7 +67,7 @@ impl LdsPair<PassedCell> {
     /// comes to, where the layout is plain.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     pub(crate) fn record_flow(&mut self, flow: FlowId, packets: u64, delay_sum: u64) {
-        let Grid { layout, cells, .. } = &mut self.grid;
+        let Grid { layout, cells } = &mut self.grid;
         let indices = cells_of::<ROWS_MAX>(flow, layout.columns());
         for &index in indices.iter().take(layout.rows()) {
             if let Some(cell) = cells.get_mut(index as usize) {
@@ -99,17 +82,14 @@ impl<C: BothEnds> Synopsis for LdsPair<C> {
 
     #[inline]
     fn record(&mut self, end: End, observations: &[Observation]) {
+        // Either end by itself, so that the loop does not ask which.
         match end {
-            End::Sender => self.grid.record(
-                observations,
-                |cell, observation, weight| cell.record(End::Sender, observation, weight),
-                |pair, bytes| pair.sender = pair.sender.wrapping_add(bytes),
-            ),
-            End::Receiver => self.grid.record(
-                observations,
-                |cell, observation, weight| cell.record(End::Receiver, observation, weight),
-                |pair, bytes| pair.receiver = pair.receiver.wrapping_add(bytes),
-            ),
+            End::Sender => self.grid.record(observations, |cell, observation, weight| {
+                cell.record(End::Sender, observation, weight);
+            }),
+            End::Receiver => self.grid.record(observations, |cell, observation, weight| {
+                cell.record(End::Receiver, observation, weight);
+            }),
         }
     }
 

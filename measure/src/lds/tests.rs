@@ -86,7 +86,7 @@ fn sds_of(layout: &LdsLayout, packets: &[Packet]) -> LdsPair<PassedCell> {
     sds
 }
 
-/// Neither virtual LDAs nor sampling, weights or bytes.
+/// Neither virtual LDAs nor sampling or weights.
 fn plain(columns: u32, rows: usize) -> LdsLayout {
     LdsLayout::new(columns, 1, &[1.0; ROWS_MAX][..rows]).unwrap()
 }
@@ -98,20 +98,11 @@ fn layouts() -> impl Strategy<Value = LdsLayout> {
         1_u32..60,
         proptest::collection::vec(probability, 1..=ROWS_MAX),
         proptest::collection::vec(1_u32..=LdsLayout::WEIGHT_MAX, 0..4),
-        any::<bool>(),
     );
-    let any = any.prop_map(
-        |(columns, virtual_cells, probabilities, weights, counts_bytes)| {
-            let layout =
-                LdsLayout::new(columns, virtual_cells.min(columns), &probabilities).unwrap();
-            let layout = layout.with_weights(&weights).unwrap();
-            if counts_bytes {
-                layout.with_bytes()
-            } else {
-                layout
-            }
-        },
-    );
+    let any = any.prop_map(|(columns, virtual_cells, probabilities, weights)| {
+        let layout = LdsLayout::new(columns, virtual_cells.min(columns), &probabilities).unwrap();
+        layout.with_weights(&weights).unwrap()
+    });
     prop_oneof![
         any,
         (1_u32..60, 1..=ROWS_MAX).prop_map(|(columns, rows)| plain(columns, rows))

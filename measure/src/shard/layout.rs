@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates, FlowSlots};
 use crate::lda::LdaLayout;
-use crate::lds::{BytesPair, LdsLayout};
+use crate::lds::LdsLayout;
 use crate::packet::Hashing;
 use crate::time::TickRate;
 
@@ -125,14 +125,7 @@ impl ShardLayout {
     /// What one shard takes.
     pub fn size_bytes(&self) -> ShardBytes {
         let rows = self.lda.as_ref().map_or(0, LdaLayout::cells);
-        let sketch = |layout: &LdsLayout| {
-            let bytes_pair = if layout.counts_bytes() {
-                size_of::<BytesPair>()
-            } else {
-                0
-            };
-            self.sketches * layout.cells() * (size_of::<PassedCell>() + bytes_pair)
-        };
+        let sketch = |layout: &LdsLayout| self.sketches * layout.cells() * size_of::<PassedCell>();
         let slot_bytes = size_of::<FlowCounters>()
             + if self.flow_estimates {
                 size_of::<FlowEstimates>()

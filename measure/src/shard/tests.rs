@@ -340,8 +340,6 @@ fn shards_of_other_shapes_are_refused_whole() {
     odd_last.segments[2] = SegmentSynopsis::new(Some(&lda(17)), rate());
     let mut odd_sketch = shard();
     odd_sketch.sketches[1] = LdsPair::empty(&lds(14));
-    let mut odd_bytes = shard();
-    odd_bytes.sketches[1] = LdsPair::empty(&lds(13).with_bytes());
     let two_ghz = TickRate::from_hz(2_000_000_000);
     for (mut wrong, what) in [
         (changed(&|l| l.sketch_of.push(0)), "end of segments"),
@@ -352,7 +350,6 @@ fn shards_of_other_shapes_are_refused_whole() {
         (changed(&|l| l.lds = None), "number of LDS"),
         (odd_last, "rows of a bank"),
         (odd_sketch, "columns"),
-        (odd_bytes, "bytes counted"),
     ] {
         pass(&mut wrong, Hashing::Packet, &[observation(0, 1, 1, 0)], &[]);
         let mut target = shard();
@@ -494,6 +491,5 @@ fn sketches() -> impl Strategy<Value = Option<LdsLayout>> {
         1 => Just(Some(LdsLayout::new(9, 2, &[1.0; 2]).unwrap())),
         1 => Just(Some(LdsLayout::new(9, 1, &[0.5, 1.0]).unwrap())),
         1 => Just(Some(lds(9).with_weights(&[1, 3, 2]).unwrap())),
-        1 => Just(Some(lds(9).with_bytes())),
     ]
 }

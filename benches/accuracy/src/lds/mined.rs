@@ -1,4 +1,4 @@
-//! What else can be read from the cells: packets, losses, bytes, deviations (section 4.3).
+//! What else can be read from the cells: packets, losses, deviations (section 4.3).
 
 mod heavy;
 
@@ -22,17 +22,18 @@ pub(super) fn run(seed: &Seed, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// Packets and bytes, 17500 x 4, nothing known but the flows' keys.
+/// Packets, 17500 x 4, nothing known but the flows' keys.
 fn counts(seed: &Seed, found: &mut Found) -> Result<()> {
-    let layout = seed.layout(17_500, 1, &[1.0; 4])?.with_bytes();
+    let layout = seed.layout(17_500, 1, &[1.0; 4])?;
     let tried = seed.sketch(&layout, Losses::None);
     let (sketched, truth) = (&tried.sketched, &tried.truth);
     let decoded = sketched.joint(1, Known::default())?;
     let packets: Vec<f64> = decoded.flows.iter().map(|flow| flow.packets).collect();
     let delays = means(&decoded);
-    let figure = |figure: Option<u64>| figure.map_or(f64::NAN, |figure| figure as f64);
-    let count_min = sketched.each(|columns| figure(sketched.cells.packets_at(columns)));
-    let bytes = sketched.each(|columns| figure(sketched.cells.bytes_at(columns)));
+    let count_min = sketched.each(|columns| {
+        let packets = sketched.cells.packets_at(columns);
+        packets.map_or(f64::NAN, |packets| packets as f64)
+    });
     let error = |estimates: &[f64], truth_of: &[f64], packets: &Range<f64>| {
         median(errors(estimates, truth_of, truth.flows(packets.clone())))
     };
@@ -53,10 +54,7 @@ fn counts(seed: &Seed, found: &mut Found) -> Result<()> {
             row.other(PAPER, error(&paper, &truth.mean_ns, flows)),
         );
     }
-    let name = "bytes of a flow, least of its cells, 17500 x 4: >= 100 packets";
-    let row = Row::new(name, "%", error(&bytes, &truth.bytes, &HUNDREDS));
-    found.row(MINED, row);
-    heavy::run(&tried, &packets, &count_min, &bytes, found);
+    heavy::run(&tried, &packets, &count_min, found);
     Ok(())
 }
 

@@ -16,8 +16,6 @@ pub struct Truth {
     /// Packets that arrived.
     pub received: Vec<f64>,
     pub sent: Vec<f64>,
-    /// Bytes that arrived.
-    pub bytes: Vec<f64>,
 }
 
 impl Truth {
@@ -38,7 +36,6 @@ impl Truth {
             truth.stddev_ns.push((scatter as f64).sqrt() / received);
             truth.received.push(received);
             truth.sent.push(sums.sent as f64);
-            truth.bytes.push(sums.bytes as f64);
         }
         truth
     }
@@ -56,7 +53,6 @@ impl Truth {
 struct Sums {
     sent: u64,
     received: u64,
-    bytes: u64,
     delay_ns: u64,
     delay_ns2: u128,
 }
@@ -69,7 +65,6 @@ impl Sums {
             .filter(|_| !losses.takes(hash, packet.sent_ns));
         if let Some(delay_ns) = arrived.map(u64::from) {
             self.received += 1;
-            self.bytes += u64::from(packet.bytes);
             self.delay_ns += delay_ns;
             self.delay_ns2 += u128::from(delay_ns).pow(2);
         }

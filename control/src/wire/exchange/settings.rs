@@ -118,9 +118,6 @@ pub enum ExchangeError {
     /// Frames could not be sealed.
     #[error(transparent)]
     Key(#[from] SealError),
-    /// Sketches on the wire count packets only.
-    #[error("a sketch on the wire cannot count bytes")]
-    CountsBytes,
     /// Banks that cannot follow the losses.
     #[error(transparent)]
     Adaptive(#[from] AdaptiveError),

@@ -6,13 +6,13 @@
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
 //! components, each a few times larger than the one below; only their shares are learnt.
 
+use super::DecodeError;
 use super::features::Features;
 use super::prior::{Gaussian, MIXTURE_MAX, Prior};
 use super::run::{Limits, run};
 use super::shape::{Shape, bounded, falling};
 use super::sweep::Belief;
 use super::system::{Edge, Equation, Scale, System, index_of};
-use super::{DecodeError, PacketsSource};
 
 /// Sweeps suffice where each flow's size class has settled.
 const LIMITS: Limits = Limits {
@@ -30,16 +30,11 @@ pub(super) struct Packets {
     pub counts: Vec<f64>,
     /// Posterior variances, likewise; empty where all counts are known.
     variances: Vec<f64>,
-    /// Where they come from.
-    pub source: PacketsSource,
+    /// Whether all were given.
+    pub known: bool,
 }
 
 impl Packets {
-    /// Whether all were given.
-    pub fn known(&self) -> bool {
-        self.source == PacketsSource::Given
-    }
-
     /// Posterior variance of a flow's count.
     pub fn variance(&self, flow: usize) -> f64 {
         self.variances.get(flow).copied().unwrap_or(0.0)
@@ -56,9 +51,9 @@ pub(super) fn packets(
     let mut packets = Packets {
         counts: given.iter().map(|count| count.unwrap_or(0.0)).collect(),
         variances: Vec::new(),
-        source: PacketsSource::Given,
+        known: unknown.is_empty(),
     };
-    if unknown.is_empty() {
+    if packets.known {
         return Ok(packets);
     }
     packets.variances = vec![0.0; shape.flows];
@@ -72,11 +67,6 @@ pub(super) fn packets(
     let largest = bounds.iter().copied().fold(1.0, f64::max);
     let mut prior = ladder(largest, mean_size(&system));
     let outcome = run(&system, &mut prior, LIMITS, cancelled)?;
-    packets.source = if outcome.sound {
-        PacketsSource::Decoded
-    } else {
-        PacketsSource::Bounds
-    };
     for (&index, belief) in order.iter().zip(&outcome.beliefs) {
         let (flow, bound) = (unknown[index as usize], bounds[index as usize]);
         let belief = if outcome.sound {

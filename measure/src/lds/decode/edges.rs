@@ -49,14 +49,14 @@ pub(super) fn delays(shape: &Shape<'_>, packets: &Packets, order: &[u32]) -> Del
         let equation = &mut equations[index];
         equation.sum = centred(cell, scale);
         let plain = shape.is_plain(index / columns) && !cell.partial;
-        if plain && packets.known() && claim.listed <= count * (1.0 + EXCESS) {
+        if plain && packets.known && claim.listed <= count * (1.0 + EXCESS) {
             claim.factor = 1.0;
             equation.unlisted = (count - claim.listed).max(0.0);
             unlisted.add(equation.unlisted, count);
         } else if claim.listed > 0.0 {
-            excess_cells += usize::from(plain && packets.known());
+            excess_cells += usize::from(plain && packets.known);
             claim.factor = count / claim.listed;
-            claim.thinned = !plain || packets.known();
+            claim.thinned = !plain || packets.known;
         }
     }
     for equation in &mut equations {
@@ -129,7 +129,7 @@ fn add_flow(
             equation.between += weight * coefficient * shared;
             equation.within += weight * coefficient * elsewhere;
             equation.known += weight * coefficient * elsewhere * known_within;
-        } else if !packets.known() {
+        } else if !packets.known {
             let error = packets.variance(flow) * (weight * claim.factor).powi(2);
             equation.between += error;
             equation.within += error * inverse_packets;

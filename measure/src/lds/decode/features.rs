@@ -227,17 +227,6 @@ impl Features {
         });
         products.sum::<f64>().max(0.0)
     }
-
-    /// Coefficients for features as they were given, still of scaled delays: the constant first.
-    pub fn unstandardised(&self, beta: &Terms) -> Vec<f64> {
-        let mut coefficients = vec![beta[0]];
-        for feature in 0..self.count {
-            let coefficient = beta[feature + 1] / self.units[feature];
-            coefficients[0] -= coefficient * self.centres[feature];
-            coefficients.push(coefficient);
-        }
-        coefficients
-    }
 }
 
 /// Mean and standard deviation, safe for the largest numbers; the deviation of what does not vary

@@ -174,17 +174,6 @@ pub enum Warning {
     NotSettled,
 }
 
-/// Where the flows' packets come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PacketsSource {
-    /// All were given.
-    Given,
-    /// Those not given were decoded from the cells.
-    Decoded,
-    /// Those not given could not be decoded: they are upper bounds.
-    Bounds,
-}
-
 /// One flow's estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowDelay {
@@ -199,28 +188,11 @@ pub struct FlowDelay {
     pub source: Source,
 }
 
-/// A component of the prior: x ~ N(z'beta, tau2 + sig2 / n).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Component {
-    /// pi.
-    pub share: f64,
-    /// beta: the constant, then that of known means where there are any, then one entry a feature.
-    pub coefficients: Vec<f64>,
-    /// tau2, between flows, in ticks squared.
-    pub between_ticks2: f64,
-    /// sig2, between packets of a flow, in ticks squared.
-    pub within_ticks2: f64,
-}
-
 /// What decoding gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// One entry a flow, in their order.
     pub flows: Vec<FlowDelay>,
-    /// Where their packets come from.
-    pub packets: PacketsSource,
-    /// The fitted prior; empty where nothing could be fitted.
-    pub components: Vec<Component>,
     /// Sweeps done; 0 where flows could be peeled one by one from their cells instead.
     pub sweeps: usize,
     /// The largest change of an estimate in the last sweep, relative to the largest estimate.

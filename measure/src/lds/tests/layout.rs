@@ -73,8 +73,6 @@ fn a_layout_is_what_was_asked_for() {
         [0, 1, 2, 3].map(|s| layout.weight(SegmentIndex(s))),
         [1, 25, 100, 1]
     );
-    assert!(!layout.counts_bytes());
-    assert!(layout.with_bytes().counts_bytes());
 }
 
 #[test]
@@ -96,7 +94,6 @@ fn layouts_that_differ_say_in_what() {
             LdsLayout::new(10, 2, &[0.25, 1.0]).unwrap(),
             "sampled share of a row in 2^-32",
         ),
-        (one.clone().with_bytes(), "bytes counted"),
         (
             one.clone().with_weights(&[1, 3]).unwrap(),
             "weight of a segment",

@@ -1,4 +1,4 @@
-//! Packets, loss, bytes, variance.
+//! Packets, loss, variance.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
@@ -16,16 +16,14 @@ proptest! {
         layout in layouts(),
         packets in packets(1..200),
     ) {
-        let layout = layout.with_bytes();
         let delays = lds_of(&layout, &packets).delays();
         let any_full_row = (0..layout.rows()).any(|row| layout.takes_all(row));
         for packet in &packets {
             let own = || packets.iter().filter(|other| key(other) == key(packet));
-            let received = || own().filter(|packet| !packet.lost);
+            let received = own().filter(|packet| !packet.lost);
             let truth = Mined {
-                packets: Some(received().count() as u64),
+                packets: Some(received.count() as u64),
                 lost: Some(i64::try_from(own().filter(|packet| packet.lost).count()).unwrap()),
-                bytes: Some(received().map(|packet| u64::from(packet.bytes)).sum()),
                 variance_ticks2: None,
             };
             let (flow, segment) = key(packet);
@@ -34,7 +32,6 @@ proptest! {
             if any_full_row {
                 prop_assert!(mined.packets >= truth.packets);
                 prop_assert!(mined.lost >= truth.lost);
-                prop_assert!(mined.bytes >= truth.bytes);
             }
             // The same flow alone.
             let own: Vec<_> = own().copied().collect();
@@ -69,18 +66,6 @@ fn a_row_of_which_cells_are_missing_counts_nothing() {
         "no such column, a missing cell"
     );
     assert_eq!(halves(0).lost_at(&[0]), None);
-    assert_eq!(halves(2).bytes_at(&[0, 0]), None, "not counted");
-}
-
-#[test]
-fn cells_with_bytes_and_without_do_not_add_up() {
-    let layout = plain(2, 1).with_bytes();
-    let mut counted = LdsPair::new(&layout).delays();
-    let uncounted = DelayCells::from_halves(&layout, []);
-    assert_eq!(
-        counted.add_epoch(&uncounted).unwrap_err().what,
-        "cells with bytes"
-    );
 }
 
 /// Mean and relative scatter of mined variances of one flow over many hashes.

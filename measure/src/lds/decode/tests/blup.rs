@@ -3,14 +3,36 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::synthetic::{Case, Truth};
-use crate::lds::{Component, DecodeOptions};
+use crate::lds::DecodeOptions;
+use crate::lds::decode::shape::{self, Shape};
+use crate::lds::decode::{counts, edges, mixture, prior};
+
+/// The prior that decoding sets out from, in ticks.
+struct Fitted {
+    mean: f64,
+    between_ticks2: f64,
+    within_ticks2: f64,
+}
+
+fn fitted(truth: &Truth) -> Fitted {
+    let shape = Shape::new(&truth.cells, truth.table(), &DecodeOptions::default()).unwrap();
+    let packets = counts::packets(&shape, &mut || false).unwrap();
+    let order = shape::falling(&packets.counts);
+    let system = edges::delays(&shape, &packets, &order).system;
+    let prior = mixture::spread(&prior::fit(&system), 1).components[0];
+    Fitted {
+        mean: system.scale.ticks(prior.beta[0]),
+        between_ticks2: system.scale.ticks2(prior.between),
+        within_ticks2: system.scale.ticks2(prior.within),
+    }
+}
 
 /// Without noise in the cells, the prediction is the solution nearest to the prior, in the prior's
 /// own units: x = mu + D^1/2 (A D^1/2)^+ (s - A mu).
-fn blup(truth: &Truth, prior: &Component) -> Vec<f64> {
+fn blup(truth: &Truth, prior: &Fitted) -> Vec<f64> {
     let rows = truth.cells.layout().rows();
     let columns = truth.cells.layout().columns() as usize;
-    let mean = prior.coefficients[0];
+    let mean = prior.mean;
     let deviation = |packets: f64| (prior.between_ticks2 + prior.within_ticks2 / packets).sqrt();
     let mut matrix = DMatrix::<f64>::zeros(rows * columns, truth.packets.len());
     let mut rest = DVector::from_iterator(
@@ -72,7 +94,7 @@ fn settled_sweeps_give_the_best_linear_prediction() {
                 continue;
             }
             settled += 1;
-            let expected = blup(&truth, &decoded.components[0]);
+            let expected = blup(&truth, &fitted(&truth));
             for (flow, expected) in decoded.flows.iter().zip(expected) {
                 let error = (flow.mean_ticks / expected - 1.0).abs();
                 assert!(error < 1e-9, "load {load}, seed {seed}: {error}");
