@@ -29,9 +29,7 @@ struct Input {
     method: u8,
     capacity_bps: u64,
     buffer_packets: u8,
-    idle_tolerance_ns: u16,
     idle_is_told: bool,
-    base_delay_ns: Option<i64>,
     actions: Vec<Action>,
 }
 
@@ -112,9 +110,7 @@ pub fn rli(bytes: &[u8]) {
     };
     let config = ReceiverConfig {
         buffer_packets: usize::from(input.buffer_packets),
-        idle_tolerance_ns: input.idle_tolerance_ns.into(),
         idle_is_told: input.idle_is_told,
-        base_delay_ns: input.base_delay_ns,
         ..ReceiverConfig::new(STREAM, method, link)
     };
     let Ok(receiver) = Receiver::new(config) else {

@@ -1,5 +1,7 @@
 //! The delay that a packet has without any wait: propagation, and what clocks differ by.
 
+use super::config::ReceiverConfig;
+
 /// Learns the base delay from references and the busy periods that they were sent in.
 ///
 /// A reference was sent no earlier than its busy period began, so that (begin - send time) is the
@@ -9,40 +11,38 @@
 /// references at a time, so that clocks may drift.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BaseDelay {
-    fixed: bool,
     known_ns: Option<f64>,
     best_ns: f64,
     hits: u32,
     seen: u32,
 }
 
-impl BaseDelay {
-    /// References of a window.
-    const WINDOW: u32 = 256;
-
-    /// The base delay, where it is configured.
-    pub(super) fn new(configured_ns: Option<i64>) -> Self {
+impl Default for BaseDelay {
+    /// Nothing is known.
+    fn default() -> Self {
         Self {
-            fixed: configured_ns.is_some(),
-            known_ns: configured_ns.map(|base_ns| base_ns as f64),
+            known_ns: None,
             best_ns: f64::NEG_INFINITY,
             hits: 0,
             seen: 0,
         }
     }
+}
+
+impl BaseDelay {
+    /// References of a window.
+    const WINDOW: u32 = 256;
 
     /// The base delay, as far as is known.
     pub(super) fn known_ns(&self) -> Option<f64> {
         self.known_ns
     }
 
-    /// Learns from a reference whose busy period began `bound_ns` after it was sent. Stamps agree
-    /// within `tolerance_ns`.
-    pub(super) fn learn(&mut self, bound_ns: f64, tolerance_ns: f64) {
-        if self.fixed {
-            return;
-        }
+    /// Learns from a reference whose busy period began `bound_ns` after it was sent.
+    pub(super) fn learn(&mut self, bound_ns: f64) {
         self.seen += 1;
+        // Stamps agree within this.
+        let tolerance_ns = ReceiverConfig::IDLE_TOLERANCE_NS;
         if bound_ns > self.best_ns + tolerance_ns {
             self.best_ns = bound_ns;
             self.hits = 1;

@@ -1,5 +1,6 @@
 //! Busy periods of a link, from the departures of all its packets.
 
+use super::config::ReceiverConfig;
 use super::since_ns;
 
 /// A time in which the link had nothing to send. Nothing waits at its ends.
@@ -31,10 +32,10 @@ impl BusyPeriods {
         clippy::cast_sign_loss,
         reason = "over 0, and a float to an integer saturates"
     )]
-    pub(super) fn packet(&mut self, departed_ns: u64, serialisation_ns: f64, tolerance_ns: f64) {
+    pub(super) fn packet(&mut self, departed_ns: u64, serialisation_ns: f64) {
         let previous_ns = self.departed_ns.replace(departed_ns);
         let Some(from_ns) = previous_ns else { return };
-        if since_ns(departed_ns, from_ns) - serialisation_ns <= tolerance_ns {
+        if since_ns(departed_ns, from_ns) - serialisation_ns <= ReceiverConfig::IDLE_TOLERANCE_NS {
             return;
         }
         let to_ns = departed_ns.wrapping_sub(serialisation_ns.round() as u64);

@@ -69,24 +69,17 @@ pub struct ReceiverConfig {
     /// minimum size as the link carries between two references. Packets beyond it are estimated by
     /// RLI-L and counted.
     pub buffer_packets: usize,
-    /// RLI-AS: a service that starts this much later than the previous departure follows an idle
-    /// time. More than the stamps' resolution and jitter; 0 to
-    /// [`Self::IDLE_TOLERANCE_NS_MAX`].
-    pub idle_tolerance_ns: u32,
     /// RLI-AS: idle times are [given](super::Receiver::idle), not seen from packets.
     pub idle_is_told: bool,
-    /// RLI-AS: the delay beyond wait and serialisation (propagation, and what clocks differ by);
-    /// `None`: learnt from references that were sent as a busy period began, and until then RLI-S is
-    /// at work.
-    pub base_delay_ns: Option<i64>,
 }
 
 impl ReceiverConfig {
     /// Most packets that a buffer can hold for an interval.
     pub const BUFFER_PACKETS_MAX: usize = 1 << 20;
 
-    /// Greatest tolerance: a millisecond.
-    pub const IDLE_TOLERANCE_NS_MAX: u32 = 1_000_000;
+    /// RLI-AS: a service that starts this much later than the previous departure follows an idle
+    /// time. More than the stamps' resolution.
+    pub(super) const IDLE_TOLERANCE_NS: f64 = 2.0;
 
     /// Packets that are buffered in fact.
     pub(super) fn room(&self) -> usize {
@@ -96,17 +89,14 @@ impl ReceiverConfig {
         }
     }
 
-    /// A receiver of `stream` behind `link`, with room for 4,096 packets between two references, a
-    /// tolerance of 2 ns, and the base delay to be learnt.
+    /// A receiver of `stream` behind `link`, with room for 4,096 packets between two references.
     pub fn new(stream: StreamId, method: Method, link: Link) -> Self {
         Self {
             stream,
             method,
             link,
             buffer_packets: 4_096,
-            idle_tolerance_ns: 2,
             idle_is_told: false,
-            base_delay_ns: None,
         }
     }
 }
@@ -122,14 +112,5 @@ pub enum ReceiverError {
     Buffer {
         /// What was given.
         packets: usize,
-    },
-    /// So great that no idle time would ever be seen.
-    #[error(
-        "idle times are seen with a tolerance of {tolerance_ns} ns; give 0 to {}",
-        ReceiverConfig::IDLE_TOLERANCE_NS_MAX
-    )]
-    IdleTolerance {
-        /// What was given.
-        tolerance_ns: u32,
     },
 }

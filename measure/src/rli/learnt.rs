@@ -7,7 +7,7 @@ use super::interval::Mark;
 use super::since_ns;
 
 /// Running figures of a stream.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Learnt {
     base: BaseDelay,
     bend: RunningBend,
@@ -22,15 +22,6 @@ impl Learnt {
     /// Share of the mean that an error counts at least: some references lie on the line by chance.
     /// Chosen so that the nominal 98 % bound of RLI covers 98 %.
     const ERROR_LEAST: f64 = 0.1;
-
-    /// Nothing yet, except the base delay where it is configured.
-    pub(super) fn new(base_delay_ns: Option<i64>) -> Self {
-        Self {
-            base: BaseDelay::new(base_delay_ns),
-            bend: RunningBend::default(),
-            squared_error_ns2: 0.0,
-        }
-    }
 
     /// The base delay, as far as is known.
     pub(super) fn base_ns(&self) -> Option<f64> {
@@ -48,10 +39,9 @@ impl Learnt {
     }
 
     /// A reference behind an idle time tells of the base delay.
-    pub(super) fn base_delay(&mut self, mark: &Mark, tolerance_ns: f64) {
+    pub(super) fn base_delay(&mut self, mark: &Mark) {
         if let Some(began_ns) = mark.busy_since_ns {
-            self.base
-                .learn(since_ns(began_ns, mark.sent_ns), tolerance_ns);
+            self.base.learn(since_ns(began_ns, mark.sent_ns));
         }
     }
 

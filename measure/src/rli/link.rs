@@ -66,11 +66,6 @@ impl Link {
         self.capacity_bps
     }
 
-    /// Bytes that each frame occupies beyond its own.
-    pub fn overhead_bytes(&self) -> u32 {
-        self.overhead_bytes
-    }
-
     /// Bytes that a frame occupies.
     pub(super) fn occupied_bytes(&self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(self.overhead_bytes)

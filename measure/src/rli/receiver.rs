@@ -120,10 +120,6 @@ impl<F: Copy> Receiver<F> {
         if !(1..=ReceiverConfig::BUFFER_PACKETS_MAX).contains(&packets) {
             return Err(ReceiverError::Buffer { packets });
         }
-        let tolerance_ns = config.idle_tolerance_ns;
-        if tolerance_ns > ReceiverConfig::IDLE_TOLERANCE_NS_MAX {
-            return Err(ReceiverError::IdleTolerance { tolerance_ns });
-        }
         let room = config.room();
         Ok(Self {
             config,
@@ -131,7 +127,7 @@ impl<F: Copy> Receiver<F> {
             segment: SegmentDelay::default(),
             received: StreamSums::default(),
             busy: BusyPeriods::default(),
-            learnt: Learnt::new(config.base_delay_ns),
+            learnt: Learnt::default(),
             last: None,
             open: Buffer::with_room(room),
             incomplete: false,
@@ -231,9 +227,7 @@ impl<F: Copy> Receiver<F> {
     pub fn cross(&mut self, bytes: u32, received_ns: u64) {
         if self.config.method == Method::AnchoredSums && !self.config.idle_is_told {
             let serialisation_ns = self.config.link.serialisation_ns(bytes);
-            let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
-            self.busy
-                .packet(received_ns, serialisation_ns, tolerance_ns);
+            self.busy.packet(received_ns, serialisation_ns);
         }
     }
 
@@ -278,8 +272,7 @@ impl<F: Copy> Receiver<F> {
             squared_error_ns2: None,
         };
         if first_idle.is_some() {
-            let tolerance_ns = f64::from(self.config.idle_tolerance_ns);
-            self.learnt.base_delay(&mark, tolerance_ns);
+            self.learnt.base_delay(&mark);
         }
         let squared_step_ns2 = match self.last {
             Some(mut last) => {
@@ -332,7 +325,7 @@ impl<F: Copy> Receiver<F> {
         self.flush(sink);
         self.received = StreamSums::default();
         self.busy = BusyPeriods::default();
-        self.learnt = Learnt::new(self.config.base_delay_ns);
+        self.learnt = Learnt::default();
         self.last = None;
         self.incomplete = false;
     }

@@ -13,8 +13,6 @@ pub enum FlowSelection {
     Sampled(FlowSample),
     /// Flows that one of these rules names.
     Rules(Vec<FlowRule>),
-    /// Flows of a list: the greatest ones, as the control core finds them.
-    Listed(FlowList),
 }
 
 impl FlowSelection {
@@ -24,7 +22,6 @@ impl FlowSelection {
             Self::All => true,
             Self::Sampled(sample) => sample.selects(hash),
             Self::Rules(rules) => rules.iter().any(|rule| rule.selects(key)),
-            Self::Listed(list) => list.selects(hash),
         }
     }
 }
@@ -79,48 +76,6 @@ impl FlowSample {
     /// Whether the flow is one of them.
     pub fn selects(&self, FlowHash(hash): FlowHash) -> bool {
         hash >> 32 < self.threshold
-    }
-}
-
-/// A list of flows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FlowList {
-    sorted: Vec<FlowHash>,
-}
-
-impl FlowList {
-    /// The flows given, in any order.
-    pub fn new(mut flows: Vec<FlowHash>) -> Self {
-        flows.sort_unstable();
-        flows.dedup();
-        Self { sorted: flows }
-    }
-
-    /// The `most` flows with the greatest weight (packets, bytes, delay: as one likes). Of equals
-    /// the smaller hash goes first, so that the order of `weights` does not matter.
-    pub fn top(weights: impl IntoIterator<Item = (FlowHash, u64)>, most: usize) -> Self {
-        let mut flows: Vec<_> = weights.into_iter().collect();
-        let by_weight = |&(flow, weight): &(FlowHash, u64)| (std::cmp::Reverse(weight), flow);
-        if most < flows.len() {
-            flows.select_nth_unstable_by_key(most, by_weight);
-            flows.truncate(most);
-        }
-        Self::new(flows.into_iter().map(|(flow, _)| flow).collect())
-    }
-
-    /// Whether the flow is on it.
-    pub fn selects(&self, flow: FlowHash) -> bool {
-        self.sorted.binary_search(&flow).is_ok()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.sorted.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.sorted.is_empty()
     }
 }
 

@@ -39,9 +39,7 @@ pub struct LdaForecast {
     pub received: f64,
     /// Packets in usable cells: E\[S\].
     pub effective_samples: f64,
-    /// Standard error: cv sqrt((1 - S / R) / S).
-    pub standard_error: f64,
-    /// Mean error: sqrt(2 / pi) standard errors.
+    /// Mean error: sqrt(2 / pi) standard errors of cv sqrt((1 - S / R) / S).
     pub mean_error: f64,
     /// Half the width of the 98 % interval.
     pub bound98: f64,
@@ -131,7 +129,6 @@ impl LdaDemand {
             losses,
             received,
             effective_samples,
-            standard_error,
             mean_error: MEAN_OF_SIZE * standard_error,
             bound98: NORMAL_98 * standard_error,
         }

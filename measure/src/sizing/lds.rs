@@ -149,29 +149,6 @@ impl LdsPlan {
         Ok(Self::new(demand, shape, columns, error))
     }
 
-    /// The LDS of `memory_bytes` at most, at 16 bytes a cell, with the least error.
-    ///
-    /// # Errors
-    /// [`SizingError`] when a number is out of range, or the memory too small for any error under
-    /// what the mean over the segment has.
-    pub fn for_memory(demand: &LdsDemand, memory_bytes: u64) -> Result<Self, SizingError> {
-        demand.check()?;
-        let least_bytes = 2 * CELL_BYTES;
-        if memory_bytes < least_bytes {
-            return Err(SizingError::MemoryTooSmall {
-                memory_bytes,
-                least_bytes,
-            });
-        }
-        let spread = demand.delay_spread;
-        let (shape, columns, error) =
-            Self::best(demand, memory_bytes / CELL_BYTES).ok_or(SizingError::MeanSuffices {
-                target: spread,
-                spread,
-            })?;
-        Ok(Self::new(demand, shape, columns, error))
-    }
-
     /// Of `cells` cells, the shape with the least error that is kept; `None` where none keeps one
     /// under the difference between flows.
     fn best(demand: &LdsDemand, cells: u64) -> Option<(Shape, u64, f64)> {

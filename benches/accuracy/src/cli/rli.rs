@@ -35,10 +35,6 @@ pub(super) struct Rli {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     overhead_bytes: u32,
 
-    /// RLI-AS: how much later than the packet before it service must start to show an idle link
-    #[arg(long, value_name = "NS", default_value_t = 2)]
-    idle_tolerance_ns: u32,
-
     /// Where to write the estimates; - is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -142,7 +138,6 @@ pub(super) fn run(arguments: &Rli) -> Result<Kept> {
     for method in Method::ALL {
         let config = ReceiverConfig {
             buffer_packets: BUFFER_PACKETS,
-            idle_tolerance_ns: arguments.idle_tolerance_ns,
             ..ReceiverConfig::new(STREAM, method, link)
         };
         let arrivals = packets.arrivals.iter().copied();

@@ -2,10 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use proptest::prelude::*;
-
 use crate::packet::{FlowHash, FlowKey};
-use crate::rli::{FlowList, FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
+use crate::rli::{FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
 
 fn tcp(source: [u8; 4], destination_port: u16) -> FlowKey {
     FlowKey::V4 {
@@ -85,17 +83,4 @@ fn a_sample_is_the_share_asked_for() {
     assert!(FlowSample::new(1.01).is_err());
     assert!(FlowSample::new(f64::NAN).is_err());
     assert!(FlowSelection::All.selects(FlowHash(1), &key));
-}
-
-proptest! {
-    #[test]
-    fn the_top_is_the_top(weights in proptest::collection::hash_map(any::<u64>(), 0_u64..20, 0..60), most in 0_usize..70) {
-        let top = FlowList::top(weights.iter().map(|(&flow, &weight)| (FlowHash(flow), weight)), most);
-        prop_assert_eq!(top.len(), most.min(weights.len()));
-        prop_assert_eq!(top.is_empty(), most == 0 || weights.is_empty());
-        let (inside, outside): (Vec<_>, Vec<_>) =
-            weights.into_iter().partition(|&(flow, _)| top.selects(FlowHash(flow)));
-        let least = inside.iter().map(|&(_, weight)| weight).min().unwrap_or(u64::MAX);
-        prop_assert!(outside.iter().all(|&(_, weight)| weight <= least));
-    }
 }

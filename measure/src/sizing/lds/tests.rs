@@ -108,3 +108,22 @@ fn large_collisions_are_as_many_as_the_model_says() {
         );
     }
 }
+
+#[test]
+fn a_plan_is_the_smallest_of_its_shape() {
+    for loss in [0.0, 0.002] {
+        let demand = LdsDemand {
+            packets_per_s: 1e5,
+            flow_packets: 1_000.0,
+            loss,
+            delay_cv: 0.5,
+            miss_share: 0.05,
+            ..demand()
+        };
+        let cells = LdsPlan::for_error(&demand, 0.05).unwrap().cells();
+        let (.., error) = LdsPlan::best(&demand, cells).unwrap();
+        assert!(error <= 0.0501, "{error}");
+        let (.., error) = LdsPlan::best(&demand, cells * 9 / 10).unwrap();
+        assert!(error > 0.05, "{error}");
+    }
+}

@@ -188,7 +188,6 @@ proptest! {
     fn any_events_are_taken(
         method in proptest::sample::select(Method::ALL.to_vec()),
         buffer_packets in 1_usize..8,
-        base_delay_ns in any::<Option<i64>>(),
         events in proptest::collection::vec(
             (0_u8..8, any::<u32>(), any::<u64>(), any::<u64>(), any::<[u64; 4]>(), 0_u64..3),
             1..60,
@@ -196,7 +195,6 @@ proptest! {
     ) {
         let mut config = ReceiverConfig::new(STREAM, method, byte_a_ns());
         config.buffer_packets = buffer_packets;
-        config.base_delay_ns = base_delay_ns;
         let mut receiver = Receiver::new(config).unwrap();
         let mut estimates = 0;
         let mut sink = |Estimates { flows, estimate }: Estimates<'_, ()>| {
