@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrayvec::ArrayVec;
 pub use dpdk_sys::PortStats;
 
-use crate::attach::{AttachedPort, PortInfo, text};
+use crate::attach::{AttachedPort, PortInfo};
 use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{Mbuf, free_bulk};
 use crate::mempool::Mempool;
@@ -174,11 +174,6 @@ impl<'pool> Port<'pool> {
         count(&self.started.rx_taken)
     }
 
-    /// Transmit queues.
-    pub fn tx_queues(&self) -> u16 {
-        count(&self.started.tx_taken)
-    }
-
     /// Says who owns each queue of a direction.
     pub(crate) fn marks(&self, direction: Direction) -> &[AtomicBool] {
         match direction {
@@ -200,33 +195,6 @@ impl<'pool> Port<'pool> {
         unsafe { dpdk_sys::vernier_port_stats(self.id(), &raw mut stats) };
         stats.tx_errors += self.started.tx_chains.load(Ordering::Relaxed);
         stats
-    }
-
-    /// The driver's own counters, name and value; not for the fast path.
-    pub fn xstats(&self) -> Vec<(String, u64)> {
-        let _alone = self.driver();
-        // SAFETY: the port is attached, and a capacity of 0 asks how many there are.
-        let count = unsafe { dpdk_sys::vernier_port_xstats(self.id(), std::ptr::null_mut(), 0) };
-        let Ok(count) = Errno::check(count) else {
-            return Vec::new();
-        };
-        let empty = dpdk_sys::Xstat {
-            name: [0; dpdk_sys::NAME_BYTES],
-            value: 0,
-        };
-        let mut xstats = vec![empty; count as usize];
-        // SAFETY: there is room for count of them, and no more are written.
-        let filled =
-            unsafe { dpdk_sys::vernier_port_xstats(self.id(), xstats.as_mut_ptr(), count) };
-        match Errno::check(filled) {
-            Ok(filled) if filled <= count => xstats
-                .iter()
-                .take(filled as usize)
-                .map(|x| (text(&x.name), x.value))
-                .collect(),
-            // The set changed meanwhile, or the driver failed.
-            _ => Vec::new(),
-        }
     }
 
     /// The link's state, without waiting for one that is being negotiated; down where unknown. Where an
@@ -289,14 +257,6 @@ impl<'pool> Port<'pool> {
                 log,
             }),
         }
-    }
-
-    /// The MTU in bytes.
-    pub fn mtu(&self) -> u16 {
-        let mut mtu = 0;
-        // SAFETY: the port is attached; rte_eth_dev_get_mtu fails only where there is none.
-        unsafe { dpdk_sys::vernier_port_mtu(self.id(), &raw mut mtu) };
-        mtu
     }
 }
 

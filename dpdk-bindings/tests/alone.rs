@@ -37,12 +37,6 @@ extern "C" fn rte_eth_stats_get(_port: u16, _stats: *mut c_void) -> c_int {
 
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-extern "C" fn rte_eth_xstats_get_names(_port: u16, _names: *mut c_void, _size: u32) -> c_int {
-    operate()
-}
-
-// SAFETY: as above.
-#[unsafe(no_mangle)]
 extern "C" fn rte_eth_link_get_nowait(_port: u16, _link: *mut c_void) -> c_int {
     operate()
 }
@@ -69,7 +63,6 @@ fn a_driver_is_asked_by_one_thread_at_a_time() {
         for _ in 0..10 {
             port.stats();
             port.link();
-            port.xstats();
             assert!(port.set_link(true).is_err() && port.set_link(false).is_err());
         }
     };
@@ -80,6 +73,6 @@ fn a_driver_is_asked_by_one_thread_at_a_time() {
         }
     });
     let (calls, met) = (CALLS.load(Ordering::SeqCst), MET.load(Ordering::SeqCst));
-    assert!(calls >= 4 * 10 * 5, "{calls} calls came through");
+    assert!(calls >= 4 * 10 * 4, "{calls} calls came through");
     assert_eq!(met, 0, "of {calls} calls so many met another");
 }

@@ -31,7 +31,7 @@ fn ports_come_and_go_while_others_run() {
         .unwrap()
         .start_with(&two, &[&near, &far])
         .unwrap();
-    assert_eq!((port.rx_queues(), port.tx_queues()), (2, 2));
+    assert_eq!(port.rx_queues(), 2);
     assert!(!port.info().rss, "a ring does not spread");
 
     // Its queues are independent; each keeps the port going, wherever it is.

@@ -58,8 +58,7 @@ _Static_assert(sizeof(((struct rte_mbuf *)0)->pkt_len) == 4 &&
 		       sizeof(((struct rte_mbuf *)0)->data_len) == 2 &&
 		       sizeof(((struct rte_mbuf *)0)->ol_flags) == 8,
 	       "a field of rte_mbuf has another width");
-_Static_assert(RTE_ETH_NAME_MAX_LEN <= VERNIER_NAME_BYTES &&
-		       RTE_ETH_XSTATS_NAME_SIZE <= VERNIER_NAME_BYTES,
+_Static_assert(RTE_ETH_NAME_MAX_LEN <= VERNIER_NAME_BYTES,
 	       "DPDK's names outgrew VERNIER_NAME_BYTES");
 
 /* DPDK's "-1 and rte_errno" as a negative errno. */
@@ -693,30 +692,6 @@ int vernier_port_stats(uint16_t port, struct vernier_port_stats *out)
 	return 0;
 }
 
-int vernier_port_xstats(uint16_t port, struct vernier_xstat *out, uint32_t capacity)
-{
-	struct rte_eth_xstat_name *names = calloc(capacity, sizeof(*names));
-	struct rte_eth_xstat *values = calloc(capacity, sizeof(*values));
-	int count = -ENOMEM;
-
-	if (capacity == 0) {
-		count = rte_eth_xstats_get_names(port, NULL, 0);
-	} else if (names != NULL && values != NULL) {
-		count = rte_eth_xstats_get_names(port, names, capacity);
-		if (count >= 0 && (uint32_t)count <= capacity)
-			count = rte_eth_xstats_get(port, values, capacity);
-		for (int i = 0; i < count && (uint32_t)count <= capacity; i++) {
-			if (values[i].id < capacity)
-				memcpy(out[i].name, names[values[i].id].name,
-				       RTE_ETH_XSTATS_NAME_SIZE);
-			out[i].value = values[i].value;
-		}
-	}
-	free(names);
-	free(values);
-	return count;
-}
-
 int vernier_port_link(uint16_t port, struct vernier_link *out)
 {
 	struct rte_eth_link link;
@@ -791,11 +766,6 @@ int vernier_interface_set_link(uint32_t index, int up)
 	int rc = interface_flags(index, 1, up);
 
 	return rc < 0 ? rc : 0;
-}
-
-int vernier_port_mtu(uint16_t port, uint16_t *mtu)
-{
-	return rte_eth_dev_get_mtu(port, mtu);
 }
 
 /* ---- bursts ---- */

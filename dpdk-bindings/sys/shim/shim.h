@@ -14,7 +14,7 @@
 struct rte_mbuf;
 struct rte_mempool;
 
-#define VERNIER_NAME_BYTES 64 /* RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE */
+#define VERNIER_NAME_BYTES 64 /* RTE_ETH_NAME_MAX_LEN */
 
 struct vernier_port_info {
 	char device[VERNIER_NAME_BYTES]; /* net_pcap0, 0000:03:00.0 */
@@ -48,11 +48,6 @@ struct vernier_port_stats {
 	uint64_t rx_errors;
 	uint64_t tx_errors;
 	uint64_t rx_no_mbuf;
-};
-
-struct vernier_xstat {
-	char name[VERNIER_NAME_BYTES];
-	uint64_t value;
 };
 
 struct vernier_link {
@@ -119,7 +114,6 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *info);
 int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 		       struct rte_mempool *const *pools);
 int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
-int vernier_port_xstats(uint16_t port, struct vernier_xstat *xstats, uint32_t capacity);
 int vernier_port_link(uint16_t port, struct vernier_link *link);
 int vernier_port_is_pulled(uint16_t port);
 int vernier_port_is_lost(uint16_t port);
@@ -127,7 +121,6 @@ int vernier_port_set_link(uint16_t port, int up);
 uint32_t vernier_interface_index(const char *name);
 int vernier_interface_link(uint32_t index);
 int vernier_interface_set_link(uint32_t index, int up);
-int vernier_port_mtu(uint16_t port, uint16_t *mtu);
 
 /* Bursts. */
 uint16_t vernier_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);

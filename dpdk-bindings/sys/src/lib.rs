@@ -22,7 +22,7 @@ use std::mem::offset_of;
 #[path = "../../vhost/src/hooks.rs"]
 pub mod vhost;
 
-/// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`, `RTE_ETH_XSTATS_NAME_SIZE`).
+/// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`).
 pub const NAME_BYTES: usize = 64;
 
 /// The part of `struct rte_mbuf` (`rte_mbuf_core.h`) that is read in place; dynamic fields lie in
@@ -183,16 +183,6 @@ pub struct PortStats {
     pub rx_no_mbuf: u64,
 }
 
-/// One of a driver's own counters.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct Xstat {
-    /// Its name, NUL-terminated.
-    pub name: [u8; NAME_BYTES],
-    /// Its value.
-    pub value: u64,
-}
-
 /// A link's state.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -312,8 +302,6 @@ unsafe extern "C" {
     ) -> c_int;
     /// `rte_eth_stats_get`.
     pub fn vernier_port_stats(port: u16, stats: *mut PortStats) -> c_int;
-    /// `rte_eth_xstats_get` with names; returns how many there are and writes them if all fit.
-    pub fn vernier_port_xstats(port: u16, xstats: *mut Xstat, capacity: u32) -> c_int;
     /// `rte_eth_link_get_nowait`.
     pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
     /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
@@ -330,8 +318,6 @@ unsafe extern "C" {
     pub safe fn vernier_interface_link(index: u32) -> c_int;
     /// Sets an interface of the kernel's up or down (`SIOCSIFFLAGS`). Needs no EAL.
     pub safe fn vernier_interface_set_link(index: u32, up: c_int) -> c_int;
-    /// `rte_eth_dev_get_mtu`.
-    pub fn vernier_port_mtu(port: u16, mtu: *mut u16) -> c_int;
 
     /// `rte_eth_rx_burst`: returns how many it wrote.
     pub fn vernier_rx_burst(port: u16, queue: u16, mbufs: *mut *mut rte_mbuf, count: u16) -> u16;
