@@ -23,7 +23,6 @@ use measure::time::{Epoch, TickRate, Ticks};
 
 use contract::counters::Counter;
 use contract::handover::{FlowCommand, NewFlow, handover};
-use contract::ids::GenerationId;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use control::published::{Lookup, Published};
@@ -49,7 +48,7 @@ fn flow(number: u64) -> NewFlow {
 #[test]
 fn an_end_is_over_only_when_all_that_was_given_is_taken() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(GenerationId(0), &layout());
+        let (mut worker, mut control) = handover(&layout());
         let leaving = thread::spawn(move || {
             let shard = worker.take_empty().unwrap();
             assert!(worker.report_flow(flow(1)));
@@ -74,7 +73,7 @@ fn an_end_is_over_only_when_all_that_was_given_is_taken() {
 #[test]
 fn with_a_shard_come_the_reports_of_its_flows() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(GenerationId(0), &layout());
+        let (mut worker, mut control) = handover(&layout());
         let core = thread::spawn(move || {
             for _ in 0..2 {
                 if let Some(sealed) = control.take_sealed() {
@@ -95,7 +94,7 @@ fn with_a_shard_come_the_reports_of_its_flows() {
 #[test]
 fn what_is_forgotten_counts_in_no_shard_that_says_so() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(GenerationId(0), &layout());
+        let (mut worker, mut control) = handover(&layout());
         let forgetting = thread::spawn(move || {
             let mut is_forgotten = false;
             for _ in 0..2 {
@@ -127,7 +126,7 @@ fn what_is_forgotten_counts_in_no_shard_that_says_so() {
 #[test]
 fn shards_circulate_and_an_epoch_without_one_counts_as_missed() {
     loom::model(|| {
-        let (mut worker, mut control) = handover(GenerationId(0), &layout());
+        let (mut worker, mut control) = handover(&layout());
         let turning = thread::spawn(move || {
             let mut taken = 0_u64;
             for epoch in 0..4 {

@@ -30,7 +30,6 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::{Sealed, Shard, ShardLayout};
 
-use crate::ids::GenerationId;
 use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence, put};
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
@@ -69,7 +68,6 @@ pub enum FlowCommand {
 /// The worker's end.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    generation: GenerationId,
     sealed: Producer<SealedShard>,
     empty: Consumer<Box<Shard>>,
     reports: Producer<NewFlow>,
@@ -85,7 +83,6 @@ pub struct WorkerEnd {
 /// The control core's end.
 #[derive(Debug)]
 pub struct ControlEnd {
-    generation: GenerationId,
     sealed: Consumer<SealedShard>,
     empty: Producer<Box<Shard>>,
     reports: Consumer<NewFlow>,
@@ -122,12 +119,11 @@ impl DerefMut for SealedShard {
     }
 }
 
-/// Makes both ends of a `generation`, with [`SHARDS_PER_WORKER`] empty shards ready
-/// for the worker.
+/// Makes both ends of a generation, with [`SHARDS_PER_WORKER`] empty shards ready for the worker.
 ///
 /// All memory is allocated and touched by the calling thread: call it from one that runs on the
 /// worker's NUMA node.
-pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
+pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
     let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_WORKER);
     let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_WORKER);
     let slots = layout.flow_slots;
@@ -138,7 +134,6 @@ pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, C
     }
     let missed_epochs = Arc::new(AtomicU64::new(0));
     let worker = WorkerEnd {
-        generation,
         sealed: sealed_in,
         empty: empty_out,
         reports: reports_in,
@@ -148,7 +143,6 @@ pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, C
         missed_epochs: Arc::clone(&missed_epochs),
     };
     let control = ControlEnd {
-        generation,
         sealed: sealed_out,
         empty: empty_in,
         reports: reports_out,
@@ -159,11 +153,6 @@ pub fn handover(generation: GenerationId, layout: &ShardLayout) -> (WorkerEnd, C
 }
 
 impl WorkerEnd {
-    /// The generation whose shards these are.
-    pub fn generation(&self) -> GenerationId {
-        self.generation
-    }
-
     /// An empty shard for the coming epoch, or `None` when the control core has not returned one:
     /// that epoch goes unmeasured and is counted as missed.
     pub fn take_empty(&mut self) -> Option<Box<Shard>> {
@@ -207,11 +196,6 @@ impl WorkerEnd {
 }
 
 impl ControlEnd {
-    /// The generation whose shards these are.
-    pub fn generation(&self) -> GenerationId {
-        self.generation
-    }
-
     /// The next sealed shard, in order of epochs.
     pub fn take_sealed(&mut self) -> Option<SealedShard> {
         self.sealed.pop().ok()

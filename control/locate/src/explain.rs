@@ -3,25 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{BOUND_ERRORS, Finding, Rise};
-use crate::locator::{Locator, PART_MAX};
+use crate::locator::PART_MAX;
 use crate::report::{Fault, FaultKind, Signal};
 
-/// A part of a path, in order from end to end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// A segment that is measured, by the name that its reports have.
-    Segment(String),
-    /// A part that nobody measures.
-    Uncovered {
-        /// Which.
-        name: String,
-        /// What would cover it: `m-server or upgrade at D`.
-        cover: Vec<String>,
-    },
-}
-
-/// A part of a path with what is known of it.
+/// A part of a path, in order from end to end, with what is known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Hop {
     /// It is measured: by one segment, or by several over which the packets are divided, such as the ports by which they may come.
@@ -167,30 +152,6 @@ impl Finding {
             age_ms: (self.time_ms > 0).then(|| now_ms.saturating_sub(self.time_ms)),
             is_ready: self.is_ready,
         }
-    }
-}
-
-impl Locator {
-    /// Which segments account for what a path suffers, at a time. `end_to_end` is the name of a series of reports like a
-    /// segment's, if somebody measures from end to end. Parts beyond [`PART_MAX`] are left out.
-    pub fn explain(&self, path: &[Part], end_to_end: Option<&str>, now_ms: u64) -> Explanation {
-        let hops = path.iter().take(PART_MAX).map(|part| match part {
-            Part::Segment(name) => Hop::Measured {
-                name: name.clone(),
-                members: vec![Member {
-                    segment: name.clone(),
-                    weight: 1.0,
-                    finding: self.finding(name, now_ms),
-                }],
-            },
-            Part::Uncovered { name, cover } => Hop::Uncovered {
-                name: name.clone(),
-                cover: cover.clone(),
-            },
-        });
-        let hops: Vec<_> = hops.collect();
-        let total = end_to_end.and_then(|name| self.finding(name, now_ms));
-        explain(&hops, total.as_ref(), now_ms)
     }
 }
 

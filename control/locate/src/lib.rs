@@ -22,7 +22,7 @@ mod report;
 mod segment;
 mod tail;
 
-pub use explain::{Cause, Estimate, Explanation, Hop, Member, Part, State, Uncovered, explain};
+pub use explain::{Cause, Estimate, Explanation, Hop, Member, State, Uncovered, explain};
 pub use finding::{BOUND_ERRORS, Finding, Mean, Rise, Step};
 pub use locator::{Locator, PART_MAX};
 pub use memory::MemoryError;

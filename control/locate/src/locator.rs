@@ -25,7 +25,6 @@ pub struct Locator {
     pub(crate) segments: BTreeMap<String, Segment>,
     pub(crate) segments_max: usize,
     nats: f64,
-    ignored: u64,
 }
 
 impl Locator {
@@ -38,18 +37,16 @@ impl Locator {
             segments: BTreeMap::new(),
             segments_max,
             nats: alarms.ln(),
-            ignored: 0,
         }
     }
 
     /// Takes a report up; what it shows. Reports of a segment come in order of time: those that are not newer than the last,
-    /// or of one segment too many, or with delays that are no numbers or beyond eleven days, are ignored and counted.
+    /// or of one segment too many, or with delays that are no numbers or beyond eleven days, are ignored.
     pub fn report(&mut self, segment: &str, report: &Report) -> Vec<Event> {
         let known = self.segments.get(segment);
         let is_new = known.is_none_or(|known| known.last_ms() < Some(report.time_ms));
         let has_room = known.is_some() || self.segments.len() < self.segments_max;
         if !is_new || !has_room || !is_sound(report) {
-            self.ignored += 1;
             return Vec::new();
         }
         let known = self.segments.entry(segment.to_owned()).or_default();
@@ -115,11 +112,6 @@ impl Locator {
     /// Forgets a segment.
     pub fn forget(&mut self, segment: &str) {
         self.segments.remove(segment);
-    }
-
-    /// Reports that were ignored, in all.
-    pub const fn ignored(&self) -> u64 {
-        self.ignored
     }
 
     /// What is wrong with measuring, over all segments.

@@ -116,7 +116,7 @@ fn shards(config: &Config) -> ShardLayout {
 fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
     let layout = shards(config);
     let workers = config.workers.iter().filter(|_| config.measurement.enabled);
-    let ends = workers.map(|_| handover(GenerationId(number), &layout));
+    let ends = workers.map(|_| handover(&layout));
     let (worker_ends, ends) = ends
         .map(|(worker, control)| (worker, Some(control)))
         .unzip();

@@ -84,7 +84,7 @@ fn losses_cost_cells_and_widen_the_bound() {
     let lda = figures.lda.unwrap();
     assert!(lda.usable_cells < 64 && lda.effective_samples < 1_000);
     assert!(lda.bound_ns > 0.5);
-    let (low, high) = lda.interval_ns();
+    let (low, high) = (lda.mean_ns - lda.bound_ns, lda.mean_ns + lda.bound_ns);
     let mean_ns = figures.stamped.unwrap().mean_ns;
     assert_eq!(lda.is_within_bound, (low..=high).contains(&mean_ns));
     assert_eq!(figures.counts.dropped_packets, 20);

@@ -1,7 +1,6 @@
 use super::*;
 use crate::estimate::tests::rate;
 use contract::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
-use contract::ids::GenerationId;
 use measure::flows::{FlowId, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};
@@ -53,7 +52,7 @@ impl Pair {
             lds: Some(LdsLayout::new(5, 1, &[1.0; 2]).unwrap()),
             ..ShardLayout::new(rate(), 1)
         };
-        let (mut end, control) = handover(GenerationId(0), &layout);
+        let (mut end, control) = handover(&layout);
         let open = VecDeque::from([end.take_empty().unwrap()]);
         let sum = Shard::new(&layout.without_flows());
         Self {

@@ -107,14 +107,6 @@ impl Paths {
         self.from.len()
     }
 
-    /// The routers that follow `at` on shortest paths from `source`, all of equal cost.
-    pub fn next_hops(&self, source: Router, at: Router) -> impl Iterator<Item = Router> {
-        let reach = &self.from[source.index()];
-        let index = reach.order.iter().position(|&router| router == at.0);
-        let next = index.map_or(&[] as &[u32], |index| reach.next(index));
-        next.iter().copied().map(Router)
-    }
-
     /// That no sum which is made later can overflow: with upgrades there are fewer paths, and those through a router
     /// are part of all.
     fn check(&self) -> Result<(), TooManyPaths> {

@@ -22,7 +22,7 @@ use contract::config::Config;
 use contract::counters::{Counter, DropReason, PortCounters, WorkerCounters};
 use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
 use contract::handover::{ControlEnd, handover};
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::PortIndex;
 use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use measure::packet::{Hasher, Hashing};
 use measure::shard::{Shard, ShardLayout, Tally};
@@ -100,7 +100,7 @@ impl Rack {
         let arounds = devices.of(&config, rate());
         let workers_of = config.assignment().into_iter().zip(ways_out(&config));
         for ((queues, lanes), arounds) in workers_of.zip(arounds) {
-            let (plan, control) = plan(&config, GenerationId::default(), arounds);
+            let (plan, control) = plan(&config, arounds);
             let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
             let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
             let (replica_end, master_end) = fdb_rings(REPORTS, DELTAS);
@@ -343,12 +343,8 @@ pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
 }
 
 /// How a worker measures in a generation, and the control core's end of it.
-pub fn plan(
-    config: &Config,
-    generation: GenerationId,
-    arounds: Option<Box<Arounds>>,
-) -> (Box<Plan>, ControlEnd) {
-    let (handover, control) = handover(generation, &config.shard_layout(rate()).unwrap());
+pub fn plan(config: &Config, arounds: Option<Box<Arounds>>) -> (Box<Plan>, ControlEnd) {
+    let (handover, control) = handover(&config.shard_layout(rate()).unwrap());
     let plan = Plan {
         handover,
         segments: SegmentMap::inside(config),

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 use contract::config;
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::{ControlEnd, handover};
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::PortIndex;
 use measure::lda::{Bank, LdaLayout};
 use measure::packet::Hasher;
 use measure::shard::{ShardLayout, Tally};
@@ -98,7 +98,7 @@ impl TestTube {
             lda: Some(lda),
             ..ShardLayout::new(rate(), pairs.len())
         };
-        let (worker_end, control) = handover(GenerationId::default(), &layout);
+        let (worker_end, control) = handover(&layout);
         let plan = Plan {
             handover: worker_end,
             segments: SegmentMap::new(ports, pairs),

@@ -53,7 +53,6 @@ pub struct Fdb {
     age: u32,
     swept: u32,
     counts: ReplicaCounts,
-    moves: u64,
 }
 
 impl Fdb {
@@ -80,7 +79,6 @@ impl Fdb {
             age: 0,
             swept: 0,
             counts: ReplicaCounts::default(),
-            moves: 0,
         }
     }
 
@@ -192,7 +190,6 @@ impl Fdb {
             return;
         }
         let is_live = self.is_live(old, fresh.age());
-        self.moves += u64::from(is_live && !is_here);
         self.uncount(old);
         if self.is_full(fresh.port()) {
             // Not where it was, and may not be where it is: the master forgets it everywhere.
@@ -438,11 +435,6 @@ impl Fdb {
     /// What it has counted.
     pub fn counts(&self) -> ReplicaCounts {
         self.counts
-    }
-
-    /// Times that a station was seen behind another port than before.
-    pub fn moves(&self) -> u64 {
-        self.moves
     }
 }
 

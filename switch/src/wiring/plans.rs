@@ -77,7 +77,7 @@ pub fn plan(
     layout: &ShardLayout,
     arounds: Option<Box<Arounds>>,
 ) -> Result<(Plan, ControlEnd)> {
-    let (worker_end, control_end) = handover(generation, layout);
+    let (worker_end, control_end) = handover(layout);
     let flows = config.measurement.flows.as_ref();
     let flows = flows.map(|flows| {
         let selection = selection(&flows.select).context("measurement.flows.select")?;

@@ -315,7 +315,7 @@ fn a_change_of_the_configuration_loses_no_packet() {
         let arounds = rack.devices.of(&rack.config, simulate::rack::rate());
         let mut generations = Vec::new();
         for (rack_worker, arounds) in rack.workers.iter_mut().zip(arounds) {
-            let (plan, control) = plan(&rack.config, number, arounds);
+            let (plan, control) = plan(&rack.config, arounds);
             rack_worker.controls.push(control);
             generations.push(Generation {
                 from: measure::time::Epoch(now / INTERVAL + 1),

@@ -109,7 +109,7 @@ fn send(rack: &mut Rack, number: GenerationId, change: &Change, last: &mut Egres
             )
         });
         let measuring = if change.measuring {
-            let (plan, control) = plan(&rack.config, number, None);
+            let (plan, control) = plan(&rack.config, None);
             rack_worker.controls.push(control);
             Measuring::Changed(Some(plan))
         } else {

@@ -128,8 +128,7 @@ impl<'p> Testbed<'p> {
 
     /// What measures, with all of `config`, and the control core's end of it.
     fn meter(&self, config: &Config) -> (Meter, ControlEnd) {
-        let (worker_end, control) =
-            handover(GenerationId(0), &config.shard_layout(self.rate).unwrap());
+        let (worker_end, control) = handover(&config.shard_layout(self.rate).unwrap());
         let second = self.rate.hz();
         let segments = config.segments();
         let places = segments.iter().map(|segment| {

@@ -100,7 +100,7 @@ impl Generations {
         let number = GenerationId(u32::try_from(self.sent).unwrap());
         let mut generations = Vec::new();
         for _ in &rack.workers {
-            let (plan, end) = plan(config, number, None);
+            let (plan, end) = plan(config, None);
             self.ends.push((n, end));
             generations.push(Generation {
                 from,

@@ -138,7 +138,7 @@ fn plan(generation: u32) -> (Box<Plan>, Watch) {
         lda: Some(lda),
         ..ShardLayout::new(rate(), pairs.len())
     };
-    let (handover, end) = handover(GenerationId(generation), &layout);
+    let (handover, end) = handover(&layout);
     let plan = Plan {
         handover,
         segments: SegmentMap::new(usize::from(PORTS), pairs),

@@ -9,7 +9,7 @@ mod noise;
 mod paths;
 mod properties;
 
-use locate::{EventKind, Locator, Report, Signal};
+use locate::{EventKind, Hop, Locator, Member, Report, Signal};
 use noise::{Noise, Source};
 
 /// Segments that a locator of these tests is for.
@@ -23,6 +23,18 @@ fn learnt(noise: Noise, seed: u64, intervals: usize) -> (Locator, Source) {
         locator.report("s", &source.next(0.0, 0.0));
     }
     (locator, source)
+}
+
+/// A part of a path that one segment measures, with what is known of it at a time.
+fn measured(locator: &Locator, segment: &str, now_ms: u64) -> Hop {
+    Hop::Measured {
+        name: segment.to_owned(),
+        members: vec![Member {
+            segment: segment.to_owned(),
+            weight: 1.0,
+            finding: locator.finding(segment, now_ms),
+        }],
+    }
 }
 
 /// Whether a signal of the segment rose at this report; from when.

@@ -1,9 +1,9 @@
 //! Paths of several segments, one of them at fault.
 
-use locate::{Explanation, FaultKind, Locator, Part, Report, Signal};
+use locate::{Explanation, FaultKind, Hop, Locator, Report, Signal, explain};
 
-use super::SEGMENTS;
 use super::noise::{Noise, QUIET, Source, USUAL};
+use super::{SEGMENTS, measured};
 
 const HOPS: usize = 6;
 
@@ -68,13 +68,19 @@ impl Path {
         }
     }
 
-    fn parts() -> Vec<Part> {
-        (0..HOPS).map(|hop| Part::Segment(name(hop))).collect()
+    /// The path's segments, with what is known of them at a time.
+    fn hops(&self, now_ms: u64) -> Vec<Hop> {
+        let hop = |hop| measured(&self.locator, &name(hop), now_ms);
+        (0..HOPS).map(hop).collect()
     }
 
     fn explain(&self) -> Explanation {
-        self.locator
-            .explain(&Self::parts(), Some("whole"), self.now_ms)
+        self.explain_at(&self.hops(self.now_ms), self.now_ms)
+    }
+
+    fn explain_at(&self, hops: &[Hop], now_ms: u64) -> Explanation {
+        let whole = self.locator.finding("whole", now_ms);
+        explain(hops, whole.as_ref(), now_ms)
     }
 }
 
@@ -223,17 +229,15 @@ fn clocks_that_are_not_synchronised_and_silence_are_named() {
     assert!(explanation.causes.is_empty(), "{explanation:?}");
     assert_eq!(explanation.faults[0].kind, FaultKind::ClockUnsynchronised);
     let later_ms = path.now_ms + 60_000;
-    let silent = path
-        .locator
-        .explain(&Path::parts(), Some("whole"), later_ms);
+    let silent = path.explain_at(&path.hops(later_ms), later_ms);
     assert_eq!((silent.sum, silent.end_to_end), (None, None));
     let silences = silent
         .faults
         .iter()
         .filter(|fault| fault.kind == FaultKind::Silent);
     assert_eq!(silences.count(), HOPS);
-    let unknown = [Part::Segment("nobody's".to_owned())];
-    let unknown = path.locator.explain(&unknown, None, later_ms);
+    let unknown = [measured(&path.locator, "nobody's", later_ms)];
+    let unknown = explain(&unknown, None, later_ms);
     assert_eq!(unknown.faults[0].kind, FaultKind::Silent);
 }
 
@@ -242,12 +246,15 @@ fn a_rise_in_a_part_that_nobody_measures_is_suspected_there() {
     let mut path = Path::new(QUIET, 90);
     path.steps(400, &NONE, &NONE);
     path.steps(4, &at(3, 5e6), &NONE);
-    let mut parts = Path::parts();
-    parts[3] = Part::Uncovered {
-        name: "D-E".to_owned(),
-        cover: vec!["m-server at D".to_owned()],
+    let explain = |path: &Path| {
+        let mut hops = path.hops(path.now_ms);
+        hops[3] = Hop::Uncovered {
+            name: "D-E".to_owned(),
+            cover: vec!["m-server at D".to_owned()],
+        };
+        path.explain_at(&hops, path.now_ms)
     };
-    let explanation = path.locator.explain(&parts, Some("whole"), path.now_ms);
+    let explanation = explain(&path);
     assert!(
         explanation.causes.is_empty() && explanation.sum.is_none(),
         "{explanation:?}"
@@ -260,7 +267,7 @@ fn a_rise_in_a_part_that_nobody_measures_is_suspected_there() {
     // Where a segment explains the rise it is not.
     path.steps(20, &NONE, &NONE);
     path.steps(4, &at(1, 5e6), &NONE);
-    let explanation = path.locator.explain(&parts, Some("whole"), path.now_ms);
+    let explanation = explain(&path);
     assert_eq!(explanation.causes[0].segment, "hop1");
     assert!(!explanation.uncovered[0].is_suspect, "{explanation:?}");
 }
@@ -269,9 +276,7 @@ fn a_rise_in_a_part_that_nobody_measures_is_suspected_there() {
 fn a_part_that_is_missing_shows_in_the_difference() {
     let mut path = Path::new(QUIET, 95);
     path.steps(400, &NONE, &NONE);
-    let explanation = path
-        .locator
-        .explain(&Path::parts()[1..], Some("whole"), path.now_ms);
+    let explanation = path.explain_at(&path.hops(path.now_ms)[1..], path.now_ms);
     assert_eq!(explanation.is_difference_explained, Some(false));
     let missing = explanation.difference_ns.unwrap();
     assert!((0.8..1.2).contains(&(missing / QUIET.base_ns)), "{missing}");

@@ -1,7 +1,9 @@
 //! What holds of any reports.
 
-use locate::{Explanation, Locator, Part, Report};
+use locate::{Explanation, Locator, Report, explain};
 use proptest::prelude::*;
+
+use super::measured;
 
 /// Figures as they should not be, too.
 fn figure() -> impl Strategy<Value = f64> {
@@ -48,9 +50,11 @@ proptest! {
             locator.report(&segment.to_string(), &report);
             locator.pair("0", "1");
         }
-        let path: Vec<_> = (0..5).map(|segment| Part::Segment(segment.to_string())).collect();
         for now_ms in [0, time_ms, u64::MAX] {
-            let explanation = locator.explain(&path, Some("2"), now_ms);
+            let hops = (0..5).map(|segment| measured(&locator, &segment.to_string(), now_ms));
+            let hops: Vec<_> = hops.collect();
+            let whole = locator.finding("2", now_ms);
+            let explanation = explain(&hops, whole.as_ref(), now_ms);
             for cause in &explanation.causes {
                 prop_assert!((0.0..=1.0 + 1e-9).contains(&cause.share), "{:?}", cause);
                 prop_assert!((0.0..=1.0).contains(&cause.confidence), "{:?}", cause);
@@ -66,10 +70,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_old_or_too_much_is_counted(times in prop::collection::vec(0_u64..20, 1..40)) {
+    fn what_is_old_or_too_much_is_ignored(times in prop::collection::vec(0_u64..20, 1..40)) {
         let mut locator = Locator::new(1);
         let mut newest = None;
-        let mut ignored = 0;
         for time_ms in times {
             let report = Report {
                 time_ms,
@@ -83,11 +86,11 @@ proptest! {
                 lost: 0,
                 clock_unsynchronised: false,
             };
-            ignored += u64::from(newest >= Some(time_ms)) + 1;
             newest = newest.max(Some(time_ms));
             locator.report("s", &report);
             locator.report("one too many", &report);
-            prop_assert_eq!(locator.ignored(), ignored);
+            prop_assert_eq!(Some(locator.last_ms()), newest);
+            prop_assert_eq!(locator.names().collect::<Vec<_>>(), ["s"]);
         }
     }
 }

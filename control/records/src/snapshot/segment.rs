@@ -260,13 +260,6 @@ record! {
     }
 }
 
-impl Estimate {
-    /// The nominal 98 % interval of the mean.
-    pub fn interval_ns(&self) -> (f64, f64) {
-        (self.mean_ns - self.bound_ns, self.mean_ns + self.bound_ns)
-    }
-}
-
 record! {
     /// A segment since the switch started. Everything in it only rises.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

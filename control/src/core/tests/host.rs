@@ -12,7 +12,7 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
     for port in ports {
         ends.push(port.map(|port| {
             let part = whole.part(config.segments_of_egress(port));
-            let (worker, control) = handover(GenerationId(number), &part);
+            let (worker, control) = handover(&part);
             worker_ends.push(worker);
             control
         }));

@@ -92,7 +92,7 @@ fn change(
     wire: Option<&Arc<WireCounters>>,
 ) -> (Change, Option<WireWorkerEnd>, Vec<WorkerEnd>) {
     let layout = config.shard_layout(rate()).unwrap();
-    let (worker, end) = handover(GenerationId(number), &layout);
+    let (worker, end) = handover(&layout);
     let (wire, wires) = match wire {
         Some(counters) => {
             let layout = config.wire_layout(0).unwrap();

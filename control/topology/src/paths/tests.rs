@@ -28,8 +28,10 @@ fn all_ways_of_equal_cost_are_paths() {
     let [start, one, other, join, end] = topology.routers().collect::<Vec<_>>()[..] else {
         panic!("five routers");
     };
-    let next = |at| {
-        let next = paths.next_hops(start, at);
+    let reach = &paths.from[start.index()];
+    let next = |at: Router| {
+        let index = reach.order.iter().position(|&router| router == at.0);
+        let next = reach.next(index.unwrap()).iter().copied().map(Router);
         next.collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(next(start), [one, other].into());

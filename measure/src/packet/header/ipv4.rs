@@ -40,8 +40,6 @@ pub mod field {
     pub const SOURCE: Field = 12..16;
     /// Receiver.
     pub const DESTINATION: Field = 16..20;
-    /// Both addresses.
-    pub const ADDRESSES: Field = SOURCE.start..DESTINATION.end;
 }
 
 /// A header that is whole up to its options.

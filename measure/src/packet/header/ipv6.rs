@@ -28,8 +28,6 @@ pub mod field {
     pub const SOURCE: Field = 8..24;
     /// Receiver.
     pub const DESTINATION: Field = 24..40;
-    /// Both addresses.
-    pub const ADDRESSES: Field = SOURCE.start..DESTINATION.end;
 }
 
 /// A whole header, without extensions.

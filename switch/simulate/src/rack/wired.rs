@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use contract::counters::{WireCounters, WorkerCounters};
 use contract::fdb::{DELTAS, MasterEnd, REPORTS, fdb_rings};
 use contract::handover::ControlEnd;
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{WireControlEnd, wire_handover};
@@ -54,7 +54,7 @@ pub fn wired(
     let ports = format!("{}, {}", port("host", ""), port("wire", ""));
     let patch = r#""forwarding": {"mode": "patch", "pairs": [["host", "wire"]]}"#;
     let config = config(1, &ports, patch);
-    let (plan, shards) = plan(&config, GenerationId::default(), None);
+    let (plan, shards) = plan(&config, None);
     let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
     let (replica, master) = fdb_rings(REPORTS, DELTAS);
     let counters = Arc::new(WorkerCounters::new(2));

@@ -56,7 +56,6 @@ fn what_is_static_neither_ages_nor_moves_nor_is_flushed() {
     assert_eq!(fdb.port_of(station(1), 1_000_000 * SECOND), Some(3));
     fdb.see(station(1), 3, 2_000_000 * SECOND);
     assert_eq!(fdb.port_of(station(1), 3_000_000 * SECOND), Some(3));
-    assert_eq!(fdb.moves(), 0);
 }
 
 #[test]
