@@ -28,9 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("topology", &[]),
     (
         "probe",
-        &[
-            "api", "contract", "measure", "records", "report", "topology",
-        ],
+        &["api", "contract", "measure", "report", "topology"],
     ),
     ("locate", &[]),
     (
