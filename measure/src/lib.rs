@@ -16,7 +16,6 @@
 pub mod batch;
 pub mod cell;
 pub mod chooser;
-pub mod codec;
 pub mod decoding;
 pub mod digest;
 pub mod flows;
@@ -34,4 +33,3 @@ pub mod shard;
 pub mod sizing;
 pub mod synopsis;
 pub mod time;
-pub mod wire;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::time::{TickRate, Ticks};
-use measure::wire::session::{KeyId, KeyRing};
+use wire::session::{KeyId, KeyRing};
 
 use super::flow_state::FlowState;
 use crate::contain::{Part, contain};

@@ -17,10 +17,8 @@ use std::collections::VecDeque;
 use measure::lda::LdaLayout;
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::frame::{
-    Body, ClockState, Frame, Kind, Message, Sealer, Subject, VERSION_MINOR,
-};
-use measure::wire::session::{KeyId, KeyRing, Nonce, Sessions};
+use wire::frame::{Body, ClockState, Frame, Kind, Message, Sealer, Subject, VERSION_MINOR};
+use wire::session::{KeyId, KeyRing, Nonce, Sessions};
 
 mod adaptation;
 mod causality;

@@ -31,11 +31,11 @@ use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::time::{EpochSchedule, Ticks};
-use measure::wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
-use measure::wire::session::KeyId;
-use measure::wire::{ReferencePlan, WireLayout};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
+use wire::session::KeyId;
+use wire::{ReferencePlan, WireLayout};
 
 pub use crate::rack::wired::{is_control, kind_of};
 

@@ -10,8 +10,8 @@ use contract::wire::clock::TaiLine;
 use contract::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::time::{Epoch, EpochSchedule, Ticks};
-use measure::wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
-use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
+use wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
+use wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};

@@ -13,11 +13,11 @@ use control::wire::exchange::{
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::time::{EpochSchedule, TickRate, Ticks};
-use measure::wire::frame::{ClockState, Kind, PortName};
-use measure::wire::session::{Key, KeyId, KeyRing, SessionId};
-use measure::wire::{Receiver, Sender, WireLayout};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, source_address};
+use wire::frame::{ClockState, Kind, PortName};
+use wire::session::{Key, KeyId, KeyRing, SessionId};
+use wire::{Receiver, Sender, WireLayout};
 
 use super::{EPOCH_NS, TAI_NS};
 

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use measure::lda::LdaLayout;
 use measure::observation::End;
-use measure::wire::frame::{Frame, Kind};
-use measure::wire::session::{KeyId, KeyRing, Session, Sessions};
-use measure::wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
+use wire::frame::{Frame, Kind};
+use wire::session::{KeyId, KeyRing, Session, Sessions};
+use wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;

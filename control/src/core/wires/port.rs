@@ -7,8 +7,8 @@ use contract::config::Config;
 use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::wire::frame::{FrameError, Kind};
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
+use wire::frame::{FrameError, Kind};
 
 use super::super::{REFRESH, labelled};
 use super::record::{contradiction, count, disagreement, kind_label, lda, measured, reported};

@@ -2,9 +2,9 @@
 
 use measure::chooser::Method;
 use measure::lda::LdaLayout;
-use measure::wire::frame::{EpochFate, Kind, Mismatch};
-use measure::wire::{Estimate, OffsetBounds, SegmentOutcome};
 use records::snapshot::{WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer, WireSegment};
+use wire::frame::{EpochFate, Kind, Mismatch};
+use wire::{Estimate, OffsetBounds, SegmentOutcome};
 
 use super::super::labelled;
 use crate::wire::exchange::{MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus};

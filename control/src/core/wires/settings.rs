@@ -3,8 +3,8 @@
 use contract::config::{Config, Wire as WireConfig, WireKeys};
 use contract::ids::PortIndex;
 use measure::time::TickRate;
-use measure::wire::frame::{PortName, seed_check};
 use records::snapshot::{Wire, WireSegment};
+use wire::frame::{PortName, seed_check};
 
 use crate::wire::exchange::{Expected, FrameSettings, OwnEnd, Settings};
 

@@ -6,7 +6,7 @@
 use measure::lda::LdaLayout;
 use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
 use measure::time::Epoch;
-use measure::wire::frame::{EpochFate, Report};
+use wire::frame::{EpochFate, Report};
 
 use super::{Exchange, Order};
 

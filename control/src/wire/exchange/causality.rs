@@ -1,8 +1,8 @@
 //! Whether delays are possible: no packet arrives before it was sent, and clocks that are as exact as they claim show none that did.
 
 use measure::time::Epoch;
-use measure::wire::frame::Floor;
-use measure::wire::{OffsetWatch, SealedWire, SegmentOutcome, Span};
+use wire::frame::Floor;
+use wire::{OffsetWatch, SealedWire, SegmentOutcome, Span};
 
 use super::settings::Moment;
 use super::status::OffsetView;

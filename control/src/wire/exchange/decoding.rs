@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use measure::lds::DelayCells;
 use measure::time::Epoch;
-use measure::wire::{DecodeJob, FlowOnSegment, FlowOutcome};
+use wire::{DecodeJob, FlowOnSegment, FlowOutcome};
 
 use super::seen::SeenFlows;
 use super::settings::Settings;

@@ -10,12 +10,12 @@
 
 use std::collections::VecDeque;
 
-use measure::codec::{Shape, TooLarge};
 use measure::lds::DelayCells;
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::frame::{EpochFate, Floor, Report, Request};
-use measure::wire::{
+use wire::codec::{Shape, TooLarge};
+use wire::frame::{EpochFate, Floor, Report, Request};
+use wire::{
     ClockBound, SealedWire, SegmentOutcome, SenderLists, Span, flow_cells, pair, reconcile,
 };
 

@@ -1,7 +1,7 @@
 //! The clocks of both ends, as the least delay of each epoch shows them.
 
 use measure::time::Epoch;
-use measure::wire::{FloorSample, FloorVerdict, FloorWatch, SegmentOutcome};
+use wire::{FloorSample, FloorVerdict, FloorWatch, SegmentOutcome};
 
 use super::status::{ExchangeCounters, FloorView};
 

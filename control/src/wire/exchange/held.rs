@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use measure::cell::Cell;
-use measure::codec::{Element, FragmentError, Shape, SketchShape, fragments};
 use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
-use measure::wire::frame::{
+use wire::codec::{Element, FragmentError, Shape, SketchShape, fragments};
+use wire::frame::{
     HEADER_BYTES, Request, Sealer, Side, Stash, Stashed, Subject, TAG_BYTES, body_room,
 };
-use measure::wire::{Placed, SealedWire, WireShard};
+use wire::{Placed, SealedWire, WireShard};
 
 use super::settings::{Moment, Settings};
 

@@ -4,14 +4,12 @@
 use std::ops::Range;
 
 use measure::cell::Cell;
-use measure::codec::{Assembler, FragmentView, Shape, TooLarge};
 use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
-use measure::wire::frame::{
-    HEADER_BYTES, RANGES_MAX, Request, Side, StashView, Stashed, TAG_BYTES,
-};
-use measure::wire::{SegmentHalves, SenderHalves, WireLayout};
+use wire::codec::{Assembler, FragmentView, Shape, TooLarge};
+use wire::frame::{HEADER_BYTES, RANGES_MAX, Request, Side, StashView, Stashed, TAG_BYTES};
+use wire::{SegmentHalves, SenderHalves, WireLayout};
 
 /// Epochs that are put together at a time: two that wait for each other, and the next.
 pub(super) const EPOCHS: usize = 3;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use measure::observation::End;
 use measure::time::Epoch;
-use measure::wire::SealedWire;
-use measure::wire::frame::{Request, Sealer};
+use wire::SealedWire;
+use wire::frame::{Request, Sealer};
 
 use super::held::{Held, Piece, What};
 use super::settings::{Moment, Settings};

@@ -1,6 +1,6 @@
 //! The report of an epoch to the other end, and that of the other end.
 
-use measure::wire::frame::{Chosen, EpochFate, Header, Report};
+use wire::frame::{Chosen, EpochFate, Header, Report};
 
 use super::causality::Causality;
 use super::status::{MeasuredEpoch, ReportedEpoch, SegmentStatus, is_counted};

@@ -2,7 +2,7 @@
 //! counted.
 
 use measure::observation::End;
-use measure::wire::frame::{EpochFate, Sealer};
+use wire::frame::{EpochFate, Sealer};
 
 use super::settings::Moment;
 use super::{Adaptation, Exchange, Order, Outgoing};

@@ -1,9 +1,7 @@
 //! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
 
-use measure::wire::frame::{Header, Hello, Kind, Mismatch, VERSION};
-use measure::wire::session::{
-    Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions,
-};
+use wire::frame::{Header, Hello, Kind, Mismatch, VERSION};
+use wire::session::{Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions};
 
 use super::settings::{ClockView, Moment, Settings, clock_label};
 use super::status::SessionState;

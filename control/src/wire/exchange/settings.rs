@@ -1,11 +1,11 @@
 //! The settings of an exchange, and what it is given at every poll.
 
-use measure::codec::TooLarge;
 use measure::lda::adaptive::{AdaptiveError, AdaptiveOptions};
 use measure::packet::HASH_VERSION;
-use measure::wire::WireLayout;
-use measure::wire::frame::{ClockState, Header, Hello, PortName, SealError};
-use measure::wire::session::{KeyId, KeyRing, Nonces};
+use wire::WireLayout;
+use wire::codec::TooLarge;
+use wire::frame::{ClockState, Header, Hello, PortName, SealError};
+use wire::session::{KeyId, KeyRing, Nonces};
 
 /// The settings of an exchange.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Settings {
     pub layout: WireLayout,
     /// How banks of the LDA follow the losses; none: they stay as `layout` has them.
     pub adaptive: Option<AdaptiveOptions>,
-    /// [`seed_check`](measure::wire::frame::seed_check) of the deployment's seed.
+    /// [`seed_check`](wire::frame::seed_check) of the deployment's seed.
     pub seed_check: u64,
     /// Length of an epoch.
     pub epoch_ns: u64,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::wire::frame::{EpochFate, Mismatch, Report};
-use measure::wire::{DecodeJob, Drift, FlowOutcome, OffsetBounds, SegmentOutcome, Step};
+use wire::frame::{EpochFate, Mismatch, Report};
+use wire::{DecodeJob, Drift, FlowOutcome, OffsetBounds, SegmentOutcome, Step};
 
 use super::seen::SeenFlow;
 use super::settings::ClockView;

@@ -1,4 +1,4 @@
-use measure::wire::frame::{EpochFate, Kind, Mismatch, OpenError};
+use wire::frame::{EpochFate, Kind, Mismatch, OpenError};
 
 use super::*;
 

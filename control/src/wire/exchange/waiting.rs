@@ -1,8 +1,8 @@
 //! An epoch that waits for the sender's halves, and its fate.
 
 use measure::time::Epoch;
-use measure::wire::frame::{ClockState, EpochFate, Mismatch};
-use measure::wire::{ClockBound, Reconciled, SegmentOutcome, WireShard};
+use wire::frame::{ClockState, EpochFate, Mismatch};
+use wire::{ClockBound, Reconciled, SegmentOutcome, WireShard};
 
 use super::settings::{ClockView, Moment, Settings};
 use records::snapshot::WirePeer;

@@ -1,8 +1,8 @@
 //! Wires between switches: what the path does to each frame.
 
-use measure::wire::frame::Kind;
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use wire::frame::Kind;
 
 use super::configure::HOSTS;
 use super::ledger::Sending;

@@ -6,7 +6,7 @@ use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::observation::End;
 use measure::synopsis::Synopsis;
-use measure::wire::WireLayout;
+use wire::WireLayout;
 
 use super::bench::Packet;
 use super::*;

@@ -9,9 +9,9 @@ use measure::lds::LdsLayout;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::{Epoch, EpochTag};
-use measure::wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
-use measure::wire::session::{Key, KeyId, KeyRing, Sessions};
-use measure::wire::{SealedWire, WireLayout, WireShard};
+use wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
+use wire::session::{Key, KeyId, KeyRing, Sessions};
+use wire::{SealedWire, WireLayout, WireShard};
 
 use crate::wire::exchange::{
     ClockView, Exchange, Expected, FrameSettings, Moment, OwnEnd, Settings, WireStatus,

@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{Link, Method, Policy};
-use measure::wire::{FlowOutcome, ReferencePlan};
 use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope};
 use records::snapshot::{FlowList, FlowName, FlowRecord, Flows, Snapshot, Wire, WireSegment};
+use wire::{FlowOutcome, ReferencePlan};
 
 use super::super::decoding::Decoding;
 use super::*;

@@ -1,8 +1,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use measure::wire::frame::{ClockState, PortName};
-use measure::wire::session::{Key, KeyId, KeyRing};
+use wire::frame::{ClockState, PortName};
+use wire::session::{Key, KeyId, KeyRing};
 
 use super::bench::{Switch, keys};
 use super::*;
