@@ -271,7 +271,8 @@ mod wire {
 
     use super::*;
     use contract::counters::WireCounters;
-    use contract::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
+    use contract::wire::handover::{WireControlEnd, WireWorkerEnd, wire_handover};
+    use wire::exchange::Order;
 
     fn ends() -> (WireWorkerEnd, WireControlEnd) {
         let bank = Bank {

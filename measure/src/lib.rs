@@ -20,6 +20,7 @@ pub mod decoding;
 pub mod digest;
 pub mod flows;
 pub mod histogram;
+mod labelled;
 pub mod lda;
 pub mod lds;
 pub mod moments;

@@ -23,7 +23,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("contract", &["measure", "wire"]),
     ("records", &["contract", "measure"]),
     ("control", &["contract", "measure", "records", "wire"]),
-    ("api", &["contract", "control", "measure", "records"]),
+    (
+        "api",
+        &["contract", "control", "measure", "records", "wire"],
+    ),
     ("report", &["contract", "control", "records"]),
     ("ipfix", &["contract", "control", "measure", "records"]),
     ("topology", &[]),

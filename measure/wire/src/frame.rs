@@ -47,7 +47,7 @@ pub use hello::{Claim, ClockState, Hello, Mismatch, NAME_MAX, PortName, SHAPES_M
 pub use marker::Marker;
 pub use message::{Body, Message};
 pub use reference::{FRAME_BYTES as REFERENCE_FRAME_BYTES, Reference};
-pub use report::{Chosen, EpochFate, Report};
+pub use report::{EpochFate, Report};
 pub use request::{RANGES_MAX, Request};
 pub use seal::{OpenError, SealError, Sealer, Subject, Verifier};
 pub use stash::{Side, Stash, StashView, Stashed};

@@ -28,6 +28,7 @@ use codec::{Shape, SketchShape};
 
 pub mod codec;
 mod decode;
+pub mod exchange;
 mod floor;
 mod flows;
 pub mod frame;

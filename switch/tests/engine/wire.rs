@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use contract::counters::{DropReason, Rejection};
 use contract::ids::PortIndex;
-use contract::wire::handover::{Order, WireControlEnd};
+use contract::wire::handover::WireControlEnd;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::End;
@@ -14,6 +14,7 @@ use measure::synopsis::Synopsis;
 use measure::time::{EpochSchedule, Ticks};
 use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
 use simulate::rack::{GRACE, INTERVAL, udp};
+use wire::exchange::Order;
 use wire::frame::Kind;
 use wire::session::{Nonce, Sessions};
 use wire::{ReferencePlan, SealedWire, WireLayout};

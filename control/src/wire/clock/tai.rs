@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use measure::time::{TickRate, Ticks};
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use wire::exchange::ClockView;
 use wire::frame::ClockState;
 
 use super::{Discipline, ErrorSource, KernelClock, SharedLine, TaiLine};
-use crate::wire::exchange::ClockView;
 use contract::config::WireClock;
 
 /// Between two readings.

@@ -101,17 +101,25 @@ impl Kind {
         Self::Floor,
     ];
 
+    /// Its name in tables and labels.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Hello => "hello",
+            Self::Marker => "marker",
+            Self::Stash => "stash",
+            Self::Fragment => "fragment",
+            Self::Reference => "reference",
+            Self::Request => "request",
+            Self::Report => "report",
+            Self::Floor => "floor",
+        }
+    }
+
     /// The minor version of the protocol that has it first.
     pub const fn since_minor(self) -> u16 {
         match self {
             Self::Floor => 1,
-            Self::Hello
-            | Self::Marker
-            | Self::Stash
-            | Self::Fragment
-            | Self::Reference
-            | Self::Request
-            | Self::Report => 0,
+            _ => 0,
         }
     }
 

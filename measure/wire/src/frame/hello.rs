@@ -25,6 +25,7 @@ use super::header::KIND_AT;
 use super::{Body, Frame, Kind};
 use crate::codec::{ParseError, Put, Reader, Shape};
 use crate::session::{Nonce, Nonces};
+use measure::labelled_enum;
 
 /// Most shapes in a hello.
 pub const SHAPES_MAX: usize = 8;
@@ -37,16 +38,16 @@ pub type PortName = ArrayString<NAME_MAX>;
 /// Where the state of the clock is in the body.
 const CLOCK_AT: usize = 50;
 
-/// How good the sender's clock is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ClockState {
-    /// Follows nothing: its times are not TAI.
-    Free = 0,
-    /// Followed a source and keeps its rate.
-    HoldingOver = 1,
-    /// Follows PTP or NTP.
-    Locked = 2,
+labelled_enum! {
+    /// How good the sender's clock is.
+    pub enum ClockState {
+        /// Follows nothing: its times are not TAI.
+        Free = "free",
+        /// Followed a source and keeps its rate.
+        HoldingOver = "holding_over",
+        /// Follows PTP or NTP.
+        Locked = "locked",
+    }
 }
 
 /// Who is there and how it is configured. Both ends must agree on all but nonces and clock state.
@@ -191,12 +192,10 @@ impl Hello {
         let renews = Nonce::from_number(reader.number("renewed nonce")?);
         let clock_error_ns = reader.number("clock error")?;
         let tai_utc_s = reader.number("TAI - UTC")?;
-        let clock = match reader.number("clock state")? {
-            0_u8 => ClockState::Free,
-            1 => ClockState::HoldingOver,
-            2 => ClockState::Locked,
-            other => return Err(ParseError::value("clock state", other, "0 to 2")),
-        };
+        let clock: u8 = reader.number("clock state")?;
+        let clock = *ClockState::ALL
+            .get(usize::from(clock))
+            .ok_or(ParseError::value("clock state", clock, "0 to 2"))?;
         let ptp_domain = reader.number("PTP domain")?;
         let stash_packets = reader.number("stash")?;
         let port_name = name(&mut reader)?;

@@ -3,7 +3,7 @@
 //!
 //! | bytes | field | |
 //! |---|---|---|
-//! | 0 | fate | see [`EpochFate`] |
+//! | 0 | fate | its place in [`EpochFate`], from 0 |
 //! | 1 | known | bit 0: mean, 1: deviation, 2: bound, 3: chosen bound |
 //! | 2 | method | of the chosen mean, see [`method_number`]; 0: none, and no chosen bound |
 //! | 3..7 | usable cells | of the LDA |
@@ -23,74 +23,43 @@
 //! what is not known is 0. Epoch and segment are those of the frame, and the sender's.
 
 use super::{Body, Kind};
+use crate::Estimate;
 use crate::codec::{ParseError, Put, Reader};
 use measure::chooser::Method;
-use measure::rli;
+use measure::{labelled_enum, rli};
 
-/// What became of an epoch: usable, or why not. Where several are true, the first in this order
-/// that is not [`Usable`](Self::Usable) is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum EpochFate {
-    /// Its figures can be trusted.
-    Usable = 0,
-    /// The ends are configured differently: no halves can be paired.
-    Mismatch = 1,
-    /// A clock is not synchronised, or was set in the epoch; or delays fell to where they never were.
-    Clock = 2,
-    /// The link went down in it.
-    Link = 3,
-    /// An end had no memory free to record it in.
-    Unmeasured = 4,
-    /// No copy of the marker at one of its ends arrived.
-    NoMarkers = 5,
-    /// An end did not see it from its beginning: a session began.
-    Partial = 6,
-    /// The sender's counts did not arrive in time.
-    NoFragments = 7,
-    /// Packets are left that no stash explains: they were reordered further than it reaches.
-    Reordered = 8,
-    /// Packets passed, and too few cells are usable to tell of them.
-    TooFewCells = 9,
-    /// No packet passed.
-    Idle = 10,
+labelled_enum! {
+    /// What became of an epoch: usable, or why not. Where several are true, the first in this order
+    /// that is not [`Usable`](Self::Usable) is sent.
+    pub enum EpochFate {
+        /// Its figures can be trusted.
+        Usable = "usable",
+        /// The ends are configured differently: no halves can be paired.
+        Mismatch = "mismatch",
+        /// A clock is not synchronised, or was set in the epoch; or delays fell to where they never were.
+        Clock = "clock",
+        /// The link went down in it.
+        Link = "link",
+        /// An end had no memory free to record it in.
+        Unmeasured = "unmeasured",
+        /// No copy of the marker at one of its ends arrived.
+        NoMarkers = "no_markers",
+        /// An end did not see it from its beginning: a session began.
+        Partial = "partial",
+        /// The sender's counts did not arrive in time.
+        NoFragments = "no_fragments",
+        /// Packets are left that no stash explains: they were reordered further than it reaches.
+        Reordered = "reordered",
+        /// Packets passed, and too few cells are usable to tell of them.
+        TooFewCells = "too_few_cells",
+        /// No packet passed.
+        Idle = "idle",
+    }
 }
 
 impl EpochFate {
     /// Number of fates.
     pub const COUNT: usize = Self::ALL.len();
-
-    /// Every fate, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
-        Self::Usable,
-        Self::Mismatch,
-        Self::Clock,
-        Self::Link,
-        Self::Unmeasured,
-        Self::NoMarkers,
-        Self::Partial,
-        Self::NoFragments,
-        Self::Reordered,
-        Self::TooFewCells,
-        Self::Idle,
-    ];
-
-    /// Its name in tables and labels.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Usable => "usable",
-            Self::Mismatch => "mismatch",
-            Self::Clock => "clock",
-            Self::Link => "link",
-            Self::Unmeasured => "unmeasured",
-            Self::NoMarkers => "no_markers",
-            Self::Partial => "partial",
-            Self::NoFragments => "no_fragments",
-            Self::Reordered => "reordered",
-            Self::TooFewCells => "too_few_cells",
-            Self::Idle => "idle",
-        }
-    }
 }
 
 /// The methods that a chosen mean may be of; the first has number 1.
@@ -120,17 +89,6 @@ pub const fn method_number(method: Method) -> u8 {
     }
 }
 
-/// The mean that the chooser took.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Chosen {
-    /// Whose it is.
-    pub method: Method,
-    /// Mean delay in nanoseconds, signed.
-    pub mean_ns: f64,
-    /// Half the width of the nominal 98 % interval in nanoseconds; `None`: not known.
-    pub bound_ns: Option<f64>,
-}
-
 /// What came out of an epoch of a segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
@@ -157,7 +115,7 @@ pub struct Report {
     /// Cells of the LDA.
     pub cells: u32,
     /// The mean of the smallest bound.
-    pub chosen: Option<Chosen>,
+    pub chosen: Option<Estimate>,
 }
 
 /// A mean that can be sent.
@@ -260,7 +218,7 @@ impl Report {
             effective_samples,
             usable_cells,
             cells,
-            chosen: method.zip(chosen_ns).map(|(method, mean_ns)| Chosen {
+            chosen: method.zip(chosen_ns).map(|(method, mean_ns)| Estimate {
                 method,
                 mean_ns,
                 bound_ns: chosen_bound_ns,

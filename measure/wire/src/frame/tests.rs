@@ -114,7 +114,7 @@ fn report() -> Report {
         effective_samples: 900,
         usable_cells: 10,
         cells: 12,
-        chosen: Some(Chosen {
+        chosen: Some(crate::Estimate {
             method: Method::Rli(rli::Method::Sums),
             mean_ns: -0.75,
             bound_ns: Some(0.0),

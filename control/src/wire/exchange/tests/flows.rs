@@ -26,7 +26,7 @@ fn flows(key: &FlowKey) -> (WireFlowsOf, std::sync::Arc<WireFlowsView>) {
         bench.epoch();
     }
     bench.steps(30);
-    let view = bench.switches[1].status().flows.unwrap();
+    let view = bench.switches[1].exchange.flows().unwrap();
     let mut named = (*view).clone();
     named.flows[0].flow = hasher().flow_hash(key);
     named.job.flows[0].flow = named.flows[0].flow;

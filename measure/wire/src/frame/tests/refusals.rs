@@ -296,7 +296,7 @@ fn what_a_report_cannot_tell_is_not_known() {
         mean_ns: Some(f64::NAN),
         stddev_ns: Some(-1.0),
         bound_ns: Some(f64::INFINITY),
-        chosen: Some(Chosen {
+        chosen: Some(crate::Estimate {
             method: Method::Lda,
             mean_ns: f64::NEG_INFINITY,
             bound_ns: Some(1.0),
@@ -315,7 +315,7 @@ fn what_a_report_cannot_tell_is_not_known() {
     };
     assert_eq!(Report::parse(&body), Ok(accepted));
     let unbounded = Report {
-        chosen: Some(Chosen {
+        chosen: Some(crate::Estimate {
             method: Method::Prior,
             mean_ns: 3.0,
             bound_ns: Some(f64::INFINITY),

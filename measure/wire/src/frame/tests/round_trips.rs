@@ -102,7 +102,7 @@ proptest! {
             effective_samples,
             usable_cells: usable_cells.into(),
             cells: u32::from(usable_cells) + u32::from(more_cells),
-            chosen: method.map(|method| Chosen {
+            chosen: method.map(|method| crate::Estimate {
                 method: report::METHODS[method],
                 mean_ns: chosen_ns,
                 bound_ns: chosen_bound_ns,

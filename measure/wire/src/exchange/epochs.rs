@@ -10,25 +10,22 @@
 
 use std::collections::VecDeque;
 
+use super::causality::Causality;
+use super::floors::Floors;
+use super::incoming::{Incoming, Slot};
+use super::status::{
+    ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus, is_counted, report,
+};
+use super::{Moment, Outbox, Settings};
+use crate::codec::{Shape, TooLarge};
+use crate::frame::{ClockState, EpochFate, Floor, Mismatch, Report, Request};
+use crate::{
+    ClockBound, DecodeJob, Reconciled, SealedWire, SegmentOutcome, SenderLists, Span, WireShard,
+    flow_cells, pair, reconcile,
+};
 use measure::lds::DelayCells;
 use measure::observation::End;
 use measure::time::Epoch;
-use wire::codec::{Shape, TooLarge};
-use wire::frame::{EpochFate, Floor, Report, Request};
-use wire::{
-    ClockBound, SealedWire, SegmentOutcome, SenderLists, Span, flow_cells, pair, reconcile,
-};
-
-use super::causality::Causality;
-use super::decoding::{Decoding, EpochFlows};
-use super::floors::Floors;
-use super::incoming::{Incoming, Slot};
-use super::report::report;
-use super::settings::Settings;
-use super::status::{ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus, is_counted};
-use super::waiting::{Circumstances, Waiting, fate_of};
-use crate::contain::{Point, inject};
-use contract::wire::handover::WireControlEnd;
 
 /// Epochs that wait. The other two shards are the one that the worker fills and an empty one for the next
 /// rollover.
@@ -37,11 +34,141 @@ const WAITING: usize = 2;
 /// Reports that wait to be sent, at most, as epochs.
 const REPORTED: usize = 4;
 
-/// Parts of the exchange that epochs use.
-pub(super) struct Resources<'a> {
-    pub end: &'a mut WireControlEnd,
-    pub decoding: &'a mut Decoding,
-    pub counters: &'a mut ExchangeCounters,
+/// What an epoch is judged by, beside itself.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances<'a> {
+    pub settings: &'a Settings,
+    pub now: Moment,
+    /// What the other end's clock claims to be off by.
+    pub peer_error_ns: u32,
+    pub mismatch: Option<Mismatch>,
+}
+
+impl Circumstances<'_> {
+    /// Without anything new for so long, what is missing was lost.
+    pub fn quiet_ns(&self) -> u64 {
+        (self.settings.epoch_ns / 8).max(20_000_000)
+    }
+
+    /// A moment of the monotonic clock, not later than now, in seconds since 1970 (UTC).
+    pub fn unix_s(&self, monotonic_ns: u64) -> f64 {
+        let ago_ns = self.now.monotonic_ns.saturating_sub(monotonic_ns);
+        let tai_ns = self.now.tai_ns.saturating_sub(ago_ns);
+        tai_ns as f64 / 1e9 - f64::from(self.now.clock.tai_utc_s)
+    }
+
+    pub fn clocks(&self) -> ClockBound {
+        ClockBound {
+            error_ns: f64::from(self.now.clock.error_ns) + f64::from(self.peer_error_ns),
+            resolution_ns: self.settings.resolution_ns,
+        }
+    }
+}
+
+/// An epoch that waits.
+#[derive(Debug)]
+struct Waiting {
+    pub epoch: Epoch,
+    pub shard: Box<WireShard>,
+    pub sealed_ns: u64,
+    pub moved: u64,
+    /// Its least delay was sent a second time.
+    pub is_told_again: bool,
+    /// Its packets are counted in the epoch that they were sent in, as far as this end knows.
+    pub is_settled: bool,
+}
+
+impl Waiting {
+    /// Whether every packet around the rollover from this epoch to `next` is counted where it belongs.
+    /// Lists cannot tell packets that are alike apart; those are where they belong if nothing shows that
+    /// any packet overtook another, or that the marker came late.
+    pub fn is_rollover_settled(&self, next: &Self, reconciled: &Reconciled) -> bool {
+        let shows_order = reconciled.to_earlier + reconciled.to_later == 0
+            && next.shard.marks.late_marker_packets == 0
+            && self.shard.is_fifo()
+            && next.shard.is_fifo();
+        reconciled.is_proven && (shows_order || !reconciled.has_alike)
+    }
+
+    /// The epoch whose rollover ended it.
+    pub fn ended_by(&self) -> Epoch {
+        let epochs = self.shard.marks.turns_missed.saturating_add(1);
+        Epoch(self.epoch.0.saturating_add(epochs))
+    }
+
+    /// Its fate by what is known before its halves are paired; [`EpochFate::Usable`] where nothing is
+    /// against it.
+    pub fn fate(&self, around: &Circumstances<'_>) -> EpochFate {
+        let marks = &self.shard.marks;
+        let is_free = around.now.clock.state == ClockState::Free;
+        match around.mismatch {
+            Some(Mismatch::FreeClock | Mismatch::TaiOffset | Mismatch::PtpDomain) => {
+                EpochFate::Clock
+            }
+            Some(_) => EpochFate::Mismatch,
+            None if is_free || marks.is_clock_set => EpochFate::Clock,
+            None if marks.is_link_lost => EpochFate::Link,
+            None if marks.turns_missed > 0 => EpochFate::NoMarkers,
+            None if marks.is_partial => EpochFate::Partial,
+            None => EpochFate::Usable,
+        }
+    }
+}
+
+/// The fate of a segment's epoch by its cells.
+fn fate_of(outcome: &SegmentOutcome, moved: u64) -> EpochFate {
+    let tally = outcome.tally;
+    let is_bounded = outcome
+        .chosen
+        .is_some_and(|chosen| chosen.bound_ns.is_some());
+    if !outcome.is_sent_known && outcome.cells.missing == outcome.cells.cells {
+        EpochFate::NoFragments
+    } else if outcome.is_sent_known && tally.sent == 0 && tally.received == 0 {
+        EpochFate::Idle
+    } else if tally.received == 0 || is_bounded {
+        EpochFate::Usable
+    } else if moved > 0 && outcome.lost().is_some_and(|lost| lost == 0) {
+        EpochFate::Reordered
+    } else {
+        EpochFate::TooFewCells
+    }
+}
+
+/// An epoch's flows, to be decoded.
+#[derive(Debug)]
+pub struct EpochFlows {
+    /// The sender's epoch.
+    pub epoch: Epoch,
+    /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
+    pub ended_unix_s: f64,
+    /// Packets of flows that had no slot.
+    pub other_packets: u64,
+    /// How they are decoded.
+    pub job: DecodeJob,
+}
+
+impl EpochFlows {
+    fn new(of: &Waiting, cells: DelayCells, around: &Circumstances<'_>) -> Self {
+        let settings = around.settings;
+        let flows = &of.shard.flows;
+        let counted = flows.flows().iter().filter(|flow| flow.packets > 0);
+        let named = flows.flows().iter().zip(flows.delays());
+        let named = named.filter(|(flow, _)| flow.packets > 0);
+        Self {
+            epoch: of.epoch,
+            ended_unix_s: around.unix_s(of.sealed_ns),
+            other_packets: flows.other_packets(),
+            job: DecodeJob {
+                cells,
+                flows: counted.copied().collect(),
+                delays: named.map(|(_, delays)| delays.clone()).collect(),
+                method: settings.layout.references.map(|plan| plan.method),
+                is_fifo: of.shard.is_fifo(),
+                clocks: around.clocks(),
+                components: settings.components,
+            },
+        }
+    }
 }
 
 /// All epochs of what arrives here.
@@ -55,9 +182,12 @@ pub(super) struct Epochs {
     floors: Floors,
     pub causality: Causality,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
-    reports: VecDeque<(Epoch, u16, Report)>,
+    /// Requests that wait to be sent, each once.
+    pub requests: VecDeque<(Epoch, u16, Request)>,
+    /// Reports that wait to be sent.
+    pub reports: VecDeque<(Epoch, u16, Report)>,
     /// Least delays that wait to be sent, each twice.
-    least: VecDeque<(Epoch, Floor)>,
+    pub least: VecDeque<(Epoch, Floor)>,
 }
 
 impl Epochs {
@@ -70,6 +200,7 @@ impl Epochs {
             floors: Floors::default(),
             causality: Causality::new(settings.delay_min_ns),
             segments: vec![SegmentStatus::default(); segments],
+            requests: VecDeque::new(),
             reports: VecDeque::new(),
             least: VecDeque::new(),
         })
@@ -84,14 +215,9 @@ impl Epochs {
     }
 
     /// Takes an epoch that this end has sealed.
-    pub fn take(
-        &mut self,
-        sealed: SealedWire,
-        around: Circumstances<'_>,
-        resources: &mut Resources<'_>,
-    ) {
+    pub fn take(&mut self, sealed: SealedWire, around: Circumstances<'_>, outbox: &mut Outbox) {
         while self.waiting.len() >= WAITING {
-            self.finish(around, resources);
+            self.finish(around, outbox);
         }
         let SealedWire { epoch, shard } = sealed;
         let before = self.waiting.back();
@@ -125,7 +251,7 @@ impl Epochs {
     }
 
     /// Finishes what can be.
-    pub fn tick(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
+    pub fn tick(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         let (now_ns, quiet_ns) = (around.now.monotonic_ns, around.quiet_ns());
         for waiting in &mut self.waiting {
             // The first may have been lost.
@@ -135,7 +261,7 @@ impl Epochs {
             }
         }
         while self.is_first_ready(around) {
-            self.finish(around, resources);
+            self.finish(around, outbox);
         }
     }
 
@@ -168,10 +294,11 @@ impl Epochs {
                 })
     }
 
-    /// Requests that are due now, each once: epoch, segment and request.
-    pub fn requests(&mut self, around: Circumstances<'_>) -> Vec<(Epoch, u16, Request)> {
+    /// Requests what is missing, where that is due now.
+    pub fn request(&mut self, around: Circumstances<'_>) {
         let now = around.now.monotonic_ns;
-        let mut requests = Vec::new();
+        // Those that did not go are late.
+        self.requests.clear();
         for waiting in &self.waiting {
             if waiting.fate(&around) != EpochFate::Usable {
                 continue;
@@ -189,42 +316,30 @@ impl Epochs {
             slot.requested_ns = Some(now);
             let epoch = waiting.epoch;
             let missing = slot.requests(around.settings.frames.bytes_max);
-            requests.extend(missing.map(|(segment, request)| (epoch, segment, request)));
+            self.requests
+                .extend(missing.map(|(segment, request)| (epoch, segment, request)));
         }
-        requests
-    }
-
-    /// The next least delay to send.
-    pub fn next_floor(&mut self) -> Option<(Epoch, Floor)> {
-        self.least.pop_front()
-    }
-
-    /// The next report to send.
-    pub fn next_report(&mut self) -> Option<(Epoch, u16, Report)> {
-        self.reports.pop_front()
     }
 
     /// Ends the first epoch that waits.
-    fn finish(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
+    fn finish(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         let Some(mut first) = self.waiting.pop_front() else {
             return;
         };
-        self.reconcile(&mut first, resources.counters);
+        self.reconcile(&mut first, &mut outbox.counters);
         let slot = self.incoming.slot(first.epoch);
         match (
             first.fate(&around),
             slot.filter(|slot| slot.heard_ns.is_some()),
         ) {
             (EpochFate::Usable, Some(slot)) => {
-                inject::point(Point::Pairing);
                 let paired = Paired::new(&first, slot, around.clocks());
-                self.end_paired(&first, paired, around, resources);
+                self.end_paired(&first, paired, around, outbox);
             }
             (EpochFate::Usable, None) => self.end_unpaired(&first, EpochFate::NoFragments),
             (fate, _) => self.end_unpaired(&first, fate),
         }
-        let named = resources.decoding.named();
-        (resources.end).give_back(End::Receiver, first.shard, named);
+        outbox.shards.push_back((End::Receiver, first.shard));
     }
 
     fn end_unpaired(&mut self, first: &Waiting, fate: EpochFate) {
@@ -239,7 +354,7 @@ impl Epochs {
         first: &Waiting,
         paired: Paired,
         around: Circumstances<'_>,
-        resources: &mut Resources<'_>,
+        outbox: &mut Outbox,
     ) {
         let Paired { outcomes, cells } = paired;
         let clocks = around.clocks();
@@ -248,12 +363,12 @@ impl Epochs {
             first.shard.marks.least_delay_ns,
             &outcomes,
             clocks.error_ns,
-            resources.counters,
+            &mut outbox.counters,
         );
         let span = Span::until(first.sealed_ns, around.settings.epoch_ns);
         let least_delay_ns = first.shard.marks.least_delay_ns;
         let is_possible = (self.causality).see(span, least_delay_ns, &outcomes, clocks.error_ns);
-        resources.counters.clock_contradictions += u64::from(!is_possible);
+        outbox.counters.clock_contradictions += u64::from(!is_possible);
         let is_trusted = is_steady && is_possible;
         let mut is_usable = false;
         for (segment, outcome) in outcomes.iter().enumerate() {
@@ -273,7 +388,7 @@ impl Epochs {
         }
         if let Some(cells) = cells.filter(|_| is_usable) {
             let flows = EpochFlows::new(first, cells, &around);
-            resources.counters.decodes_skipped += u64::from(!resources.decoding.give(flows));
+            outbox.flows.push_back(flows);
         }
     }
 
@@ -348,13 +463,14 @@ impl Epochs {
     }
 
     /// The session is over: what waits ends as it is.
-    pub fn reset(&mut self, around: Circumstances<'_>, resources: &mut Resources<'_>) {
+    pub fn reset(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         while !self.waiting.is_empty() {
-            self.finish(around, resources);
+            self.finish(around, outbox);
         }
         self.incoming.reset();
         self.floors.reset();
         self.causality.reset();
+        self.requests.clear();
         self.reports.clear();
         self.least.clear();
         self.next = None;

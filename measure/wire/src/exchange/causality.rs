@@ -1,10 +1,9 @@
 //! Whether delays are possible: no packet arrives before it was sent, and clocks that are as exact as they claim show none that did.
 
+use crate::{OffsetWatch, SealedWire, SegmentOutcome, Span};
 use measure::time::Epoch;
-use wire::frame::Floor;
-use wire::{OffsetWatch, SealedWire, SegmentOutcome, Span};
 
-use super::settings::Moment;
+use super::Moment;
 use super::status::OffsetView;
 
 /// Judges epochs of both directions by each other.
@@ -40,12 +39,6 @@ impl Causality {
     /// Takes the least delay of what left in an epoch, or a delay that is no less, as the other end has it.
     pub fn hear(&mut self, epoch: Epoch, least_ns: f64) {
         self.watch.hear(epoch, least_ns);
-    }
-
-    /// Takes the least delay that the other end sent of an epoch; always `true`, since every such frame is of use.
-    pub fn hear_floor(&mut self, epoch: Epoch, floor: Floor) -> bool {
-        self.hear(epoch, floor.least_delay_ns as f64);
-        true
     }
 
     /// Takes an epoch of what arrived; returns `false` where clocks that are off by no more than `error_ns` together

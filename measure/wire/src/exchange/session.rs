@@ -1,11 +1,9 @@
 //! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
 
-use wire::frame::{Header, Hello, Kind, Mismatch, VERSION};
-use wire::session::{Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions};
-
-use super::settings::{ClockView, Moment, Settings, clock_label};
 use super::status::SessionState;
-use records::snapshot::WirePeer;
+use super::{Moment, Settings};
+use crate::frame::{Header, Hello, Kind, Mismatch};
+use crate::session::{Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions};
 
 /// Between hellos while there is no session, and within one.
 const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
@@ -94,17 +92,33 @@ struct Due {
     answer_ns: u64,
 }
 
+/// The other end, as its last hello described it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// The hello's header.
+    pub header: Header,
+    /// The hello.
+    pub hello: Hello,
+}
+
+impl Peer {
+    fn new(header: &Header, hello: &Hello) -> Self {
+        Self {
+            header: *header,
+            hello: hello.clone(),
+        }
+    }
+}
+
 /// The peer, as it was heard last.
 #[derive(Debug)]
 struct Last {
-    peer: Option<WirePeer>,
+    peer: Option<Peer>,
     mismatch: Option<Mismatch>,
     /// When a frame of the session was heard.
     heard_ns: u64,
     /// When its last hello was sealed: older ones are recordings.
     hello_tai_ns: i64,
-    /// The minor version of its protocol.
-    minor: u16,
 }
 
 /// One end's view of its peer.
@@ -141,7 +155,6 @@ impl Session {
                 mismatch: None,
                 heard_ns: 0,
                 hello_tai_ns: i64::MIN,
-                minor: 0,
             },
             due: Due::default(),
             echoes: Echoes::default(),
@@ -156,7 +169,7 @@ impl Session {
         header: &Header,
         hello: &Hello,
         settings: &Settings,
-        (now, clock): (Moment, ClockView),
+        now: Moment,
         draw: impl FnOnce() -> Nonce,
     ) -> Option<Begins> {
         let own = self.handshake.nonces();
@@ -171,15 +184,14 @@ impl Session {
         let is_expected = settings.expected.is_met(header, hello);
         self.strangers += u64::from(!is_expected);
         let agreed = if is_expected {
-            settings.hello(own, clock).agree(hello)
+            settings.hello(own, now).agree(hello)
         } else {
             Err(Mismatch::Peer)
         };
         let is_peer = self.is_news_of_peer(header, hello.nonces);
         if self.sessions.is_none() || is_peer {
             self.last.mismatch = agreed.err();
-            self.last.peer = Some(peer_of(header, hello));
-            self.last.minor = header.segment;
+            self.last.peer = Some(Peer::new(header, hello));
         }
         if agreed.is_err() && (self.sessions.is_none() || !is_expected) {
             return None;
@@ -199,8 +211,7 @@ impl Session {
             Heard::Established(sessions) => {
                 self.establish(sessions, header, now);
                 self.renewal = None;
-                self.last.peer = Some(peer_of(header, hello));
-                self.last.minor = header.segment;
+                self.last.peer = Some(Peer::new(header, hello));
                 self.last.mismatch = agreed.err();
                 Some(Begins::Anew(sessions))
             }
@@ -241,7 +252,7 @@ impl Session {
             .last
             .peer
             .as_ref()
-            .is_some_and(|peer| self.switch < peer.switch);
+            .is_some_and(|peer| self.switch < peer.header.switch);
         let is_due = now.monotonic_ns.saturating_sub(self.keyed_ns) >= renew_ns;
         let is_free = self.renewal.is_none() && !self.handshake.is_renewing();
         if self.sessions.is_some() && is_mine && is_due && is_free {
@@ -368,13 +379,19 @@ impl Session {
     }
 
     /// The other end, by its last hello.
-    pub fn peer(&self) -> Option<&WirePeer> {
+    pub fn peer(&self) -> Option<&Peer> {
         self.last.peer.as_ref()
     }
 
     /// Whether the other end knows frames of this kind.
     pub fn has(&self, kind: Kind) -> bool {
-        kind.since_minor() <= self.last.minor
+        // In a hello it is the minor version of its protocol.
+        let minor = self
+            .last
+            .peer
+            .as_ref()
+            .map_or(0, |peer| peer.header.segment);
+        kind.since_minor() <= minor
     }
 
     /// Why no numbers may be published, where the ends do not agree.
@@ -399,18 +416,5 @@ impl Session {
         } else {
             SessionState::Waiting
         }
-    }
-}
-
-fn peer_of(header: &Header, hello: &Hello) -> WirePeer {
-    WirePeer {
-        switch: header.switch,
-        port: header.port,
-        port_name: hello.port_name.to_string(),
-        protocol: format!("{VERSION}.{}", header.segment),
-        clock: clock_label(hello.clock).to_owned(),
-        clock_error_ns: hello.clock_error_ns,
-        tai_utc_s: hello.tai_utc_s,
-        ptp_domain: hello.ptp_domain,
     }
 }

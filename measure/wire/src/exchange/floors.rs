@@ -1,7 +1,7 @@
 //! The clocks of both ends, as the least delay of each epoch shows them.
 
+use crate::{FloorSample, FloorVerdict, FloorWatch, SegmentOutcome};
 use measure::time::Epoch;
-use wire::{FloorSample, FloorVerdict, FloorWatch, SegmentOutcome};
 
 use super::status::{ExchangeCounters, FloorView};
 
@@ -60,11 +60,6 @@ impl Floors {
         };
         counters.clock_steps += 1;
         self.view.step = Some(step);
-        tracing::warn!(
-            epoch = step.since.0,
-            by_ns = step.by_ns,
-            "the clocks of a wire's ends have stepped, or its path has changed"
-        );
         !matches!(verdict, FloorVerdict::Sank(_))
     }
 

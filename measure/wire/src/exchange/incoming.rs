@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
+use crate::codec::{Assembler, FragmentView, Shape, TooLarge};
+use crate::frame::{HEADER_BYTES, RANGES_MAX, Request, Side, StashView, Stashed, TAG_BYTES};
+use crate::{SegmentHalves, SenderHalves, WireLayout};
 use measure::cell::Cell;
 use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
-use wire::codec::{Assembler, FragmentView, Shape, TooLarge};
-use wire::frame::{HEADER_BYTES, RANGES_MAX, Request, Side, StashView, Stashed, TAG_BYTES};
-use wire::{SegmentHalves, SenderHalves, WireLayout};
 
 /// Epochs that are put together at a time: two that wait for each other, and the next.
 pub(super) const EPOCHS: usize = 3;

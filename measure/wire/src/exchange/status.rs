@@ -1,15 +1,11 @@
 //! The state of a wire, as it is published.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use wire::frame::{EpochFate, Mismatch, Report};
-use wire::{DecodeJob, Drift, FlowOutcome, OffsetBounds, SegmentOutcome, Step};
-
-use super::seen::SeenFlow;
-use super::settings::ClockView;
-use contract::labelled_enum;
-use records::snapshot::WirePeer;
+use super::ClockView;
+use super::causality::Causality;
+use super::session::Peer;
+use crate::frame::{EpochFate, Header, Mismatch, Report};
+use crate::{Drift, OffsetBounds, SegmentOutcome, Step};
+use measure::labelled_enum;
 
 labelled_enum! {
     /// The state of a session.
@@ -167,25 +163,6 @@ pub struct ReportedEpoch {
     pub report: Report,
 }
 
-/// The flows of the latest epoch that was decoded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WireFlowsView {
-    /// The sender's epoch.
-    pub epoch: u64,
-    /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
-    pub ended_unix_s: f64,
-    /// Its flows, in the order of the job's.
-    pub flows: Vec<FlowOutcome>,
-    /// Each of them since it was first seen.
-    pub seen: Vec<SeenFlow>,
-    /// What they were decoded from.
-    pub job: DecodeJob,
-    /// Packets of flows that had no slot.
-    pub other_packets: u64,
-    /// How long decoding took.
-    pub duration: Duration,
-}
-
 /// The clocks, as the least delays of epochs show them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FloorView {
@@ -223,7 +200,7 @@ pub struct WireStatus {
     /// Data does not pass: the port is looped.
     pub is_blocked: bool,
     /// The other end.
-    pub peer: Option<WirePeer>,
+    pub peer: Option<Peer>,
     /// This end's clock.
     pub clock: ClockView,
     /// Counts of frames and epochs.
@@ -236,6 +213,63 @@ pub struct WireStatus {
     pub floor: FloorView,
     /// Where the offset of the clocks lies.
     pub offset: OffsetView,
-    /// Flows of what arrives here.
-    pub flows: Option<Arc<WireFlowsView>>,
+}
+
+/// The report of a measured epoch: figures of usable ones only, counts of all whose ends are known.
+pub(super) fn report(measured: &MeasuredEpoch) -> Report {
+    let Some(outcome) = measured.outcome else {
+        return Report::unusable(measured.fate);
+    };
+    let is_usable = measured.fate == EpochFate::Usable;
+    let lda = outcome.lda_mean.filter(|_| is_usable);
+    // Fields of a report saturate.
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    // Counts of one end alone would not add up.
+    let counts = outcome.lost().is_some().then_some(outcome.tally);
+    Report {
+        sent: counts.map_or(0, |counts| counts.sent),
+        received: counts.map_or(0, |counts| counts.received),
+        lost: outcome.lost().unwrap_or(0),
+        moved: narrow(measured.moved),
+        mean_ns: lda.map(|lda| lda.mean_ns),
+        stddev_ns: outcome.stddev_ns().filter(|_| is_usable),
+        bound_ns: lda.and_then(|lda| lda.bound_ns),
+        effective_samples: outcome.lda.effective_samples,
+        usable_cells: narrow(outcome.cells.usable),
+        cells: narrow(outcome.cells.cells),
+        chosen: outcome.chosen.filter(|_| is_usable),
+        ..Report::unusable(measured.fate)
+    }
+}
+
+/// Keeps the other end's report of an epoch; `false` where there is no such segment. An end of an earlier version
+/// reports impossible delays as usable.
+pub(super) fn note(
+    sending: &mut [SegmentStatus<ReportedEpoch>],
+    header: &Header,
+    report: &Report,
+    causality: &mut Causality,
+    knows_floors: bool,
+) -> bool {
+    let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
+        return false;
+    };
+    let chosen = report.chosen;
+    if let Some(bound_ns) = chosen.and_then(|chosen| chosen.bound_ns) {
+        let mean_ns = chosen.map_or(f64::INFINITY, |chosen| chosen.mean_ns);
+        causality.hear(header.epoch, mean_ns + bound_ns);
+    }
+    let mut report = *report;
+    let is_possible = chosen.is_none_or(|chosen| causality.is_possible(chosen.mean_ns))
+        && (knows_floors || !causality.view().is_contradicted());
+    if report.fate == EpochFate::Usable && !is_possible {
+        report.fate = EpochFate::Clock;
+    }
+    let counts = is_counted(report.fate).then_some((report.sent, report.received, report.lost));
+    let reported = ReportedEpoch {
+        epoch: header.epoch.0,
+        report,
+    };
+    segment.add(report.fate, counts, reported);
+    true
 }

@@ -3,12 +3,10 @@
 //! All segments of a wire have their own cells and the same banks. Too many sampled losses spoil nearly all cells of a segment, too
 //! few cost samples in proportion: so the banks follow the segment that lost most.
 
+use crate::frame::{EpochFate, Report};
 use measure::lda::LdaLayout;
 use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
 use measure::time::Epoch;
-use wire::frame::{EpochFate, Report};
-
-use super::{Exchange, Order};
 
 /// Banks that follow the losses.
 #[derive(Debug)]
@@ -92,23 +90,6 @@ impl Adaptation {
             self.lda.observe(sent, sent.saturating_sub(latest.lost));
         }
         sent > 0
-    }
-}
-
-impl Exchange {
-    /// Packets that leave are spread over the LDA's banks otherwise from the next rollover on.
-    pub(super) fn spread(&mut self, lda: LdaLayout) {
-        self.orders
-            .retain(|before| !matches!(before, Order::Spread(_)));
-        self.orders.push_back(Order::Spread(lda.clone()));
-        self.lda = lda;
-    }
-
-    /// The LDA of the epochs that leave, as it was announced last or is next; and the lost packets of an epoch
-    /// that its first bank is prepared for, where banks follow the losses.
-    pub fn lda(&self) -> (&LdaLayout, Option<f64>) {
-        let adaptation = self.adaptation.as_ref();
-        (&self.lda, adaptation.map(Adaptation::prepared_losses))
     }
 }
 
