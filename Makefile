@@ -185,7 +185,7 @@ WIRE_ARGS ?=
 
 .PHONY: wire
 wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
-	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire
+	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire-bench
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
 
 # The version that machines are upgraded from, and its programs, where they are built already.

@@ -24,7 +24,7 @@ KINDS = range(1, 8)
 
 
 class Header:
-    """A control frame's header, by name (measure::codec::frame)."""
+    """A control frame's header, by name (wire::frame)."""
 
     FIELDS = (
         "magic version kind key length port switch segment session sequence epoch time".split()

@@ -266,12 +266,13 @@ fn a_reader_of_the_line_after_a_step_sees_the_step() {
 
 mod wire {
     use measure::lda::{Bank, LdaLayout};
-    use measure::wire::WireLayout;
-    use measure::wire::frame::Kind;
+    use wire::WireLayout;
+    use wire::frame::Kind;
 
     use super::*;
     use contract::counters::WireCounters;
-    use contract::wire::handover::{Order, WireControlEnd, WireWorkerEnd, wire_handover};
+    use contract::wire::handover::{WireControlEnd, WireWorkerEnd, wire_handover};
+    use wire::exchange::Order;
 
     fn ends() -> (WireWorkerEnd, WireControlEnd) {
         let bank = Bank {

@@ -16,11 +16,11 @@
 pub mod batch;
 pub mod cell;
 pub mod chooser;
-pub mod codec;
 pub mod decoding;
 pub mod digest;
 pub mod flows;
 pub mod histogram;
+mod labelled;
 pub mod lda;
 pub mod lds;
 pub mod moments;
@@ -34,4 +34,3 @@ pub mod shard;
 pub mod sizing;
 pub mod synopsis;
 pub mod time;
-pub mod wire;

@@ -1,11 +1,11 @@
 //! Control frames, their bodies, and synopses put together from fragments.
 
 use measure::cell::Cell;
-use measure::codec::{Assembler, FragmentView, Put, Shape, SketchShape};
 use measure::lds::LdsLayout;
 use measure::observation::End;
-use measure::wire::frame::{Frame, Kind, Message, Request, Verifier};
-use measure::wire::session::{Key, KeyId, KeyRing};
+use wire::codec::{Assembler, FragmentView, Put, Shape, SketchShape};
+use wire::frame::{Frame, Kind, Message, Request, Verifier};
+use wire::session::{Key, KeyId, KeyRing};
 
 /// The first byte chooses what the others are.
 pub fn codec(bytes: &[u8]) {

@@ -14,14 +14,14 @@ use std::num::NonZeroU64;
 
 use arbitrary::Arbitrary;
 use arrayvec::ArrayVec;
-use control::wire::exchange::SessionState;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
 use measure::time::{Epoch, EpochTag, Ticks};
-use measure::wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
-use measure::wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
 use switch::packet_io::{ClassIndex, Tag};
 use switch::wire::Arrival;
+use wire::exchange::SessionState;
+use wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
+use wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
 
 use crate::read;
 

@@ -17,7 +17,7 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
 use measure::rli::{Estimate, FlowDelay, Method};
 use measure::time::EpochTag;
-use measure::wire::{ClockBound, DecodeJob, WireFlow};
+use wire::{ClockBound, DecodeJob, WireFlow};
 
 use crate::read;
 

@@ -14,8 +14,8 @@ use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::shard::Tally;
 use measure::time::EpochTag;
-use measure::wire::frame::Stashed;
-use measure::wire::{
+use wire::frame::Stashed;
+use wire::{
     CellCounts, ClockBound, Placed, SegmentHalves, SenderHalves, SenderLists, WireLayout,
     WireShard, flow_cells, pair, reconcile,
 };

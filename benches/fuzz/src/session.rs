@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::num::NonZeroU64;
 
 use arbitrary::Arbitrary;
-use measure::wire::frame::ReplayWindow;
-use measure::wire::session::{Handshake, Heard, Nonce, Nonces, SessionId, Sessions};
+use wire::frame::ReplayWindow;
+use wire::session::{Handshake, Heard, Nonce, Nonces, SessionId, Sessions};
 
 use crate::read;
 

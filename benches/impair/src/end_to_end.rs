@@ -6,9 +6,9 @@ use arrayvec::ArrayVec;
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
 use measure::packet::Hasher;
 use measure::time::TickRate;
-use measure::wire::frame::MAGIC;
 use testkit::frames::{Class, ETHERTYPE, HELLO};
 use testkit::transits::{self, Fate, Summary};
+use wire::frame::MAGIC;
 
 use crate::bridge::Bridge;
 use crate::impairment::{Direction, Impairment, Plan, Replay};

@@ -1,11 +1,11 @@
 //! Control frames made up from those that pass: all well enough formed to be taken for control
 //! frames, and none to be accepted.
 
-use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 use testkit::frames::{ETHERTYPE, control};
+use wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 
 use crate::impairment::MadeUp;
 
@@ -139,8 +139,8 @@ impl Mutator {
 
 #[cfg(test)]
 mod tests {
-    use measure::wire::frame::Frame;
     use testkit::frames::Class;
+    use wire::frame::Frame;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use measure::packet::header::{ethertype, ipv4, ipv6, protocol, udp};
 use measure::packet::walk::Link;
-use measure::wire::frame::MAGIC;
+use wire::frame::MAGIC;
 
 /// The `EtherType` of control frames on a direct link, unless another is configured, as none is here: IEEE 802's
 /// first for local experiments.
@@ -75,7 +75,7 @@ fn udp_payload(protocol: u8, header_bytes: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use measure::wire::frame::HEADER_BYTES;
+    use wire::frame::HEADER_BYTES;
 
     use super::*;
 

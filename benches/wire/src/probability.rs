@@ -1,7 +1,7 @@
 //! Expectations for an epoch whose packets, control frames included, are lost each with the same
 //! probability, independently.
 
-use measure::wire::frame::Marker;
+use wire::frame::Marker;
 
 /// One bank of an LDA: cells, and the share of packets that it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -335,16 +335,16 @@ labelled_enum! {
 /// What the worker that owns a wire port counts of it.
 #[derive(Debug, Default)]
 pub struct WireCounters {
-    /// Control frames sent, by [`measure::wire::frame::Kind::ALL`].
-    pub sent: [Counter; measure::wire::frame::Kind::COUNT],
+    /// Control frames sent, by [`wire::frame::Kind::ALL`].
+    pub sent: [Counter; wire::frame::Kind::COUNT],
     /// Their bytes on the link, with preamble, frame check sequence and gap.
     pub sent_bytes: Counter,
     /// Bytes on the link of references alone.
     pub reference_bytes: Counter,
     /// Bytes on the link of data.
     pub data_bytes: Counter,
-    /// Control frames accepted, by [`measure::wire::frame::Kind::ALL`].
-    pub accepted: [Counter; measure::wire::frame::Kind::COUNT],
+    /// Control frames accepted, by [`wire::frame::Kind::ALL`].
+    pub accepted: [Counter; wire::frame::Kind::COUNT],
     /// Control frames rejected, by [`Rejection::ALL`].
     pub rejected: [Counter; Rejection::ALL.len()],
     /// The version of the protocol of the last frame that was rejected for it; 0 without any.

@@ -30,7 +30,6 @@ pub mod fdb;
 pub mod file;
 pub mod handover;
 pub mod ids;
-mod labelled;
 pub mod limits;
 pub mod lldp;
 pub mod metric;
@@ -39,3 +38,5 @@ pub mod sync;
 pub mod text;
 pub mod units;
 pub mod wire;
+
+pub use measure::labelled_enum;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use measure::time::{TickRate, Ticks};
-use measure::wire::session::{KeyId, KeyRing};
+use wire::exchange::Moment;
+use wire::session::{KeyId, KeyRing};
 
 use super::flow_state::FlowState;
 use crate::contain::{Part, contain};
 use crate::data_plane::{DataPlane, ResultMode};
 use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
-use crate::wire::exchange::{Exchange, Moment, clock_label};
+use crate::wire::exchange::Exchange;
 use crate::wire::flows::WireFlowsOf;
 use contract::change::ChangeError;
 use contract::config::{Config, WireClock as WireClockSettings, WireKeys};
@@ -125,8 +126,7 @@ impl Wires {
         let wire = config.wire(index.index()).ok_or("it has no `wire`")?;
         let settings = settings(config, index, wire, keys, self.rate)?;
         let share_bps = settings.frames.bytes_per_s as f64 * 8.0;
-        let exchange = Exchange::new(settings, end).map_err(|e| e.to_string())?;
-        let exchange = exchange.decoding(self.decoding);
+        let exchange = Exchange::new(settings, end, self.decoding).map_err(|e| e.to_string())?;
         Ok(WirePort::new(index, exchange, config, share_bps, now))
     }
 
@@ -176,10 +176,11 @@ impl Wires {
         let now = Moment {
             tai_ns: line.tai_ns(data_plane.now()),
             monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
+            clock: status.view,
         };
         let mut has_ended = false;
         for port in &mut self.ports {
-            has_ended |= port.poll(now, status.view, &mut || data_plane.random());
+            has_ended |= port.poll(now, &mut || data_plane.random());
         }
         has_ended
     }
@@ -188,7 +189,7 @@ impl Wires {
     pub fn clock(&self) -> Option<WireClock> {
         let status = self.status.filter(|_| !self.ports.is_empty())?;
         Some(WireClock {
-            state: clock_label(status.view.state).to_owned(),
+            state: status.view.state.label().to_owned(),
             error_ns: status.view.error_ns.into(),
             error_source: status.error_source.label().to_owned(),
             fit_error_ns: status.fit_error_ns,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::wire::{AskedFlow, Estimate, FlowOutcome};
 use records::snapshot::{
     EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord,
     SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
 };
+use wire::{AskedFlow, Estimate, FlowOutcome};
 
 use crate::decode;
 

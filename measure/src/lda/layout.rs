@@ -211,13 +211,13 @@ impl LdaLayout {
     }
 
     /// Rows and share in units of 2^-32 of each bank.
-    pub(crate) fn bank_shares(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+    pub fn bank_shares(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.spans.iter().map(|span| span.rows).zip(self.shares())
     }
 
     /// The layout of exactly these banks, in this order, as [`bank_shares`](Self::bank_shares) gives
     /// them; `None` where no layout would: shares rise, but for the last where it is capped.
-    pub(crate) fn from_bank_shares(banks: &[(u32, u64)]) -> Option<Self> {
+    pub fn from_bank_shares(banks: &[(u32, u64)]) -> Option<Self> {
         let mut spans = ArrayVec::new();
         let (mut bound, mut first_cell, mut share_before) = (0_u64, 0, 0);
         for &(rows, share) in banks {

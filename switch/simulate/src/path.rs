@@ -22,20 +22,22 @@ use std::sync::Arc;
 
 use contract::counters::WireCounters;
 use contract::wire::clock::TaiLine;
-use control::wire::exchange::{
-    ClockView, Exchange, Expected, FrameSettings, MeasuredEpoch, Moment, OwnEnd, SessionState,
-    Settings, WireFlowsView, WireStatus,
-};
+use control::data_plane::ResultMode;
+use control::wire::exchange::{Exchange, WireFlowsView};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::packet::{FlowHash, Hasher};
 use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::time::{EpochSchedule, Ticks};
-use measure::wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
-use measure::wire::session::KeyId;
-use measure::wire::{ReferencePlan, WireLayout};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use wire::exchange::{
+    ClockView, Expected, FrameSettings, MeasuredEpoch, Moment, OwnEnd, SessionState, Settings,
+    WireStatus,
+};
+use wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
+use wire::session::KeyId;
+use wire::{ReferencePlan, WireLayout};
 
 pub use crate::rack::wired::{is_control, kind_of};
 
@@ -141,7 +143,7 @@ impl Switch {
             wired,
             wire_counters,
             to_host: 0,
-            exchange: Exchange::new(settings, control).unwrap(),
+            exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             clock_ahead_ns: 0,
             random: Pcg64::seed_from_u64(seed),
         }
@@ -173,9 +175,10 @@ impl Switch {
         let moment = Moment {
             tai_ns: TAI_NS.wrapping_add_signed(self.clock_ahead_ns) + now,
             monotonic_ns: now,
+            clock,
         };
         let random = &mut self.random;
-        self.exchange.poll(moment, &clock, &mut || random.random());
+        self.exchange.poll(moment, &mut || random.random());
     }
 
     pub fn status(&self) -> WireStatus {
@@ -378,7 +381,7 @@ impl Path {
                 if let Some(latest) = self.switches[1].status().receiving[0].latest {
                     self.measured.insert(latest.epoch, latest);
                 }
-                if let Some(view) = self.switches[1].status().flows
+                if let Some(view) = self.switches[1].exchange.flows()
                     && let Some(truth) = self.truth.get(&view.epoch)
                 {
                     self.flow_errors.see(&view, truth);

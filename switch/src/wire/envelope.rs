@@ -7,7 +7,7 @@ use contract::ids::PortIndex;
 use measure::packet::header::checksum::Sum;
 use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, protocol, udp, vlan};
 use measure::packet::walk;
-use measure::wire::frame::MAGIC;
+use wire::frame::MAGIC;
 
 /// To the next bridge, which does not pass it on (IEEE 802.1Q table 8-1): what Vernier says to its
 /// neighbour never gets into the network behind.

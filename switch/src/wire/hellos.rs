@@ -16,7 +16,7 @@
 
 use contract::counters::Rejection;
 use measure::time::{TickRate, Ticks};
-use measure::wire::frame::Claim;
+use wire::frame::Claim;
 
 /// Farther than this from a clock that is kept, a hello of a clock that is kept is a recording: by
 /// more than the difference of TAI and UTC, so that ends that reckon with different offsets hear

@@ -7,11 +7,12 @@ use contract::config::CLASSES_MAX;
 use contract::counters::Rejection;
 use contract::ids::PortIndex;
 use contract::wire::clock::TaiLine;
-use contract::wire::handover::{FRAME_ROOM, Order, WireWorkerEnd};
+use contract::wire::handover::{FRAME_ROOM, WireWorkerEnd};
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::time::{Epoch, EpochSchedule, Ticks};
-use measure::wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
-use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
+use wire::exchange::Order;
+use wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
+use wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};

@@ -1,7 +1,7 @@
 //! The share of a link that control frames may take.
 
 use measure::time::{TickRate, Ticks};
-use measure::wire::ReferenceShare;
+use wire::ReferenceShare;
 
 /// How much may go at once after a quiet time, in milliseconds of the share.
 const SAVED_MS: f64 = 20.0;

@@ -8,7 +8,7 @@ use contract::counters::WireCounters;
 use contract::ids::PortIndex;
 use contract::wire::handover::{WireControlEnd, wire_handover};
 use measure::time::Ticks;
-use measure::wire::{Receiver, Sender};
+use wire::{Receiver, Sender};
 
 use super::plans::Site;
 use crate::wire::{Envelope, HelloGate, Route, Share, WirePort, WireSetup, source_address};

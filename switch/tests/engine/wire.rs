@@ -5,18 +5,19 @@ use std::ops::{Deref, DerefMut};
 
 use contract::counters::{DropReason, Rejection};
 use contract::ids::PortIndex;
-use contract::wire::handover::{Order, WireControlEnd};
+use contract::wire::handover::WireControlEnd;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::observation::End;
 use measure::rli::{Link, Method, Policy};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochSchedule, Ticks};
-use measure::wire::frame::Kind;
-use measure::wire::session::{Nonce, Sessions};
-use measure::wire::{ReferencePlan, SealedWire, WireLayout};
 use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
 use simulate::rack::{GRACE, INTERVAL, udp};
+use wire::exchange::Order;
+use wire::frame::Kind;
+use wire::session::{Nonce, Sessions};
+use wire::{ReferencePlan, SealedWire, WireLayout};
 
 const CAPACITY_BPS: u64 = 10_000_000_000;
 

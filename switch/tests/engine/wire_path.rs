@@ -1,10 +1,10 @@
 //! What two switches say of the path between them, held against the truth, and what they make of
 //! all that can go wrong on it.
 use contract::counters::{Counter, Rejection};
-use control::wire::exchange::SessionState;
-use measure::wire::frame::{EpochFate, Kind};
 use rand::RngExt;
 use simulate::path::{EPOCH, Passage, Path, is_control, kind_of};
+use wire::exchange::SessionState;
+use wire::frame::{EpochFate, Kind};
 
 /// The session, and the first turns in it.
 const BEGINNING: u64 = 8;

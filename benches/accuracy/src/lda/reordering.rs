@@ -9,11 +9,11 @@ use measure::lda::{Bank, LdaLayout};
 use measure::observation::{End, Observation};
 use measure::packet::PacketHash;
 use measure::synopsis::Synopsis;
-use measure::wire::{Placed, SenderLists, WireLayout, WireShard, reconcile};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, whole};
+use wire::{Placed, SenderLists, WireLayout, WireShard, reconcile};
 
 use super::stream::{Delays, Loss, Passed};
 use super::{Bench, PACKETS_MIN, percent};

@@ -13,7 +13,7 @@ use crate::traffic::{self, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
 /// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
 #[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
-pub const REFERENCE_BYTES: u32 = measure::wire::frame::REFERENCE_FRAME_BYTES as u32;
+pub const REFERENCE_BYTES: u32 = wire::frame::REFERENCE_FRAME_BYTES as u32;
 
 /// The one stream of a link.
 pub const STREAM: StreamId = StreamId {

@@ -7,17 +7,17 @@ use contract::ids::PortIndex;
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::wire_handover;
-use control::wire::exchange::{
-    ClockView, Exchange, Expected, FrameSettings, Moment, OwnEnd, SessionState, Settings,
-};
+use control::data_plane::ResultMode;
+use control::wire::exchange::Exchange;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::time::{EpochSchedule, TickRate, Ticks};
-use measure::wire::frame::{ClockState, Kind, PortName};
-use measure::wire::session::{Key, KeyId, KeyRing, SessionId};
-use measure::wire::{Receiver, Sender, WireLayout};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, source_address};
+use wire::exchange::{ClockView, Expected, FrameSettings, Moment, OwnEnd, SessionState, Settings};
+use wire::frame::{ClockState, Kind, PortName};
+use wire::session::{Key, KeyId, KeyRing, SessionId};
+use wire::{Receiver, Sender, WireLayout};
 
 use super::{EPOCH_NS, TAI_NS};
 
@@ -112,7 +112,7 @@ impl End {
             renew_ns: u64::MAX,
         };
         Self {
-            exchange: Exchange::new(settings, control).unwrap(),
+            exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             wire,
             io: MemoryIo::new(1),
             line,
@@ -145,8 +145,9 @@ impl End {
         let moment = Moment {
             tai_ns: TAI_NS.wrapping_add_signed(self.ahead_ns).wrapping_add(now),
             monotonic_ns: now,
+            clock: self.clock,
         };
-        self.exchange.poll(moment, &self.clock, &mut || {
+        self.exchange.poll(moment, &mut || {
             *drawn += 1;
             // No two alike.
             drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)

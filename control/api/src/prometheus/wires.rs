@@ -2,11 +2,11 @@
 
 use super::page::{Labels, Page, with};
 use super::whole;
-use control::wire::exchange::SessionState;
 use records::snapshot::{
     Flow, Snapshot, Wire, WireClock, WireEstimate, WireFigures, WireFlows, WireLda, WirePeer,
     WireSegment, WireTotals,
 };
+use wire::exchange::SessionState;
 
 /// States of a clock, as the snapshot names them.
 const CLOCKS: [&str; 3] = ["free", "holding_over", "locked"];

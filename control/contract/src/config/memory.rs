@@ -8,7 +8,7 @@ use measure::lds::{DelayCell, LdsLayout};
 use measure::rli::{FlowDistribution, Receiver};
 use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
-use measure::wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
+use wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
 
 use super::packets::Held;
 use crate::config::{Config, Forwarding, RING_PACKETS};

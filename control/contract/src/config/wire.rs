@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use measure::wire::session::{Key, KeyId, KeyRing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wire::session::{Key, KeyId, KeyRing};
 
 use super::validate::{Check, Faults, Invalid, KeyPath};
 use super::{CLASSES_MAX, Config, LdaBank, MacAddress, RliMethod, RliPolicy};
@@ -247,7 +247,7 @@ pub enum WireKeyError {
     },
     /// Keys that do not go together, which a configuration that was parsed has none of.
     #[error("keys of a wire: {0}")]
-    Ring(#[from] measure::wire::session::KeyRingError),
+    Ring(#[from] wire::session::KeyRingError),
 }
 
 impl Config {

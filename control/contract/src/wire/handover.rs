@@ -14,11 +14,10 @@
 
 use std::sync::Arc;
 
-use measure::lda::LdaLayout;
 use measure::observation::End;
-use measure::wire::frame::{Frame, Kind};
-use measure::wire::session::{KeyId, KeyRing, Session, Sessions};
-use measure::wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
+use wire::exchange::Order;
+use wire::frame::{Frame, Kind};
+use wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;
@@ -60,6 +59,14 @@ impl FrameBox {
         })
     }
 
+    /// Holds `frame` from now on, or as much of it as there is room for.
+    fn fill(&mut self, frame: &[u8]) {
+        self.len = frame.len().min(FRAME_ROOM);
+        for (to, from) in self.bytes.iter_mut().zip(frame) {
+            *to = *from;
+        }
+    }
+
     /// What it is for; `None` where it is no control frame.
     pub fn kind(&self) -> Option<Kind> {
         Frame::parse(self.frame()).ok().map(|frame| frame.kind())
@@ -69,31 +76,6 @@ impl FrameBox {
     pub fn frame(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
-}
-
-/// What the control core wants of the worker's part of a wire. Keys and layouts travel in the ring, so that the worker
-/// frees no memory.
-#[derive(Debug, Clone)]
-pub enum Order {
-    /// A session begins: markers and references are sent and accepted under it.
-    Begin(Sessions),
-    /// The session stays up: what arrives in this one is accepted, too.
-    Hear(Session),
-    /// The session stays up: what leaves is sent in this one.
-    Send(Session),
-    /// What arrives in the session before the present one is not accepted any more.
-    Forget,
-    /// There is no session any more: nothing but data and hellos.
-    End,
-    /// How packets that leave are spread over the LDAs' banks from the next rollover on.
-    Spread(LdaLayout),
-    /// Other keys of the wire. The session stays up.
-    Keys {
-        /// Those that are accepted.
-        keys: KeyRing,
-        /// The one to seal with.
-        key: KeyId,
-    },
 }
 
 /// Shards of one end in circulation.
@@ -244,21 +226,14 @@ impl WireWorkerEnd {
         if self.heard_empty.slots() <= kept_free {
             return false;
         }
-        let Some(room) = frame
-            .len()
-            .checked_sub(1)
-            .filter(|_| frame.len() <= FRAME_ROOM)
-        else {
+        if !(1..=FRAME_ROOM).contains(&frame.len()) {
             return false;
-        };
+        }
         let Ok(mut boxed) = self.heard_empty.pop() else {
             return false;
         };
-        boxed.len = room + 1;
         boxed.tai_ns = tai_ns;
-        for (to, from) in boxed.bytes.iter_mut().zip(frame) {
-            *to = *from;
-        }
+        boxed.fill(frame);
         self.heard.push(boxed).is_ok()
     }
 
@@ -284,15 +259,6 @@ impl WireWorkerEnd {
 struct Going<'r> {
     boxed: Option<Box<FrameBox>>,
     ring: &'r mut Producer<Box<FrameBox>>,
-}
-
-impl<'r> Going<'r> {
-    fn by(ring: &'r mut Producer<Box<FrameBox>>, boxed: Box<FrameBox>) -> Self {
-        Self {
-            boxed: Some(boxed),
-            ring,
-        }
-    }
 }
 
 impl Drop for Going<'_> {
@@ -344,7 +310,10 @@ impl WireControlEnd {
     /// Looks at the next frame that was heard, and lets go of it.
     pub fn next_heard<T>(&mut self, look: impl FnOnce(&FrameBox) -> T) -> Option<T> {
         let boxed = self.heard.pop().ok()?;
-        let going = Going::by(&mut self.heard_empty, boxed);
+        let going = Going {
+            boxed: Some(boxed),
+            ring: &mut self.heard_empty,
+        };
         going.boxed.as_deref().map(look)
     }
 
@@ -353,23 +322,14 @@ impl WireControlEnd {
         self.to_send_empty.slots()
     }
 
-    /// Gives the worker a frame to send, which `write` writes into the room for it, returning how
-    /// long it is; `None` from `write` sends nothing. `false` when there is no room.
-    pub fn send(
-        &mut self,
-        segment: u16,
-        write: impl FnOnce(&mut [u8; FRAME_ROOM]) -> Option<usize>,
-    ) -> bool {
+    /// Gives the worker a frame to send, of [`FRAME_ROOM`] bytes at most; `false` when there is no room.
+    pub fn send(&mut self, segment: u16, frame: &[u8]) -> bool {
         let Ok(mut boxed) = self.to_send_empty.pop() else {
             return false;
         };
         boxed.segment = segment;
-        // One in which nothing was written sends nothing.
-        boxed.len = 0;
-        let mut going = Going::by(&mut self.to_send, boxed);
-        if let Some(boxed) = &mut going.boxed {
-            boxed.len = write(&mut boxed.bytes).unwrap_or(0);
-        }
+        boxed.fill(frame);
+        put(&mut self.to_send, boxed);
         true
     }
 

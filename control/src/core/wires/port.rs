@@ -7,13 +7,14 @@ use contract::config::Config;
 use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::wire::frame::{FrameError, Kind};
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
+use wire::exchange::{Moment, SessionState, WireStatus};
+use wire::frame::{FrameError, Kind};
 
 use super::super::{REFRESH, labelled};
-use super::record::{contradiction, count, disagreement, kind_label, lda, measured, reported};
+use super::record::{contradiction, count, disagreement, lda, measured, peer, reported};
 use super::settings::named;
-use crate::wire::exchange::{ClockView, Exchange, Moment, SessionState, WireStatus};
+use crate::wire::exchange::Exchange;
 use crate::wire::flows::WireFlowsOf;
 
 /// How long a peer of another version is shown after its last frame.
@@ -83,14 +84,9 @@ impl WirePort {
     }
 
     /// Lets the exchange do what is due; whether an epoch has ended.
-    pub fn poll(
-        &mut self,
-        now: Moment,
-        clock: ClockView,
-        random: &mut impl FnMut() -> u64,
-    ) -> bool {
+    pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) -> bool {
         let before = self.exchange.latest();
-        self.exchange.poll(now, &clock, random);
+        self.exchange.poll(now, random);
         self.log_loop();
         self.exchange.latest() != before
     }
@@ -154,7 +150,7 @@ impl WirePort {
         let kinds = |counts: &[Counter; Kind::COUNT]| -> Vec<Labelled> {
             let counts = Kind::ALL.iter().zip(counts);
             counts
-                .map(|(kind, n)| labelled(kind_label(*kind), n.get()))
+                .map(|(kind, n)| labelled(kind.label(), n.get()))
                 .collect()
         };
         let rejected = Rejection::ALL.iter().zip(&counters.rejected);
@@ -211,7 +207,7 @@ impl WirePort {
             wire.mismatch = self.other_version(now);
         }
         wire.is_blocked = status.is_blocked;
-        wire.peer = status.peer;
+        wire.peer = status.peer.as_ref().map(peer);
         wire.floor_ns = status.floor.floor_ns.map(|ns| ns as f64);
         wire.floor_step_ns = status.floor.step.map(|step| step.by_ns);
         wire.drift_ns_per_s = status.floor.drift.map(|drift| drift.ns_per_s);
@@ -236,7 +232,7 @@ impl WirePort {
             });
             segment.last = last.as_ref().and_then(measured);
         }
-        let flows = status.flows.filter(|_| is_up);
+        let flows = self.exchange.flows().filter(|_| is_up);
         let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), self.epoch_s));
         wire.flows = flows.as_ref().map(|flows| flows.published(names));
         (wire, flows)

@@ -2,22 +2,20 @@
 
 use measure::chooser::Method;
 use measure::lda::LdaLayout;
-use measure::wire::frame::{EpochFate, Kind, Mismatch};
-use measure::wire::{Estimate, OffsetBounds, SegmentOutcome};
 use records::snapshot::{WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer, WireSegment};
+use wire::exchange::{MeasuredEpoch, OffsetView, Peer, ReportedEpoch, SegmentStatus};
+use wire::frame::{EpochFate, Mismatch, VERSION};
+use wire::{Estimate, OffsetBounds, SegmentOutcome};
 
 use super::super::labelled;
-use crate::wire::exchange::{MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus};
 use crate::wire::flows::estimate;
 use contract::units::duration_ns;
 
 /// Why the ends do not agree.
-pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&WirePeer>) -> String {
+pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
     match (mismatch, peer) {
-        (Mismatch::Peer, Some(peer)) => {
-            let WirePeer {
-                switch, port_name, ..
-            } = peer;
+        (Mismatch::Peer, Some(Peer { header, hello })) => {
+            let (switch, port_name) = (header.switch, hello.port_name);
             format!("port {port_name} of switch {switch} is heard: {mismatch}")
         }
         _ => mismatch.to_string(),
@@ -54,16 +52,18 @@ pub(super) fn contradiction(offset: &OffsetView) -> Option<String> {
     ))
 }
 
-pub(super) fn kind_label(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Hello => "hello",
-        Kind::Marker => "marker",
-        Kind::Stash => "stash",
-        Kind::Fragment => "fragment",
-        Kind::Reference => "reference",
-        Kind::Request => "request",
-        Kind::Report => "report",
-        Kind::Floor => "floor",
+/// The other end, as its last hello described it.
+pub(super) fn peer(Peer { header, hello }: &Peer) -> WirePeer {
+    WirePeer {
+        switch: header.switch,
+        port: header.port,
+        port_name: hello.port_name.to_string(),
+        // In a hello the segment is the minor version.
+        protocol: format!("{VERSION}.{}", header.segment),
+        clock: hello.clock.label().to_owned(),
+        clock_error_ns: hello.clock_error_ns,
+        tai_utc_s: hello.tai_utc_s,
+        ptp_domain: hello.ptp_domain,
     }
 }
 

@@ -3,10 +3,9 @@
 use contract::config::{Config, Wire as WireConfig, WireKeys};
 use contract::ids::PortIndex;
 use measure::time::TickRate;
-use measure::wire::frame::{PortName, seed_check};
 use records::snapshot::{Wire, WireSegment};
-
-use crate::wire::exchange::{Expected, FrameSettings, OwnEnd, Settings};
+use wire::exchange::{Expected, FrameSettings, OwnEnd, Settings};
+use wire::frame::{PortName, seed_check};
 
 /// How long a session has the same keys.
 const RENEW_NS: u64 = 3_600_000_000_000;

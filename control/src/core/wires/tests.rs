@@ -3,9 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use measure::packet::Hasher;
 use measure::time::{Epoch, EpochSchedule};
-use measure::wire::frame::Kind;
 use parking_lot::Mutex;
 use serde_json::json;
+use wire::frame::Kind;
 
 use super::*;
 use crate::core::{ControlCore, Setup};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::wire::frame::ClockState;
+use wire::frame::ClockState;
 
 use contract::config::WireClock;
 use contract::labelled_enum;

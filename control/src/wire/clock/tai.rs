@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::time::{TickRate, Ticks};
-use measure::wire::frame::ClockState;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use wire::exchange::ClockView;
+use wire::frame::ClockState;
 
 use super::{Discipline, ErrorSource, KernelClock, SharedLine, TaiLine};
-use crate::wire::exchange::ClockView;
 use contract::config::WireClock;
 
 /// Between two readings.

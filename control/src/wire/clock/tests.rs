@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use contract::config::WireClock;
 use measure::time::{TickRate, Ticks};
-use measure::wire::frame::ClockState;
+use wire::frame::ClockState;
 
 use super::*;
 

@@ -2,71 +2,54 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use measure::lds::DelayCells;
-use measure::time::Epoch;
-use measure::wire::{DecodeJob, FlowOnSegment, FlowOutcome};
+use wire::exchange::{EpochFlows, Settings};
+use wire::{DecodeJob, FlowOnSegment, FlowOutcome};
 
-use super::seen::SeenFlows;
-use super::settings::Settings;
-use super::status::WireFlowsView;
-use super::waiting::{Circumstances, Waiting};
+use super::seen::{SeenFlow, SeenFlows};
 use crate::background::{Background, ResultMode};
 use crate::contain::{Part, contain};
 
 /// Greatest effort of a job that is done at once: some milliseconds of work.
 const EFFORT_AT_ONCE: usize = 10_000;
 
-/// An epoch's flows.
-#[derive(Debug)]
-pub(super) struct EpochFlows {
-    epoch: Epoch,
-    ended_unix_s: f64,
-    other_packets: u64,
-    job: DecodeJob,
+/// The flows of the latest epoch that was decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireFlowsView {
+    /// The sender's epoch.
+    pub epoch: u64,
+    /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
+    pub ended_unix_s: f64,
+    /// Its flows, in the order of the job's.
+    pub flows: Vec<FlowOutcome>,
+    /// Each of them since it was first seen.
+    pub seen: Vec<SeenFlow>,
+    /// What they were decoded from.
+    pub job: DecodeJob,
+    /// Packets of flows that had no slot.
+    pub other_packets: u64,
+    /// How long decoding took.
+    pub duration: Duration,
 }
 
-impl EpochFlows {
-    pub fn new(of: &Waiting, cells: DelayCells, around: &Circumstances<'_>) -> Self {
-        let settings = around.settings;
-        let flows = &of.shard.flows;
-        let counted = flows.flows().iter().filter(|flow| flow.packets > 0);
-        let named = flows.flows().iter().zip(flows.delays());
-        let named = named.filter(|(flow, _)| flow.packets > 0);
-        Self {
-            epoch: of.epoch,
-            ended_unix_s: around.unix_s(of.sealed_ns),
-            other_packets: flows.other_packets(),
-            job: DecodeJob {
-                cells,
-                flows: counted.copied().collect(),
-                delays: named.map(|(_, delays)| delays.clone()).collect(),
-                method: settings.layout.references.map(|plan| plan.method),
-                is_fifo: of.shard.is_fifo(),
-                clocks: around.clocks(),
-                components: settings.components,
-            },
-        }
-    }
-
-    /// `None` where it was stopped, or cannot be decoded.
-    fn decode(self, stop: &AtomicBool) -> Option<WireFlowsView> {
-        let began = Instant::now();
-        let decoded = self.job.decode(|| stop.load(Ordering::Relaxed));
-        let flows = decoded
-            .inspect_err(|error| tracing::warn!(epoch = self.epoch.0, "flows of a wire: {error}"))
-            .ok()?;
-        Some(WireFlowsView {
-            epoch: self.epoch.0,
-            ended_unix_s: self.ended_unix_s,
-            seen: Vec::new(),
-            flows,
-            job: self.job,
-            other_packets: self.other_packets,
-            duration: began.elapsed(),
-        })
-    }
+/// Decodes an epoch's flows; `None` where that was stopped, or cannot be done.
+fn decode(flows: EpochFlows, stop: &AtomicBool) -> Option<WireFlowsView> {
+    let began = Instant::now();
+    let epoch = flows.epoch.0;
+    let decoded = flows.job.decode(|| stop.load(Ordering::Relaxed));
+    let decoded = decoded
+        .inspect_err(|error| tracing::warn!(epoch, "flows of a wire: {error}"))
+        .ok()?;
+    Some(WireFlowsView {
+        epoch,
+        ended_unix_s: flows.ended_unix_s,
+        seen: Vec::new(),
+        flows: decoded,
+        job: flows.job,
+        other_packets: flows.other_packets,
+        duration: began.elapsed(),
+    })
 }
 
 /// Decodes flows, one job at a time.
@@ -104,13 +87,13 @@ impl Decoding {
             return false;
         }
         if flows.job.effort() <= EFFORT_AT_ONCE {
-            let decoded = contain(Part::WireDecode, || flows.decode(&AtomicBool::new(false)));
+            let decoded = contain(Part::WireDecode, || decode(flows, &AtomicBool::new(false)));
             let is_decoded = decoded.is_some();
             self.show(decoded.flatten());
             return is_decoded;
         }
         if self.thread.is_none() {
-            let work = |flows: Box<EpochFlows>, stop: &_| flows.decode(stop);
+            let work = |flows: Box<EpochFlows>, stop: &_| decode(*flows, stop);
             self.thread = Background::start(Part::WireDecode, "vernier-wire", self.mode, work)
                 .inspect_err(|error| {
                     tracing::error!("the system gives no thread to decode with: {error}");

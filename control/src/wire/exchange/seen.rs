@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
-use measure::wire::FlowOutcome;
+use wire::FlowOutcome;
 
 use contract::limits::{WIRE_SEEN_ENTRY_BYTES, WIRE_SEEN_FLOW_BYTES};
 use records::snapshot::RunningMean;
@@ -145,7 +145,7 @@ impl SeenFlows {
 mod tests {
     use super::*;
     use measure::chooser::Method;
-    use measure::wire::Estimate;
+    use wire::Estimate;
 
     fn outcome(flow: u64, packets: u64, bound_ns: Option<f64>) -> FlowOutcome {
         FlowOutcome {

@@ -1,6 +1,9 @@
-use measure::wire::frame::{EpochFate, Kind, Mismatch, OpenError};
+use wire::frame::{EpochFate, Kind, Mismatch, OpenError};
 
 use super::*;
+use measure::time::Epoch;
+use wire::exchange::{Expected, MeasuredEpoch, SessionState};
+use wire::frame::Subject;
 
 mod adaptive;
 mod bench;
@@ -53,7 +56,7 @@ fn what_is_sent_is_measured_and_reported() {
     assert_true(&seen);
     let [sender, receiver] = bench.switches.each_ref().map(Switch::status);
     assert_eq!(receiver.session, SessionState::Established);
-    assert_eq!(receiver.peer.as_ref().unwrap().switch, 1);
+    assert_eq!(receiver.peer.as_ref().unwrap().header.switch, 1);
     // The first was not seen from its beginning; the rollover of the last is still to be reconciled.
     assert_eq!(fates(&receiver, EpochFate::Partial), 1);
     assert_eq!(fates(&receiver, EpochFate::Usable), 4);
@@ -85,7 +88,7 @@ fn flows_are_decoded() {
         bench.epoch();
     }
     bench.steps(30);
-    let flows = bench.switches[1].status().flows.unwrap();
+    let flows = bench.switches[1].exchange.flows().unwrap();
     assert_eq!(flows.flows.len(), 100);
     let within = flows.flows.iter().filter(|flow| {
         // Means of flows differ by 400 ns each; those of their waits are 5,000.

@@ -11,15 +11,15 @@ use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{WireControlEnd, wire_handover};
 use measure::time::{EpochSchedule, Ticks};
-use measure::wire::frame::MAGIC;
-use measure::wire::session::{Key, KeyId, KeyRing};
-use measure::wire::{Receiver, Sender, WireLayout};
 use switch::egress::Lane;
 use switch::generation::generations;
 use switch::meter::Meter;
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, Wires, source_address};
 use switch::worker::Worker;
+use wire::frame::MAGIC;
+use wire::session::{Key, KeyId, KeyRing};
+use wire::{Receiver, Sender, WireLayout};
 
 use super::{config, decide, egress, hasher, plan, port, rate};
 

@@ -1,8 +1,8 @@
 //! Wires between switches: what the path does to each frame.
 
-use measure::wire::frame::Kind;
 use rand::RngExt;
 use rand_pcg::Pcg64;
+use wire::frame::Kind;
 
 use super::configure::HOSTS;
 use super::ledger::Sending;
@@ -43,16 +43,7 @@ pub(super) fn chain(switches: usize, random: &mut Pcg64) -> Vec<Link> {
 pub(super) fn kind_label(frame: &[u8]) -> Option<&'static str> {
     let number = kind_of(frame)?;
     let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?;
-    Some(match kind {
-        Kind::Hello => "hello",
-        Kind::Marker => "marker",
-        Kind::Stash => "stash",
-        Kind::Fragment => "fragment",
-        Kind::Reference => "reference",
-        Kind::Request => "request",
-        Kind::Report => "report",
-        Kind::Floor => "floor",
-    })
+    Some(kind.label())
 }
 
 impl World {

@@ -11,8 +11,8 @@ use measure::lda::{self, LdaLayout};
 use measure::lds::{self, LdsLayout};
 use measure::packet::header::ethernet;
 use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
-use measure::wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
-use measure::wire::{ReferencePlan, WireLayout};
+use wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
+use wire::{ReferencePlan, WireLayout};
 
 use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
 use crate::config::{Config, Lda, RliMethod, RliPolicy};

@@ -149,19 +149,19 @@ fn what_is_given_is_taken() {
 /// Frames of the sizes that are reckoned with, sealed.
 #[test]
 fn what_frames_take_is_what_is_reckoned() {
-    use measure::codec::{Shape, fragments};
-    use measure::wire::frame::{Sealer, Side, Stash, Stashed, Subject, body_room};
-    use measure::wire::session::Sessions;
     use measure::{
         cell::Cell, observation::End, packet::FlowHash, packet::PacketHash, time::Epoch,
     };
+    use wire::codec::{Shape, fragments};
+    use wire::frame::{Sealer, Side, Stash, Stashed, Subject, body_room};
+    use wire::session::Sessions;
 
     let config = keyed(&json!({ "capacity_bps": 100_000_000 }));
     let layout = config.wire_layout(0).unwrap();
     let frame_bytes = config.wire_frame_bytes(0);
     let ring = KeyRing::new().trusting();
     let mut sealer = Sealer::new(7, 0, &ring, KeyId::NONE).unwrap();
-    let nonce = measure::wire::session::Nonce::from_random;
+    let nonce = wire::session::Nonce::from_random;
     sealer.begin(Sessions::new(nonce(1), nonce(2)).sending);
     let subject = Subject {
         segment: 0,

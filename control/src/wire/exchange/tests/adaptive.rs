@@ -6,7 +6,7 @@ use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::observation::End;
 use measure::synopsis::Synopsis;
-use measure::wire::WireLayout;
+use wire::WireLayout;
 
 use super::bench::Packet;
 use super::*;
@@ -161,7 +161,10 @@ fn what_is_announced_is_what_is_shown() {
     let first = bench.switches[0].exchange.lda();
     assert_eq!(
         first,
-        (&bench.switches[0].exchange.settings.layout.lda, Some(75.0))
+        (
+            &bench.switches[0].exchange.machine.settings().layout.lda,
+            Some(75.0)
+        )
     );
     bench.traffic.loss = 0.05;
     for _ in 0..6 {
@@ -175,7 +178,10 @@ fn what_is_announced_is_what_is_shown() {
     let (other, losses) = bench.switches[1].exchange.lda();
     assert_eq!(
         (other, losses),
-        (&bench.switches[1].exchange.settings.layout.lda, Some(75.0))
+        (
+            &bench.switches[1].exchange.machine.settings().layout.lda,
+            Some(75.0)
+        )
     );
 }
 

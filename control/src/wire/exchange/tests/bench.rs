@@ -9,16 +9,18 @@ use measure::lds::LdsLayout;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::{Epoch, EpochTag};
-use measure::wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
-use measure::wire::session::{Key, KeyId, KeyRing, Sessions};
-use measure::wire::{SealedWire, WireLayout, WireShard};
+use wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
+use wire::session::{Key, KeyId, KeyRing, Sessions};
+use wire::{SealedWire, WireLayout, WireShard};
 
-use crate::wire::exchange::{
-    ClockView, Exchange, Expected, FrameSettings, Moment, OwnEnd, Settings, WireStatus,
-};
+use crate::background::ResultMode;
+use crate::wire::exchange::Exchange;
 use contract::counters::WireCounters;
 use contract::wire::clock::SharedLine;
-use contract::wire::handover::{Order, WireWorkerEnd, wire_handover};
+use contract::wire::handover::{WireWorkerEnd, wire_handover};
+use wire::exchange::{
+    ClockView, Expected, FrameSettings, Moment, Order, OwnEnd, Settings, WireStatus,
+};
 
 /// Length of an epoch, and of a step.
 pub const EPOCH_NS: u64 = 200_000_000;
@@ -135,7 +137,7 @@ impl Switch {
         let verifier = Verifier::new(settings.keys.clone());
         Self {
             coming: settings.layout.lda.clone(),
-            exchange: Exchange::new(settings, control).unwrap(),
+            exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             worker,
             verifier,
             sessions: None,
@@ -308,6 +310,7 @@ impl Bench {
             now: Moment {
                 tai_ns: START_NS,
                 monotonic_ns: 1_000,
+                clock: LOCKED,
             },
             random: Random(1),
             fault: Box::new(|_, _, _| vec![(0, false)]),
@@ -330,11 +333,11 @@ impl Bench {
     pub fn step(&mut self) {
         self.now.tai_ns += STEP_NS;
         self.now.monotonic_ns += STEP_NS;
-        let now = self.now;
+        let mut now = self.now;
         for index in 0..2 {
             let (random, switch) = (&mut self.random, &mut self.switches[index]);
-            let clock = switch.clock;
-            switch.exchange.poll(now, &clock, &mut || random.bits());
+            now.clock = switch.clock;
+            switch.exchange.poll(now, &mut || random.bits());
             switch.apply_commands();
             while let Some(boxed) = switch.worker.to_send() {
                 let frame = boxed.frame().to_vec();

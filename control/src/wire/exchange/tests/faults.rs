@@ -2,12 +2,12 @@ use std::cell::Cell;
 use std::iter::once;
 use std::rc::Rc;
 
-use measure::codec::{Shape, SketchShape, fragments};
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::shard::Tally;
-use measure::wire::frame::Sealer;
-use measure::wire::session::{Key, KeyId, KeyRing};
+use wire::codec::{Shape, SketchShape, fragments};
+use wire::frame::Sealer;
+use wire::session::{Key, KeyId, KeyRing};
 
 use super::bench::{Fault, Random};
 use super::*;

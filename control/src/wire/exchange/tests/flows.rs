@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{Link, Method, Policy};
-use measure::wire::{FlowOutcome, ReferencePlan};
 use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope};
 use records::snapshot::{FlowList, FlowName, FlowRecord, Flows, Snapshot, Wire, WireSegment};
+use wire::{FlowOutcome, ReferencePlan};
 
 use super::super::decoding::Decoding;
 use super::*;
@@ -26,7 +26,7 @@ fn flows(key: &FlowKey) -> (WireFlowsOf, std::sync::Arc<WireFlowsView>) {
         bench.epoch();
     }
     bench.steps(30);
-    let view = bench.switches[1].status().flows.unwrap();
+    let view = bench.switches[1].exchange.flows().unwrap();
     let mut named = (*view).clone();
     named.flows[0].flow = hasher().flow_hash(key);
     named.job.flows[0].flow = named.flows[0].flow;

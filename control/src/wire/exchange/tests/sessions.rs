@@ -1,8 +1,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use measure::wire::frame::{ClockState, PortName};
-use measure::wire::session::{Key, KeyId, KeyRing};
+use wire::frame::{ClockState, PortName};
+use wire::session::{Key, KeyId, KeyRing};
 
 use super::bench::{Switch, keys};
 use super::*;
@@ -149,7 +149,7 @@ fn who_hears_himself_blocks_until_he_does_not() {
     for _ in 0..200 {
         now.tai_ns += STEP_NS;
         now.monotonic_ns += STEP_NS;
-        looped.exchange.poll(now, &LOCKED, &mut || random.bits());
+        looped.exchange.poll(now, &mut || random.bits());
         while let Some(boxed) = looped.worker.to_send() {
             heard.push(boxed.frame().to_vec());
             looped.worker.sent();
@@ -171,7 +171,7 @@ fn who_hears_himself_blocks_until_he_does_not() {
     for _ in 0..1_400 {
         now.tai_ns += STEP_NS;
         now.monotonic_ns += STEP_NS;
-        looped.exchange.poll(now, &LOCKED, &mut || random.bits());
+        looped.exchange.poll(now, &mut || random.bits());
         while looped.worker.to_send().is_some() {
             looped.worker.sent();
         }
@@ -184,7 +184,7 @@ fn who_hears_himself_blocks_until_he_does_not() {
             .load(std::sync::atomic::Ordering::Relaxed)
     );
     looped.receive(&heard[0], now.tai_ns);
-    looped.exchange.poll(now, &LOCKED, &mut || random.bits());
+    looped.exchange.poll(now, &mut || random.bits());
     assert!(!looped.status().is_blocked);
 }
 
@@ -197,7 +197,7 @@ fn a_peer_that_comes_ends_the_block() {
         bench.now.monotonic_ns += STEP_NS;
         let now = bench.now;
         let [alone, _] = &mut bench.switches;
-        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        alone.exchange.poll(now, &mut || random.bits());
         while let Some(boxed) = alone.worker.to_send() {
             let frame = boxed.frame().to_vec();
             alone.worker.sent();
@@ -223,7 +223,7 @@ fn one_own_hello_thrown_back_again_and_again_blocks_nothing() {
     for _ in 0..400 {
         now.tai_ns += STEP_NS;
         now.monotonic_ns += STEP_NS;
-        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        alone.exchange.poll(now, &mut || random.bits());
         while let Some(boxed) = alone.worker.to_send() {
             recorded.get_or_insert_with(|| boxed.frame().to_vec());
             alone.worker.sent();
@@ -246,7 +246,7 @@ fn across_routers_own_hellos_that_come_back_are_shown_and_block_nothing() {
     for _ in 0..400 {
         now.tai_ns += STEP_NS;
         now.monotonic_ns += STEP_NS;
-        alone.exchange.poll(now, &LOCKED, &mut || random.bits());
+        alone.exchange.poll(now, &mut || random.bits());
         while let Some(boxed) = alone.worker.to_send() {
             let frame = boxed.frame().to_vec();
             alone.worker.sent();
@@ -411,7 +411,7 @@ fn wires_that_are_spliced_are_refused_by_name() {
         assert_eq!(status.session, SessionState::Mismatch);
         assert_eq!(status.mismatch, Some(Mismatch::Peer));
         let peer = status.peer.unwrap();
-        assert_eq!((peer.switch, &*peer.port_name), (2, "trunk"));
+        assert_eq!((peer.header.switch, &*peer.hello.port_name), (2, "trunk"));
         assert!(status.counters.strangers > 0);
         assert!(one.sessions.is_none() && other.sessions.is_none());
     }
@@ -441,7 +441,7 @@ fn a_wrong_peer_ends_no_session() {
         bench.step();
         // What the first one says is heard by the stranger, too, and answered.
         let now = bench.now;
-        stranger.exchange.poll(now, &LOCKED, &mut || random.bits());
+        stranger.exchange.poll(now, &mut || random.bits());
         while let Some(boxed) = stranger.worker.to_send() {
             let frame = boxed.frame().to_vec();
             stranger.worker.sent();
@@ -450,7 +450,7 @@ fn a_wrong_peer_ends_no_session() {
     }
     let status = bench.switches[0].status();
     assert_eq!(status.session, SessionState::Established);
-    assert_eq!(status.peer.unwrap().switch, 2);
+    assert_eq!(status.peer.unwrap().header.switch, 2);
     assert!(status.counters.strangers > 0);
     assert_eq!(status.counters.sessions, 1);
 }

@@ -1,0 +1,166 @@
+//! The flows of one epoch of a wire.
+
+use arrayvec::ArrayVec;
+
+use super::{ClockBound, Estimate, SEGMENTS_MAX, WireFlow};
+use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans};
+use measure::lds::{DecodeError, DelayCells, FEATURES_MAX};
+use measure::observation::SegmentIndex;
+use measure::packet::FlowHash;
+use measure::rli;
+
+mod ask;
+
+pub use ask::AskedFlow;
+
+const _: () = assert!(
+    SEGMENTS_MAX as usize <= FEATURES_MAX,
+    "one feature for references, and one for each segment but one"
+);
+
+/// The quantiles of a flow's delays.
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// What is to be decoded: it holds all that it needs, so that another thread can do it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecodeJob {
+    /// The sketch.
+    pub cells: DelayCells,
+    /// Flows as the receiver counted them.
+    pub flows: Vec<WireFlow>,
+    /// Distributions of the delays of the first of them, by references.
+    pub delays: Vec<rli::FlowDistribution>,
+    /// How references were used; `None` where there were none.
+    pub method: Option<rli::Method>,
+    /// Whether packets and references came in the order in which they were sent: else references
+    /// say nothing of single flows.
+    pub is_fifo: bool,
+    /// What the clocks allow.
+    pub clocks: ClockBound,
+    /// K, the components of the prior.
+    pub components: usize,
+}
+
+/// What is said of one flow and epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowOutcome {
+    /// Its hash.
+    pub flow: FlowHash,
+    /// Its segment.
+    pub segment: SegmentIndex,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Their bytes, without frame check sequences; 0 where they were not counted one by one.
+    pub bytes: u64,
+    /// Packets lost, at most; `None` where no row of the sketch takes every packet.
+    pub lost_max: Option<u64>,
+    /// Standard deviation of its delays in nanoseconds, by references; `None` where they say nothing of it.
+    pub stddev_ns: Option<f64>,
+    /// Delays that half, nine tenths and 99 % of its packets did not exceed, in nanoseconds; of flows that the receiver
+    /// keeps a distribution of, where enough references arrived.
+    pub quantiles_ns: Option<[f64; 3]>,
+    /// By joint decoding, by joint decoding with references, by references: those that say something.
+    pub estimates: ArrayVec<Estimate, 3>,
+    /// What the [`chooser`](measure::chooser) makes of them.
+    pub chosen: Option<Estimate>,
+}
+
+impl DecodeJob {
+    /// How much work it is: flows times the cells of each.
+    pub fn effort(&self) -> usize {
+        let layout = self.cells.layout();
+        let cells = layout.rows() * layout.virtual_cells() as usize;
+        self.flows.len().saturating_mul(cells).max(layout.cells())
+    }
+
+    /// Decodes; `cancelled` is asked from time to time.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when cancelled: the lists fit the sketch.
+    pub fn decode(&self, cancelled: impl FnMut() -> bool) -> Result<Vec<FlowOutcome>, DecodeError> {
+        let decoded = self
+            .decoder()
+            .decode(&self.counted(&self.flows), cancelled)?;
+        let outcomes = self.flows.iter().zip(&decoded.flows).enumerate();
+        Ok(outcomes
+            .map(|(index, (flow, means))| self.outcome(index, flow, means))
+            .collect())
+    }
+
+    fn decoder(&self) -> FlowDecoder<'_> {
+        FlowDecoder {
+            cells: &self.cells,
+            components: self.components,
+            // The cells of a wire hold nanoseconds.
+            ticks_per_ns: 1.0,
+            floor_ticks: self.clocks.resolution_ns,
+            is_fifo: self.is_fifo,
+        }
+    }
+
+    fn counted<'f>(&self, flows: &'f [WireFlow]) -> Vec<Counted<'f>> {
+        let method = self.method;
+        flows.iter().map(|flow| Counted { flow, method }).collect()
+    }
+
+    fn outcome(&self, index: usize, flow: &WireFlow, means: &FlowMeans) -> FlowOutcome {
+        let estimate = |candidate| self.clocks.estimate(candidate);
+        let chosen = means.chosen.as_ref().map(estimate);
+        FlowOutcome {
+            flow: flow.flow,
+            segment: flow.segment,
+            packets: flow.packets,
+            bytes: flow.bytes,
+            lost_max: self.lost_max(flow.flow, flow.segment),
+            stddev_ns: flow.delay.stddev_ns().filter(|_| self.is_fifo),
+            estimates: means.candidates.iter().map(estimate).collect(),
+            quantiles_ns: self.quantiles_ns(flow, index, chosen.as_ref()),
+            chosen,
+        }
+    }
+
+    /// With the chosen mean; of a flow that has estimates for nine in ten of its packets.
+    fn quantiles_ns(
+        &self,
+        flow: &WireFlow,
+        index: usize,
+        chosen: Option<&Estimate>,
+    ) -> Option<[f64; 3]> {
+        let delays = self.delays.get(index).filter(|_| self.is_fifo)?;
+        let is_enough = 10 * delays.packets() >= 9 * flow.packets;
+        delays
+            .quantiles_ns(QUANTILES, chosen?.mean_ns)
+            .filter(|_| is_enough)
+    }
+
+    fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
+        let layout = self.cells.layout();
+        let columns = layout.base_columns(flow, segment);
+        let lost = u64::try_from(self.cells.lost_at(&columns)?).unwrap_or(0);
+        Some(lost / u64::from(layout.weight(segment)).max(1))
+    }
+}
+
+/// A flow, and how references were used.
+struct Counted<'f> {
+    flow: &'f WireFlow,
+    method: Option<rli::Method>,
+}
+
+impl CountedFlow for Counted<'_> {
+    fn flow(&self) -> FlowHash {
+        self.flow.flow
+    }
+
+    fn segment(&self) -> SegmentIndex {
+        self.flow.segment
+    }
+
+    fn packets(&self) -> u64 {
+        self.flow.packets
+    }
+
+    fn references(&self) -> Option<(&rli::FlowDelay, rli::Method)> {
+        Some((&self.flow.delay, self.method?))
+    }
+}

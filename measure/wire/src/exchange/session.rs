@@ -1,0 +1,420 @@
+//! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
+
+use super::status::SessionState;
+use super::{Moment, Settings};
+use crate::frame::{Header, Hello, Kind, Mismatch};
+use crate::session::{Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions};
+
+/// Between hellos while there is no session, and within one.
+const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
+/// Between answers to ends that have not proved to be there: recordings must not cause a flood.
+const ANSWER_NS: u64 = 50_000_000;
+/// Without an authenticated frame for so long, the peer is gone.
+const SILENCE_NS: u64 = 5_000_000_000;
+/// A peer that was heard within this time is there: an own hello that comes back shows no loop.
+const LOOP_SILENCE_NS: u64 = 2_500_000_000;
+
+/// Without an own hello for so long, there is no loop any more.
+const LOOP_NS: u64 = 3_000_000_000;
+/// An own hello that is older than this is a recording: no sign of a loop.
+const FRESH_NS: i64 = 3_000_000_000;
+/// So many own hellos, one after the other, show a loop: copies of one do not.
+const LOOP_ECHOES: u32 = 3;
+
+/// After the peer was heard in a new session, frames of the one before are accepted for so long: many
+/// times what any is under way.
+const OVERLAP_NS: u64 = 5_000_000_000;
+
+/// What a hello begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// Sessions after which nothing of the old ones is valid.
+    Anew(Sessions),
+    /// Sessions that continue where those before stop.
+    Renewed(Sessions),
+}
+
+/// A renewal that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Renewal {
+    /// What arrives in the session before the present one.
+    receiving: SessionId,
+    /// This end sends in the new one.
+    is_sending: bool,
+    /// When the peer was first heard in the new one.
+    heard_ns: Option<u64>,
+}
+
+/// Own hellos that come back.
+#[derive(Debug, Default)]
+struct Echoes {
+    /// All of them.
+    total: u64,
+    /// Fresh ones, each counted once, with less than [`LOOP_NS`] from one to the next.
+    fresh: u32,
+    /// When the last of these was sealed (TAI), and when it came (monotonic).
+    last: Option<(i64, u64)>,
+}
+
+impl Echoes {
+    /// One came that was sealed at `sealed_ns` (TAI).
+    fn hear(&mut self, sealed_ns: i64, now: Moment) {
+        self.total += 1;
+        let age_ns = now.tai_ns.cast_signed().wrapping_sub(sealed_ns);
+        let is_new = self.last.is_none_or(|(latest_ns, _)| sealed_ns > latest_ns);
+        if is_new && age_ns.saturating_abs() <= FRESH_NS {
+            self.fresh = self.fresh.saturating_add(1);
+            self.last = Some((sealed_ns, now.monotonic_ns));
+        }
+    }
+
+    /// Forgets them where none came for a while.
+    fn expire(&mut self, now: Moment) {
+        let is_over = |(_, heard_ns)| now.monotonic_ns.saturating_sub(heard_ns) >= LOOP_NS;
+        if self.last.is_some_and(is_over) {
+            self.fresh = 0;
+            self.last = None;
+        }
+    }
+
+    fn show_loop(&self) -> bool {
+        self.fresh >= LOOP_ECHOES
+    }
+}
+
+/// Hellos that are due.
+#[derive(Debug, Default)]
+struct Due {
+    /// When the next one is.
+    hello_ns: u64,
+    /// The answer to an end that has not proved to be there, and when it may be sent.
+    answer: Option<Nonces>,
+    answer_ns: u64,
+}
+
+/// The other end, as its last hello described it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// The hello's header.
+    pub header: Header,
+    /// The hello.
+    pub hello: Hello,
+}
+
+impl Peer {
+    fn new(header: &Header, hello: &Hello) -> Self {
+        Self {
+            header: *header,
+            hello: hello.clone(),
+        }
+    }
+}
+
+/// The peer, as it was heard last.
+#[derive(Debug)]
+struct Last {
+    peer: Option<Peer>,
+    mismatch: Option<Mismatch>,
+    /// When a frame of the session was heard.
+    heard_ns: u64,
+    /// When its last hello was sealed: older ones are recordings.
+    hello_tai_ns: i64,
+}
+
+/// One end's view of its peer.
+#[derive(Debug)]
+pub(super) struct Session {
+    switch: u32,
+    handshake: Handshake,
+    sessions: Option<Sessions>,
+    /// The last renewal, until the session before it is forgotten.
+    renewal: Option<Renewal>,
+    /// When the present keys were made.
+    keyed_ns: u64,
+    was_established: bool,
+    last: Last,
+    due: Due,
+    echoes: Echoes,
+    strangers: u64,
+    /// Across routers anyone can send a hello back: that blocks nothing there.
+    is_routed: bool,
+}
+
+impl Session {
+    pub fn new(settings: &Settings, nonce: Nonce) -> Self {
+        let switch = settings.own.switch;
+        Self {
+            switch,
+            handshake: Handshake::new(switch, nonce),
+            sessions: None,
+            renewal: None,
+            keyed_ns: 0,
+            was_established: false,
+            last: Last {
+                peer: None,
+                mismatch: None,
+                heard_ns: 0,
+                hello_tai_ns: i64::MIN,
+            },
+            due: Due::default(),
+            echoes: Echoes::default(),
+            strangers: 0,
+            is_routed: settings.is_routed,
+        }
+    }
+
+    /// Takes a hello that was authenticated; gives the sessions that begin with it.
+    pub fn hear(
+        &mut self,
+        header: &Header,
+        hello: &Hello,
+        settings: &Settings,
+        now: Moment,
+        draw: impl FnOnce() -> Nonce,
+    ) -> Option<Begins> {
+        let own = self.handshake.nonces();
+        if header.switch == self.switch || hello.nonces.own == own.own {
+            // While the peer is there this is no cable that leads back, but an end that sends back what it
+            // heard.
+            if self.sessions.is_none() || self.silence_ns(now) >= LOOP_SILENCE_NS {
+                self.echoes.hear(header.tai_ns, now);
+            }
+            return None;
+        }
+        let is_expected = settings.expected.is_met(header, hello);
+        self.strangers += u64::from(!is_expected);
+        let agreed = if is_expected {
+            settings.hello(own, now).agree(hello)
+        } else {
+            Err(Mismatch::Peer)
+        };
+        let is_peer = self.is_news_of_peer(header, hello.nonces);
+        if self.sessions.is_none() || is_peer {
+            self.last.mismatch = agreed.err();
+            self.last.peer = Some(Peer::new(header, hello));
+        }
+        if agreed.is_err() && (self.sessions.is_none() || !is_expected) {
+            return None;
+        }
+        let heard = self.handshake.hear(header.switch, hello.nonces, draw);
+        let is_alive = matches!(heard, Heard::Alive | Heard::Answer(_));
+        if is_peer && is_alive && hello.nonces.peer.is_some() && self.sessions.is_some() {
+            self.last.hello_tai_ns = header.tai_ns;
+            self.peer_spoke(now);
+        }
+        match heard {
+            Heard::Loop | Heard::Stale | Heard::Alive => None,
+            Heard::Answer(nonces) => {
+                self.due.answer = Some(nonces);
+                None
+            }
+            Heard::Established(sessions) => {
+                self.establish(sessions, header, now);
+                self.renewal = None;
+                self.last.peer = Some(Peer::new(header, hello));
+                self.last.mismatch = agreed.err();
+                Some(Begins::Anew(sessions))
+            }
+            Heard::Renewed { sessions, is_heard } => {
+                let before = self.sessions?.receiving.id();
+                self.establish(sessions, header, now);
+                self.renewal = Some(Renewal {
+                    receiving: before,
+                    is_sending: is_heard,
+                    heard_ns: None,
+                });
+                Some(Begins::Renewed(sessions))
+            }
+        }
+    }
+
+    /// Whether a hello is the peer's, and newer than its last: within a session others may be recordings.
+    fn is_news_of_peer(&self, header: &Header, nonces: Nonces) -> bool {
+        let own = self.handshake.nonces();
+        let is_peer =
+            own.peer == Some(nonces.own) || nonces.renews.is_some() && own.peer == nonces.renews;
+        is_peer && header.tai_ns > self.last.hello_tai_ns
+    }
+
+    fn establish(&mut self, sessions: Sessions, header: &Header, now: Moment) {
+        self.sessions = Some(sessions);
+        self.was_established = true;
+        self.keyed_ns = now.monotonic_ns;
+        self.last.hello_tai_ns = header.tai_ns;
+        self.peer_spoke(now);
+        self.due.hello_ns = 0;
+        self.due.answer = None;
+    }
+
+    /// Renews a session that has lasted so long. Only the end with the lower number asks for it.
+    pub fn renew(&mut self, now: Moment, renew_ns: u64, draw: impl FnOnce() -> Nonce) {
+        let is_mine = self
+            .last
+            .peer
+            .as_ref()
+            .is_some_and(|peer| self.switch < peer.header.switch);
+        let is_due = now.monotonic_ns.saturating_sub(self.keyed_ns) >= renew_ns;
+        let is_free = self.renewal.is_none() && !self.handshake.is_renewing();
+        if self.sessions.is_some() && is_mine && is_due && is_free {
+            self.handshake.renew(draw);
+            self.due.hello_ns = 0;
+        }
+    }
+
+    /// The session to send in from now on, once the peer has been heard in a renewed one.
+    pub fn take_sending(&mut self) -> Option<Direction> {
+        let renewal = self.renewal.as_mut()?;
+        if renewal.is_sending || renewal.heard_ns.is_none() {
+            return None;
+        }
+        renewal.is_sending = true;
+        Some(self.sessions?.sending)
+    }
+
+    /// Whether this end sends in the present sessions, if it has any.
+    pub fn is_sending(&self) -> bool {
+        self.renewal.is_none_or(|renewal| renewal.is_sending)
+    }
+
+    /// Forgets the session before the present one when no frame of it can be under way any more;
+    /// `true` if so.
+    pub fn forget(&mut self, now: Moment) -> bool {
+        let heard_ns = self.renewal.and_then(|renewal| renewal.heard_ns);
+        let is_over = heard_ns.is_some_and(|ns| now.monotonic_ns.saturating_sub(ns) >= OVERLAP_NS);
+        if is_over {
+            self.renewal = None;
+        }
+        is_over
+    }
+
+    /// Whether a frame that is no hello belongs to the present session; if so the peer is there.
+    pub fn belongs(&mut self, header: &Header, now: Moment) -> bool {
+        let Some(sessions) = self.sessions else {
+            return false;
+        };
+        let is_present = header.session == Some(sessions.receiving.id());
+        let mut belongs = is_present;
+        if let Some(renewal) = &mut self.renewal {
+            if is_present {
+                renewal.heard_ns.get_or_insert(now.monotonic_ns);
+            }
+            belongs |= header.session == Some(renewal.receiving);
+        }
+        if belongs {
+            self.peer_spoke(now);
+        }
+        belongs
+    }
+
+    /// The peer is there: own hellos that came back before did not come over a cable that leads back.
+    fn peer_spoke(&mut self, now: Moment) {
+        self.last.heard_ns = now.monotonic_ns;
+        self.echoes.fresh = 0;
+    }
+
+    /// How long the peer has been silent.
+    fn silence_ns(&self, now: Moment) -> u64 {
+        now.monotonic_ns.saturating_sub(self.last.heard_ns)
+    }
+
+    /// Ends a session whose peer is silent; `true` if one ended.
+    pub fn expire(&mut self, now: Moment, draw: impl FnOnce() -> Nonce) -> bool {
+        self.echoes.expire(now);
+        if self.sessions.is_none() || self.silence_ns(now) < SILENCE_NS {
+            return false;
+        }
+        self.sessions = None;
+        self.renewal = None;
+        self.last.mismatch = None;
+        self.handshake = Handshake::new(self.switch, draw());
+        self.last.hello_tai_ns = i64::MIN;
+        self.due.hello_ns = 0;
+        true
+    }
+
+    /// The nonces of the hello that is due now, if one is.
+    pub fn due(&self, now: Moment) -> Option<Nonces> {
+        if now.monotonic_ns >= self.due.hello_ns {
+            return Some(self.handshake.nonces());
+        }
+        self.due
+            .answer
+            .filter(|_| now.monotonic_ns >= self.due.answer_ns)
+    }
+
+    /// That hello was sent.
+    pub fn said(&mut self, now: Moment, nonces: Nonces) {
+        if nonces == self.handshake.nonces() {
+            let (without, within) = HELLO_NS;
+            // A silent peer, a loop, or a renewal that has not got through is to be found out soon.
+            let is_calm = self.silence_ns(now) < LOOP_SILENCE_NS
+                && !self.handshake.is_renewing()
+                && self.renewal.is_none_or(|one| one.heard_ns.is_some());
+            let pause_ns = if self.sessions.is_some() && is_calm {
+                within
+            } else {
+                without
+            };
+            self.due.hello_ns = now.monotonic_ns + pause_ns;
+        }
+        if self.due.answer == Some(nonces) {
+            self.due.answer = None;
+            self.due.answer_ns = now.monotonic_ns + ANSWER_NS;
+        }
+    }
+
+    /// Whether data must not pass.
+    pub fn is_blocked(&self) -> bool {
+        self.echoes.show_loop() && !self.is_routed
+    }
+
+    /// Own hellos that came back.
+    pub fn loops(&self) -> u64 {
+        self.echoes.total
+    }
+
+    /// Hellos of another peer than the expected one.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    /// The other end, by its last hello.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.last.peer.as_ref()
+    }
+
+    /// Whether the other end knows frames of this kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        // In a hello it is the minor version of its protocol.
+        let minor = self
+            .last
+            .peer
+            .as_ref()
+            .map_or(0, |peer| peer.header.segment);
+        kind.since_minor() <= minor
+    }
+
+    /// Why no numbers may be published, where the ends do not agree.
+    pub fn mismatch(&self) -> Option<Mismatch> {
+        self.last.mismatch
+    }
+
+    /// Whether there is a session.
+    pub fn is_established(&self) -> bool {
+        self.sessions.is_some()
+    }
+
+    pub fn state(&self) -> SessionState {
+        if self.echoes.show_loop() {
+            SessionState::Loop
+        } else if self.last.mismatch.is_some() {
+            SessionState::Mismatch
+        } else if self.sessions.is_some() {
+            SessionState::Established
+        } else if self.was_established {
+            SessionState::Lost
+        } else {
+            SessionState::Waiting
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The state of a wire, as it is published.
+
+use super::ClockView;
+use super::causality::Causality;
+use super::session::Peer;
+use crate::frame::{EpochFate, Header, Mismatch, Report};
+use crate::{Drift, OffsetBounds, SegmentOutcome, Step};
+use measure::labelled_enum;
+
+labelled_enum! {
+    /// The state of a session.
+    pub enum SessionState {
+        /// No peer was heard yet, or it does not hear this end.
+        Waiting = "waiting",
+        /// The ends do not agree: no numbers.
+        Mismatch = "mismatch",
+        /// They measure.
+        Established = "established",
+        /// The peer went silent.
+        Lost = "lost",
+        /// This end hears itself: ports are looped, or two switches share a number.
+        Loop = "loop",
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
+        /// What happened to frames and epochs, over the life of an exchange.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct ExchangeCounters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl ExchangeCounters {
+            /// Every counter with the name of its event.
+            pub fn events(&self) -> [(&'static str, u64); [$($label),*].len()] {
+                [$(($label, self.$name)),*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Sessions that began.
+    sessions = "session_begun",
+    /// Sessions whose peer went silent.
+    sessions_lost = "session_lost",
+    /// Sessions that continued under new keys.
+    renewals = "session_renewed",
+    /// Own hellos that came back.
+    loops = "loop_seen",
+    /// Hellos of another end than the expected one.
+    strangers = "wrong_peer_heard",
+    /// Authenticated frames that could not be read.
+    frames_malformed = "frame_malformed",
+    /// Authenticated frames that were of no use: other sessions, epochs or shapes.
+    frames_useless = "frame_useless",
+    /// Lists and fragments that came too late to be sent.
+    fragments_unsent = "fragment_unsent",
+    /// Epochs that were not sent: partial, or the clock was set in them.
+    withheld_epochs = "epoch_withheld",
+    /// Requests sent.
+    requests_sent = "request_sent",
+    /// Requests answered.
+    requests_answered = "request_answered",
+    /// Requests for what is gone, or was answered before.
+    requests_ignored = "request_ignored",
+    /// Reports given to the worker.
+    reports_sent = "report_sent",
+    /// Reports heard.
+    reports_heard = "report_heard",
+    /// Packets moved to the epoch before, at rollovers.
+    moved_to_earlier = "packet_moved_to_earlier",
+    /// Packets moved to the epoch after.
+    moved_to_later = "packet_moved_to_later",
+    /// Packets in this end's lists that the sender's did not have.
+    unexplained = "packet_unexplained",
+    /// Epochs whose flows were not decoded, since others still were, or it failed.
+    decodes_skipped = "decode_skipped",
+    /// Steps of the clocks' offset that the floor showed.
+    clock_steps = "clock_step_seen",
+    /// Epochs with delays that contradict the clocks' claims.
+    clock_contradictions = "clock_contradicted",
+    /// Faults of this program after which the exchange started anew.
+    restarts = "restarted",
+}
+
+/// Whether an epoch of that fate counts in totals where the counts of both ends are known: these depend on no clock.
+pub(super) fn is_counted(fate: EpochFate) -> bool {
+    fate != EpochFate::NoFragments
+}
+
+/// One segment in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SegmentStatus<E> {
+    /// Packets sent in epochs whose counts are known at both ends,
+    pub sent: u64,
+    /// packets received in them,
+    pub received: u64,
+    /// and packets lost.
+    pub lost: i64,
+    /// Epochs by [`EpochFate::ALL`].
+    pub fates: [u64; EpochFate::COUNT],
+    /// The latest epoch of all.
+    pub latest: Option<E>,
+    /// The latest usable one.
+    pub usable: Option<E>,
+}
+
+impl<E> Default for SegmentStatus<E> {
+    fn default() -> Self {
+        Self {
+            sent: 0,
+            received: 0,
+            lost: 0,
+            fates: [0; EpochFate::COUNT],
+            latest: None,
+            usable: None,
+        }
+    }
+}
+
+impl<E: Clone> SegmentStatus<E> {
+    pub(super) fn count(&mut self, fate: EpochFate, epochs: u64) {
+        if let Some(count) = self.fates.get_mut(fate as usize) {
+            *count = count.saturating_add(epochs);
+        }
+    }
+
+    pub(super) fn add(&mut self, fate: EpochFate, counts: Option<(u64, u64, i64)>, latest: E) {
+        self.count(fate, 1);
+        if let Some((sent, received, lost)) = counts {
+            self.sent = self.sent.wrapping_add(sent);
+            self.received = self.received.wrapping_add(received);
+            self.lost = self.lost.wrapping_add(lost);
+        }
+        if matches!(fate, EpochFate::Usable) {
+            self.usable = Some(latest.clone());
+        }
+        self.latest = Some(latest);
+    }
+}
+
+/// An epoch of a segment, measured here. Unless its fate is usable, only its counts may be shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeasuredEpoch {
+    /// The sender's epoch.
+    pub epoch: u64,
+    /// How it ended.
+    pub fate: EpochFate,
+    /// Packets that were counted in a neighbouring epoch at first.
+    pub moved: u64,
+    /// The outcome of both ends' halves; `None` where they were not paired.
+    pub outcome: Option<SegmentOutcome>,
+}
+
+/// An epoch of a segment, as the other end measured what this one sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReportedEpoch {
+    /// This end's epoch.
+    pub epoch: u64,
+    /// The other end's report.
+    pub report: Report,
+}
+
+/// The clocks, as the least delays of epochs show them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FloorView {
+    /// The latest, in nanoseconds.
+    pub floor_ns: Option<i64>,
+    /// The latest step.
+    pub step: Option<Step>,
+    /// How the clocks run apart, where that is more than noise.
+    pub drift: Option<Drift>,
+}
+
+/// Where the offset of the other end's clock lies, by the least delays of both directions in the latest epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OffsetView {
+    /// In nanoseconds.
+    pub bounds: OffsetBounds,
+    /// The error that both clocks together claim, in nanoseconds.
+    pub error_ns: f64,
+}
+
+impl OffsetView {
+    /// Whether the bounds contradict the claims.
+    pub fn is_contradicted(&self) -> bool {
+        self.bounds.contradicts(self.error_ns)
+    }
+}
+
+/// A wire port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireStatus {
+    /// The session.
+    pub session: SessionState,
+    /// Why the ends do not agree.
+    pub mismatch: Option<Mismatch>,
+    /// Data does not pass: the port is looped.
+    pub is_blocked: bool,
+    /// The other end.
+    pub peer: Option<Peer>,
+    /// This end's clock.
+    pub clock: ClockView,
+    /// Counts of frames and epochs.
+    pub counters: ExchangeCounters,
+    /// By segment, what arrives here.
+    pub receiving: Vec<SegmentStatus<MeasuredEpoch>>,
+    /// By segment, what this end sends, as the other one reports it.
+    pub sending: Vec<SegmentStatus<ReportedEpoch>>,
+    /// The clocks, as what arrives here shows them.
+    pub floor: FloorView,
+    /// Where the offset of the clocks lies.
+    pub offset: OffsetView,
+}
+
+/// The report of a measured epoch: figures of usable ones only, counts of all whose ends are known.
+pub(super) fn report(measured: &MeasuredEpoch) -> Report {
+    let Some(outcome) = measured.outcome else {
+        return Report::unusable(measured.fate);
+    };
+    let is_usable = measured.fate == EpochFate::Usable;
+    let lda = outcome.lda_mean.filter(|_| is_usable);
+    // Fields of a report saturate.
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    // Counts of one end alone would not add up.
+    let counts = outcome.lost().is_some().then_some(outcome.tally);
+    Report {
+        sent: counts.map_or(0, |counts| counts.sent),
+        received: counts.map_or(0, |counts| counts.received),
+        lost: outcome.lost().unwrap_or(0),
+        moved: narrow(measured.moved),
+        mean_ns: lda.map(|lda| lda.mean_ns),
+        stddev_ns: outcome.stddev_ns().filter(|_| is_usable),
+        bound_ns: lda.and_then(|lda| lda.bound_ns),
+        effective_samples: outcome.lda.effective_samples,
+        usable_cells: narrow(outcome.cells.usable),
+        cells: narrow(outcome.cells.cells),
+        chosen: outcome.chosen.filter(|_| is_usable),
+        ..Report::unusable(measured.fate)
+    }
+}
+
+/// Keeps the other end's report of an epoch; `false` where there is no such segment. An end of an earlier version
+/// reports impossible delays as usable.
+pub(super) fn note(
+    sending: &mut [SegmentStatus<ReportedEpoch>],
+    header: &Header,
+    report: &Report,
+    causality: &mut Causality,
+    knows_floors: bool,
+) -> bool {
+    let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
+        return false;
+    };
+    let chosen = report.chosen;
+    if let Some(bound_ns) = chosen.and_then(|chosen| chosen.bound_ns) {
+        let mean_ns = chosen.map_or(f64::INFINITY, |chosen| chosen.mean_ns);
+        causality.hear(header.epoch, mean_ns + bound_ns);
+    }
+    let mut report = *report;
+    let is_possible = chosen.is_none_or(|chosen| causality.is_possible(chosen.mean_ns))
+        && (knows_floors || !causality.view().is_contradicted());
+    if report.fate == EpochFate::Usable && !is_possible {
+        report.fate = EpochFate::Clock;
+    }
+    let counts = is_counted(report.fate).then_some((report.sent, report.received, report.lost));
+    let reported = ReportedEpoch {
+        epoch: header.epoch.0,
+        report,
+    };
+    segment.add(report.fate, counts, reported);
+    true
+}

@@ -1,0 +1,316 @@
+//! Putting frames together and taking them apart: with tags, sessions and sequence numbers.
+
+use super::window::ReplayWindow;
+use super::{Body, FRAME_BYTES_MAX, Frame, FrameError, HEADER_BYTES, Header, Kind, TAG_BYTES};
+use crate::codec::Slot;
+use crate::session::{Key, KeyId, KeyRing, Session, SessionId};
+use measure::time::Epoch;
+
+/// A frame that cannot be sealed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// The buffer is too small.
+    #[error("a control frame of {needed} bytes does not fit the buffer of {room}")]
+    NoRoom {
+        /// Bytes of the frame.
+        needed: usize,
+        /// Bytes of the buffer, or [`FRAME_BYTES_MAX`].
+        room: usize,
+    },
+    /// Only a hello goes out before both ends know each other.
+    #[error("no session yet: exchange hellos first")]
+    NoSession,
+    /// The key is not in the ring.
+    #[error("no key {} to seal with", id.0)]
+    UnknownKey {
+        /// The id asked for.
+        id: KeyId,
+    },
+    /// All sequence numbers are used.
+    #[error("sequence numbers used up: begin a new session")]
+    Exhausted,
+}
+
+/// What a frame speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject {
+    /// The sender's index of the segment.
+    pub segment: u16,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Now: nanoseconds of TAI since 1970-01-01.
+    pub tai_ns: i64,
+}
+
+/// Seals frames that one port sends to one peer.
+///
+/// Each kind has its own sequence, so that two sealers may share a session where they send
+/// different kinds (a worker its markers and references, the control core the rest). Two sealers of
+/// one kind would make each other's frames look replayed.
+#[derive(Debug, Clone)]
+pub struct Sealer {
+    switch: u32,
+    port: u16,
+    id: KeyId,
+    /// The wire's.
+    key: Key,
+    session: Option<Sealing>,
+    sealed: [u64; Kind::COUNT],
+}
+
+/// A session that frames are sealed in.
+#[derive(Debug, Clone)]
+struct Sealing {
+    session: Session,
+    id: SessionId,
+    key: Key,
+}
+
+impl Sealing {
+    fn new(session: Session, wire: &Key) -> Self {
+        Self {
+            session,
+            id: session.id(),
+            key: wire.of_session(session),
+        }
+    }
+}
+
+impl Sealer {
+    /// Seals for a port of a switch, with the ring's key `id`.
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`] when the ring does not have it: no key at all
+    /// ([`KeyId::NONE`]) is in rings that trust only.
+    pub fn new(switch: u32, port: u16, keys: &KeyRing, id: KeyId) -> Result<Self, SealError> {
+        Ok(Self {
+            switch,
+            port,
+            id,
+            key: keys.get(id).ok_or(SealError::UnknownKey { id })?.clone(),
+            session: None,
+            sealed: [0; Kind::COUNT],
+        })
+    }
+
+    /// Begins a session: sequences start anew.
+    pub fn begin(&mut self, session: Session) {
+        self.session = Some(Sealing::new(session, &self.key));
+        self.sealed = [0; Kind::COUNT];
+    }
+
+    /// Seals with the ring's key `id` from now on. The session and its sequences go on.
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`] when the ring does not have it; nothing is changed then.
+    pub fn set_key(&mut self, keys: &KeyRing, id: KeyId) -> Result<(), SealError> {
+        self.key = keys.get(id).ok_or(SealError::UnknownKey { id })?.clone();
+        self.id = id;
+        if let Some(sealing) = &mut self.session {
+            *sealing = Sealing::new(sealing.session, &self.key);
+        }
+        Ok(())
+    }
+
+    /// Ends the session: nothing but hellos can be sealed.
+    pub fn end(&mut self) {
+        self.session = None;
+    }
+
+    /// Writes a whole frame to the front of `buffer` and returns its length. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`SealError`]; no sequence number is used then.
+    pub fn seal<B: Body>(
+        &mut self,
+        subject: Subject,
+        body: &B,
+        buffer: &mut [u8],
+    ) -> Result<usize, SealError> {
+        let (session, sequence) = self.next(B::KIND)?;
+        let header = Header {
+            key: self.id,
+            switch: self.switch,
+            port: self.port,
+            segment: subject.segment,
+            session,
+            sequence,
+            epoch: subject.epoch,
+            tai_ns: subject.tai_ns,
+        };
+        let room = buffer.len().min(FRAME_BYTES_MAX);
+        let buffer = buffer.get_mut(..room).unwrap_or_default();
+
+        let (head, rest) = buffer.split_at_mut(room.min(HEADER_BYTES));
+        let mut slot = Slot::new(rest);
+        body.emit(&mut slot);
+        let body_bytes = slot.len();
+        let needed = (HEADER_BYTES + TAG_BYTES).saturating_add(body_bytes);
+        let no_room = SealError::NoRoom { needed, room };
+        let body_length = u16::try_from(body_bytes).map_err(|_| no_room.clone())?;
+        header.emit(B::KIND, body_length, &mut Slot::new(head));
+
+        let frame = buffer.get_mut(..needed).ok_or(no_room.clone())?;
+        let (tagged, tag) = frame.split_last_chunk_mut().ok_or(no_room)?;
+        let of_session = self.session.as_ref().filter(|_| session.is_some());
+        *tag = of_session.map_or(&self.key, |one| &one.key).tag(tagged);
+        if session.is_some() {
+            self.sealed[B::KIND.index()] = sequence;
+        }
+        Ok(needed)
+    }
+
+    /// The session and sequence number of the next frame of a kind.
+    fn next(&self, kind: Kind) -> Result<(Option<SessionId>, u64), SealError> {
+        if kind == Kind::Hello {
+            return Ok((None, 0));
+        }
+        let session = self.session.as_ref().ok_or(SealError::NoSession)?.id;
+        let sequence = self.sealed[kind.index()]
+            .checked_add(1)
+            .ok_or(SealError::Exhausted)?;
+        Ok((Some(session), sequence))
+    }
+}
+
+/// A frame that is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Not a control frame, or a damaged one.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// Made with a key that this end does not have, or without one.
+    #[error("control frame under key {}, which is not configured here", id.0)]
+    UnknownKey {
+        /// The key's id.
+        id: KeyId,
+    },
+    /// The tag is wrong: damaged, forged, or the ends have different keys of one id.
+    #[error("control frame with a wrong tag under key {}: compare the keys of both ends", id.0)]
+    Tag {
+        /// The key's id.
+        id: KeyId,
+    },
+    /// Of no session, or of another than the present one.
+    #[error("control frame of another session: one end was restarted, or the frame is replayed")]
+    Session,
+    /// Seen before, or too old to know.
+    #[error("control frame number {sequence} was seen before or is too old")]
+    Replayed {
+        /// Its sequence number.
+        sequence: u64,
+    },
+}
+
+/// A session whose frames are accepted.
+#[derive(Debug, Clone)]
+struct Hearing {
+    session: Session,
+    id: SessionId,
+    keys: KeyRing,
+    windows: [ReplayWindow; Kind::COUNT],
+}
+
+impl Hearing {
+    fn new(session: Session, wire: &KeyRing) -> Self {
+        Self {
+            session,
+            id: session.id(),
+            keys: wire.of_session(session),
+            windows: [ReplayWindow::default(); Kind::COUNT],
+        }
+    }
+}
+
+/// Checks frames that one port receives from one peer.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    keys: KeyRing,
+    present: Option<Hearing>,
+    /// What was present before it was renewed: frames of it may still be on their way.
+    previous: Option<Hearing>,
+}
+
+impl Verifier {
+    /// Accepts frames under any of `keys`.
+    pub fn new(keys: KeyRing) -> Self {
+        Self {
+            keys,
+            present: None,
+            previous: None,
+        }
+    }
+
+    /// Begins a session: frames of any other are refused, sequences start anew.
+    pub fn begin(&mut self, session: Session) {
+        self.previous = None;
+        self.present = Some(Hearing::new(session, &self.keys));
+    }
+
+    /// Goes on to a session that follows the present one. Frames of the present one are accepted as
+    /// well until it is [forgotten](Self::forget).
+    pub fn renew(&mut self, session: Session) {
+        let next = Hearing::new(session, &self.keys);
+        self.previous = self.present.replace(next);
+    }
+
+    /// Frames of the session before the present one are refused from now on.
+    pub fn forget(&mut self) {
+        self.previous = None;
+    }
+
+    /// Accepts frames under any of `keys`, and no others, from now on. Sessions and sequences go on.
+    pub fn set_keys(&mut self, keys: KeyRing) {
+        self.keys = keys;
+        for hearing in [&mut self.present, &mut self.previous]
+            .into_iter()
+            .flatten()
+        {
+            hearing.keys = self.keys.of_session(hearing.session);
+        }
+    }
+
+    /// Ends the session: nothing but hellos is accepted.
+    pub fn end(&mut self) {
+        self.present = None;
+        self.previous = None;
+    }
+
+    /// Checks the frame that `bytes` are: form, key, session, sequence and tag, in this order: a tag is
+    /// computed only where nothing else is wrong.
+    ///
+    /// A hello belongs to no session and may be a replayed one:
+    /// [`Handshake`](crate::session::Handshake) tells.
+    ///
+    /// # Errors
+    /// [`OpenError`]; such a frame changes nothing.
+    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<Frame<'a>, OpenError> {
+        let frame = Frame::parse(bytes)?;
+        let header = frame.header();
+        let id = header.key;
+        let wire = self.keys.get(id).ok_or(OpenError::UnknownKey { id })?;
+        let is_right = |key: &Key| key.verify(frame.tagged(), frame.tag());
+        if frame.kind() == Kind::Hello {
+            return match header.session {
+                Some(_) => Err(OpenError::Session),
+                None if is_right(wire) => Ok(frame),
+                None => Err(OpenError::Tag { id }),
+            };
+        }
+        let mut sessions = [&mut self.present, &mut self.previous]
+            .into_iter()
+            .flatten();
+        let hearing = sessions.find(|hearing| header.session == Some(hearing.id));
+        let hearing = hearing.ok_or(OpenError::Session)?;
+        let sequence = header.sequence;
+        let window = &mut hearing.windows[frame.kind().index()];
+        if !window.is_new(sequence) {
+            return Err(OpenError::Replayed { sequence });
+        }
+        if !hearing.keys.get(id).is_some_and(is_right) {
+            return Err(OpenError::Tag { id });
+        }
+        window.accept(sequence);
+        Ok(frame)
+    }
+}

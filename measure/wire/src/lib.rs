@@ -1,0 +1,165 @@
+//! A segment on the wire: what two switches measure of the path between them, with no change to any
+//! packet.
+//!
+//! ```text
+//!  sender's worker                                      receiver's worker
+//!  Sender ── data, reference, data, marker, data ──────> Receiver
+//!    │ a shard each epoch                                   │ a shard each of the sender's epochs
+//!  sender's control core ── stash, fragments ──────────> receiver's control core
+//!                        <── requests, reports ────────     reconcile ── pair ── estimates
+//! ```
+//!
+//! - All times are nanoseconds of TAI since 1970-01-01, and sums of them wrap modulo 2^64: a
+//!   difference of sums is exact wherever the ends count from. Workers convert once a burst.
+//! - The epochs of a wire are the sender's. A packet's epoch is its place relative to the
+//!   [marker](frame::Marker) in the sender's one transmit queue.
+//! - A [`WireShard`] is what one end accumulates over one epoch. Each end records its own halves of
+//!   the same synopses; paired, they are those of both.
+#![forbid(unsafe_code)]
+
+use arrayvec::ArrayVec;
+
+use measure::lda::LdaLayout;
+use measure::lds::LdsLayout;
+use measure::observation::SegmentIndex;
+use measure::rli;
+
+use codec::{Shape, SketchShape};
+
+pub mod codec;
+mod decode;
+pub mod exchange;
+mod floor;
+mod flows;
+pub mod frame;
+mod offset;
+mod pair;
+mod receiver;
+mod reconcile;
+mod refusal;
+mod sender;
+pub mod session;
+mod shard;
+mod stash;
+
+use frame::{SHAPES_MAX, SealError};
+
+pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
+pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
+pub use flows::{FlowOnSegment, WireFlow, WireFlows};
+pub use offset::{OffsetBounds, OffsetWatch, Span};
+pub use pair::{
+    CellCounts, ClockBound, Estimate, SegmentHalves, SegmentOutcome, SenderHalves, flow_cells, pair,
+};
+pub use receiver::{Control, Receiver, Shards};
+pub use reconcile::{Reconciled, SenderLists, reconcile};
+pub use refusal::Refusal;
+pub use sender::{Due, ReferenceShare, Sender};
+pub use shard::{Marks, SealedWire, WireSegment, WireShard};
+pub use stash::{Placed, StashList};
+
+/// Most segments of one wire: one for each class.
+pub const SEGMENTS_MAX: u16 = 8;
+
+/// What one end keeps of a wire, and both must agree on but for `flows` and `references`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireLayout {
+    /// Segments, 1 to [`SEGMENTS_MAX`]: one on a direct link, one for each class of a virtual one.
+    pub segments: u16,
+    /// The LDA of each segment.
+    pub lda: LdaLayout,
+    /// The sketch of all segments together, keyed by flow and segment; none: no flows.
+    pub lds: Option<LdsLayout>,
+    /// Packets on each side of a turn that are listed one by one.
+    pub stash_packets: u16,
+    /// Flows that the receiver's end counts in an epoch, one by one; more are counted together.
+    pub flows: u32,
+    /// References among the packets; none: no RLI.
+    pub references: Option<ReferencePlan>,
+}
+
+/// How references go on the wire.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReferencePlan {
+    /// When they are injected.
+    pub policy: rli::Policy,
+    /// How the receiver estimates between them.
+    pub method: rli::Method,
+    /// The link that the sender's port drains into.
+    pub link: rli::Link,
+    /// Packets that the receiver's interpolation buffer holds.
+    pub buffer_packets: usize,
+    /// Flows of an epoch whose delays the receiver keeps a distribution of; they have slots beside those of
+    /// [`WireLayout::flows`].
+    pub named_flows: u32,
+}
+
+/// An end of a wire that cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WireError {
+    /// Too few segments, or too many.
+    #[error("a wire of {segments} segments; give it 1 to {SEGMENTS_MAX}")]
+    Segments {
+        /// What was given.
+        segments: u16,
+    },
+    /// RLI-AS.
+    #[error(
+        "RLI-AS needs a stamp of every packet, and packets of a wire are stamped by bursts: take \
+         RLI-S"
+    )]
+    Method,
+    /// References at no possible rate.
+    #[error(transparent)]
+    Policy(#[from] rli::PolicyError),
+    /// A buffer of no possible size.
+    #[error(transparent)]
+    Buffer(#[from] rli::ReceiverError),
+    /// No key to seal with.
+    #[error(transparent)]
+    Key(#[from] SealError),
+}
+
+impl WireLayout {
+    /// Flows of an epoch whose delays the receiver keeps a distribution of.
+    pub fn named_flows(&self) -> u32 {
+        let named = self.references.map_or(0, |plan| plan.named_flows);
+        if self.flows > 0 { named } else { 0 }
+    }
+
+    /// Whether ends can be made of it, as far as they have that in common.
+    fn check(&self) -> Result<(), WireError> {
+        let segments = self.segments;
+        if !(1..=SEGMENTS_MAX).contains(&segments) {
+            return Err(WireError::Segments { segments });
+        }
+        let method = self.references.map(|plan| plan.method);
+        if method == Some(rli::Method::AnchoredSums) {
+            return Err(WireError::Method);
+        }
+        Ok(())
+    }
+
+    /// The stream of references of a segment.
+    fn stream(segment: u16) -> rli::StreamId {
+        // One worker sends, through one queue: receivers need not ask which.
+        rli::StreamId {
+            worker: 0,
+            segment: SegmentIndex(segment),
+            queue: 0,
+        }
+    }
+
+    /// The shapes that hellos compare: LDA, then LDS where there is one.
+    pub fn shapes(&self) -> ArrayVec<Shape, SHAPES_MAX> {
+        let lda = Shape::Lda(self.lda.clone());
+        let lds = self
+            .lds
+            .as_ref()
+            .map(|lds| Shape::Lds(SketchShape::new(lds)));
+        std::iter::once(lda).chain(lds).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Where the offset of two clocks lies, as the least delays of both directions show it.
+//!
+//! No packet arrives before it was sent. Let the other end's clock be ahead by `o`. A packet that takes `d` to get here
+//! shows `d - o`, and one that takes as long to get there `d + o`. With the least delays `here` and `there` of one epoch,
+//! and `d` no less than [`delay_min_ns`](OffsetWatch::new):
+//!
+//! ```text
+//!  delay_min - here  <=  o  <=  there - delay_min
+//! ```
+//!
+//! This needs no assumption about the path, which may be as asymmetric as it likes. If the clocks together are off by no more
+//! than they claim, some offset within the claim is in this interval. If none is, a claim is wrong, and with it the delays
+//! of both directions: those of one are too small, those of the other too great by as much.
+//!
+//! # What cannot be distinguished
+//!
+//! Which of the two clocks is wrong: they are known relative to each other only. Nor is an offset noticed that leaves all
+//! delays possible.
+
+use arrayvec::ArrayVec;
+
+use measure::time::Epoch;
+
+/// Epochs of what leaves that are remembered: as many as may pass until an epoch of what arrives is judged.
+const DEPARTED_MAX: usize = 8;
+
+/// Epochs of the two directions belong together if they share this part of their length. The ends' epochs do not begin at the
+/// same time.
+const SHARED: u64 = 8;
+
+/// Where the offset of the other end's clock from this end's lies, in nanoseconds; above 0 where the other one is ahead.
+///
+/// An interval without any number in it, with `at_least_ns` above `at_most_ns`, shows that the offset has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct OffsetBounds {
+    /// By the least delay of what arrives; `None` without any.
+    pub at_least_ns: Option<f64>,
+    /// By the least delay of what leaves; `None` where the other end reports none.
+    pub at_most_ns: Option<f64>,
+}
+
+impl OffsetBounds {
+    /// Whether it excludes every offset of clocks that together are off by no more than `error_ns`.
+    pub fn contradicts(&self, error_ns: f64) -> bool {
+        self.at_least_ns.is_some_and(|ns| ns > error_ns)
+            || self.at_most_ns.is_some_and(|ns| ns < -error_ns)
+    }
+}
+
+/// When an epoch was, in nanoseconds of a clock that never steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+}
+
+impl Span {
+    /// The epoch of this length that has just ended.
+    pub fn until(to_ns: u64, length_ns: u64) -> Self {
+        Self {
+            from_ns: to_ns.saturating_sub(length_ns),
+            to_ns,
+        }
+    }
+
+    fn length_ns(self) -> u64 {
+        self.to_ns.saturating_sub(self.from_ns)
+    }
+
+    fn shares_with(self, other: Self) -> bool {
+        let from_ns = self.from_ns.max(other.from_ns);
+        let shared_ns = self.to_ns.min(other.to_ns).saturating_sub(from_ns);
+        let least_ns = self.length_ns().min(other.length_ns()) / SHARED;
+        shared_ns > 0 && shared_ns >= least_ns
+    }
+}
+
+/// An epoch of what leaves.
+#[derive(Debug, Clone, Copy)]
+struct Departed {
+    epoch: Epoch,
+    span: Span,
+    /// The least delay, as the other end has it.
+    least_ns: Option<f64>,
+}
+
+/// Keeps the least delays of what leaves until epochs of what arrives are judged by them.
+#[derive(Debug, Clone, Default)]
+pub struct OffsetWatch {
+    delay_min_ns: f64,
+    departed: ArrayVec<Departed, DEPARTED_MAX>,
+    /// The latest epoch of what arrived.
+    arrived: Option<(Span, Option<f64>)>,
+}
+
+impl OffsetWatch {
+    /// A watch of a path that takes no packet less than `delay_min_ns` in either direction.
+    pub fn new(delay_min_ns: f64) -> Self {
+        Self {
+            delay_min_ns,
+            ..Self::default()
+        }
+    }
+
+    /// An epoch of what leaves has ended. Leave out those in which the clock was set.
+    pub fn depart(&mut self, epoch: Epoch, span: Span) {
+        if self.departed.is_full() {
+            self.departed.remove(0);
+        }
+        self.departed.push(Departed {
+            epoch,
+            span,
+            least_ns: None,
+        });
+    }
+
+    /// Takes the least delay of an epoch of what left, or a delay that is no less, as the other end has it.
+    pub fn hear(&mut self, epoch: Epoch, least_ns: f64) {
+        let departed = self.departed.iter_mut().find(|one| one.epoch == epoch);
+        if let Some(departed) = departed {
+            departed.least_ns = least(departed.least_ns, Some(least_ns));
+        }
+    }
+
+    /// Takes the least delay of an epoch of what arrives, and returns where the offset lay in it as far as is known.
+    pub fn arrive(&mut self, span: Span, least_ns: Option<f64>) -> OffsetBounds {
+        self.arrived = Some((span, least_ns));
+        self.latest()
+    }
+
+    /// Returns where the offset lay in the latest epoch of what arrived, by all that was heard since, too.
+    pub fn latest(&self) -> OffsetBounds {
+        let Some((span, here_ns)) = self.arrived else {
+            return OffsetBounds::default();
+        };
+        let departed = self.departed.iter();
+        let of_span = departed.filter(|departed| departed.span.shares_with(span));
+        let there_ns = of_span.fold(None, |ns, departed| least(ns, departed.least_ns));
+        OffsetBounds {
+            at_least_ns: here_ns.map(|here_ns| self.delay_min_ns - here_ns),
+            at_most_ns: there_ns.map(|there_ns| there_ns - self.delay_min_ns),
+        }
+    }
+
+    /// Forgets all epochs: another session begins.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.delay_min_ns);
+    }
+}
+
+fn least(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;
