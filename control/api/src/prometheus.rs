@@ -131,5 +131,5 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     reports(page, snapshot.reports.as_ref());
     let export = snapshot.ipfix.iter().flat_map(whole);
     page.metrics(IpfixExport::metrics(), export);
-    page.metrics(&ExceptionReading::METRICS, whole(&snapshot.exceptions));
+    page.metrics(ExceptionReading::metrics(), whole(&snapshot.exceptions));
 }

@@ -17,7 +17,6 @@
 pub mod answers;
 pub mod blame;
 pub mod history;
-mod metric;
 pub mod query;
 pub mod snapshot;
 pub mod station;

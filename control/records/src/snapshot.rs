@@ -5,11 +5,10 @@ use std::sync::Arc;
 pub use contract::change::{Reload, ReloadOutcome};
 use contract::config::Config;
 use contract::labelled_enum;
-use contract::metric::Each;
+use contract::metric::{Each, Shown};
+use contract::record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::metric::{Shown, record};
 
 mod data_plane;
 mod example;
@@ -49,22 +48,22 @@ record! {
         /// Version of the packet hash: estimates of different versions cannot be compared.
         pub hash_version: u32,
         /// State of the switch; the metric is 1 for this state, and 0 for the others.
-        #[metric(gauge = "vernier_state", label = "state")]
+        #[metric(Gauge = "vernier_state", label = "state")]
         pub state: State,
         /// Whether anything is measured; if not there are no segments and no epochs.
         pub measuring: bool,
         /// Number of the last epoch that closed, usable or not; `None` before the first.
         pub epoch: Option<u64>,
         /// End of the last epoch that closed, in seconds since 1970 (UTC), to within a few milliseconds.
-        #[metric(gauge = "vernier_epoch_end_timestamp_seconds")]
+        #[metric(Gauge = "vernier_epoch_end_timestamp_seconds")]
         pub epoch_end_unix_s: Option<f64>,
         /// The system's clock.
         pub clock: Clock,
         /// Length of an epoch.
-        #[metric(gauge = "vernier_epoch_interval_seconds", per_unit = 1e3)]
+        #[metric(Gauge = "vernier_epoch_interval_seconds", per_unit = 1e3)]
         pub interval_ms: u32,
         /// Time since the switch started.
-        #[metric(gauge = "vernier_uptime_seconds")]
+        #[metric(Gauge = "vernier_uptime_seconds")]
         pub uptime_s: f64,
         /// Faults of this program (panics) that were contained since the process started.
         #[serde(default)]
@@ -102,7 +101,7 @@ record! {
         #[serde(default)]
         pub ipfix: Option<IpfixExport>,
         /// Generation of the measurement: 0 at start, greater with every change.
-        #[metric(gauge = "vernier_generation")]
+        #[metric(Gauge = "vernier_generation")]
         pub generation: u32,
         /// The last reload that was asked for; `None` before the first.
         pub reload: Option<Reload>,
@@ -117,7 +116,7 @@ record! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Clock {
         /// Times that the system's clock was set by more than 0.1 s since the switch started.
-        #[metric(counter = "vernier_clock_steps_total")]
+        #[metric(Counter = "vernier_clock_steps_total")]
         pub steps: u64,
         /// The last step in seconds, negative for backward; 0 before the first.
         pub last_step_s: f64,

@@ -1,11 +1,12 @@
 //! Ports with their classes and queues, workers, the filtering database and the pools of packet buffers.
 
-use super::page::{Histogram, Kind, Labels, Page, Sample, with};
+use super::page::{Histogram, Labels, Page, Sample, with};
 use super::whole;
 use contract::counters::{
     AroundReading, ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
 };
 use contract::fdb::FdbStats;
+use contract::metric::MetricKind as Kind;
 use records::snapshot::{
     AroundCounts, ClassCounts, DeviceCounts, Fdb, Port, PortFact, QueueCounts, Snapshot, Worker,
 };
@@ -17,7 +18,7 @@ fn labels(port: &Port) -> Labels<'_> {
 pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     let of_ports = ports.iter().map(|port| (labels(port), port));
     page.metrics(
-        &PortReading::METRICS,
+        PortReading::metrics(),
         of_ports
             .clone()
             .map(|(labels, port)| (labels, &port.counts)),
@@ -42,13 +43,13 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
         Some((with(labels(port), "device", device), counts))
     });
     if around.clone().next().is_some() {
-        page.metrics(&AroundReading::METRICS, around);
+        page.metrics(AroundReading::metrics(), around);
     }
     let classes = ports.iter().flat_map(|port| {
         let of_port = port.classes.iter();
         of_port.map(|ClassCounts { class, counts }| (with(labels(port), "class", class), counts))
     });
-    page.metrics(&ClassReading::METRICS, classes);
+    page.metrics(ClassReading::metrics(), classes);
     let queues = ports.iter().flat_map(|port| {
         let of_port = port.queues.iter();
         of_port.map(|queue| (with(labels(port), "queue", &queue.queue), queue))
@@ -56,7 +57,7 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     let counts = queues
         .clone()
         .map(|(labels, queue)| (labels, &queue.counts));
-    page.metrics(&QueueReading::METRICS, counts);
+    page.metrics(QueueReading::metrics(), counts);
     page.metrics(QueueCounts::metrics(), queues);
 }
 
@@ -69,11 +70,11 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
     let counts = workers
         .clone()
         .map(|(labels, worker)| (labels, &worker.counts));
-    page.metrics(&WorkerReading::METRICS, counts);
+    page.metrics(WorkerReading::metrics(), counts);
     let references = workers
         .clone()
         .map(|(labels, worker)| (labels, &worker.references));
-    page.metrics(&ReferenceReading::METRICS, references);
+    page.metrics(ReferenceReading::metrics(), references);
     page.begin(
         "vernier_worker_burst_packets",
         Kind::Histogram,
@@ -101,7 +102,7 @@ pub(super) fn tables(page: &mut Page, snapshot: &Snapshot) {
     let fdb = snapshot.fdb.iter().flat_map(whole);
     page.metrics(Fdb::metrics(), fdb.clone());
     page.metrics(
-        &FdbStats::METRICS,
+        FdbStats::metrics(),
         fdb.map(|(labels, fdb)| (labels, &fdb.stats)),
     );
     let buffers = snapshot.pools.iter().flat_map(|pool| {

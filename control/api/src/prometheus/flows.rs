@@ -1,8 +1,9 @@
 //! Flows: those with series of their own, `other`, and decoding.
 
-use super::page::{Kind, Labels, Page, Sample, with};
+use super::page::{Labels, Page, Sample, with};
 use super::segments::judged;
 use super::whole;
+use contract::metric::MetricKind as Kind;
 use records::snapshot::{
     Credit, Decoding, Flow, FlowEstimate, FlowTotals, Flows, JudgedEstimates, Snapshot,
 };

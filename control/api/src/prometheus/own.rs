@@ -1,6 +1,8 @@
 //! Metrics of the process itself, as its recorder renders them: text, since its protobuf needs `protoc` at build.
 
-use super::page::{Histogram, Kind, Labels, Page, Sample};
+use contract::metric::MetricKind;
+
+use super::page::{Histogram, Labels, Page, Sample};
 
 /// Adds the families of a text that `metrics-exporter-prometheus` rendered.
 pub(super) fn own(page: &mut Page, text: &str) {
@@ -13,7 +15,10 @@ pub(super) fn own(page: &mut Page, text: &str) {
         }
         if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (of, kind) = typed.split_once(' ').unwrap_or((typed, ""));
-            page.begin(of, Kind::of(kind).unwrap_or(Kind::Gauge), help);
+            let known = MetricKind::ALL
+                .into_iter()
+                .find(|known| known.label() == kind);
+            page.begin(of, known.unwrap_or(MetricKind::Gauge), help);
             (name, help) = (of, "");
             continue;
         }

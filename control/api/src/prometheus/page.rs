@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use contract::metric::{Metric, MetricKind};
+use contract::metric::{Metric, MetricKind as Kind};
 use records::snapshot::DelayBucket;
 
 use super::Filter;
@@ -24,33 +24,6 @@ pub(super) fn with<'r>(
 /// A part of a whole, which may be nothing.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
-}
-
-/// Type of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Counter,
-    Gauge,
-    Summary,
-    Histogram,
-}
-
-impl Kind {
-    const ALL: [Self; 4] = [Self::Counter, Self::Gauge, Self::Summary, Self::Histogram];
-
-    /// Its name in the text format.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Summary => "summary",
-            Self::Histogram => "histogram",
-        }
-    }
-
-    pub(super) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// One sample of a bucket, known by name (OpenMetrics 1.0, "Exemplars").
@@ -148,12 +121,12 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// Families that are declared beside the fields of a record, with the series of every record.
+    /// Declared families, with the series of every record.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "an iterator, cloned for each family"
     )]
-    pub(super) fn metrics<'r, R: 'static>(
+    pub fn metrics<'r, R: 'static>(
         &mut self,
         metrics: impl IntoIterator<Item = &'static Metric<R>>,
         records: impl Iterator<Item = (Labels<'r>, &'r R)> + Clone,
@@ -166,11 +139,7 @@ impl<'o> Page<'o> {
 
     /// Begins a declared family.
     pub(super) fn declared<R: 'static>(&mut self, Metric { declaration, .. }: &Metric<R>) {
-        let kind = match declaration.kind {
-            MetricKind::Counter => Kind::Counter,
-            MetricKind::Gauge => Kind::Gauge,
-        };
-        self.begin(declaration.name, kind, declaration.help.trim());
+        self.begin(declaration.name, declaration.kind, declaration.help.trim());
     }
 
     /// The series of every record in a declared family.

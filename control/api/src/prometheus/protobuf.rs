@@ -9,7 +9,8 @@ use std::io;
 use prost::{Message, encode_length_delimiter};
 
 use super::native::{Native, SCHEMA, ZERO_THRESHOLD_S};
-use super::page::{Histogram, Kind, Labels, Sample, Writer};
+use super::page::{Histogram, Labels, Sample, Writer};
+use contract::metric::MetricKind as Kind;
 
 /// Writes protobuf.
 pub(super) struct Protobuf<'o> {

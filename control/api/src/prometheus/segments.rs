@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::page::{Exemplar, Kind, Labels, Page, ratio, with};
+use super::page::{Exemplar, Labels, Page, ratio, with};
 use super::wires;
 use contract::config::Prometheus;
 use contract::metric::Metric;
+use contract::metric::MetricKind as Kind;
 use records::snapshot::{
     Counts, Delays, Estimate, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, WireEstimate,
     WireFigures,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use contract::labelled_enum;
-use contract::metric::Each;
+use contract::metric::{Each, Shown};
+use contract::record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
 use super::{Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
-use crate::metric::{Shown, record};
 
 mod list;
 
@@ -48,27 +48,27 @@ record! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct FlowTotals {
         /// Flows that have a slot.
-        #[metric(gauge = "vernier_flows_tracked")]
+        #[metric(Gauge = "vernier_flows_tracked")]
         pub tracked: u64,
         /// Slots of all workers.
-        #[metric(gauge = "vernier_flow_slots")]
+        #[metric(Gauge = "vernier_flow_slots")]
         pub slots: u64,
         /// Slots that are free.
-        #[metric(gauge = "vernier_flow_slots_free")]
+        #[metric(Gauge = "vernier_flow_slots_free")]
         pub free_slots: u64,
         /// New flows.
-        #[metric(counter = "vernier_flows_new_total")]
+        #[metric(Counter = "vernier_flows_new_total")]
         pub new: u64,
         /// Flows that lost their slot because they were idle.
         pub expired: u64,
         /// Flows that lost their slot to others.
         pub evicted: u64,
         /// Packets of flows that are not tracked, by reason.
-        #[metric(counter = "vernier_flows_untracked_packets_total", label = "reason")]
+        #[metric(Counter = "vernier_flows_untracked_packets_total", label = "reason")]
         pub untracked: Vec<Labelled>,
         /// Flows with packets in an epoch that had no series of their own and were added to flow="other", summed over
         /// epochs.
-        #[metric(counter = "vernier_flows_folded_total")]
+        #[metric(Counter = "vernier_flows_folded_total")]
         pub folded: u64,
     }
 }
@@ -106,7 +106,7 @@ record! {
         /// Percentiles of the flow's stamped delay in its last epoch, exact to an eighth; its exact maximum as
         /// `share="1"`.
         #[serde(default)]
-        #[metric(gauge = "vernier_flow_delay_last_epoch_seconds", label = "share", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_flow_delay_last_epoch_seconds", label = "share", per_unit = 1e9)]
         pub quantiles: Option<FlowQuantiles>,
         /// The estimate of its mean to use: that with the smallest bound, or `combined` of two similar ones; `None`
         /// without any.
@@ -243,16 +243,16 @@ record! {
         /// The last epoch that it is for.
         pub epoch: u64,
         /// Epochs that the estimate is for: 1, or the sum of several where decoding takes long.
-        #[metric(gauge = "vernier_flow_estimated_epochs")]
+        #[metric(Gauge = "vernier_flow_estimated_epochs")]
         pub epochs: u32,
         /// The flow's packets in these epochs.
         pub packets: u64,
         /// Mean delay of the flow over the epochs that the estimate is for.
-        #[metric(gauge = "vernier_flow_estimated_delay_mean_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_flow_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Half-width of the nominal 98 % interval around the estimated mean, at least the clock's resolution; absent where
         /// the error is not known.
-        #[metric(gauge = "vernier_flow_delay_bound_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_flow_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: Option<f64>,
         /// Whether the stamped mean of the same packets is within the bound; `None` without a bound.
         pub is_within_bound: Option<bool>,
@@ -298,7 +298,7 @@ record! {
         /// Sum of their stamped delays in seconds.
         pub delay_sum_s: f64,
         /// Packets of the flow that were lost in the switch while it had series of its own.
-        #[metric(counter = "vernier_flow_lost_packets_total")]
+        #[metric(Counter = "vernier_flow_lost_packets_total")]
         pub lost_packets: u64,
     }
 }
@@ -312,19 +312,19 @@ record! {
         /// Epochs whose sum it was: 1 where decoding keeps up with every epoch.
         pub epochs: u32,
         /// Flows that were decoded together last.
-        #[metric(gauge = "vernier_decode_flows")]
+        #[metric(Gauge = "vernier_decode_flows")]
         pub flows: u64,
         /// Time that the last decoding took.
-        #[metric(gauge = "vernier_decode_duration_seconds")]
+        #[metric(Gauge = "vernier_decode_duration_seconds")]
         pub duration_s: f64,
         /// Decodings since the switch started.
-        #[metric(counter = "vernier_decode_runs_total")]
+        #[metric(Counter = "vernier_decode_runs_total")]
         pub runs: u64,
         /// Epochs that were decoded in a sum with others.
-        #[metric(counter = "vernier_decode_summed_epochs_total")]
+        #[metric(Counter = "vernier_decode_summed_epochs_total")]
         pub summed_epochs: u64,
         /// Epochs that were not decoded, because one of the switch's sketches was unusable or a decoding failed.
-        #[metric(counter = "vernier_decode_skipped_epochs_total")]
+        #[metric(Counter = "vernier_decode_skipped_epochs_total")]
         pub skipped_epochs: u64,
     }
 }
@@ -342,10 +342,10 @@ record! {
         /// Estimates with a bound that did not.
         pub beyond_bound: u64,
         /// Estimates of flows without a bound, since their error is not known, by method and packets of the flow.
-        #[metric(counter = "vernier_flow_estimates_without_bound_total")]
+        #[metric(Counter = "vernier_flow_estimates_without_bound_total")]
         pub without_bound: u64,
         /// Median over flows of |estimate - stamped mean| / stamped mean, in the last epochs with such flows.
-        #[metric(gauge = "vernier_flow_estimate_error_median_ratio")]
+        #[metric(Gauge = "vernier_flow_estimate_error_median_ratio")]
         pub error_ratio_median: Option<f64>,
     }
 }
