@@ -15,8 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
-pub mod blame;
 pub mod history;
-pub mod query;
 pub mod snapshot;
 pub mod station;

@@ -428,7 +428,7 @@ fn what_a_user_may_not_publish_is_said_in_the_words_of_the_server() {
 #[cfg(debug_assertions)]
 mod contained {
     use control::contain::{Part, contained_in, inject};
-    use report::reporter::Reporter;
+    use report::sender::Reporter;
     use report::sender::ReportCounters;
     use std::sync::atomic::Ordering;
 

@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
-use super::refusal::Refusal;
+use super::answer::Refusal;
 use super::ui;
 use crate::process;
 use contract::secret::{self, SecretAccess, SecretFault};

@@ -1,11 +1,11 @@
 //! Segments on the wire.
 
+use contract::record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
 use super::{Flow, Labelled};
-use contract::record;
 
 record! {
     /// The clock that one-way delays on the wire are measured by.

@@ -1,7 +1,7 @@
 //! Why a path is as it is.
 
 use locate::{BOUND_ERRORS, Estimate, Explanation, Finding, Hop, Mean, Member, explain};
-use records::blame::{
+use records::station::{
     BlameCause, BlamedHop, Level, MeasuringFault, PathBlame, PathBlames, UncoveredHop,
 };
 use records::station::{self, Joined, PathAnswer, Paths};
