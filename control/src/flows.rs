@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use contract::handover::{ControlEnd, FlowCommand, NewFlow};
+use contract::labelled_enum;
 use contract::limits::{DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES};
 use hashbrown::{HashMap, HashSet, HashTable};
 use measure::flows::{FlowCounters, FlowEstimates, FlowId, FlowSlots, Slot};
@@ -727,25 +728,15 @@ pub(crate) struct TopSettings {
     pub pinned: Vec<FlowRule>,
 }
 
-/// Why a flow has series of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// A rule names it.
-    Pinned,
-    /// It had many packets.
-    Packets,
-    /// Its packets were delayed for long.
-    Delay,
-}
-
-impl Reason {
-    /// Its name in JSON.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Pinned => "pinned",
-            Self::Packets => "packets",
-            Self::Delay => "delay",
-        }
+labelled_enum! {
+    /// Why a flow has series of its own.
+    pub(crate) enum Reason {
+        /// A rule names it.
+        Pinned = "pinned",
+        /// It had many packets.
+        Packets = "packets",
+        /// Its packets were delayed for long.
+        Delay = "delay",
     }
 }
 

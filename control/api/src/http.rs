@@ -44,7 +44,7 @@ use access::{Access, Token};
 use connection::ConnectionLimit;
 use routes::Sources;
 
-pub use access::{TokenError, TokenFault};
+pub use access::TokenError;
 pub use answer::{Answer, InFlight, Refusal};
 pub use connection::CONNECTIONS_MAX;
 pub use routes::{Nothing, Parameters};

@@ -4,15 +4,13 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::config::{Ipfix, Transport};
 use control::contain::{Part, contain};
-use control::published::Published;
-use control::reports::IpfixCounters;
+use control::published::{IpfixCounters, Published};
 use records::snapshot::Snapshot;
 
 use crate::compose::{Composer, Sink};
@@ -243,9 +241,8 @@ impl Sending {
             match Link::open(&self.settings) {
                 Ok(link) => {
                     tracing::info!("IPFIX: exporting to {}", self.settings.collector);
-                    let dropped = self.encoder.restart().into();
-                    let counter = &self.counters.dropped_records;
-                    counter.fetch_add(dropped, Ordering::Relaxed);
+                    let dropped = u64::from(self.encoder.restart());
+                    self.counters.count(|now| now.dropped_records += dropped);
                     self.described = None;
                     self.link = Some(link);
                 }
@@ -318,9 +315,10 @@ impl Sending {
         self.last_records = message.records;
         match sent {
             Ok(()) => {
-                let records = message.records.into();
-                self.counters.messages.fetch_add(1, Ordering::Relaxed);
-                self.counters.records.fetch_add(records, Ordering::Relaxed);
+                self.counters.count(|now| {
+                    now.messages += 1;
+                    now.records += u64::from(message.records);
+                });
                 self.keep_pace()
             }
             Err(error) if is_tcp => {
@@ -355,12 +353,13 @@ impl Sending {
 
     /// Records were not sent, or a connection was not made.
     fn fault(&mut self, dropped_records: u32, why: &str) {
-        let dropped = &self.counters.dropped_records;
-        dropped.fetch_add(dropped_records.into(), Ordering::Relaxed);
-        self.counters.is_connected.store(false, Ordering::Relaxed);
+        self.counters.count(|now| {
+            now.dropped_records += u64::from(dropped_records);
+            now.is_connected = false;
+        });
         self.pace.has_fault = true;
         let complaint = format!("{}: {why}", self.settings.collector);
-        if self.counters.complaint.say(&complaint) {
+        if self.counters.complain(&complaint) {
             tracing::warn!("IPFIX: {complaint}");
         }
     }
@@ -377,8 +376,8 @@ impl Sending {
     fn succeed(&mut self) {
         self.attempts = 0;
         if !self.pace.has_fault {
-            self.counters.is_connected.store(true, Ordering::Relaxed);
-            self.counters.complaint.clear();
+            self.counters.count(|now| now.is_connected = true);
+            self.counters.clear_complaint();
         }
     }
 }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use async_nats::ServerAddr;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -23,44 +24,6 @@ const UNASKED_MAX: usize = 256 << 10;
 /// Bytes in plain or by TLS.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-/// Credentials, as `CONNECT` has them.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Admission {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pass: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_token: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jwt: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nkey: Option<String>,
-    /// Of the server's nonce.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sig: Option<String>,
-}
-
-#[derive(Serialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the protocol's CONNECT has these"
-)]
-struct Connect<'n> {
-    verbose: bool,
-    pedantic: bool,
-    tls_required: bool,
-    name: &'n str,
-    lang: &'static str,
-    version: &'static str,
-    protocol: u8,
-    echo: bool,
-    headers: bool,
-    no_responders: bool,
-    #[serde(flatten)]
-    admission: Admission,
-}
 
 /// Why there is no connection, or why it was given up.
 #[derive(Debug, thiserror::Error)]
@@ -198,30 +161,31 @@ impl Client {
         })
     }
 
-    /// Presents the credentials, and subscribes to answers.
+    /// Presents the credentials, which are further fields of `CONNECT`, and subscribes to answers.
     pub(crate) async fn admit(
         mut self,
         name: &str,
         inbox: &str,
-        admission: Admission,
+        credentials: Value,
     ) -> Result<Self, ClientFault> {
         if !self.info.headers {
             return Err(ClientFault::Old);
         }
-        let connect = Connect {
-            verbose: false,
-            pedantic: false,
-            tls_required: false,
-            name,
-            lang: "vernier",
-            version: env!("CARGO_PKG_VERSION"),
-            protocol: 1,
-            echo: false,
-            headers: true,
-            no_responders: true,
-            admission,
-        };
-        let connect = serde_json::to_string(&connect).map_err(std::io::Error::from)?;
+        let mut connect = json!({
+            "verbose": false,
+            "pedantic": false,
+            "tls_required": false,
+            "name": name,
+            "lang": "vernier",
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": 1,
+            "echo": false,
+            "headers": true,
+            "no_responders": true,
+        });
+        if let (Value::Object(fields), Value::Object(more)) = (&mut connect, credentials) {
+            fields.extend(more);
+        }
         inbox.clone_into(&mut self.inbox);
         let hello = format!("CONNECT {connect}\r\nSUB {inbox}.* 1\r\nPING\r\n");
         self.out.extend_from_slice(hello.as_bytes());

@@ -12,15 +12,15 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contract::config::Report as Settings;
 use control::contain::{Part, contain};
 use control::published::Published;
-pub use control::reports::ReportCounters;
+pub use control::published::ReportCounters;
 use prost::Message;
+use records::snapshot::Reports;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
@@ -187,9 +187,11 @@ impl<R: Reporter> Sending<R> {
         let empty = Spool::new(self.settings.spool_kib as usize * 1_024);
         let spool = self.spool.replace(empty);
         let dropped = spool.len() as u64;
-        self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
-        self.counters.spooled_bytes.store(0, Ordering::Relaxed);
-        self.counters.is_connected.store(false, Ordering::Relaxed);
+        self.counters.count(|now| {
+            now.dropped += dropped;
+            now.spooled_bytes = 0;
+            now.is_connected = false;
+        });
     }
 
     async fn look_again_and_again(&self) {
@@ -203,7 +205,7 @@ impl<R: Reporter> Sending<R> {
 
     /// Takes what is new into the spool.
     fn look(&self) {
-        let dropped = || self.counters.dropped.load(Ordering::Relaxed);
+        let dropped = || self.counters.read().dropped;
         while let Some(report) = self.reporter.borrow_mut().next(dropped()) {
             let packet = Packet {
                 id: format!("{}.{:016x}", report.message_id(), self.run),
@@ -212,7 +214,7 @@ impl<R: Reporter> Sending<R> {
             };
             let mut spool = self.spool.borrow_mut();
             let dropped = spool.push(packet);
-            self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
+            self.counters.count(|now| now.dropped += dropped);
             self.note_size(&spool);
             self.news.notify_one();
         }
@@ -220,7 +222,7 @@ impl<R: Reporter> Sending<R> {
 
     fn note_size(&self, spool: &Spool) {
         let bytes = spool.bytes() as u64;
-        self.counters.spooled_bytes.store(bytes, Ordering::Relaxed);
+        self.counters.count(|now| now.spooled_bytes = bytes);
     }
 
     /// Connects again and again; the pause doubles until a report is stored.
@@ -229,10 +231,10 @@ impl<R: Reporter> Sending<R> {
         loop {
             match self.connect(attempt).await {
                 Ok(mut client) => {
-                    self.counters.is_connected.store(true, Ordering::Relaxed);
+                    self.counters.count(|now| now.is_connected = true);
                     tracing::info!("reports: connected to NATS");
                     let fault = self.send_over(&mut client, &mut failures).await;
-                    self.counters.is_connected.store(false, Ordering::Relaxed);
+                    self.counters.count(|now| now.is_connected = false);
                     self.complain(&format!(
                         "the connection to NATS is lost: {fault}; they wait in the spool"
                     ));
@@ -282,19 +284,19 @@ impl<R: Reporter> Sending<R> {
         let Some(packet) = self.spool.borrow().first().cloned() else {
             return Ok(true);
         };
-        self.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(|now| now.sent += 1);
         let published = client.publish(&packet.subject, &packet.id, &packet.bytes);
-        let counter = match published.await? {
+        let count: fn(&mut Reports) = match published.await? {
             Answer::Stored => {
-                self.counters.complaint.clear();
-                &self.counters.acknowledged
+                self.counters.clear_complaint();
+                |now: &mut Reports| now.acknowledged += 1
             }
             Answer::TooGreat(max_payload) => {
                 let bytes = packet.bytes.len();
                 self.complain(&format!(
                     "a report of {bytes} bytes is dropped: the server takes {max_payload}; raise its max_payload"
                 ));
-                &self.counters.dropped
+                |now: &mut Reports| now.dropped += 1
             }
             Answer::NoStream => {
                 self.complain(&self.no_stream(client));
@@ -310,7 +312,7 @@ impl<R: Reporter> Sending<R> {
         let mut spool = self.spool.borrow_mut();
         spool.take(&packet.id);
         self.note_size(&spool);
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(count);
         Ok(true)
     }
 
@@ -318,7 +320,7 @@ impl<R: Reporter> Sending<R> {
     fn no_stream(&self, client: &Client) -> String {
         let why = if !client.has_jetstream() {
             "the server has no JetStream (nats-server --jetstream)"
-        } else if self.counters.acknowledged.load(Ordering::Relaxed) > 0 {
+        } else if self.counters.read().acknowledged > 0 {
             "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that are connected make it again within seconds"
         } else {
             "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see /readyz of vernier-station"
@@ -328,7 +330,7 @@ impl<R: Reporter> Sending<R> {
 
     /// Logs it, unless it was the last thing logged.
     fn complain(&self, complaint: &str) {
-        if self.counters.complaint.say(complaint) {
+        if self.counters.complain(complaint) {
             tracing::warn!("reports: {complaint}");
         }
     }

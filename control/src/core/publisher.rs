@@ -7,9 +7,7 @@ use contract::config::{self, Config};
 use contract::counters::{Counter, DropReason, PortCounters};
 use contract::ids::{GenerationId, PortIndex};
 use measure::packet::{HASH_VERSION, Kind};
-use records::snapshot::{
-    AroundCounts, ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot, Worker,
-};
+use records::snapshot::{AroundCounts, ClassCounts, Labelled, Port, QueueCounts, Snapshot, Worker};
 
 use super::clocks::Clocks;
 use super::measurement::Measurement;
@@ -108,9 +106,9 @@ impl Publisher {
     ) {
         let draft = &mut self.draft;
         for (index, port) in (0..).map(PortIndex).zip(&mut draft.ports) {
-            let facts = data_plane.port(index);
+            port.facts = data_plane.port(index);
             let blocks = workers.of_port(index);
-            *port = read_port(std::mem::take(port), facts, &blocks);
+            read_port(port, &blocks);
             let frames = blocks.iter().filter_map(|block| block.lldp.take());
             neighbours::renew(&mut port.neighbours, frames, clocks.unix_s());
         }
@@ -180,42 +178,27 @@ fn device_name(config: &Config, port: usize) -> Option<AroundCounts> {
     })
 }
 
-/// A port's counters, summed over the workers; names and rates stay.
-fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
+/// Reads a port's counters, summed over the workers; names and rates stay.
+fn read_port(port: &mut Port, blocks: &[&PortCounters]) {
     let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
         blocks.iter().map(|block| counter(block).get()).sum()
     };
-    let drops = DropReason::ALL
-        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])));
-    let kinds =
-        Kind::ALL.map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])));
-    let classes = port.classes.into_iter().enumerate();
-    let classes = classes.map(|(n, class)| ClassCounts {
-        class: class.class,
-        counts: blocks.iter().map(|block| block.classes[n].read()).sum(),
-    });
-    let queues = port.queues.into_iter().enumerate();
-    let queues = queues.map(|(n, queue)| QueueCounts {
-        queue: queue.queue,
-        counts: blocks.iter().map(|block| block.queues[n].read()).sum(),
-        drops: queue_drops(blocks, n),
-    });
-    Port {
-        is_absent: port.is_absent,
-        facts,
-        counts: blocks.iter().map(|block| block.read()).sum(),
-        drops: drops.to_vec(),
-        kinds: kinds.to_vec(),
-        classes: classes.collect(),
-        queues: queues.collect(),
-        around: port.around.map(|around| AroundCounts {
-            device: around.device,
-            counts: blocks.iter().map(|block| block.around.read()).sum(),
-        }),
-        neighbours: port.neighbours,
-        name: port.name,
-        rx_pps: port.rx_pps,
-        tx_pps: port.tx_pps,
+    port.counts = blocks.iter().map(|block| block.read()).sum();
+    port.drops = DropReason::ALL
+        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])))
+        .to_vec();
+    port.kinds = Kind::ALL
+        .map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])))
+        .to_vec();
+    for (n, class) in port.classes.iter_mut().enumerate() {
+        class.counts = blocks.iter().map(|block| block.classes[n].read()).sum();
+    }
+    for (n, queue) in port.queues.iter_mut().enumerate() {
+        queue.counts = blocks.iter().map(|block| block.queues[n].read()).sum();
+        queue.drops = queue_drops(blocks, n);
+    }
+    if let Some(around) = &mut port.around {
+        around.counts = blocks.iter().map(|block| block.around.read()).sum();
     }
 }
 

@@ -154,14 +154,8 @@ pub(super) async fn receive(request: Request, next: Next) -> Response {
 
 /// Whether a body could not be read, rather than being too large.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<hyper::Error>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.any(<dyn Error>::is::<hyper::Error>)
 }
 
 /// The bytes of a connection: notes progress in its slot, and fails when the client takes none for too long.

@@ -1,4 +1,4 @@
-//! Ports with their classes and queues, workers, the filtering database and the pools of packet buffers.
+//! The families of a snapshot, with the labels of their series: segments, flows, wires, ports, workers, tables.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,11 @@ use contract::counters::{
     AroundReading, ClassReading, PortReading, QueueReading, ReferenceReading, WorkerReading,
 };
 use contract::fdb::FdbStats;
-use contract::metric::Metric;
-use contract::metric::MetricKind as Kind;
+use contract::metric::{Each, Metric, MetricKind as Kind, Shown};
 use control::wire::exchange::SessionState;
 use records::snapshot::{
     AroundCounts, ClassCounts, Counts, Credit, Decoding, Delays, DeviceCounts, Estimate, Fdb, Flow,
-    FlowEstimate, FlowTotals, Flows, JudgedEstimates, Port, PortFact, QueueCounts,
+    FlowEstimate, FlowTotals, Flows, JudgedEstimates, Pool, Port, PortFact, QueueCounts,
     ReferenceEstimate, Segment, Sketch, Snapshot, Totals, Wire, WireClock, WireEstimate,
     WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
 };
@@ -37,11 +36,7 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
         of_ports.clone().map(|(labels, port)| (labels, &port.facts)),
     );
     page.metrics(Port::metrics(), of_ports.clone());
-    let drivers = of_ports.clone();
-    let drivers =
-        drivers.map(|(labels, port)| (with(labels, "driver", port.facts.driver.as_str()), 1.0));
-    let help = "Driver of the device behind the port; always 1.";
-    page.gauge("vernier_port_info", help, drivers);
+    page.metrics(&[PORT_INFO], of_ports.clone());
     let devices = of_ports.filter_map(|(labels, port)| Some((labels, port.facts.device.as_ref()?)));
     // None of the families where all devices belong to a host program.
     if devices.clone().next().is_some() {
@@ -115,18 +110,9 @@ pub(super) fn tables(page: &mut Page, snapshot: &Snapshot) {
         FdbStats::metrics(),
         fdb.map(|(labels, fdb)| (labels, &fdb.stats)),
     );
-    let buffers = snapshot.pools.iter().flat_map(|pool| {
-        let free = pool.size.saturating_sub(pool.used);
-        [("used", pool.used), ("free", free)].map(|(state, number)| {
-            let labels: Labels = vec![("pool", pool.name.as_str().into()), ("state", state.into())];
-            (labels, number as f64)
-        })
-    });
-    page.gauge(
-        "vernier_mempool_buffers",
-        "Packet buffers in the pool.",
-        buffers,
-    );
+    let pools = snapshot.pools.iter();
+    let pools = pools.map(|pool| (vec![("pool", pool.name.as_str().into())], pool));
+    page.metrics(&[POOL_BUFFERS], pools);
 }
 
 fn segment_labels(segment: &Segment) -> Labels<'_> {
@@ -138,17 +124,10 @@ fn segment_labels(segment: &Segment) -> Labels<'_> {
     ]
 }
 
-/// Samples of what was estimated, by whether the stamped mean was within the bound.
-pub(super) fn judged<'r>(
-    labels: &Labels<'r>,
-    estimates: u64,
-    within_bound: u64,
-) -> [(Labels<'r>, f64); 2] {
-    let beyond = estimates.saturating_sub(within_bound);
-    [("true", within_bound), ("false", beyond)].map(|(is_within, number)| {
-        let labels = with(labels.clone(), "within_bound", is_within);
-        (labels, number as f64)
-    })
+/// Calls `each` with estimates by whether the stamped mean was within the bound.
+fn judged(each: Each<'_>, within_bound: u64, beyond_bound: u64) {
+    each("true", within_bound as f64);
+    each("false", beyond_bound as f64);
 }
 
 /// By segment, the slowest packet of the last epoch of each flow that has percentiles of its own.
@@ -199,16 +178,9 @@ pub(super) fn segments(page: &mut Page, snapshot: &Snapshot, settings: &Promethe
         .iter()
         .map(|s| (segment_labels(s), &s.total.counts));
     page.metrics(Counts::metrics(), counts);
-    let judged = segments.iter().flat_map(|segment| {
-        let total = &segment.total;
-        let labels = with(segment_labels(segment), "method", "lda");
-        judged(&labels, total.estimated_epochs, total.within_bound_epochs)
-    });
-    page.counter(
-        "vernier_estimator_epochs_total",
-        "Epochs with an estimate, by whether the stamped mean was within its bound.",
-        judged,
-    );
+    let judged = segments.iter();
+    let judged = judged.map(|s| (with(segment_labels(s), "method", "lda"), &s.total));
+    page.metrics(&[JUDGED_EPOCHS], judged);
 }
 
 /// The estimates of the last usable epochs: one family for all methods, inside the switch and on the wire.
@@ -236,14 +208,9 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
             page.series(metric, wire_figures(&snapshot.wires));
         }
     }
-    let usable = lda.map(|(labels, lda)| (labels, ratio(lda.usable_cells, lda.cells)));
-    let on_wires = wire_figures(&snapshot.wires);
-    let on_wires = on_wires.map(|(labels, figures)| (labels, figures.usable_cells_ratio));
-    page.gauge(
-        "vernier_estimator_usable_cells_ratio",
-        "Share of the estimator's cells that were usable in the last usable epoch.",
-        usable.chain(on_wires),
-    );
+    page.declared(&USABLE_CELLS);
+    page.series(&USABLE_CELLS, lda);
+    page.series(&WIRE_USABLE_CELLS, wire_figures(&snapshot.wires));
 }
 
 /// The metric of that name.
@@ -259,19 +226,7 @@ pub(super) fn sketches(page: &mut Page, snapshot: &Snapshot) {
     let fresh = sketches.filter(|sketch| snapshot.is_fresh(sketch.epoch));
     let fresh = fresh.map(|sketch| (vec![("port", sketch.port.as_str().into())], sketch));
     page.metrics(Sketch::metrics(), fresh.clone());
-    let filled = fresh.clone();
-    let filled = filled.map(|(labels, one)| (labels, ratio(one.filled_cells, one.cells)));
-    page.gauge(
-        "vernier_sketch_filled_cells_ratio",
-        "Share of the sketch's cells in which packets were counted.",
-        filled,
-    );
-    let usable = fresh.map(|(labels, one)| (labels, ratio(one.usable_cells, one.filled_cells)));
-    page.gauge(
-        "vernier_sketch_usable_cells_ratio",
-        "Share of the filled cells whose two ends agree.",
-        usable,
-    );
+    page.metrics(&SKETCH_RATIOS, fresh);
 }
 
 /// The flow that all flows without series of their own are added to.
@@ -279,24 +234,25 @@ const OTHER: &str = "other";
 
 pub(super) fn flows(page: &mut Page, snapshot: &Snapshot) {
     let flows = snapshot.flows.as_ref();
-    directory(page, flows.map(|flows| &flows.totals));
+    let totals = flows.into_iter().flat_map(|flows| whole(&flows.totals));
+    page.metrics(FlowTotals::metrics(), totals.clone());
+    page.metrics(&[FORGOTTEN_FLOWS], totals);
     flow_delays(page, flows);
     flow_estimates(page, snapshot, flows);
-    decoding(page, flows.and_then(|flows| flows.decoding.as_ref()));
-    judgement(page, flows.map_or(&[], |flows| &flows.judged));
-}
-
-fn directory(page: &mut Page, totals: Option<&FlowTotals>) {
-    page.metrics(FlowTotals::metrics(), totals.into_iter().flat_map(whole));
-    let gone = totals.into_iter().flat_map(|totals| {
-        [("idle", totals.expired), ("evicted", totals.evicted)]
-            .map(|(reason, flows)| (vec![("reason", reason.into())], flows as f64))
+    let decoding = flows.and_then(|flows| flows.decoding.as_ref());
+    let decoding = decoding.into_iter().flat_map(whole);
+    page.metrics(Decoding::metrics(), decoding.clone());
+    page.metrics(&[DECODED_EPOCHS], decoding);
+    let judged = flows.into_iter().flat_map(|flows| &flows.judged);
+    let judged = judged.map(|one| {
+        let labels: Labels = vec![
+            ("method", one.method.as_str().into()),
+            ("size", one.size.as_str().into()),
+        ];
+        (labels, one)
     });
-    page.counter(
-        "vernier_flows_forgotten_total",
-        "Flows that lost their slot: idle, or evicted to make room for others.",
-        gone,
-    );
+    page.metrics(JudgedEstimates::metrics(), judged.clone());
+    page.metrics(&[JUDGED_ESTIMATES], judged);
 }
 
 fn flow_labels_of<'r>(flow: &'r str, [ingress, egress, class]: [&'r String; 3]) -> Labels<'r> {
@@ -350,42 +306,6 @@ fn flow_estimates(page: &mut Page, snapshot: &Snapshot, flows: Option<&Flows>) {
     page.metrics(FlowEstimate::metrics(), estimates);
 }
 
-fn decoding(page: &mut Page, decoding: Option<&Decoding>) {
-    page.metrics(Decoding::metrics(), decoding.into_iter().flat_map(whole));
-    // Nothing before the first decoding.
-    let decoded = decoding.filter(|decoding| decoding.epoch.is_some());
-    page.gauge(
-        "vernier_decode_epochs",
-        "Epochs whose sum was decoded last; 1 where decoding keeps up with every epoch.",
-        decoded.map(|decoding| (Labels::new(), f64::from(decoding.epochs))),
-    );
-}
-
-/// How estimates compare with stamps, by method and size of flows.
-fn judgement(page: &mut Page, kinds: &[JudgedEstimates]) {
-    let labelled = kinds.iter().map(|one| {
-        let labels: Labels = vec![
-            ("method", one.method.as_str().into()),
-            ("size", one.size.as_str().into()),
-        ];
-        (labels, one)
-    });
-    page.metrics(JudgedEstimates::metrics(), labelled.clone());
-    let judged = labelled.flat_map(|(labels, one)| {
-        judged(
-            &labels,
-            one.within_bound + one.beyond_bound,
-            one.within_bound,
-        )
-    });
-    page.counter(
-        "vernier_flow_estimates_total",
-        "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the stamped mean was \
-         within the bound.",
-        judged,
-    );
-}
-
 /// States of a clock, as the snapshot names them.
 const CLOCKS: [&str; 3] = ["free", "holding_over", "locked"];
 
@@ -427,16 +347,11 @@ pub(super) fn wire_estimates(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>
     })
 }
 
-/// 1 for the present state, 0 for the others.
-fn states<'r, const N: usize>(
-    labels: Labels<'r>,
-    known: [&'static str; N],
-    present: &'r str,
-) -> impl Iterator<Item = (Labels<'r>, f64)> {
-    known.into_iter().map(move |state| {
-        let labels = with(labels.clone(), "state", state);
-        (labels, f64::from(u8::from(state == present)))
-    })
+/// Calls `each` with 1 for the present state, 0 for the others.
+fn states<const N: usize>(each: Each<'_>, known: [&str; N], present: &str) {
+    for state in known {
+        each(state, f64::from(u8::from(state == present)));
+    }
 }
 
 pub(super) fn wires(page: &mut Page, snapshot: &Snapshot) {
@@ -453,26 +368,12 @@ pub(super) fn wires(page: &mut Page, snapshot: &Snapshot) {
         WireLda::metrics(),
         of_wires.clone().map(|(labels, wire)| (labels, &wire.lda)),
     );
-    let used = of_wires.clone().filter(|(_, wire)| wire.share_bps > 0.0);
-    page.gauge(
-        "vernier_wire_share_used_ratio",
-        "Part of the control frames' share of the link that they used over the last second.",
-        used.map(|(labels, wire)| (labels, wire.control_bps / wire.share_bps)),
-    );
-    page.gauge(
-        "vernier_wire_session",
-        "State of the session between the two ends: 1 for this state, 0 for the others.",
-        of_wires.flat_map(|(labels, wire)| {
-            states(
-                labels,
-                SessionState::ALL.map(SessionState::label),
-                &wire.session,
-            )
-        }),
-    );
+    page.metrics(&WIRE_MORE, of_wires);
     peers(page, wires);
     wire_flows(page, wires);
-    clock(page, snapshot.wire_clock.as_ref());
+    let clock = snapshot.wire_clock.iter().flat_map(whole);
+    page.metrics(&[WIRE_CLOCK_STATE], clock.clone());
+    page.metrics(WireClock::metrics(), clock);
 }
 
 fn peers(page: &mut Page, wires: &[Wire]) {
@@ -509,57 +410,168 @@ fn wire_flows(page: &mut Page, wires: &[Wire]) {
             (labels, &of.flow)
         })
     });
-    let number = |number: fn(&Flow) -> f64| {
-        let top = top.clone();
-        top.map(move |(labels, flow)| (labels, number(flow)))
-    };
-    page.gauge(
-        "vernier_wire_flow_packets",
-        "Packets of the flow that arrived in the epoch that was decoded last.",
-        number(|flow| flow.last.packets as f64),
-    );
-    page.gauge(
-        "vernier_wire_flow_bytes",
-        "Bytes of the flow that arrived in the epoch that was decoded last.",
-        number(|flow| flow.last.bytes as f64),
-    );
-    page.gauge(
-        "vernier_wire_flow_delay_last_epoch_seconds",
-        "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by references, true to the \
-         estimated mean; absent where too few references arrived.",
-        top.clone().flat_map(|(labels, flow)| {
-            let percentiles = flow.quantiles.map(|of| {
-                [("0.5", of.p50_ns), ("0.9", of.p90_ns), ("0.99", of.p99_ns)]
-            });
-            let percentiles = percentiles.into_iter().flatten();
-            percentiles.map(move |(share, ns)| (with(labels.clone(), "share", share), ns / 1e9))
-        }),
-    );
-    let estimates = top
-        .clone()
-        .filter_map(|(labels, flow)| Some((labels, flow.estimate.as_ref()?)));
-    page.gauge(
-        "vernier_wire_flow_delay_mean_seconds",
-        "Estimated mean delay of the flow on the wire in the epoch that was decoded last.",
-        estimates
-            .clone()
-            .map(|(labels, estimate)| (labels, estimate.mean_ns / 1e9)),
-    );
-    page.gauge(
-        "vernier_wire_flow_delay_bound_seconds",
-        "Half-width of the nominal 98 % interval around it, with both clocks' errors.",
-        estimates.filter_map(|(labels, estimate)| Some((labels, estimate.bound_ns? / 1e9))),
-    );
+    page.metrics(&WIRE_FLOW, top);
 }
 
-fn clock(page: &mut Page, clock: Option<&WireClock>) {
-    let state = clock
-        .into_iter()
-        .flat_map(|clock| states(Labels::new(), CLOCKS, &clock.state));
-    page.gauge(
+const PORT_INFO: Metric<Port> = Metric {
+    label: "driver",
+    ..Metric::gauge(
+        "vernier_port_info",
+        "Driver of the device behind the port; always 1.",
+        |port, each| each(&port.facts.driver, 1.0),
+    )
+};
+
+const POOL_BUFFERS: Metric<Pool> = Metric {
+    label: "state",
+    ..Metric::gauge(
+        "vernier_mempool_buffers",
+        "Packet buffers in the pool.",
+        |pool, each| {
+            each("used", pool.used as f64);
+            each("free", pool.size.saturating_sub(pool.used) as f64);
+        },
+    )
+};
+
+const JUDGED_EPOCHS: Metric<Totals> = Metric {
+    label: "within_bound",
+    ..Metric::counter(
+        "vernier_estimator_epochs_total",
+        "Epochs with an estimate, by whether the stamped mean was within its bound.",
+        |total, each| {
+            let within = total.within_bound_epochs;
+            judged(each, within, total.estimated_epochs.saturating_sub(within));
+        },
+    )
+};
+
+const USABLE_CELLS: Metric<Estimate> = Metric::gauge(
+    "vernier_estimator_usable_cells_ratio",
+    "Share of the estimator's cells that were usable in the last usable epoch.",
+    |lda, each| each("", ratio(lda.usable_cells, lda.cells)),
+);
+
+/// In the same family.
+const WIRE_USABLE_CELLS: Metric<WireFigures> = Metric::gauge("", "", |figures, each| {
+    figures.usable_cells_ratio.show(1.0, each)
+});
+
+const SKETCH_RATIOS: [Metric<Sketch>; 2] = [
+    Metric::gauge(
+        "vernier_sketch_filled_cells_ratio",
+        "Share of the sketch's cells in which packets were counted.",
+        |sketch, each| each("", ratio(sketch.filled_cells, sketch.cells)),
+    ),
+    Metric::gauge(
+        "vernier_sketch_usable_cells_ratio",
+        "Share of the filled cells whose two ends agree.",
+        |sketch, each| each("", ratio(sketch.usable_cells, sketch.filled_cells)),
+    ),
+];
+
+const FORGOTTEN_FLOWS: Metric<FlowTotals> = Metric {
+    label: "reason",
+    ..Metric::counter(
+        "vernier_flows_forgotten_total",
+        "Flows that lost their slot: idle, or evicted to make room for others.",
+        |totals, each| {
+            each("idle", totals.expired as f64);
+            each("evicted", totals.evicted as f64);
+        },
+    )
+};
+
+const DECODED_EPOCHS: Metric<Decoding> = Metric::gauge(
+    "vernier_decode_epochs",
+    "Epochs whose sum was decoded last; 1 where decoding keeps up with every epoch.",
+    // Nothing before the first decoding.
+    |decoding, each| decoding.epoch.map(|_| decoding.epochs).show(1.0, each),
+);
+
+/// How estimates compare with stamps, by method and size of flows.
+const JUDGED_ESTIMATES: Metric<JudgedEstimates> = Metric {
+    label: "within_bound",
+    ..Metric::counter(
+        "vernier_flow_estimates_total",
+        "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the stamped mean was \
+         within the bound.",
+        |one, each| judged(each, one.within_bound, one.beyond_bound),
+    )
+};
+
+const WIRE_MORE: [Metric<Wire>; 2] = [
+    Metric::gauge(
+        "vernier_wire_share_used_ratio",
+        "Part of the control frames' share of the link that they used over the last second.",
+        |wire, each| {
+            let is_known = wire.share_bps > 0.0;
+            is_known
+                .then(|| wire.control_bps / wire.share_bps)
+                .show(1.0, each);
+        },
+    ),
+    Metric {
+        label: "state",
+        ..Metric::gauge(
+            "vernier_wire_session",
+            "State of the session between the two ends: 1 for this state, 0 for the others.",
+            |wire, each| {
+                states(
+                    each,
+                    SessionState::ALL.map(SessionState::label),
+                    &wire.session,
+                )
+            },
+        )
+    },
+];
+
+const WIRE_FLOW: [Metric<Flow>; 5] = [
+    Metric::gauge(
+        "vernier_wire_flow_packets",
+        "Packets of the flow that arrived in the epoch that was decoded last.",
+        |flow, each| flow.last.packets.show(1.0, each),
+    ),
+    Metric::gauge(
+        "vernier_wire_flow_bytes",
+        "Bytes of the flow that arrived in the epoch that was decoded last.",
+        |flow, each| flow.last.bytes.show(1.0, each),
+    ),
+    Metric {
+        label: "share",
+        ..Metric::gauge(
+            "vernier_wire_flow_delay_last_epoch_seconds",
+            "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by references, true to the \
+             estimated mean; absent where too few references arrived.",
+            |flow, each| flow.quantiles.show(1e9, each),
+        )
+    },
+    Metric::gauge(
+        "vernier_wire_flow_delay_mean_seconds",
+        "Estimated mean delay of the flow on the wire in the epoch that was decoded last.",
+        |flow, each| {
+            flow.estimate
+                .map(|estimate| estimate.mean_ns)
+                .show(1e9, each)
+        },
+    ),
+    Metric::gauge(
+        "vernier_wire_flow_delay_bound_seconds",
+        "Half-width of the nominal 98 % interval around it, with both clocks' errors.",
+        |flow, each| {
+            flow.estimate
+                .and_then(|estimate| estimate.bound_ns)
+                .show(1e9, each)
+        },
+    ),
+];
+
+const WIRE_CLOCK_STATE: Metric<WireClock> = Metric {
+    label: "state",
+    ..Metric::gauge(
         "vernier_wire_clock_state",
         "State of the clock: 1 for this state, 0 for the others; a free clock gives no figures on the wire.",
-        state,
-    );
-    page.metrics(WireClock::metrics(), clock.into_iter().flat_map(whole));
-}
+        |clock, each| states(each, CLOCKS, &clock.state),
+    )
+};
