@@ -28,16 +28,11 @@ use contract::counters::WorkerCounters;
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Labelled, Snapshot, State};
 
-mod classes;
 mod clocks;
 mod flow_state;
-mod generation;
 mod measurement;
-mod minute;
 pub mod neighbours;
 mod publisher;
-mod rates;
-mod segment;
 mod segments;
 mod wires;
 mod workers;

@@ -10,10 +10,13 @@
 //! filtering database, links and generations every few milliseconds. Nothing queues up: while a job is
 //! under way, epochs are added to one sum of cells, or are skipped and counted.
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use contract::config::Decode;
+use contract::ids::GenerationId;
 use measure::chooser::{self, Candidate, choose};
 use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans, of_references};
 use measure::lds::DelayCells;
@@ -21,17 +24,14 @@ use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{self, FlowDelay};
 use measure::time::{Epoch, TickRate};
+use records::snapshot::{
+    Decoding, FlowEstimate, FlowList, FlowMethod, FlowName, FlowRecord, JudgedEstimates,
+    SegmentName, SketchedFlow,
+};
 
+use crate::background::{Background, ResultMode};
+use crate::contain::Part;
 use crate::flows::{Directory, FlowNumber, FlowSums};
-use records::snapshot::{FlowEstimate, FlowMethod};
-
-mod ask;
-mod judge;
-mod plan;
-
-pub use ask::Sketches;
-pub(crate) use judge::Verdicts;
-pub(crate) use plan::{Decoder, EpochCells};
 
 /// A flow to decode.
 #[derive(Debug, Clone, Copy)]
@@ -258,6 +258,565 @@ pub(crate) fn published(method: chooser::Method) -> Option<FlowMethod> {
         chooser::Method::Rli(rli::Method::AnchoredSums) => FlowMethod::RliAs,
         chooser::Method::Stamped | chooser::Method::Lda => return None,
     })
+}
+
+/// The sketches of the last epoch, which hold every flow.
+#[derive(Debug, Clone)]
+pub struct Sketches {
+    pub(crate) hasher: Hasher,
+    pub(crate) rate: TickRate,
+    pub(crate) components: usize,
+    pub(crate) cells: EpochCells,
+    /// By number of a segment.
+    pub(crate) names: Vec<Arc<SegmentName>>,
+}
+
+/// By what they hold; all sketches of one switch have one hash.
+impl PartialEq for Sketches {
+    fn eq(&self, other: &Self) -> bool {
+        self.cells == other.cells
+    }
+}
+
+impl Sketches {
+    /// The flow `key` on every segment where `list` does not have it: nothing where a sketch shows that
+    /// there were no packets. Flows of the list are decoded together with it, so that this takes some
+    /// hundred milliseconds with 100,000 flows.
+    pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
+        let tracked: HashSet<u32> = list
+            .of(FlowName::Key(*key))
+            .map(|record| record.segment)
+            .collect();
+        let sketches = self.cells.sketches.iter().enumerate();
+        let valid = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
+        valid
+            .flat_map(|(sketch, cells)| self.ask_one(sketch, cells, key, &tracked, list))
+            .collect()
+    }
+
+    fn ask_one(
+        &self,
+        sketch: usize,
+        cells: &DelayCells,
+        key: &FlowKey,
+        tracked: &HashSet<u32>,
+        list: &FlowList,
+    ) -> Vec<SketchedFlow> {
+        let flow = self.hasher.flow_hash(key);
+        // Segments of the sketch on which it may have had packets, and how many at most.
+        let candidates = (0..).zip(self.cells.segments.iter());
+        let candidates = candidates.filter_map(|(segment, at)| {
+            let (index, _) = at.filter(|&(_, other)| other == sketch)?;
+            let mined = cells.mine(flow, index);
+            let asked = Asked {
+                segment,
+                index,
+                packets: mined.packets?,
+                lost: u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0),
+            };
+            let may_be = asked.packets + asked.lost > 0 && !tracked.contains(&segment);
+            may_be.then_some(asked)
+        });
+        let asked = self.without_others(sketch, cells, key, candidates.collect(), list);
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let joint = self.joint(sketch, cells, key, &asked, list);
+        let answers = asked.iter().enumerate().filter_map(|(nth, asked)| {
+            let name = self.names.get(asked.segment as usize)?;
+            let joint = joint.as_ref().and_then(|flows| flows.get(nth)?.chosen);
+            let joint = joint.filter(|chosen| chosen.method == chooser::Method::Joint);
+            let of = (self.cells.epoch, 1, asked.packets);
+            let joint = joint.and_then(|chosen| estimate(&chosen, of, self.rate));
+            // Where no packet of it arrived its cells hold only others.
+            let had_packets = asked.packets > 0;
+            let any = || joint.or_else(|| self.paper(cells, flow, asked));
+            Some(SketchedFlow {
+                ingress: name.ingress.clone(),
+                egress: name.egress.clone(),
+                class: name.class.clone(),
+                packets_max: asked.packets,
+                lost_packets_max: asked.lost,
+                estimate: had_packets.then(any).flatten(),
+            })
+        });
+        answers.collect()
+    }
+
+    /// Takes from the packets that candidates may have had those of flows that are tracked: exact
+    /// where every packet goes to one cell of each row. Candidates that had none are left out.
+    fn without_others(
+        &self,
+        sketch: usize,
+        cells: &DelayCells,
+        key: &FlowKey,
+        mut candidates: Vec<Asked>,
+        list: &FlowList,
+    ) -> Vec<Asked> {
+        if !cells.layout().asks_which_packet() && !candidates.is_empty() {
+            let listed = self.listed(sketch, list).map(|(key, record, index)| {
+                (self.hasher.flow_hash(key), index, record.last.packets)
+            });
+            let claimed = cells.claimed(listed);
+            let flow = self.hasher.flow_hash(key);
+            for asked in &mut candidates {
+                asked.packets = cells.unclaimed(&claimed, flow, asked.index);
+            }
+        }
+        candidates.retain(|asked| asked.packets + asked.lost > 0);
+        candidates
+    }
+
+    /// The list's flows in a sketch with packets in its epoch.
+    fn listed<'l>(
+        &'l self,
+        sketch: usize,
+        list: &'l FlowList,
+    ) -> impl Iterator<Item = (&'l FlowKey, &'l FlowRecord, SegmentIndex)> {
+        let is_here = move |record: &&FlowRecord| {
+            record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
+        };
+        list.flows.iter().filter(is_here).filter_map(move |record| {
+            let at = self
+                .cells
+                .segments
+                .get(record.segment as usize)
+                .copied()
+                .flatten();
+            let (index, _) = at.filter(|&(_, other)| other == sketch)?;
+            Some((record.key()?, record, index))
+        })
+    }
+
+    /// Decodes jointly with all flows of the list; `None` where that cannot be done, or packets of flows
+    /// that are not on it share the cells: then no bound would hold.
+    fn joint(
+        &self,
+        sketch: usize,
+        cells: &DelayCells,
+        key: &FlowKey,
+        asked: &[Asked],
+        list: &FlowList,
+    ) -> Option<Vec<FlowMeans>> {
+        if cells.layout().asks_which_packet() {
+            return None;
+        }
+        let counted =
+            |key, segment, packets| Counted::new(self.hasher.flow_hash(key), segment, packets);
+        let listed = self.listed(sketch, list);
+        let listed = listed.map(|(key, of, index)| counted(key, index, of.last.packets));
+        let mut flows: Vec<Counted> = listed.collect();
+        let known = flows.len();
+        flows.extend(asked.iter().map(|of| counted(key, of.index, of.packets)));
+        let mut decoded = decoder(cells, self.components, self.rate)
+            .decode(&flows, || false)
+            .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
+            .ok()?;
+        (decoded.is_whole).then(|| decoded.flows.split_off(known))
+    }
+
+    /// The paper's estimator, without a bound.
+    fn paper(&self, cells: &DelayCells, flow: FlowHash, asked: &Asked) -> Option<FlowEstimate> {
+        let mean_ticks = cells.estimate(flow, asked.index)?.mean_ticks;
+        Some(FlowEstimate {
+            method: FlowMethod::LdsPaper,
+            epoch: self.cells.epoch.0,
+            epochs: 1,
+            packets: asked.packets,
+            mean_ns: self.rate.to_ns(mean_ticks),
+            bound_ns: None,
+            is_within_bound: None,
+        })
+    }
+}
+
+/// A segment on which a flow may have had packets.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// Its number, and its index in the generation.
+    segment: u32,
+    index: SegmentIndex,
+    /// The flow's packets and losses, at most.
+    packets: u64,
+    lost: u64,
+}
+
+/// Sizes of flows: the least packets of each, and its name.
+const SIZES: [(u64, &str); 4] = [
+    (1, "1-9"),
+    (10, "10-99"),
+    (100, "100-999"),
+    (1_000, "1000-"),
+];
+
+/// The method under which estimates to use are judged.
+const CHOSEN: &str = "chosen";
+
+/// A method, and the number of a size.
+type Kind = (&'static str, usize);
+
+/// What was found of estimates of one kind.
+#[derive(Debug, Default)]
+struct Verdict {
+    within_bound: u64,
+    beyond_bound: u64,
+    without_bound: u64,
+    error_ratios: Vec<f64>,
+}
+
+/// What was found of one decoding's estimates.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    kinds: BTreeMap<Kind, Verdict>,
+}
+
+impl Verdicts {
+    /// Judges the estimates of a flow, the one to use ahead of those by each method, and notes in each whether it is
+    /// within its bound.
+    pub fn judge(&mut self, estimates: &mut [FlowEstimate], counted: &FlowSums, rate: TickRate) {
+        let Some(stamped_ns) = counted.mean_ticks().map(|ticks| rate.to_ns(ticks)) else {
+            return;
+        };
+        let size = SIZES
+            .iter()
+            .rposition(|&(least, _)| counted.packets >= least);
+        for (nth, estimate) in estimates.iter_mut().enumerate() {
+            let error_ns = (estimate.mean_ns - stamped_ns).abs();
+            estimate.is_within_bound = estimate.bound_ns.map(|bound_ns| error_ns <= bound_ns);
+            let method = if nth == 0 {
+                CHOSEN
+            } else {
+                estimate.method.label()
+            };
+            let verdict = self.kinds.entry((method, size.unwrap_or(0))).or_default();
+            *match estimate.is_within_bound {
+                Some(true) => &mut verdict.within_bound,
+                Some(false) => &mut verdict.beyond_bound,
+                None => &mut verdict.without_bound,
+            } += 1;
+            if stamped_ns > 0.0 {
+                verdict.error_ratios.push(error_ns / stamped_ns);
+            }
+        }
+    }
+}
+
+/// What was found of all estimates so far.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    kinds: BTreeMap<Kind, JudgedEstimates>,
+}
+
+impl Judgement {
+    /// Adds what was found of further ones.
+    pub fn add(&mut self, verdicts: Verdicts) {
+        for ((method, size), mut verdict) in verdicts.kinds {
+            let judged = self
+                .kinds
+                .entry((method, size))
+                .or_insert_with(|| JudgedEstimates {
+                    method: method.to_owned(),
+                    size: SIZES[size].1.to_owned(),
+                    within_bound: 0,
+                    beyond_bound: 0,
+                    without_bound: 0,
+                    error_ratio_median: None,
+                });
+            judged.within_bound += verdict.within_bound;
+            judged.beyond_bound += verdict.beyond_bound;
+            judged.without_bound += verdict.without_bound;
+            judged.error_ratio_median = median(&mut verdict.error_ratios);
+        }
+    }
+
+    /// By method and size of flows.
+    pub fn shown(&self) -> Vec<JudgedEstimates> {
+        self.kinds.values().cloned().collect()
+    }
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// The sketches of an epoch, as all workers filled them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EpochCells {
+    pub epoch: Epoch,
+    pub generation: GenerationId,
+    /// By sketch; `None` where it is not valid, since a link was disturbed.
+    pub sketches: Vec<Option<Arc<DelayCells>>>,
+    /// By number of a segment: its index in the generation, and its sketch.
+    pub segments: Arc<Vec<Option<(SegmentIndex, usize)>>>,
+    /// Likewise: how delays between its references are estimated.
+    pub methods: Arc<Vec<Option<rli::Method>>>,
+}
+
+/// Epochs that wait to be decoded together.
+#[derive(Debug)]
+struct Sum {
+    cells: EpochCells,
+    epochs: u32,
+}
+
+/// Decides when to decode, and keeps count.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    /// Where results are awaited, they took no time.
+    mode: ResultMode,
+    thread: Option<Background<Job, Results>>,
+    interval: Duration,
+    settings: Option<Decode>,
+    /// What is being decoded: the last epoch, and how many.
+    under_way: Option<(Epoch, u32)>,
+    /// Epochs are summed, since one takes too long.
+    sums: bool,
+    sum: Option<Sum>,
+    given_at: Option<Instant>,
+    shown: Decoding,
+    /// How estimates compare with stamps.
+    pub judged: Judgement,
+}
+
+impl Decoder {
+    /// Not decoding yet.
+    pub fn new(mode: ResultMode) -> Self {
+        Self {
+            mode,
+            thread: None,
+            interval: Duration::ZERO,
+            settings: None,
+            under_way: None,
+            sums: false,
+            sum: None,
+            given_at: None,
+            shown: Decoding::default(),
+            judged: Judgement::default(),
+        }
+    }
+
+    /// Takes new settings; the thread is started when it is first needed.
+    pub fn set(
+        &mut self,
+        settings: Option<Decode>,
+        interval: Duration,
+        hasher: &Hasher,
+        rate: TickRate,
+    ) {
+        self.interval = interval;
+        if settings.is_some() && self.thread.is_none() {
+            let hasher = hasher.clone();
+            let work = move |job: Job, stop: &_| work(&job, &hasher, rate, stop);
+            self.thread = Background::start(Part::Decode, "vernier-decode", self.mode, work)
+                .inspect_err(|error| {
+                    tracing::error!("the system gives no thread to decode with: {error}");
+                })
+                .ok();
+        }
+        self.settings = settings;
+        if self.settings.is_none() {
+            self.drop_sum();
+        }
+    }
+
+    /// What is published of it; `None` where nothing is decoded.
+    pub fn shown(&self) -> Option<Decoding> {
+        self.settings.as_ref().map(|_| self.shown)
+    }
+
+    /// Epochs closed faster than they were taken.
+    pub fn skip(&mut self, epochs: u64) {
+        if self.settings.is_some() {
+            self.shown.skipped_epochs += epochs;
+        }
+    }
+
+    /// Takes an epoch that has closed. Whether its estimates are under way, and expected within the next
+    /// epoch.
+    pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory, now: Instant) -> bool {
+        let Some(settings) = self.settings.clone() else {
+            return false;
+        };
+        if !self.sums && self.under_way.is_none() {
+            self.drop_sum();
+            let job = self.job(&settings, cells, 1, flows, |flow| {
+                (flow.last == cells.epoch).then_some((flow.recent, flow.recent_references))
+            });
+            return self.give(job, now);
+        }
+        self.add(cells, flows);
+        let is_due = self.given_at.is_none_or(|at| {
+            now.saturating_duration_since(at) >= Duration::from_secs(settings.interval_s.into())
+        });
+        if is_due
+            && self.under_way.is_none()
+            && let Some(sum) = self.sum.take()
+        {
+            let job = self.job(&settings, &sum.cells, sum.epochs, flows, |flow| {
+                let pending = std::mem::take(&mut flow.pending);
+                Some((pending, std::mem::take(&mut flow.pending_references)))
+            });
+            self.give(job, now);
+        }
+        false
+    }
+
+    /// Adds an epoch to the sum. A new generation begins a new sum; an epoch with a sketch that is not valid
+    /// is left out.
+    fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
+        let sum = self.sum.as_ref();
+        if sum.is_some_and(|sum| sum.cells.generation != cells.generation) {
+            self.drop_sum();
+        }
+        if cells.sketches.iter().any(Option::is_none) {
+            self.shown.skipped_epochs += 1;
+            return;
+        }
+        let is_first = self.sum.is_none();
+        match &mut self.sum {
+            None => {
+                self.sum = Some(Sum {
+                    cells: cells.clone(),
+                    epochs: 1,
+                });
+            }
+            Some(sum) => {
+                let pairs = sum.cells.sketches.iter_mut().zip(&cells.sketches);
+                for (sum, more) in pairs {
+                    if let (Some(sum), Some(more)) = (sum, more)
+                        && let Err(error) = Arc::make_mut(sum).add_epoch(more)
+                    {
+                        tracing::error!("sketches of one generation do not add up: {error}");
+                    }
+                }
+                sum.epochs += 1;
+                sum.cells.epoch = cells.epoch;
+            }
+        }
+        for (_, flow) in flows.numbered_mut() {
+            if is_first {
+                flow.pending = FlowSums::default();
+                flow.pending_references = FlowDelay::default();
+            }
+            if flow.last == cells.epoch {
+                let recent = flow.recent;
+                flow.pending.add(&recent);
+                flow.pending_references.merge(&flow.recent_references);
+            }
+        }
+    }
+
+    /// Epochs that were summed will not be decoded.
+    pub fn drop_sum(&mut self) {
+        let epochs = self.sum.take().map_or(0, |sum| sum.epochs);
+        self.shown.skipped_epochs += u64::from(epochs);
+    }
+
+    fn job(
+        &mut self,
+        settings: &Decode,
+        cells: &EpochCells,
+        epochs: u32,
+        flows: &mut Directory,
+        mut counted: impl FnMut(&mut crate::flows::Flow) -> Option<(FlowSums, FlowDelay)>,
+    ) -> Job {
+        let mut sketches: Vec<Option<JobSketch>> = cells
+            .sketches
+            .iter()
+            .map(|cells| {
+                Some(JobSketch {
+                    cells: Arc::clone(cells.as_ref()?),
+                    flows: Vec::new(),
+                })
+            })
+            .collect();
+        for (number, flow) in flows.numbered_mut() {
+            let counted = counted(flow).filter(|(counted, _)| counted.packets > 0);
+            let Some((counted, delay)) = counted else {
+                continue;
+            };
+            let at = cells.segments.get(flow.segment as usize).copied().flatten();
+            if let Some((index, sketch)) = at
+                && let Some(Some(sketch)) = sketches.get_mut(sketch)
+            {
+                sketch.flows.push(JobFlow {
+                    number,
+                    key: flow.key,
+                    segment: flow.segment,
+                    index,
+                    counted,
+                    references: (cells.methods.get(flow.segment as usize).copied().flatten())
+                        .map(|method| (delay, method)),
+                });
+            }
+        }
+        let sketches: Vec<JobSketch> = sketches.into_iter().flatten().collect();
+        if sketches.len() < cells.sketches.len() {
+            self.shown.skipped_epochs += u64::from(epochs);
+        }
+        Job {
+            epoch: cells.epoch,
+            epochs,
+            components: settings.components.into(),
+            sketches: sketches
+                .into_iter()
+                .filter(|sketch| !sketch.flows.is_empty())
+                .collect(),
+        }
+    }
+
+    fn give(&mut self, job: Job, now: Instant) -> bool {
+        let (epoch, epochs) = (job.epoch, job.epochs);
+        let is_given = self.thread.as_mut().is_some_and(|thread| thread.give(job));
+        if !is_given {
+            self.shown.skipped_epochs += u64::from(epochs);
+            return false;
+        }
+        self.under_way = Some((epoch, epochs));
+        self.given_at = Some(now);
+        if epochs > 1 {
+            self.shown.summed_epochs += u64::from(epochs);
+        }
+        true
+    }
+
+    /// Enters what has been decoded since the last time into the directory; the last epoch of it, even
+    /// where it gave no result.
+    pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
+        let results = self.thread.as_mut()?.take()?;
+        let (epoch, epochs) = self.under_way.take()?;
+        let Ok(results) = results else {
+            self.shown.skipped_epochs += u64::from(epochs);
+            return Some(epoch);
+        };
+        self.sums = self.mode == ResultMode::Polled && results.duration > self.interval * 4 / 5;
+        let Results {
+            epoch,
+            epochs,
+            duration,
+            flows: number,
+            estimates,
+            verdicts,
+            failed,
+        } = results;
+        let shown = &mut self.shown;
+        shown.epoch = Some(epoch.0);
+        shown.epochs = epochs;
+        shown.flows = number as u64;
+        shown.duration_s = duration.as_secs_f64();
+        shown.runs += 1;
+        if failed > 0 {
+            shown.skipped_epochs += u64::from(epochs);
+        }
+        self.judged.add(verdicts);
+        for (of, estimates) in estimates {
+            if let Some(flow) = flows.flow_mut(of.number, of.key, of.segment) {
+                flow.estimates = Some(estimates);
+            }
+        }
+        Some(epoch)
+    }
 }
 
 #[cfg(test)]

@@ -14,27 +14,24 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use contract::handover::{ControlEnd, FlowCommand, NewFlow};
+use contract::labelled_enum;
 use contract::limits::{DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES};
-use hashbrown::HashTable;
-use measure::flows::{FlowCounters, FlowEstimates};
+use hashbrown::{HashMap, HashSet, HashTable};
+use measure::flows::{FlowCounters, FlowEstimates, FlowId, FlowSlots, Slot};
 use measure::histogram::SmallHistogram;
 use measure::moments::Moments;
-use measure::packet::FlowKey;
-use measure::rli::FlowDelay;
+use measure::observation::SegmentIndex;
+use measure::packet::{FlowHash, FlowKey};
+use measure::rli::{FlowDelay, FlowRule};
 use measure::time::{Epoch, TickRate};
-
-use records::snapshot::{ENDED_MAX, FlowEstimate, FlowRecord};
-
-mod table;
-mod top;
-
-pub(crate) use table::{SlotTable, Upkeep};
-pub(crate) use top::{Top, TopSettings};
+use records::history::{History, Sample};
+use records::snapshot::{ENDED_MAX, FlowEstimate, FlowQuantiles, FlowRecord};
 
 /// Bytes for each slot of each worker, without estimates: the flow, its entries in tables, and two published lists
 /// with it, the one in use and the next.
 const BYTES_PER_SLOT: usize = size_of::<Flow>()
-    + table::LINK_BYTES
+    + size_of::<Link>()
     + 2 * size_of::<FlowNumber>()
     + 2 * size_of::<FlowRecord>();
 
@@ -428,6 +425,595 @@ impl Directory {
     /// Every flow, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter().filter(|flow| flow.links > 0)
+    }
+}
+
+/// Links looked at for idle flows at a time, which takes well under a millisecond.
+const SCAN: usize = 65_536;
+
+/// Where only the top flows are kept, one of so many slots is free, or about to be, for new flows. With a
+/// share that rises with the number of new flows, every slot would get another flow.
+const ROOM: usize = 4;
+
+/// A slot and the flow that it counts.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    id: FlowId,
+    segment: SegmentIndex,
+    /// The last epoch in which packets were counted, or that of the report.
+    last: Epoch,
+    flow: FlowNumber,
+    /// Recent packets: those of the last epoch, and half of what this was before.
+    recent: u32,
+    state: State,
+}
+
+/// What happens to a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Has no flow, or is free for the worker to give.
+    Vacant,
+    /// Counts a flow.
+    Held,
+    /// The flow is to be forgotten: it was idle.
+    Idle,
+    /// The flow is to be forgotten: it makes room for others.
+    Small,
+}
+
+impl State {
+    /// Why its flow loses the slot.
+    fn why(self) -> Forgotten {
+        match self {
+            Self::Small => Forgotten::Evicted,
+            Self::Vacant | Self::Held | Self::Idle => Forgotten::Expired,
+        }
+    }
+}
+
+const VACANT: Link = Link {
+    id: FlowId::new(FlowHash(0), SegmentIndex(0)),
+    segment: SegmentIndex(0),
+    last: Epoch(0),
+    flow: FlowNumber::NONE,
+    recent: 0,
+    state: State::Vacant,
+};
+
+/// How flows lose their slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Upkeep {
+    /// Epochs without a packet after which a flow is forgotten.
+    pub idle_epochs: u64,
+    /// Whether the smallest flows make room where slots run out.
+    pub keeps_top: bool,
+}
+
+/// One worker's slots.
+#[derive(Debug)]
+pub(crate) struct SlotTable {
+    upkeep: Upkeep,
+    links: Box<[Link]>,
+    /// Slots that the worker cannot give to new flows.
+    taken: usize,
+    /// The newest epoch that was read.
+    newest: Option<Epoch>,
+    /// Slots whose flows are to be forgotten, not yet commanded.
+    leaving: VecDeque<Slot>,
+    /// Slots whose flows the worker was commanded to forget, and by which command.
+    forgotten: VecDeque<(u64, Slot)>,
+    /// Slots to be given back, not yet commanded.
+    returning: VecDeque<Slot>,
+    /// Commands so far.
+    commands: u64,
+    /// Slots whose flows have series of their own.
+    named: Vec<Slot>,
+    /// The slot at which the search for idle flows continues; at the end of the links it is done.
+    scanned: usize,
+}
+
+impl SlotTable {
+    /// For a worker with `slots` slots.
+    pub fn new(slots: usize, upkeep: Upkeep) -> Self {
+        Self {
+            upkeep,
+            links: vec![VACANT; slots].into_boxed_slice(),
+            taken: 0,
+            newest: None,
+            leaving: VecDeque::new(),
+            forgotten: VecDeque::new(),
+            returning: VecDeque::new(),
+            commands: 0,
+            named: Vec::new(),
+            scanned: slots,
+        }
+    }
+
+    /// Takes a worker's report at `epoch`; `segment` is the number that the control core gave the
+    /// segment.
+    pub fn report(&mut self, flows: &mut Directory, new: &NewFlow, segment: u32, epoch: Epoch) {
+        let Some(link) = self.links.get_mut(new.slot.0 as usize) else {
+            tracing::error!(slot = new.slot.0, "a flow was reported in no slot");
+            return;
+        };
+        if link.state != State::Vacant {
+            tracing::error!(slot = new.slot.0, "a slot was given to two flows");
+            return;
+        }
+        *link = Link {
+            id: new.id,
+            segment: new.segment,
+            last: epoch,
+            flow: flows.link(new.key, segment, epoch),
+            recent: 0,
+            state: State::Held,
+        };
+        self.taken += 1;
+    }
+
+    /// Adds what a sealed shard counted, after the reports that came before it.
+    pub fn read(&mut self, flows: &mut Directory, epoch: Epoch, slots: &FlowSlots) {
+        self.newest = self.newest.max(Some(epoch));
+        self.named.clear();
+        for (slot, link) in (0..).map(Slot).zip(&mut self.links) {
+            if link.state == State::Vacant {
+                continue;
+            }
+            if flows.top.is_named(link.flow) {
+                self.named.push(slot);
+            }
+            let counters = slots.counters(slot);
+            let packets = u32::try_from(counters.packets()).unwrap_or(u32::MAX);
+            link.recent = (link.recent / 2).saturating_add(packets);
+            let estimates = slots.estimates(slot).filter(|sums| sums.packets() > 0);
+            let is_seen = packets > 0 || counters.lost() > 0;
+            if is_seen {
+                link.last = link.last.max(epoch);
+            }
+            if is_seen || estimates.is_some() {
+                let histogram = slots.histogram(slot);
+                flows.add(link.flow, epoch, counters, estimates, histogram);
+            }
+        }
+        if self.scanned == self.links.len() {
+            self.scanned = 0;
+        }
+        if self.upkeep.keeps_top {
+            self.make_room(epoch);
+        }
+    }
+
+    /// The flow that each slot counts for, and the segment, as the worker knows it.
+    pub fn flows(&self) -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
+        let links = (0..).map(Slot).zip(&self.links);
+        let links = links.filter(|(_, link)| link.state != State::Vacant);
+        links.map(|(slot, link)| (slot, link.id, link.segment))
+    }
+
+    /// Slots whose flows had series of their own when a shard was last read.
+    pub fn named(&self) -> impl Iterator<Item = Slot> {
+        self.named.iter().copied()
+    }
+
+    /// Marks the smallest flows to be forgotten, if slots run out.
+    fn make_room(&mut self, epoch: Epoch) {
+        let free = self.links.len() - self.taken;
+        let coming = self.leaving.len() + self.forgotten.len();
+        let wanted = (self.links.len() / ROOM).max(1);
+        let missing = wanted.saturating_sub(free + coming);
+        if missing == 0 {
+            return;
+        }
+        // One that was reported after this epoch has had no time to show its size.
+        let links = (0u32..).zip(&self.links);
+        let mut known: Vec<(u32, u32)> = links
+            .filter(|(_, link)| link.state == State::Held && link.last <= epoch)
+            .map(|(slot, link)| (link.recent, slot))
+            .collect();
+        if missing < known.len() {
+            known.select_nth_unstable(missing);
+        }
+        for &(_, slot) in known.iter().take(missing) {
+            self.leave(slot as usize, State::Small);
+        }
+    }
+
+    fn leave(&mut self, slot: usize, state: State) {
+        self.links[slot].state = state;
+        if let Ok(slot) = u32::try_from(slot) {
+            self.leaving.push_back(Slot(slot));
+        }
+    }
+
+    /// A shard came that was still empty when the worker had taken so many commands: slots
+    /// forgotten by then are free of their flows, and go back.
+    pub fn settle(&mut self, flows: &mut Directory, commands_before: u64) {
+        while let Some(&(command, slot)) = self.forgotten.front()
+            && command <= commands_before
+        {
+            self.forgotten.pop_front();
+            let link = &mut self.links[slot.0 as usize];
+            flows.unlink(link.flow, link.state.why());
+            *link = VACANT;
+            self.returning.push_back(slot);
+        }
+    }
+
+    /// Looks for idle flows, a bounded number at a time, and sends commands as far as there is
+    /// room.
+    pub fn command(&mut self, end: &mut ControlEnd) {
+        self.scan();
+        while let Some(&slot) = self.returning.front() {
+            if !end.command(FlowCommand::Give(slot)) {
+                return;
+            }
+            self.commands += 1;
+            self.taken -= 1;
+            self.returning.pop_front();
+        }
+        while let Some(&slot) = self.leaving.front() {
+            if !end.command(FlowCommand::Forget(self.links[slot.0 as usize].id)) {
+                return;
+            }
+            self.commands += 1;
+            self.leaving.pop_front();
+            self.forgotten.push_back((self.commands, slot));
+        }
+    }
+
+    fn scan(&mut self) {
+        let Some(newest) = self.newest else {
+            return;
+        };
+        let end = self.links.len().min(self.scanned + SCAN);
+        for slot in self.scanned..end {
+            let link = &self.links[slot];
+            let idle_epochs = newest.0.saturating_sub(link.last.0);
+            if link.state == State::Held && idle_epochs > self.upkeep.idle_epochs {
+                self.leave(slot, State::Idle);
+            }
+        }
+        self.scanned = end;
+    }
+
+    /// The directory has forgotten all flows: none counts any more, and all are to be forgotten by the
+    /// worker, too.
+    pub fn start_anew(&mut self) {
+        self.leaving.clear();
+        let mut is_commanded = vec![false; self.links.len()];
+        for (_, slot) in &self.forgotten {
+            is_commanded[slot.0 as usize] = true;
+        }
+        let links = (0..).map(Slot).zip(&mut self.links);
+        for ((slot, link), is_commanded) in links.zip(is_commanded) {
+            if link.state == State::Vacant {
+                continue;
+            }
+            link.flow = FlowNumber::NONE;
+            if !is_commanded {
+                link.state = State::Idle;
+                self.leaving.push_back(slot);
+            }
+        }
+        let vacant = self.links.iter().filter(|link| link.state == State::Vacant);
+        self.taken = self.links.len() - vacant.count() + self.returning.len();
+    }
+
+    /// The worker has left the generation: its flows lose their slots.
+    pub fn end(self, flows: &mut Directory) {
+        for link in self.links {
+            if link.state != State::Vacant {
+                flows.unlink(link.flow, link.state.why());
+            }
+        }
+    }
+
+    /// Slots.
+    pub fn slots(&self) -> usize {
+        self.links.len()
+    }
+}
+
+/// Packets that a flow must have in an epoch to be among those with the longest delays.
+const PACKETS_FOR_DELAY: u64 = 10;
+
+/// Which flows get series of their own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TopSettings {
+    /// Most flows with series of their own.
+    pub flows_max: usize,
+    /// Epochs for which a flow keeps its series at least.
+    pub hold_epochs: u64,
+    /// Flows that come first.
+    pub pinned: Vec<FlowRule>,
+}
+
+labelled_enum! {
+    /// Why a flow has series of its own.
+    pub(crate) enum Reason {
+        /// A rule names it.
+        Pinned = "pinned",
+        /// It had many packets.
+        Packets = "packets",
+        /// Its packets were delayed for long.
+        Delay = "delay",
+    }
+}
+
+/// A flow with series of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    /// The flow.
+    pub key: FlowKey,
+    /// The number of its segment.
+    pub segment: u32,
+    /// Why it has series.
+    pub reason: Reason,
+    /// The first epoch that it was credited with.
+    pub since: Epoch,
+    /// What it was credited with.
+    pub credited: FlowSums,
+    /// Its delays in the last epoch that it was credited with, which may not have closed yet, as far as histograms
+    /// were kept of them.
+    delays: (Epoch, SmallHistogram),
+    /// Percentiles in its last epoch that closed; `None` where not all of its packets were in a histogram.
+    pub quantiles: Option<FlowQuantiles>,
+    /// Its index in the directory, when it last had packets.
+    number: FlowNumber,
+    /// Its figures over time.
+    pub history: History,
+    /// The flow as it was at the end of its last epoch.
+    pub flow: Flow,
+}
+
+impl Held {
+    /// An epoch has closed with `flow` in it, which has that index.
+    fn close(&mut self, flow: &Flow, number: FlowNumber) {
+        self.flow = flow.clone();
+        self.number = number;
+        self.quantiles = self.closed_quantiles();
+    }
+
+    fn closed_quantiles(&self) -> Option<FlowQuantiles> {
+        let (epoch, delays) = &self.delays;
+        let is_whole = *epoch == self.flow.last && delays.count() == self.flow.recent.packets;
+        let ns = |q| Some(delays.quantile_ns(q)? as f64);
+        let quantiles = || {
+            Some(FlowQuantiles {
+                p50_ns: ns(0.5)?,
+                p90_ns: ns(0.9)?,
+                p99_ns: ns(0.99)?,
+                max_ns: Some(ns(1.0)?),
+            })
+        };
+        is_whole.then(quantiles).flatten()
+    }
+}
+
+/// What a segment's packets were credited to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Account {
+    all: FlowSums,
+    /// Of these, packets of flows with series.
+    named: FlowSums,
+}
+
+/// All flows with series of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Top {
+    settings: TopSettings,
+    held: HashMap<(FlowKey, u32), Held>,
+    /// The indices of these flows in the directory.
+    named: HashSet<FlowNumber>,
+    /// By segment.
+    accounts: HashMap<u32, Account>,
+    folded: u64,
+}
+
+impl Top {
+    /// Takes new settings. Flows that are too many lose their series as the settings allow.
+    pub fn set(&mut self, settings: TopSettings) {
+        self.settings = settings;
+    }
+
+    /// All that a shard has of a segment; its flows come after it.
+    pub fn credit_segment(&mut self, segment: u32, sums: &FlowSums) {
+        self.accounts.entry(segment).or_default().all.add(sums);
+    }
+
+    /// What a shard of an epoch has of a flow on a segment.
+    pub fn credit(
+        &mut self,
+        of @ (_, segment): (FlowKey, u32),
+        epoch: Epoch,
+        sums: &FlowSums,
+        delays: Option<&SmallHistogram>,
+    ) {
+        if let Some(held) = self.held.get_mut(&of) {
+            held.credited.add(sums);
+            if held.delays.0 != epoch {
+                held.delays = (epoch, SmallHistogram::default());
+            }
+            if let Some(delays) = delays {
+                held.delays.1.merge(delays);
+            }
+            self.accounts.entry(segment).or_default().named.add(sums);
+        }
+    }
+
+    /// Whether the flow of this index has series of its own. Another flow that took the index since the last
+    /// epoch closed may be taken for it.
+    pub fn is_named(&self, number: FlowNumber) -> bool {
+        self.named.contains(&number)
+    }
+
+    /// These flows, by the numbers of packets in their last epochs, the greatest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+        let mut held: Vec<&Held> = self.held.values().collect();
+        held.sort_unstable_by_key(|held| {
+            let packets = std::cmp::Reverse(held.flow.recent.packets);
+            (packets, held.key, held.segment)
+        });
+        held.into_iter()
+    }
+
+    /// Percentiles of a flow on a segment; `None` where it has no series of its own, too.
+    pub fn quantiles(&self, key: FlowKey, segment: u32) -> Option<FlowQuantiles> {
+        self.held.get(&(key, segment))?.quantiles
+    }
+
+    /// By segment: what no flow of its own was credited with.
+    pub fn other(&self) -> impl Iterator<Item = (u32, FlowSums)> {
+        let accounts = self.accounts.iter();
+        accounts.map(|(&segment, account)| (segment, account.all.less(&account.named)))
+    }
+
+    /// How often a flow with packets in an epoch had no series.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// Forgets segments that are not measured any more.
+    pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
+        self.accounts.retain(|&segment, _| is_known(segment));
+        self.held.retain(|&(_, segment), _| is_known(segment));
+    }
+
+    /// An epoch has closed: other flows get series.
+    pub fn close(&mut self, epoch: Epoch, directory: &Directory, rate: TickRate, interval_ms: u32) {
+        let mut folded = 0;
+        let mut seen = Vec::new();
+        for (number, flow) in directory.numbered() {
+            if flow.last != epoch || flow.recent.packets == 0 {
+                continue;
+            }
+            match self.held.get_mut(&(flow.key, flow.segment)) {
+                Some(held) => {
+                    held.close(flow, number);
+                    held.history.add(epoch.0, interval_ms, &sample(held, rate));
+                }
+                None => folded += 1,
+            }
+            seen.push(number);
+        }
+        self.folded += folded;
+        let wanted = self.wanted(directory, seen);
+        let is_wanted = |key, segment| {
+            wanted
+                .iter()
+                .any(|(number, _)| directory.is_of(*number, key, segment))
+        };
+        let hold_epochs = self.settings.hold_epochs;
+        self.held.retain(|&(key, segment), held| {
+            epoch.0.saturating_sub(held.since.0) < hold_epochs || is_wanted(key, segment)
+        });
+        for (number, reason) in wanted {
+            if self.held.len() >= self.settings.flows_max {
+                break;
+            }
+            let flow = directory.flow(number);
+            let fresh = || Held {
+                key: flow.key,
+                segment: flow.segment,
+                reason,
+                since: epoch.next(),
+                credited: FlowSums::default(),
+                delays: (epoch, SmallHistogram::default()),
+                quantiles: None,
+                number,
+                history: History::default(),
+                flow: flow.clone(),
+            };
+            let held = self.held.entry((flow.key, flow.segment));
+            held.or_insert_with(fresh);
+        }
+        self.named.clear();
+        self.named
+            .extend(self.held.values().map(|held| held.number));
+    }
+
+    /// The flows that should have series: pinned ones, then alternately those with most packets and
+    /// those with the longest delays.
+    fn wanted(
+        &self,
+        directory: &Directory,
+        mut seen: Vec<FlowNumber>,
+    ) -> Vec<(FlowNumber, Reason)> {
+        let most = self.settings.flows_max;
+        let flow = |number: &FlowNumber| directory.flow(*number);
+        let packets = |number: &FlowNumber| {
+            let flow = flow(number);
+            let packets = std::cmp::Reverse(flow.recent.packets);
+            (packets, flow.key, flow.segment)
+        };
+        let mut pinned = Vec::new();
+        if !self.settings.pinned.is_empty() {
+            let is_pinned = |number: &FlowNumber| {
+                let mut rules = self.settings.pinned.iter();
+                rules.any(|rule| rule.selects(&flow(number).key))
+            };
+            pinned = seen.iter().copied().filter(is_pinned).collect();
+            greatest(&mut pinned, most, packets);
+        }
+        let mut by_delay: Vec<FlowNumber> = seen
+            .iter()
+            .copied()
+            .filter(|number| flow(number).recent.packets >= PACKETS_FOR_DELAY)
+            .collect();
+        greatest(&mut by_delay, most, |number| {
+            let flow = flow(number);
+            // Whole ticks order as well, and are ordered.
+            let sum = flow.recent.sum_ticks / u128::from(flow.recent.packets.max(1));
+            (std::cmp::Reverse(sum), flow.key, flow.segment)
+        });
+        greatest(&mut seen, most, packets);
+        let mut wanted: Vec<(FlowNumber, Reason)> = Vec::with_capacity(most);
+        let mut add = |number: FlowNumber, reason| {
+            if wanted.len() < most && !wanted.iter().any(|(other, _)| *other == number) {
+                wanted.push((number, reason));
+            }
+        };
+        for number in pinned {
+            add(number, Reason::Pinned);
+        }
+        let mut delays = by_delay.into_iter();
+        for number in seen {
+            add(number, Reason::Packets);
+            if let Some(number) = delays.next() {
+                add(number, Reason::Delay);
+            }
+        }
+        for number in delays {
+            add(number, Reason::Delay);
+        }
+        wanted
+    }
+}
+
+/// The first `most` by a key, in its order.
+fn greatest<K: Ord>(numbers: &mut Vec<FlowNumber>, most: usize, key: impl Fn(&FlowNumber) -> K) {
+    if most > 0 && numbers.len() > most {
+        numbers.select_nth_unstable_by_key(most - 1, &key);
+    }
+    numbers.truncate(most);
+    numbers.sort_unstable_by_key(key);
+}
+
+fn sample(held: &Held, rate: TickRate) -> Sample {
+    let flow = &held.flow;
+    let sums = &flow.recent;
+    let quantiles = held.quantiles.unwrap_or_default();
+    // One of several epochs together is none of theirs.
+    let estimate =
+        (flow.estimate()).filter(|estimate| (estimate.epoch, estimate.epochs) == (flow.last.0, 1));
+    Sample {
+        packets: sums.packets,
+        lost_packets: sums.lost,
+        sum_ns: rate.to_ns(sums.sum_ticks as f64),
+        squares_ns2: sums.sum_of_squares_ticks2 as f64 * rate.to_ns(1.0).powi(2),
+        max_ns: quantiles.max_ns.unwrap_or_default(),
+        p99_ns: quantiles.p99_ns,
+        estimate_ns: estimate.and_then(|estimate| Some((estimate.mean_ns, estimate.bound_ns?))),
     }
 }
 

@@ -26,5 +26,4 @@ mod estimate;
 pub mod flows;
 mod merge;
 pub mod published;
-pub mod reports;
 pub mod wire;

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use contract::sync::RwLock;
+use parking_lot::Mutex;
 use records::answers::{FlowPage, FlowQuery};
-use records::snapshot::{FlowAnswer, FlowList, FlowName, Snapshot};
+use records::snapshot::{FlowAnswer, FlowList, FlowName, IpfixExport, Reports, Snapshot};
 
 use crate::decode::Sketches;
-use crate::reports::{IpfixCounters, ReportCounters};
 use crate::wire::flows::{self, WireFlowsOf};
 
 /// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
@@ -30,6 +30,47 @@ pub struct Published {
     reports: OnceLock<Arc<ReportCounters>>,
     /// Where flows are exported: what the exporter counts.
     ipfix: OnceLock<Arc<IpfixCounters>>,
+}
+
+/// What a thread beside the control core counts, to be read from any other, and why it does not work.
+#[derive(Debug, Default)]
+pub struct Counters<T> {
+    now: Mutex<T>,
+    /// From the first fault until it works again: in the log, and at `/readyz`.
+    complaint: Mutex<Option<String>>,
+}
+
+/// Counters of the sender of reports.
+pub type ReportCounters = Counters<Reports>;
+
+/// Counters of the exporter by IPFIX.
+pub type IpfixCounters = Counters<IpfixExport>;
+
+impl<T: Copy> Counters<T> {
+    /// What is published.
+    pub fn read(&self) -> T {
+        *self.now.lock()
+    }
+
+    /// Counts; only the thread itself may call it.
+    pub fn count(&self, count: impl FnOnce(&mut T)) {
+        count(&mut self.now.lock());
+    }
+
+    /// Something does not work. Returns whether that is news, and to be logged.
+    pub fn complain(&self, words: &str) -> bool {
+        self.complaint.lock().replace(words.to_owned()).as_deref() != Some(words)
+    }
+
+    /// It works.
+    pub fn clear_complaint(&self) {
+        *self.complaint.lock() = None;
+    }
+
+    /// Why it does not work; `None` while it does.
+    pub fn complaint(&self) -> Option<String> {
+        self.complaint.lock().clone()
+    }
 }
 
 /// What flows are looked up in when they are asked for.
@@ -120,7 +161,7 @@ impl Published {
     }
 
     /// What the sender of reports has counted; `None` where there is none.
-    pub fn reports(&self) -> Option<records::snapshot::Reports> {
+    pub fn reports(&self) -> Option<Reports> {
         self.reports.get().map(|counters| counters.read())
     }
 
@@ -130,14 +171,14 @@ impl Published {
     }
 
     /// What the exporter has counted; `None` where there is none.
-    pub fn ipfix(&self) -> Option<records::snapshot::IpfixExport> {
+    pub fn ipfix(&self) -> Option<IpfixExport> {
         self.ipfix.get().map(|counters| counters.read())
     }
 
     /// Why reports are not stored, or flows not exported, in the words of the log.
     pub fn complaints(&self) -> Vec<String> {
-        let reports = (self.reports.get()).and_then(|counters| counters.complaint.read());
-        let ipfix = (self.ipfix.get()).and_then(|counters| counters.complaint.read());
+        let reports = (self.reports.get()).and_then(|counters| counters.complaint());
+        let ipfix = (self.ipfix.get()).and_then(|counters| counters.complaint());
         let reports = reports.map(|words| format!("reports: {words}"));
         let ipfix = ipfix.map(|words| format!("IPFIX: {words}"));
         reports.into_iter().chain(ipfix).collect()

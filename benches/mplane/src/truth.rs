@@ -1,6 +1,6 @@
 //! Which segments have the place of a fault in them, and what follows for what was blamed.
 
-use records::blame::Risen;
+use records::station::Risen;
 use serde::Serialize;
 
 use crate::fault::Place;

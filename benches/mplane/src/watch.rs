@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
-use records::blame::{Blame, Risen};
+use records::station::{Blame, Risen};
 use records::station::{Paths, StationSegments};
 use serde::de::DeserializeOwned;
 

@@ -31,28 +31,23 @@ use contract::config::Http;
 use control::contain::{self, Part};
 use control::published::Published;
 
-mod accept;
 mod access;
+mod answer;
 mod connection;
-mod connection_limit;
-mod in_flight;
 mod openapi;
-mod query;
-mod refusal;
 mod routes;
 #[cfg(test)]
 mod tests;
 pub mod ui;
 
 use access::{Access, Token};
-use connection_limit::ConnectionLimit;
+use connection::ConnectionLimit;
 use routes::Sources;
 
-pub use access::{TokenError, TokenFault};
-pub use connection_limit::CONNECTIONS_MAX;
-pub use in_flight::{Answer, InFlight};
-pub use query::{Nothing, Parameters};
-pub use refusal::Refusal;
+pub use access::TokenError;
+pub use answer::{Answer, InFlight, Refusal};
+pub use connection::CONNECTIONS_MAX;
+pub use routes::{Nothing, Parameters};
 
 /// How often samples of the process's own histograms are gathered.
 const UPKEEP: Duration = Duration::from_secs(5);

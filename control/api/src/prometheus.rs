@@ -17,21 +17,15 @@ use records::snapshot::{Clock, IpfixExport, Reports, Snapshot};
 use protobuf::Protobuf;
 use text::Text;
 
-mod data_plane;
-mod filter;
-mod flows;
+mod families;
 mod native;
-mod own;
 mod page;
 mod protobuf;
-mod segments;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
-mod wires;
 
-pub use filter::Filter;
-pub use page::{Labels, Page};
+pub use page::{Filter, Labels, Page};
 
 /// A format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,15 +74,15 @@ pub fn write(
         Format::Protobuf => Page::new(Protobuf::new(out), filter),
     };
     switch(&mut page, snapshot);
-    segments::segments(&mut page, snapshot, settings);
-    segments::estimates(&mut page, snapshot);
-    segments::sketches(&mut page, snapshot);
-    flows::flows(&mut page, snapshot);
-    wires::wires(&mut page, snapshot);
-    data_plane::ports(&mut page, &snapshot.ports);
-    data_plane::workers(&mut page, &snapshot.workers);
-    data_plane::tables(&mut page, snapshot);
-    own::own(&mut page, own);
+    families::segments(&mut page, snapshot, settings);
+    families::estimates(&mut page, snapshot);
+    families::sketches(&mut page, snapshot);
+    families::flows(&mut page, snapshot);
+    families::wires(&mut page, snapshot);
+    families::ports(&mut page, &snapshot.ports);
+    families::workers(&mut page, &snapshot.workers);
+    families::tables(&mut page, snapshot);
+    page::own(&mut page, own);
     page.finish()
 }
 
@@ -104,7 +98,7 @@ pub fn write_families(
 ) -> io::Result<()> {
     let mut page = Page::new(Text::new(out), Filter::default());
     families(&mut page);
-    own::own(&mut page, own);
+    page::own(&mut page, own);
     page.finish()
 }
 
@@ -131,5 +125,5 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     reports(page, snapshot.reports.as_ref());
     let export = snapshot.ipfix.iter().flat_map(whole);
     page.metrics(IpfixExport::metrics(), export);
-    page.metrics(&ExceptionReading::METRICS, whole(&snapshot.exceptions));
+    page.metrics(ExceptionReading::metrics(), whole(&snapshot.exceptions));
 }

@@ -8,15 +8,17 @@ use crate::metric::{Declaration, Metric};
 
 /// All that is declared, over all records.
 pub fn declarations() -> Vec<Declaration> {
-    fn of<T>(metrics: &[Metric<T>]) -> impl Iterator<Item = Declaration> {
-        metrics.iter().map(|metric| metric.declaration)
+    fn of<T: 'static>(
+        metrics: impl Iterator<Item = &'static Metric<T>>,
+    ) -> impl Iterator<Item = Declaration> {
+        metrics.map(|metric| metric.declaration)
     }
-    of(&PortReading::METRICS)
-        .chain(of(&ClassReading::METRICS))
-        .chain(of(&QueueReading::METRICS))
-        .chain(of(&WorkerReading::METRICS))
-        .chain(of(&ExceptionReading::METRICS))
-        .chain(of(&ReferenceReading::METRICS))
-        .chain(of(&FdbStats::METRICS))
+    of(PortReading::metrics())
+        .chain(of(ClassReading::metrics()))
+        .chain(of(QueueReading::metrics()))
+        .chain(of(WorkerReading::metrics()))
+        .chain(of(ExceptionReading::metrics()))
+        .chain(of(ReferenceReading::metrics()))
+        .chain(of(FdbStats::metrics()))
         .collect()
 }

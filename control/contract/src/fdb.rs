@@ -22,11 +22,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::address::MacAddress;
 use crate::ids::PortIndex;
 use crate::limits::PORTS_MAX;
-use crate::metric::record;
+use crate::record;
 
 mod master;
 mod shares;
@@ -53,27 +55,35 @@ pub struct FdbSettings {
 
 record! {
     /// What the master and the replicas count.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct FdbStats {
-        moves: Counter "vernier_fdb_moves_total", moves, in "contract",
-            "Times that an address was seen at another port than before.";
-        overflows: Counter "vernier_fdb_overflows_total", reports, in "contract",
-            "Reports of new addresses for which there was no room.";
-        replica_overflows: Counter "vernier_fdb_replica_overflows_total", times, in "decide",
-            "Times that a worker had no room for an address; frames to it are flooded.";
+        /// Times that an address was seen at another port than before.
+        #[metric(Counter = "vernier_fdb_moves_total", unit = moves, counted_in = "contract")]
+        pub moves: u64,
+        /// Reports of new addresses for which there was no room.
+        #[metric(Counter = "vernier_fdb_overflows_total", unit = reports, counted_in = "contract")]
+        pub overflows: u64,
+        /// Times that a worker had no room for an address; frames to it are flooded.
+        #[metric(Counter = "vernier_fdb_replica_overflows_total", unit = times, counted_in = "decide")]
+        pub replica_overflows: u64,
+        /// Addresses forgotten, since the table was full, for one of a port that has fewer.
         #[serde(default)]
-        evictions: Counter "vernier_fdb_evictions_total", addresses, in "contract",
-            "Addresses forgotten, since the table was full, for one of a port that has fewer.";
+        #[metric(Counter = "vernier_fdb_evictions_total", unit = addresses, counted_in = "contract")]
+        pub evictions: u64,
+        /// Times that a worker forgot an address for one of a port that has fewer.
         #[serde(default)]
-        replica_evictions: Counter "vernier_fdb_replica_evictions_total", times, in "decide",
-            "Times that a worker forgot an address for one of a port that has fewer.";
-        // By a replica too.
+        #[metric(Counter = "vernier_fdb_replica_evictions_total", unit = times, counted_in = "decide")]
+        pub replica_evictions: u64,
+        /// Times that an address was not learnt, since its port had its `max_stations`.
         #[serde(default)]
-        limited: Counter "vernier_fdb_limited_total", times, in "contract",
-            "Times that an address was not learnt, since its port had its `max_stations`.";
-        reports_lost: Counter "vernier_fdb_reports_lost_total", reports, in "contract",
-            "Reports of addresses that did not fit into their ring; they are sent again.";
-        restarts: Counter "vernier_fdb_restarts_total", times, in "contract",
-            "Times that a worker was sent every address anew since it fell behind.";
+        #[metric(Counter = "vernier_fdb_limited_total", unit = times, counted_in = "contract")]
+        pub limited: u64,
+        /// Reports of addresses that did not fit into their ring; they are sent again.
+        #[metric(Counter = "vernier_fdb_reports_lost_total", unit = reports, counted_in = "contract")]
+        pub reports_lost: u64,
+        /// Times that a worker was sent every address anew since it fell behind.
+        #[metric(Counter = "vernier_fdb_restarts_total", unit = times, counted_in = "contract")]
+        pub restarts: u64,
     }
 }
 

@@ -4,6 +4,7 @@
 //! that is read from it (its fields are those of the JSON snapshot), and the metrics by which `/metrics` and
 //! `docs/metrics.md` show the record.
 
+use crate::labelled_enum;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A counter with one writer.
@@ -33,13 +34,18 @@ impl Counter {
     }
 }
 
-/// Whether a number only rises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// It only rises while the switch runs.
-    Counter,
-    /// It is what holds now.
-    Gauge,
+labelled_enum! {
+    /// Type of a family of metrics.
+    pub enum MetricKind {
+        /// A number that only rises while the program runs.
+        Counter = "counter",
+        /// A number that holds now.
+        Gauge = "gauge",
+        /// A count and a sum.
+        Summary = "summary",
+        /// A count, a sum and buckets.
+        Histogram = "histogram",
+    }
 }
 
 /// What a number is called and what it says.
@@ -53,29 +59,10 @@ pub struct Declaration {
     pub kind: MetricKind,
     /// What is counted: `packets`; empty where the name ends in it.
     pub unit: &'static str,
-    /// The folder or file of `switch/src`, or the package, whose code counts it; empty where the control core does.
+    /// The folder or file of `switch/src`, or the package, whose code counts it; empty for all that no worker counts.
     pub counted_in: &'static str,
     /// A sentence for people.
     pub help: &'static str,
-}
-
-impl Declaration {
-    /// Of a field of a published record that the control core makes.
-    pub const fn of_field(
-        field: &'static str,
-        name: &'static str,
-        kind: MetricKind,
-        help: &'static str,
-    ) -> Self {
-        Self {
-            field,
-            name,
-            kind,
-            unit: "",
-            counted_in: "",
-            help,
-        }
-    }
 }
 
 /// Takes the value of the metric's label, empty where it has none, and the metric's value.
@@ -92,54 +79,150 @@ pub struct Metric<T: 'static> {
     pub read: fn(&T, Each<'_>),
 }
 
-/// A record of declared numbers, with its metrics and its sum over workers.
+impl<T> Metric<T> {
+    const fn new(
+        kind: MetricKind,
+        name: &'static str,
+        help: &'static str,
+        read: fn(&T, Each<'_>),
+    ) -> Self {
+        Self {
+            declaration: Declaration {
+                field: "",
+                name,
+                kind,
+                unit: "",
+                counted_in: "",
+                help,
+            },
+            label: "",
+            read,
+        }
+    }
+
+    /// A number that only rises, of a record that has no field of this very value.
+    pub const fn counter(name: &'static str, help: &'static str, read: fn(&T, Each<'_>)) -> Self {
+        Self::new(MetricKind::Counter, name, help, read)
+    }
+
+    /// A number that holds now, likewise.
+    pub const fn gauge(name: &'static str, help: &'static str, read: fn(&T, Each<'_>)) -> Self {
+        Self::new(MetricKind::Gauge, name, help, read)
+    }
+}
+
+/// A value of metrics.
+pub trait Shown {
+    /// Calls `each` with every value divided by `per_unit`, and with the value of the metric's label.
+    fn show(&self, per_unit: f64, each: Each<'_>);
+}
+
+macro_rules! shown {
+    ($($number:ty, $value:ident => $as_f64:expr;)*) => {$(
+        impl Shown for $number {
+            fn show(&self, per_unit: f64, each: Each<'_>) {
+                let $value = self;
+                each("", $as_f64 / per_unit);
+            }
+        }
+    )*};
+}
+shown! {
+    bool, value => f64::from(u8::from(*value));
+    i16, value => f64::from(*value);
+    u32, value => f64::from(*value);
+    u64, value => *value as f64;
+    usize, value => *value as f64;
+    f64, value => *value;
+    std::sync::atomic::AtomicBool, value => f64::from(u8::from(value.load(Ordering::Relaxed)));
+    std::sync::atomic::AtomicU64, value => value.load(Ordering::Relaxed) as f64;
+}
+
+impl<T: Shown> Shown for Option<T> {
+    fn show(&self, per_unit: f64, each: Each<'_>) {
+        if let Some(value) = self {
+            value.show(per_unit, each);
+        }
+    }
+}
+
+impl<T: Shown> Shown for Vec<T> {
+    fn show(&self, per_unit: f64, each: Each<'_>) {
+        for value in self {
+            value.show(per_unit, each);
+        }
+    }
+}
+
+/// A record with metrics declared beside its fields: the field's documentation is the metric's help.
+///
+/// ```text
+/// record! {
+///     pub struct Fdb {
+///         /// Addresses in the filtering database.
+///         #[metric(Gauge = "vernier_fdb_entries")]
+///         pub entries: u64,
+/// ```
+///
+/// `help = "..."` replaces the documentation; `label = "reason"` names the label of a list; `per_unit = 1e9` divides, where
+/// the field is in nanoseconds and the metric in seconds; `unit` and `counted_in` are those of [`Declaration`].
+#[macro_export]
 macro_rules! record {
     (
         $(#[$attribute:meta])*
         pub struct $record:ident {
             $(
-                $(#[$of_field:meta])*
-                $field:ident: $kind:ident $name:literal, $unit:ident, in $counted_in:literal, $help:literal;
+                $(#[doc = $doc:literal])*
+                $(#[serde($($serde:tt)*)])*
+                $(#[metric($($metric:tt)*)])?
+                pub $field:ident: $type:ty,
             )*
         }
     ) => {
-        #[derive(
-            Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-        )]
         $(#[$attribute])*
         pub struct $record {
             $(
-                #[doc = $help]
-                $(#[$of_field])*
-                pub $field: u64,
+                $(#[doc = $doc])*
+                $(#[serde($($serde)*)])*
+                pub $field: $type,
             )*
         }
 
         impl $record {
-            /// What each number is called and what it says.
-            pub const METRICS: [$crate::metric::Metric<Self>; [$($name),*].len()] = [$(
-                $crate::metric::Metric {
-                    declaration: $crate::metric::Declaration {
-                        field: stringify!($field),
-                        name: $name,
-                        kind: $crate::metric::MetricKind::$kind,
-                        unit: stringify!($unit),
-                        counted_in: $counted_in,
-                        help: $help,
-                    },
-                    label: "",
-                    read: |record, each| each("", record.$field as f64),
-                },
-            )*];
-        }
-
-        impl std::iter::Sum for $record {
-            fn sum<I: Iterator<Item = Self>>(records: I) -> Self {
-                records.fold(Self::default(), |sum, one| Self {
-                    $($field: sum.$field + one.$field,)*
-                })
+            /// The metrics of its fields.
+            pub fn metrics() -> impl Iterator<Item = &'static $crate::metric::Metric<Self>> + Clone {
+                const METRICS: &[&[$crate::metric::Metric<$record>]] = &[
+                    $($crate::record!(@ $field, concat!($($doc),*), $($($metric)*)?),)*
+                ];
+                METRICS.iter().copied().flatten()
             }
         }
+    };
+    (@ $field:ident, $doc:expr,) => {
+        &[]
+    };
+    (@ $field:ident, $doc:expr, $kind:ident = $name:literal, help = $help:literal $($more:tt)*) => {
+        $crate::record!(@ $field, $help, $kind = $name $($more)*)
+    };
+    (
+        @ $field:ident, $help:expr, $kind:ident = $name:literal
+        $(, label = $label:literal)? $(, per_unit = $per_unit:literal)?
+        $(, unit = $unit:ident)? $(, counted_in = $counted_in:literal)?
+    ) => {
+        &[$crate::metric::Metric {
+            declaration: $crate::metric::Declaration {
+                field: stringify!($field),
+                name: $name,
+                kind: $crate::metric::MetricKind::$kind,
+                unit: concat!($(stringify!($unit))?),
+                counted_in: concat!($($counted_in)?),
+                help: $help,
+            },
+            label: concat!($($label)?),
+            read: |record, each| {
+                $crate::metric::Shown::show(&record.$field, 1.0 $(* $per_unit)?, each);
+            },
+        }]
     };
 }
 
@@ -181,14 +264,29 @@ macro_rules! counters {
             }
         }
 
-        $crate::metric::record! {
+        $crate::record! {
             #[doc = concat!("The numbers of [`", stringify!($block), "`], read.")]
+            #[derive(
+                Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+            )]
             $(#[$of_record])*
             pub struct $record {
-                $($field: $kind $name, $unit, in $counted_in, $help;)*
+                $(
+                    #[doc = $help]
+                    #[metric($kind = $name, unit = $unit, counted_in = $counted_in)]
+                    pub $field: u64,
+                )*
+            }
+        }
+
+        impl std::iter::Sum for $record {
+            fn sum<I: Iterator<Item = Self>>(records: I) -> Self {
+                records.fold(Self::default(), |sum, one| Self {
+                    $($field: sum.$field + one.$field,)*
+                })
             }
         }
     };
 }
 
-pub(crate) use {counters, record};
+pub(crate) use counters;

@@ -1,19 +1,18 @@
 //! From the published snapshot to records.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::ops::ControlFlow::{self, Continue};
 
 use contract::limits::EXPORTED_BYTES_PER_SLOT;
 use measure::packet::FlowKey;
 use records::snapshot::{
-    EpochTimes, FlowList, FlowName, FlowRecord, Segment, Snapshot, WireSegment,
+    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, Segment,
+    Snapshot, Stamped, WireSegment,
 };
 
-use crate::counted::{Counted, Delays};
 use crate::element::Element;
-use crate::line::{Estimate, Line};
-use crate::names::Names;
-use crate::record::Record;
-use crate::taken::{ENTRY_BYTES, Taken};
+use crate::encoder::{Record, rounded, rounded_signed};
 
 /// Takes records, until it breaks.
 pub(crate) trait Sink {
@@ -354,6 +353,351 @@ fn put_key(record: &mut Record, key: &FlowKey) {
             .number(Element::SourceTransportPort, *source_port)
             .number(Element::DestinationTransportPort, *destination_port)
             .number(Element::ProtocolIdentifier, *protocol);
+    }
+}
+
+/// Counts and delays since the first packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Counted {
+    pub packets: u64,
+    /// `None` where they are not known, like losses.
+    pub bytes: Option<u64>,
+    pub lost: Option<u64>,
+    pub delays: Sums,
+}
+
+/// Sums over packets whose delay was stamped.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sums {
+    pub packets: u64,
+    pub sum_ns: f64,
+    squares_ns2: f64,
+}
+
+/// Stamped delays of the packets that a record is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Delays {
+    pub packets: u64,
+    pub sum_ns: f64,
+    pub mean_ns: f64,
+    pub stddev_ns: f64,
+    /// Of one epoch only: they cannot be taken from sums.
+    pub min_ns: Option<f64>,
+    pub max_ns: Option<f64>,
+    /// Percentiles 50, 90, 99, 99.9 and 99.99, likewise.
+    pub percentiles_ns: [Option<f64>; 5],
+}
+
+impl Sums {
+    fn of(packets: u64, mean_ns: f64, stddev_ns: f64) -> Self {
+        let number = packets as f64;
+        Self {
+            packets,
+            sum_ns: number * mean_ns,
+            squares_ns2: number * (stddev_ns * stddev_ns + mean_ns * mean_ns),
+        }
+    }
+
+    /// The delays; `None` without packets.
+    pub fn delays(&self) -> Option<Delays> {
+        let number = (self.packets > 0).then_some(self.packets as f64)?;
+        let mean_ns = self.sum_ns / number;
+        let variance_ns2 = (self.squares_ns2 / number - mean_ns * mean_ns).max(0.0);
+        Some(Delays {
+            packets: self.packets,
+            sum_ns: self.sum_ns,
+            mean_ns,
+            stddev_ns: variance_ns2.sqrt(),
+            ..Delays::default()
+        })
+    }
+}
+
+impl Delays {
+    /// Of one epoch.
+    pub fn of_flow(figures: &FlowFigures, quantiles: Option<&FlowQuantiles>) -> Option<Self> {
+        let mean_ns = figures.mean_ns?;
+        let percentiles_ns = quantiles.map(|of| [of.p50_ns, of.p90_ns, of.p99_ns].map(Some));
+        let [p50_ns, p90_ns, p99_ns] = percentiles_ns.unwrap_or_default();
+        Some(Self {
+            mean_ns,
+            stddev_ns: figures.stddev_ns.unwrap_or_default(),
+            max_ns: quantiles.and_then(|of| of.max_ns),
+            percentiles_ns: [p50_ns, p90_ns, p99_ns, None, None],
+            ..Sums::of(figures.packets, mean_ns, 0.0).delays()?
+        })
+    }
+
+    /// Likewise.
+    pub fn of_segment(packets: u64, stamped: &Stamped) -> Option<Self> {
+        let percentiles_ns = [
+            stamped.p50_ns,
+            stamped.p90_ns,
+            stamped.p99_ns,
+            stamped.p999_ns,
+            stamped.p9999_ns,
+        ];
+        Some(Self {
+            mean_ns: stamped.mean_ns,
+            stddev_ns: stamped.stddev_ns,
+            min_ns: Some(stamped.min_ns),
+            max_ns: Some(stamped.max_ns),
+            percentiles_ns: percentiles_ns.map(Some),
+            ..Sums::of(packets, stamped.mean_ns, 0.0).delays()?
+        })
+    }
+}
+
+impl Counted {
+    pub fn of_flow(figures: &FlowFigures) -> Self {
+        let sums = figures.mean_ns.map(|mean_ns| {
+            Sums::of(
+                figures.packets,
+                mean_ns,
+                figures.stddev_ns.unwrap_or_default(),
+            )
+        });
+        Self {
+            packets: figures.packets,
+            bytes: Some(figures.bytes),
+            lost: figures.lost_packets,
+            delays: sums.unwrap_or_default(),
+        }
+    }
+
+    pub fn of_segment(segment: &Segment) -> Self {
+        let total = &segment.total;
+        let stamped = total.buckets.iter().map(|bucket| bucket.packets);
+        Self {
+            packets: total.counts.sent_packets,
+            bytes: Some(total.counts.sent_bytes),
+            lost: Some(total.counts.dropped_packets),
+            delays: Sums {
+                packets: stamped.sum(),
+                sum_ns: 1e9 * total.delay_sum_s,
+                squares_ns2: 1e18 * total.delay_squared_sum_s2,
+            },
+        }
+    }
+
+    pub fn of_wire(segment: &WireSegment) -> Self {
+        Self {
+            packets: segment.sent_packets,
+            lost: Some(segment.lost_packets_max),
+            ..Self::default()
+        }
+    }
+
+    /// What was counted since `earlier`; all of it, where counting began anew.
+    pub fn since(self, earlier: Self) -> Self {
+        let earlier = if earlier.packets <= self.packets {
+            earlier
+        } else {
+            Self::default()
+        };
+        let rise = |now: Option<u64>, then: Option<u64>| {
+            Some(now?.saturating_sub(then.unwrap_or_default()))
+        };
+        Self {
+            packets: self.packets - earlier.packets,
+            bytes: rise(self.bytes, earlier.bytes),
+            lost: rise(self.lost, earlier.lost),
+            delays: Sums {
+                packets: self.delays.packets.saturating_sub(earlier.delays.packets),
+                sum_ns: (self.delays.sum_ns - earlier.delays.sum_ns).max(0.0),
+                squares_ns2: self.delays.squares_ns2 - earlier.delays.squares_ns2,
+            },
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_nothing(&self) -> bool {
+        self.packets == 0 && self.lost.unwrap_or_default() == 0
+    }
+}
+
+/// What a record says beside its names or addresses.
+#[derive(Debug)]
+pub(crate) struct Line<'e> {
+    pub since: Counted,
+    pub first_epoch: u64,
+    pub last_epoch: u64,
+    pub delays: Option<Delays>,
+    pub estimate: Option<Estimate<'e>>,
+}
+
+/// An estimate of the mean delay.
+#[derive(Debug)]
+pub(crate) struct Estimate<'e> {
+    pub mean_ns: f64,
+    pub bound_ns: Option<f64>,
+    pub stddev_ns: Option<f64>,
+    pub packets: Option<u64>,
+    pub epoch: u64,
+    pub method: &'e str,
+}
+
+impl From<&FlowEstimate> for Estimate<'static> {
+    fn from(estimate: &FlowEstimate) -> Self {
+        Self {
+            mean_ns: estimate.mean_ns,
+            bound_ns: estimate.bound_ns,
+            stddev_ns: None,
+            packets: Some(estimate.packets),
+            epoch: estimate.epoch,
+            method: estimate.method.label(),
+        }
+    }
+}
+
+impl Line<'_> {
+    pub fn put(&self, record: &mut Record, times: &EpochTimes) {
+        let since = &self.since;
+        let unix_ms = |epoch| rounded(1e3 * times.start_unix_s(epoch));
+        if let Some(bytes) = since.bytes {
+            record.number(Element::OctetDeltaCount, bytes);
+        }
+        record.number(Element::PacketDeltaCount, since.packets);
+        if let Some(lost) = since.lost {
+            record.number(Element::DroppedPacketDeltaCount, lost);
+        }
+        record.number(Element::FlowStartMilliseconds, unix_ms(self.first_epoch));
+        record.number(Element::FlowEndMilliseconds, unix_ms(self.last_epoch + 1));
+        self.put_microseconds(record);
+        record.number(Element::Epoch, self.last_epoch);
+        if let Some(delays) = &self.delays {
+            record.number(Element::DelayPackets, delays.packets);
+            record.nanoseconds(Element::DelayMean, Some(delays.mean_ns));
+            record.nanoseconds(Element::DelayDeviation, Some(delays.stddev_ns));
+            record.nanoseconds(Element::DelayMin, delays.min_ns);
+            record.nanoseconds(Element::DelayMax, delays.max_ns);
+            for (element, ns) in PERCENTILES.into_iter().zip(delays.percentiles_ns) {
+                record.nanoseconds(element, ns);
+            }
+        }
+        if let Some(estimate) = &self.estimate {
+            record.signed(Element::EstimatedMean, rounded_signed(estimate.mean_ns));
+            record.nanoseconds(Element::EstimatedBound, estimate.bound_ns);
+            record.nanoseconds(Element::EstimatedDeviation, estimate.stddev_ns);
+            if let Some(packets) = estimate.packets {
+                record.number(Element::EstimatePackets, packets);
+            }
+            record.number(Element::EstimateEpoch, estimate.epoch);
+            record.text(Element::EstimateMethod, estimate.method);
+        }
+    }
+
+    /// RFC 9951. The mean is the estimate's where delays are not stamped.
+    fn put_microseconds(&self, record: &mut Record) {
+        let delays = self.delays.as_ref();
+        let estimated_ns = || Some(self.estimate.as_ref()?.mean_ns).filter(|ns| *ns >= 0.0);
+        let mean_ns = delays.map(|delays| delays.mean_ns).or_else(estimated_ns);
+        for (element, ns) in [
+            (Element::PathDelayMeanDeltaMicroseconds, mean_ns),
+            (
+                Element::PathDelayMinDeltaMicroseconds,
+                delays.and_then(|delays| delays.min_ns),
+            ),
+            (
+                Element::PathDelayMaxDeltaMicroseconds,
+                delays.and_then(|delays| delays.max_ns),
+            ),
+        ] {
+            if let Some(ns) = ns {
+                let us = rounded(ns / 1e3).min(u32::MAX.into());
+                record.number(element, us);
+            }
+        }
+        if let Some(delays) = delays {
+            let sum_us = rounded(delays.sum_ns / 1e3);
+            record.number(Element::PathDelaySumDeltaMicroseconds, sum_us);
+        }
+    }
+}
+
+const PERCENTILES: [Element; 5] = [
+    Element::DelayP50,
+    Element::DelayP90,
+    Element::DelayP99,
+    Element::DelayP999,
+    Element::DelayP9999,
+];
+
+/// Names, numbered from 1 in the order in which they appeared.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    numbers: HashMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl Names {
+    /// The number of a name.
+    pub fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        self.names.push(name.to_owned());
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    /// The names from the one with this index on, with their numbers.
+    pub fn from(&self, index: usize) -> impl Iterator<Item = (u32, &str)> {
+        let names = (1..).zip(&self.names).skip(index);
+        names.map(|(number, name)| (number, name.as_str()))
+    }
+}
+
+/// Counts by key.
+#[derive(Debug)]
+pub(crate) struct Taken<K> {
+    entries: HashMap<K, Entry>,
+}
+
+/// Size of a value.
+pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
+
+/// What had been counted, and the epoch of the last delays.
+#[derive(Debug)]
+struct Entry {
+    counted: Counted,
+    epoch: Option<u64>,
+    is_present: bool,
+}
+
+impl<K> Default for Taken<K> {
+    fn default() -> Self {
+        Self {
+            entries: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq> Taken<K> {
+    /// What is new at `key`, and the epoch of the last delays that were taken.
+    pub fn since(&mut self, key: &K, now: Counted) -> (Counted, Option<u64>) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return (now, None);
+        };
+        entry.is_present = true;
+        (now.since(entry.counted), entry.epoch)
+    }
+
+    /// A record of `now` was taken.
+    pub fn enter(&mut self, key: K, counted: Counted, epoch: Option<u64>) {
+        let entry = Entry {
+            counted,
+            epoch,
+            is_present: true,
+        };
+        self.entries.insert(key, entry);
+    }
+
+    /// Forgets what was not asked for since the last time.
+    pub fn forget_absent(&mut self) {
+        self.entries
+            .retain(|_, entry| std::mem::take(&mut entry.is_present));
     }
 }
 

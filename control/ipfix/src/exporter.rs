@@ -1,23 +1,21 @@
 //! Exports: a thread of its own, which reads what is published and waits for nobody but the collector.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use contract::config::Ipfix;
+use contract::config::{Ipfix, Transport};
 use control::contain::{Part, contain};
-use control::published::Published;
-use control::reports::IpfixCounters;
+use control::published::{IpfixCounters, Published};
 use records::snapshot::Snapshot;
 
 use crate::compose::{Composer, Sink};
+use crate::encoder::Record;
 use crate::encoder::{Encoder, Message};
-use crate::link::Link;
-use crate::record::Record;
 
 /// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
 const LOOK_MS: (u32, u32) = (5, 100);
@@ -243,9 +241,8 @@ impl Sending {
             match Link::open(&self.settings) {
                 Ok(link) => {
                     tracing::info!("IPFIX: exporting to {}", self.settings.collector);
-                    let dropped = self.encoder.restart().into();
-                    let counter = &self.counters.dropped_records;
-                    counter.fetch_add(dropped, Ordering::Relaxed);
+                    let dropped = u64::from(self.encoder.restart());
+                    self.counters.count(|now| now.dropped_records += dropped);
                     self.described = None;
                     self.link = Some(link);
                 }
@@ -318,9 +315,10 @@ impl Sending {
         self.last_records = message.records;
         match sent {
             Ok(()) => {
-                let records = message.records.into();
-                self.counters.messages.fetch_add(1, Ordering::Relaxed);
-                self.counters.records.fetch_add(records, Ordering::Relaxed);
+                self.counters.count(|now| {
+                    now.messages += 1;
+                    now.records += u64::from(message.records);
+                });
                 self.keep_pace()
             }
             Err(error) if is_tcp => {
@@ -355,12 +353,13 @@ impl Sending {
 
     /// Records were not sent, or a connection was not made.
     fn fault(&mut self, dropped_records: u32, why: &str) {
-        let dropped = &self.counters.dropped_records;
-        dropped.fetch_add(dropped_records.into(), Ordering::Relaxed);
-        self.counters.is_connected.store(false, Ordering::Relaxed);
+        self.counters.count(|now| {
+            now.dropped_records += u64::from(dropped_records);
+            now.is_connected = false;
+        });
         self.pace.has_fault = true;
         let complaint = format!("{}: {why}", self.settings.collector);
-        if self.counters.complaint.say(&complaint) {
+        if self.counters.complain(&complaint) {
             tracing::warn!("IPFIX: {complaint}");
         }
     }
@@ -377,8 +376,8 @@ impl Sending {
     fn succeed(&mut self) {
         self.attempts = 0;
         if !self.pace.has_fault {
-            self.counters.is_connected.store(true, Ordering::Relaxed);
-            self.counters.complaint.clear();
+            self.counters.count(|now| now.is_connected = true);
+            self.counters.clear_complaint();
         }
     }
 }
@@ -386,4 +385,117 @@ impl Sending {
 fn unix_s() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}
+
+/// How long connecting, or sending a message, may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A socket that is connected to the collector.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+}
+
+impl Link {
+    /// Connects to the first address that answers.
+    ///
+    /// # Errors
+    /// When the name has no address, or no address answers.
+    pub fn open(settings: &Ipfix) -> io::Result<Self> {
+        let (transport, target) = settings.target().ok_or(ErrorKind::InvalidInput)?;
+        let mut fault = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        for address in addresses(target)? {
+            let link = match transport {
+                Transport::Udp => udp(address).map(Self::Udp),
+                Transport::Tcp => tcp(address).map(Self::Tcp),
+            };
+            match link {
+                Ok(link) => return Ok(link),
+                Err(error) => fault = error,
+            }
+        }
+        Err(fault)
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When it was not sent, over UDP also where the message before found nobody ([`ErrorKind::ConnectionRefused`]); a connection
+    /// by TCP is of no use then.
+    pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.send(message).map(|_| ()),
+            Self::Tcp(stream) => stream.write_all(message),
+        }
+    }
+
+    /// Whether the other end has closed the connection, which a sender by TCP would see one message late.
+    pub fn is_closed(&self) -> bool {
+        let Self::Tcp(stream) = self else {
+            return false;
+        };
+        let peeked = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.peek(&mut [0]));
+        let is_open = match peeked {
+            Ok(octets) => octets > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        !is_open || stream.set_nonblocking(false).is_err()
+    }
+
+    /// Whether messages share a connection.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+}
+
+/// Addresses of `host:port`. The resolver knows the zone of a link-local address by name and number, if it is asked without
+/// brackets.
+fn addresses(target: &str) -> io::Result<impl Iterator<Item = SocketAddr> + use<>> {
+    let (host, port) = target.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
+    let port: u16 = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    (bare.unwrap_or(host), port).to_socket_addrs()
+}
+
+fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.connect(address)?;
+    Ok(socket)
+}
+
+fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_known_by_name_and_number() {
+        for target in ["[fe80::1%lo]:9", "[fe80::1%1]:9"] {
+            let found: Vec<_> = addresses(target).unwrap().collect();
+            // The loopback interface is the first of every network namespace.
+            let scopes = found.iter().map(|address| match address {
+                SocketAddr::V6(v6) => (v6.scope_id(), v6.port()),
+                SocketAddr::V4(_) => (0, 0),
+            });
+            assert!(scopes.eq([(1, 9)]), "{target}: {found:?}");
+        }
+        let found: Vec<_> = addresses("[::1]:9").unwrap().collect();
+        assert_eq!(found, [SocketAddr::from((Ipv6Addr::LOCALHOST, 9))]);
+    }
 }

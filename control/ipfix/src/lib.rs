@@ -14,16 +14,10 @@
 #![forbid(unsafe_code)]
 
 mod compose;
-mod counted;
 mod element;
 mod encoder;
 mod exporter;
-mod line;
-mod link;
-mod names;
 #[cfg(test)]
 mod reader;
-mod record;
-mod taken;
 
 pub use exporter::{Exporter, Running};

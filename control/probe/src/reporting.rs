@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use report::Names;
 use report::msp::{self, Health, Kind, Report};
-use report::reporter::Reporter;
+use report::sender::Reporter;
 
 use crate::config::Clock;
 use crate::engine::Sink;

@@ -15,9 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
-pub mod blame;
 pub mod history;
-mod metric;
-pub mod query;
 pub mod snapshot;
 pub mod station;

@@ -1,42 +1,25 @@
 //! The one published answer: an immutable snapshot that every view reads, so that all agree.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 pub use contract::change::{Reload, ReloadOutcome};
 use contract::config::Config;
-use contract::labelled_enum;
-use contract::metric::Each;
+use contract::metric::{Each, Shown};
+use contract::{labelled_enum, record};
+use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{Shown, record};
-
 mod data_plane;
-mod example;
 mod flows;
-mod reports;
 mod segment;
 mod wire;
 
-pub use data_plane::{
-    AroundCounts, Bursts, ClassCounts, DeviceCounts, Exceptions, Fdb, Labelled, LldpNeighbour,
-    Pool, Port, PortFact, PortReading, QueueCounts, References, Worker,
-};
-pub use flows::{
-    AnsweredFlow, Credit, Decoding, ENDED_MAX, EpochTimes, Flow, FlowAnswer, FlowEstimate,
-    FlowFigures, FlowList, FlowMethod, FlowName, FlowNameError, FlowQuantiles, FlowRecord,
-    FlowReferences, FlowTotals, Flows, JudgedEstimates, OtherFlows, ReferenceFigures, RunningMean,
-    SegmentName, Selected, SketchedFlow, TopFlow, WireList, select,
-};
-pub use reports::{IpfixExport, Reports};
-pub use segment::{
-    ClassDelays, Counts, DelayBucket, Delays, EpochFigures, Estimate, MinutePart,
-    ReferenceEstimate, Segment, Sketch, Stamped, Totals, UnusableEpochs, title,
-};
-pub use wire::{
-    Wire, WireClock, WireEstimate, WireFigures, WireFlow, WireFlows, WireLda, WireLdaBank,
-    WirePeer, WireSegment, WireTotals,
-};
+pub use data_plane::*;
+pub use flows::*;
+pub use segment::*;
+pub use wire::*;
 
 record! {
     /// The switch at the end of an epoch.
@@ -49,22 +32,22 @@ record! {
         /// Version of the packet hash: estimates of different versions cannot be compared.
         pub hash_version: u32,
         /// State of the switch; the metric is 1 for this state, and 0 for the others.
-        #[metric(gauge = "vernier_state", label = "state")]
+        #[metric(Gauge = "vernier_state", label = "state")]
         pub state: State,
         /// Whether anything is measured; if not there are no segments and no epochs.
         pub measuring: bool,
         /// Number of the last epoch that closed, usable or not; `None` before the first.
         pub epoch: Option<u64>,
         /// End of the last epoch that closed, in seconds since 1970 (UTC), to within a few milliseconds.
-        #[metric(gauge = "vernier_epoch_end_timestamp_seconds")]
+        #[metric(Gauge = "vernier_epoch_end_timestamp_seconds")]
         pub epoch_end_unix_s: Option<f64>,
         /// The system's clock.
         pub clock: Clock,
         /// Length of an epoch.
-        #[metric(gauge = "vernier_epoch_interval_seconds", per_unit = 1e3)]
+        #[metric(Gauge = "vernier_epoch_interval_seconds", per_unit = 1e3)]
         pub interval_ms: u32,
         /// Time since the switch started.
-        #[metric(gauge = "vernier_uptime_seconds")]
+        #[metric(Gauge = "vernier_uptime_seconds")]
         pub uptime_s: f64,
         /// Faults of this program (panics) that were contained since the process started.
         #[serde(default)]
@@ -102,7 +85,7 @@ record! {
         #[serde(default)]
         pub ipfix: Option<IpfixExport>,
         /// Generation of the measurement: 0 at start, greater with every change.
-        #[metric(gauge = "vernier_generation")]
+        #[metric(Gauge = "vernier_generation")]
         pub generation: u32,
         /// The last reload that was asked for; `None` before the first.
         pub reload: Option<Reload>,
@@ -117,7 +100,7 @@ record! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Clock {
         /// Times that the system's clock was set by more than 0.1 s since the switch started.
-        #[metric(counter = "vernier_clock_steps_total")]
+        #[metric(Counter = "vernier_clock_steps_total")]
         pub steps: u64,
         /// The last step in seconds, negative for backward; 0 before the first.
         pub last_step_s: f64,
@@ -191,6 +174,108 @@ impl Snapshot {
             reasons.push("the first epoch has not closed yet".to_owned());
         }
         reasons
+    }
+}
+
+impl Snapshot {
+    /// Two ports, patched; `east>west` has an estimate, `west>east` has no packet; `west` measures a wire.
+    ///
+    /// # Panics
+    /// Where `example.json` is no snapshot: for tests.
+    #[expect(clippy::expect_used, reason = "for tests")]
+    pub fn example() -> Self {
+        serde_json::from_str(include_str!("snapshot/example.json"))
+            .expect("example.json is a snapshot")
+    }
+}
+
+impl FlowRecord {
+    /// A flow on the first segment where `n` is even, else on the second.
+    pub fn example(n: u16, packets: u64) -> Self {
+        let figures = FlowFigures {
+            packets,
+            bytes: 100 * packets,
+            lost_packets: Some(n.into()),
+            mean_ns: Some(1_000.0 / f64::from(n + 1)),
+            stddev_ns: Some(10.0),
+        };
+        Self {
+            name: FlowName::Key(FlowKey::V4 {
+                source: Ipv4Addr::new(10, 0, 0, 1),
+                destination: Ipv4Addr::new(10, 0, 0, 2),
+                source_port: 1_024 + n,
+                destination_port: 80,
+                protocol: 6,
+            }),
+            segment: u32::from(n % 2),
+            first_epoch: 2,
+            last_epoch: 81,
+            last: figures,
+            total: figures,
+            quantiles: None,
+            estimates: None,
+            references: None,
+        }
+    }
+}
+
+impl FlowList {
+    /// These flows, on `east>west` and `west>east`.
+    pub fn example(flows: Vec<FlowRecord>) -> Self {
+        let name = |ingress: &str, egress: &str| {
+            Arc::new(SegmentName {
+                ingress: ingress.to_owned(),
+                egress: egress.to_owned(),
+                class: "all".to_owned(),
+            })
+        };
+        Self {
+            epoch: Some(81),
+            segments: vec![name("east", "west"), name("west", "east")],
+            wire: None,
+            flows,
+        }
+    }
+}
+
+record! {
+    /// Reports to NATS JetStream.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct Reports {
+        /// Reports sent, those that were sent again too.
+        #[metric(Counter = "vernier_reports_sent_total")]
+        pub sent: u64,
+        /// Reports that the server has stored.
+        #[metric(Counter = "vernier_reports_acknowledged_total")]
+        pub acknowledged: u64,
+        /// Reports dropped, the oldest first, because the spool was full while no server took them.
+        #[metric(Counter = "vernier_reports_dropped_total")]
+        pub dropped: u64,
+        /// Bytes of the reports that wait for the server.
+        #[metric(Gauge = "vernier_reports_spooled_bytes")]
+        pub spooled_bytes: u64,
+        /// Whether the switch is connected to NATS.
+        #[metric(Gauge = "vernier_reports_connected")]
+        pub is_connected: bool,
+    }
+}
+
+record! {
+    /// Export of flows and segments to an IPFIX collector.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub struct IpfixExport {
+        /// Messages sent to the IPFIX collector.
+        #[metric(Counter = "vernier_ipfix_messages_total")]
+        pub messages: u64,
+        /// Data records in these messages, those of options too.
+        #[metric(Counter = "vernier_ipfix_records_total")]
+        pub records: u64,
+        /// Data records dropped, because their message could not be sent, or found nobody who listens.
+        #[metric(Counter = "vernier_ipfix_dropped_records_total")]
+        pub dropped_records: u64,
+        /// Whether the last message could be sent; over UDP it may be lost nevertheless.
+        #[metric(Gauge = "vernier_ipfix_connected")]
+        pub is_connected: bool,
     }
 }
 

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use async_nats::ServerAddr;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-
-use crate::frame::{self, Frame, FrameFault, Info, LINE_MAX, MESSAGE_MAX, Message};
 
 /// How long an attempt, and an answer, may take.
 pub const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -25,44 +24,6 @@ const UNASKED_MAX: usize = 256 << 10;
 /// Bytes in plain or by TLS.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-/// Credentials, as `CONNECT` has them.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Admission {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pass: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_token: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jwt: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nkey: Option<String>,
-    /// Of the server's nonce.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sig: Option<String>,
-}
-
-#[derive(Serialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the protocol's CONNECT has these"
-)]
-struct Connect<'n> {
-    verbose: bool,
-    pedantic: bool,
-    tls_required: bool,
-    name: &'n str,
-    lang: &'static str,
-    version: &'static str,
-    protocol: u8,
-    echo: bool,
-    headers: bool,
-    no_responders: bool,
-    #[serde(flatten)]
-    admission: Admission,
-}
 
 /// Why there is no connection, or why it was given up.
 #[derive(Debug, thiserror::Error)]
@@ -200,30 +161,31 @@ impl Client {
         })
     }
 
-    /// Presents the credentials, and subscribes to answers.
+    /// Presents the credentials, which are further fields of `CONNECT`, and subscribes to answers.
     pub(crate) async fn admit(
         mut self,
         name: &str,
         inbox: &str,
-        admission: Admission,
+        credentials: Value,
     ) -> Result<Self, ClientFault> {
         if !self.info.headers {
             return Err(ClientFault::Old);
         }
-        let connect = Connect {
-            verbose: false,
-            pedantic: false,
-            tls_required: false,
-            name,
-            lang: "vernier",
-            version: env!("CARGO_PKG_VERSION"),
-            protocol: 1,
-            echo: false,
-            headers: true,
-            no_responders: true,
-            admission,
-        };
-        let connect = serde_json::to_string(&connect).map_err(std::io::Error::from)?;
+        let mut connect = json!({
+            "verbose": false,
+            "pedantic": false,
+            "tls_required": false,
+            "name": name,
+            "lang": "vernier",
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": 1,
+            "echo": false,
+            "headers": true,
+            "no_responders": true,
+        });
+        if let (Value::Object(fields), Value::Object(more)) = (&mut connect, credentials) {
+            fields.extend(more);
+        }
         inbox.clone_into(&mut self.inbox);
         let hello = format!("CONNECT {connect}\r\nSUB {inbox}.* 1\r\nPING\r\n");
         self.out.extend_from_slice(hello.as_bytes());
@@ -330,7 +292,7 @@ impl Client {
     /// Returns the next operation. A partly read one stays in the buffer if the future is dropped.
     async fn next(&mut self) -> Result<Frame, ClientFault> {
         loop {
-            if let Some((frame, size)) = frame::read(&self.buffer)? {
+            if let Some((frame, size)) = read_frame(&self.buffer)? {
                 self.buffer.drain(..size);
                 return Ok(frame);
             }
@@ -376,7 +338,7 @@ fn read(message: &Message) -> Answer {
     match serde_json::from_slice(&message.payload) {
         Ok(Acknowledgement {
             error: Some(error), ..
-        }) => Answer::Refused(frame::clean(&error.description)),
+        }) => Answer::Refused(clean(&error.description)),
         Ok(Acknowledgement { stream, .. }) if !stream.is_empty() => Answer::Stored,
         _ => Answer::Refused("an answer that is none of JetStream's".to_owned()),
     }
@@ -384,5 +346,225 @@ fn read(message: &Message) -> Answer {
 
 fn unexpected(frame: &Frame) -> ClientFault {
     let words = format!("{frame:?}");
-    ClientFault::Frame(FrameFault::Protocol(frame::clean(&words)))
+    ClientFault::Frame(FrameFault::Protocol(clean(&words)))
+}
+
+/// Most bytes of a line. The longest is `INFO`, which lists the servers of a cluster.
+pub(crate) const LINE_MAX: usize = 32 << 10;
+
+/// Most bytes of a message. Answers of JetStream to a publication have a few hundred.
+pub(crate) const MESSAGE_MAX: usize = 32 << 10;
+
+/// Most characters of the server's words that are shown.
+const WORDS_MAX: usize = 200;
+
+/// One operation of the server.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Frame {
+    Info(Box<Info>),
+    Ping,
+    Pong,
+    Ok,
+    /// `-ERR`, without its quotes.
+    Error(String),
+    Message(Message),
+}
+
+/// The server's `INFO`; other fields are ignored.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Info {
+    pub tls_required: bool,
+    pub nonce: String,
+    pub max_payload: u64,
+    pub headers: bool,
+    pub jetstream: bool,
+}
+
+/// A message to a subscription.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Message {
+    pub subject: String,
+    /// Status in the first line of headers, such as 503 where nobody listens.
+    pub status: Option<u16>,
+    pub payload: Vec<u8>,
+}
+
+/// Why the connection is given up.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum FrameFault {
+    #[error("the server sends a line of more than {LINE_MAX} bytes")]
+    Line,
+    #[error(
+        "the server announces {0} bytes as an answer to a report, at most {MESSAGE_MAX} are read"
+    )]
+    Message(u64),
+    #[error("the server does not speak the protocol of NATS: {0}")]
+    Protocol(String),
+}
+
+/// Words of the server as they may be shown: no control characters, and not many.
+pub(crate) fn clean(words: &str) -> String {
+    let shown = words.chars().take(WORDS_MAX);
+    shown
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// The first operation in `bytes`, and how many bytes it takes; `None` until all of it is there.
+///
+/// # Errors
+/// Where it is none, or is too long, as soon as that can be known: no caller has to hold more than [`LINE_MAX`] and
+/// [`MESSAGE_MAX`] bytes.
+pub(crate) fn read_frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameFault> {
+    let within = &bytes[..bytes.len().min(LINE_MAX)];
+    let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
+        return if within.len() < LINE_MAX {
+            Ok(None)
+        } else {
+            Err(FrameFault::Line)
+        };
+    };
+    let (line, behind) = (&bytes[..end], end + 2);
+    let no = || FrameFault::Protocol(clean(&String::from_utf8_lossy(line)));
+    let text = std::str::from_utf8(line).map_err(|_| no())?;
+    let (operation, arguments) = text.split_once([' ', '\t']).unwrap_or((text, ""));
+    let frame = match operation {
+        "PING" => Frame::Ping,
+        "PONG" => Frame::Pong,
+        "+OK" => Frame::Ok,
+        "-ERR" => Frame::Error(clean(arguments.trim_matches('\''))),
+        "INFO" => Frame::Info(serde_json::from_str(arguments).map_err(|_| no())?),
+        "MSG" | "HMSG" => {
+            let has_headers = operation == "HMSG";
+            return message(&bytes[behind..], arguments, has_headers, no)
+                .map(|read| read.map(|(message, size)| (Frame::Message(message), behind + size)));
+        }
+        _ => return Err(no()),
+    };
+    Ok(Some((frame, behind)))
+}
+
+/// `SUBJECT SID [REPLY] [HEADER BYTES] BYTES`, and what follows.
+fn message(
+    bytes: &[u8],
+    arguments: &str,
+    has_headers: bool,
+    no: impl Fn() -> FrameFault,
+) -> Result<Option<(Message, usize)>, FrameFault> {
+    let mut arguments: Vec<&str> = arguments.split_ascii_whitespace().collect();
+    let mut size = || -> Option<u64> { arguments.pop()?.parse().ok() };
+    let total = size().ok_or_else(&no)?;
+    let headers = if has_headers {
+        size().ok_or_else(&no)?
+    } else {
+        0
+    };
+    if !matches!(arguments.len(), 2 | 3) || headers > total {
+        return Err(no());
+    }
+    let too_long = |_| FrameFault::Message(total);
+    let total_bytes = usize::try_from(total).map_err(too_long)?;
+    if total_bytes > MESSAGE_MAX {
+        return Err(FrameFault::Message(total));
+    }
+    let Some(body) = bytes.get(..total_bytes + 2) else {
+        return Ok(None);
+    };
+    // Less than the total.
+    let (headers, payload) =
+        body[..total_bytes].split_at(usize::try_from(headers).unwrap_or_default());
+    let status = std::str::from_utf8(headers).ok().and_then(|headers| {
+        let status = headers.strip_prefix("NATS/1.0 ")?.get(..3)?;
+        status.parse().ok()
+    });
+    let message = Message {
+        subject: arguments[0].to_owned(),
+        status,
+        payload: payload.to_owned(),
+    };
+    Ok(Some((message, total_bytes + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn one(text: &str) -> Frame {
+        let (frame, size) = read_frame(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(size, text.len());
+        frame
+    }
+
+    #[test]
+    fn operations_are_read_as_servers_write_them() {
+        assert_eq!(one("PING\r\n"), Frame::Ping);
+        assert_eq!(one("+OK\r\n"), Frame::Ok);
+        assert_eq!(
+            one("-ERR 'Authorization Violation'\r\n"),
+            Frame::Error("Authorization Violation".to_owned())
+        );
+        let Frame::Info(info) =
+            one("INFO {\"server_id\":\"N\",\"max_payload\":1048576,\"headers\":true} \r\n")
+        else {
+            panic!("no INFO");
+        };
+        assert_eq!((info.max_payload, info.headers), (1_048_576, true));
+        let message = |subject: &str, status, payload: &str| {
+            Frame::Message(Message {
+                subject: subject.to_owned(),
+                status,
+                payload: payload.as_bytes().to_owned(),
+            })
+        };
+        assert_eq!(
+            one("MSG a.b 1 5\r\nhello\r\n"),
+            message("a.b", None, "hello")
+        );
+        assert_eq!(one("MSG a 1 reply 0\r\n\r\n"), message("a", None, ""));
+        assert_eq!(
+            one("HMSG a 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"),
+            message("a", Some(503), "")
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_operation_is_refused_at_once() {
+        let fault = |text: &[u8]| read_frame(text).unwrap_err();
+        assert_eq!(fault(&vec![b'x'; LINE_MAX]), FrameFault::Line);
+        for line in ["MSG a 1 8000000000000000000\r\n", "HMSG a 1 10 32769\r\n"] {
+            let words = fault(line.as_bytes()).to_string();
+            assert!(words.contains("at most 32768 are read"), "{words}");
+        }
+        for line in [
+            "MSG a 1\r\n",
+            "MSG a 1 x\r\n",
+            "HMSG a 1 9 8\r\n",
+            "HTTP/1.1 400\r\n",
+            "INFO x\r\n",
+        ] {
+            let words = fault(line.as_bytes()).to_string();
+            assert!(words.contains("does not speak the protocol"), "{words}");
+        }
+        assert_eq!(read_frame(&vec![b'x'; LINE_MAX - 1]), Ok(None));
+    }
+
+    proptest! {
+        /// No bytes make it panic or wait for more than the limits; what was read does not depend on what follows.
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            head in prop::sample::select(vec!["", "MSG a 1 ", "HMSG a 1 ", "INFO ", "-ERR "]),
+            tail in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let bytes: Vec<u8> = head.bytes().chain(tail).collect();
+            if let Ok(Some((frame, size))) = read_frame(&bytes) {
+                prop_assert!(size <= bytes.len());
+                prop_assert_eq!(read_frame(&bytes[..size]), Ok(Some((frame, size))));
+            }
+            let longest = [&bytes[..], &vec![b'x'; LINE_MAX + MESSAGE_MAX + 4]].concat();
+            prop_assert_ne!(read_frame(&longest), Ok(None));
+        }
+    }
 }

@@ -9,6 +9,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, ServerAddr};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use contract::config::Nats;
 use contract::secret::{self, SecretFault};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -16,7 +17,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::client::{ANSWER_MAX, Admission, Client, ClientFault};
+use crate::client::{ANSWER_MAX, Client, ClientFault};
 
 /// Most bytes of a file with a secret.
 const SECRET_MAX: usize = 16 << 10;
@@ -117,8 +118,8 @@ impl Connection {
         connection.options()?;
         if let Secret::Credentials(_) = connection.secret {
             let file = nats.credentials_file.clone().unwrap_or_default();
-            let admission = connection.admission("");
-            admission.map_err(|error| fault("credentials_file", &file, &error.to_string()))?;
+            let signed = connection.credentials("");
+            signed.map_err(|error| fault("credentials_file", &file, &error.to_string()))?;
         }
         Ok(connection)
     }
@@ -214,8 +215,8 @@ impl Connection {
                 } else {
                     begun
                 };
-                let admission = self.admission(begun.nonce())?;
-                begun.admit(name, inbox, admission).await
+                let credentials = self.credentials(begun.nonce())?;
+                begun.admit(name, inbox, credentials).await
             });
             let fault = match opened.await {
                 Ok(Ok(client)) => return Ok(client),
@@ -233,34 +234,24 @@ impl Connection {
         Err(words)
     }
 
-    /// What is shown to a server that gave this nonce.
-    fn admission(&self, nonce: &str) -> Result<Admission, ClientFault> {
-        let unsigned = Admission::default();
-        let sign = |seed: &str| {
-            let key = nkeys::KeyPair::from_seed(seed.trim())?;
-            let signature = BASE64_URL_SAFE_NO_PAD.encode(key.sign(nonce.as_bytes())?);
-            Ok::<_, nkeys::error::Error>((key.public_key(), signature))
-        };
+    /// What is shown to a server that gave this nonce, as fields of `CONNECT`.
+    fn credentials(&self, nonce: &str) -> Result<Value, ClientFault> {
         let fault = |key: &str, why: &str| ClientFault::Secret(format!("nats.{key}: {why}"));
+        let sign = |key: &str, seed: &str| {
+            let sign = || {
+                let pair = nkeys::KeyPair::from_seed(seed.trim())?;
+                let signature = BASE64_URL_SAFE_NO_PAD.encode(pair.sign(nonce.as_bytes())?);
+                Ok::<_, nkeys::error::Error>((pair.public_key(), signature))
+            };
+            sign().map_err(|error| fault(key, &error.to_string()))
+        };
         Ok(match &self.secret {
-            Secret::None => unsigned,
-            Secret::Token(token) => Admission {
-                auth_token: Some(token.clone()),
-                ..unsigned
-            },
-            Secret::Password(password) => Admission {
-                user: self.nats.user.clone(),
-                pass: Some(password.clone()),
-                ..unsigned
-            },
+            Secret::None => json!({}),
+            Secret::Token(token) => json!({ "auth_token": token }),
+            Secret::Password(password) => json!({ "user": self.nats.user, "pass": password }),
             Secret::Nkey(seed) => {
-                let signed = sign(seed).map_err(|error| fault("nkey_file", &error.to_string()));
-                let (public, signature) = signed?;
-                Admission {
-                    nkey: Some(public),
-                    sig: Some(signature),
-                    ..unsigned
-                }
+                let (public, signature) = sign("nkey_file", seed)?;
+                json!({ "nkey": public, "sig": signature })
             }
             Secret::Credentials(text) => {
                 let part = |name: &str| {
@@ -271,13 +262,7 @@ impl Connection {
                 let parts = part("NATS USER JWT").zip(part("USER NKEY SEED"));
                 let (jwt, seed) =
                     parts.ok_or_else(|| fault("credentials_file", "it has no JWT and seed"))?;
-                let signed =
-                    sign(seed).map_err(|error| fault("credentials_file", &error.to_string()));
-                Admission {
-                    jwt: Some(jwt.to_owned()),
-                    sig: Some(signed?.1),
-                    ..unsigned
-                }
+                json!({ "jwt": jwt, "sig": sign("credentials_file", seed)?.1 })
             }
         })
     }

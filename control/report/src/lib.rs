@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  control::published --snapshot--> compose --+
-//!                     another reporter::Reporter --Report--> msp (protobuf) --> spool (bounded) --> sender --> JetStream
+//!                      another sender::Reporter --Report--> msp (protobuf) --> spool (bounded) --> sender --> JetStream
 //!                                                             ^                                       |
 //!                                 vernier-station: decode ----+               connection, subject <---+
 //! ```
@@ -13,12 +13,8 @@
 pub mod client;
 pub mod compose;
 pub mod connection;
-mod frame;
 pub mod msp;
-mod names;
-pub mod reporter;
 pub mod sender;
-mod spool;
 pub mod subject;
 
-pub use names::Names;
+pub use compose::Names;

@@ -10,23 +10,24 @@
 //! or the station, drops it. A panic of the thread is contained: what was in the spool is counted as dropped, and it goes on.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contract::config::Report as Settings;
 use control::contain::{Part, contain};
 use control::published::Published;
-pub use control::reports::ReportCounters;
+pub use control::published::ReportCounters;
 use prost::Message;
+use records::snapshot::Reports;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::client::{Answer, Client, ClientFault};
+use crate::compose::Composer;
 use crate::connection::{Connection, ConnectionError, backoff};
-use crate::reporter::{Epochs, Reporter};
-use crate::spool::{Packet, Spool};
+use crate::msp::Report;
 use crate::subject;
 
 /// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
@@ -186,9 +187,11 @@ impl<R: Reporter> Sending<R> {
         let empty = Spool::new(self.settings.spool_kib as usize * 1_024);
         let spool = self.spool.replace(empty);
         let dropped = spool.len() as u64;
-        self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
-        self.counters.spooled_bytes.store(0, Ordering::Relaxed);
-        self.counters.is_connected.store(false, Ordering::Relaxed);
+        self.counters.count(|now| {
+            now.dropped += dropped;
+            now.spooled_bytes = 0;
+            now.is_connected = false;
+        });
     }
 
     async fn look_again_and_again(&self) {
@@ -202,7 +205,7 @@ impl<R: Reporter> Sending<R> {
 
     /// Takes what is new into the spool.
     fn look(&self) {
-        let dropped = || self.counters.dropped.load(Ordering::Relaxed);
+        let dropped = || self.counters.read().dropped;
         while let Some(report) = self.reporter.borrow_mut().next(dropped()) {
             let packet = Packet {
                 id: format!("{}.{:016x}", report.message_id(), self.run),
@@ -211,7 +214,7 @@ impl<R: Reporter> Sending<R> {
             };
             let mut spool = self.spool.borrow_mut();
             let dropped = spool.push(packet);
-            self.counters.dropped.fetch_add(dropped, Ordering::Relaxed);
+            self.counters.count(|now| now.dropped += dropped);
             self.note_size(&spool);
             self.news.notify_one();
         }
@@ -219,7 +222,7 @@ impl<R: Reporter> Sending<R> {
 
     fn note_size(&self, spool: &Spool) {
         let bytes = spool.bytes() as u64;
-        self.counters.spooled_bytes.store(bytes, Ordering::Relaxed);
+        self.counters.count(|now| now.spooled_bytes = bytes);
     }
 
     /// Connects again and again; the pause doubles until a report is stored.
@@ -228,10 +231,10 @@ impl<R: Reporter> Sending<R> {
         loop {
             match self.connect(attempt).await {
                 Ok(mut client) => {
-                    self.counters.is_connected.store(true, Ordering::Relaxed);
+                    self.counters.count(|now| now.is_connected = true);
                     tracing::info!("reports: connected to NATS");
                     let fault = self.send_over(&mut client, &mut failures).await;
-                    self.counters.is_connected.store(false, Ordering::Relaxed);
+                    self.counters.count(|now| now.is_connected = false);
                     self.complain(&format!(
                         "the connection to NATS is lost: {fault}; they wait in the spool"
                     ));
@@ -281,19 +284,19 @@ impl<R: Reporter> Sending<R> {
         let Some(packet) = self.spool.borrow().first().cloned() else {
             return Ok(true);
         };
-        self.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(|now| now.sent += 1);
         let published = client.publish(&packet.subject, &packet.id, &packet.bytes);
-        let counter = match published.await? {
+        let count: fn(&mut Reports) = match published.await? {
             Answer::Stored => {
-                self.counters.complaint.clear();
-                &self.counters.acknowledged
+                self.counters.clear_complaint();
+                |now: &mut Reports| now.acknowledged += 1
             }
             Answer::TooGreat(max_payload) => {
                 let bytes = packet.bytes.len();
                 self.complain(&format!(
                     "a report of {bytes} bytes is dropped: the server takes {max_payload}; raise its max_payload"
                 ));
-                &self.counters.dropped
+                |now: &mut Reports| now.dropped += 1
             }
             Answer::NoStream => {
                 self.complain(&self.no_stream(client));
@@ -309,7 +312,7 @@ impl<R: Reporter> Sending<R> {
         let mut spool = self.spool.borrow_mut();
         spool.take(&packet.id);
         self.note_size(&spool);
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(count);
         Ok(true)
     }
 
@@ -317,7 +320,7 @@ impl<R: Reporter> Sending<R> {
     fn no_stream(&self, client: &Client) -> String {
         let why = if !client.has_jetstream() {
             "the server has no JetStream (nats-server --jetstream)"
-        } else if self.counters.acknowledged.load(Ordering::Relaxed) > 0 {
+        } else if self.counters.read().acknowledged > 0 {
             "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that are connected make it again within seconds"
         } else {
             "there is none yet, or the server has lost its store. Stations that are connected make it within seconds: see /readyz of vernier-station"
@@ -327,8 +330,150 @@ impl<R: Reporter> Sending<R> {
 
     /// Logs it, unless it was the last thing logged.
     fn complain(&self, complaint: &str) {
-        if self.counters.complaint.say(complaint) {
+        if self.counters.complain(complaint) {
             tracing::warn!("reports: {complaint}");
+        }
+    }
+}
+
+/// A report as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub id: String,
+    pub subject: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Packet {
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.id.len() + self.subject.len() + self.bytes.len()
+    }
+}
+
+/// Packets in order, of at most so many bytes in all. The oldest is dropped first.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    packets: VecDeque<Packet>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Spool {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Adds a packet; how many were dropped for it. One that is larger than the spool is dropped itself.
+    pub fn push(&mut self, packet: Packet) -> u64 {
+        self.bytes += packet.size();
+        self.packets.push_back(packet);
+        let mut dropped = 0;
+        while self.bytes > self.bytes_max && self.pop().is_some() {
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// The oldest.
+    pub fn first(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
+
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= packet.size();
+        Some(packet)
+    }
+
+    /// The packet of this id was taken by a server. If it was dropped meanwhile, nothing changes.
+    pub fn take(&mut self, id: &str) -> bool {
+        let is_first = self.first().is_some_and(|first| first.id == id);
+        is_first && self.pop().is_some()
+    }
+}
+
+/// Makes reports, in the order of their epochs, each once.
+pub trait Reporter: Send + 'static {
+    /// The next report; `None` until another epoch has closed. `dropped_reports` are those of the spool.
+    fn next(&mut self, dropped_reports: u64) -> Option<Report>;
+
+    /// How long an epoch is, in ms.
+    fn interval_ms(&self) -> u32;
+
+    /// The name in reports.
+    fn name(&self) -> String;
+}
+
+/// The epochs that a switch publishes.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    composer: Composer,
+    published: Arc<Published>,
+}
+
+impl Epochs {
+    pub fn new(incarnation: u64, top_flows: usize, published: Arc<Published>) -> Self {
+        Self {
+            composer: Composer::new(incarnation, top_flows),
+            published,
+        }
+    }
+}
+
+impl Reporter for Epochs {
+    fn next(&mut self, dropped_reports: u64) -> Option<Report> {
+        self.composer
+            .report(&self.published.read(), dropped_reports)
+    }
+
+    fn interval_ms(&self) -> u32 {
+        self.published.read().interval_ms
+    }
+
+    fn name(&self) -> String {
+        self.published.read().switch.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Bytes stay within the limit; what is neither dropped nor taken is there, in order.
+        #[test]
+        fn all_are_accounted_for(sizes in prop::collection::vec(0_usize..400, 0..60), take in 0_usize..7) {
+            let mut spool = Spool::new(1_000);
+            let (mut dropped, mut taken) = (0, 0);
+            for (n, &size) in sizes.iter().enumerate() {
+                let packet = Packet { id: n.to_string(), subject: String::new(), bytes: vec![0; size] };
+                dropped += spool.push(packet);
+                prop_assert!(spool.bytes() <= 1_000);
+                if take > 0 && n % take == 0 && let Some(id) = spool.first().map(|first| first.id.clone()) {
+                    prop_assert!(!spool.take("another"));
+                    prop_assert!(spool.take(&id));
+                    taken += 1;
+                }
+            }
+            let left: Vec<usize> = spool.packets.iter().map(|packet| packet.id.parse().unwrap()).collect();
+            prop_assert_eq!(left.len() as u64 + dropped + taken, sizes.len() as u64);
+            prop_assert!(left.iter().copied().eq(sizes.len() - left.len()..sizes.len()));
+            let bytes: usize = spool.packets.iter().map(Packet::size).sum();
+            prop_assert_eq!(bytes, spool.bytes());
         }
     }
 }

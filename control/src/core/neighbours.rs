@@ -97,4 +97,120 @@ fn text(bytes: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    //! Against frames as lldpd and switches send them, and against anything.
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::{NEIGHBOURS_MAX, TEXT_MAX, read, renew, tlv};
+
+    /// A frame of these types and values, behind an Ethernet header of LLDP.
+    fn frame(parts: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut frame = b"\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x01\x88\xcc".to_vec();
+        for (kind, value) in parts {
+            let length = u16::try_from(value.len()).expect("a value is short");
+            frame.extend((kind << 9 | length).to_be_bytes());
+            frame.extend(*value);
+        }
+        frame
+    }
+
+    /// A frame of a neighbour with a name, by an interface's name.
+    fn named(system: &[u8], port: &[u8], ttl_s: u16) -> Vec<u8> {
+        frame(&[
+            (tlv::CHASSIS, b"\x04\x02\x00\x00\x00\x00\x01"),
+            (tlv::PORT, &[b"\x05", port].concat()),
+            (tlv::TTL, &ttl_s.to_be_bytes()),
+            (tlv::SYSTEM_NAME, system),
+            (tlv::END, b""),
+        ])
+    }
+
+    #[test]
+    fn says_who_is_there_and_for_how_long() {
+        let heard = read(&named(b"leaf-3", b"Ethernet1/7", 120), 10.0).expect("all is there");
+        assert_eq!(heard.system, "leaf-3");
+        assert_eq!(heard.chassis, "02:00:00:00:00:01");
+        assert_eq!(heard.port, "Ethernet1/7");
+        assert_eq!((heard.heard_unix_s, heard.ttl_s), (10.0, 120));
+    }
+
+    #[test]
+    fn a_chassis_stands_for_a_name_that_is_not_there() {
+        let by_address = frame(&[
+            // A network address (subtype 5): IPv4.
+            (tlv::CHASSIS, b"\x05\x01\xc0\x00\x02\x07"),
+            // An Ethernet address (subtype 3).
+            (tlv::PORT, b"\x03\x02\x00\x00\x00\x00\x09"),
+            (tlv::TTL, b"\x00\x1e"),
+        ]);
+        let heard = read(&by_address, 0.0).expect("all is there");
+        assert_eq!([heard.system, heard.chassis], ["192.0.2.7", "192.0.2.7"]);
+        assert_eq!(heard.port, "02:00:00:00:00:09");
+    }
+
+    #[test]
+    fn what_is_mandatory_has_to_be_there() {
+        let whole = named(b"leaf-3", b"1", 120);
+        for bytes in 0..14 + 9 + 4 + 4 {
+            assert_eq!(read(&whole[..bytes], 0.0), None, "{bytes} bytes");
+        }
+        let without_port = frame(&[(tlv::CHASSIS, b"\x07one"), (tlv::TTL, b"\x00\x1e")]);
+        assert_eq!(read(&without_port, 0.0), None);
+    }
+
+    #[test]
+    fn a_neighbour_is_forgotten_when_it_leaves_or_falls_silent() {
+        let mut known = Vec::new();
+        let two = [named(b"b", b"1", 30), named(b"a", b"2", 120)];
+        renew(&mut known, two.into_iter(), 100.0);
+        let systems: Vec<_> = known.iter().map(|one| one.system.as_str()).collect();
+        assert_eq!(systems, ["a", "b"]);
+
+        renew(&mut known, std::iter::empty(), 131.0);
+        assert_eq!(known.len(), 1, "b was silent for longer than 30 s");
+
+        // A shutdown (9.1.2.2).
+        renew(&mut known, [named(b"a", b"2", 0)].into_iter(), 132.0);
+        assert_eq!(known, []);
+    }
+
+    #[test]
+    fn a_neighbour_that_is_heard_again_is_the_same() {
+        let mut known = Vec::new();
+        for second in 0..5_u8 {
+            renew(
+                &mut known,
+                [named(b"a", b"1", 2)].into_iter(),
+                second.into(),
+            );
+            assert_eq!(known.len(), 1);
+        }
+        assert!((3.5..4.5).contains(&known[0].heard_unix_s));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_within_bounds(
+            frames in vec(vec((0..8_u16, vec(any::<u8>(), 0..200)), 0..8), 0..40),
+            cut in 0..300_usize,
+        ) {
+            let mut known = Vec::new();
+            let frames = frames.into_iter().map(|parts| {
+                let parts: Vec<_> = parts.iter().map(|(kind, value)| (*kind, value.as_slice())).collect();
+                let mut frame = frame(&parts);
+                frame.truncate(cut);
+                frame
+            });
+            renew(&mut known, frames, 0.0);
+            prop_assert!(known.len() <= NEIGHBOURS_MAX);
+            for one in known {
+                for text in [one.system, one.chassis, one.port] {
+                    prop_assert!((1..=TEXT_MAX).contains(&text.chars().count()));
+                    prop_assert!(!text.chars().any(char::is_control));
+                }
+            }
+        }
+    }
+}

@@ -3,22 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contract::config::{self, Config};
+use contract::counters::{Counter, DropReason, PortCounters};
+use contract::ids::{GenerationId, PortIndex};
 use measure::packet::{HASH_VERSION, Kind};
+use records::snapshot::{AroundCounts, ClassCounts, Labelled, Port, QueueCounts, Snapshot, Worker};
 
 use super::clocks::Clocks;
 use super::measurement::Measurement;
-use super::rates::Rates;
 use super::workers::Workers;
 use super::{REFRESH, labelled, neighbours};
 use crate::contain::contained;
 use crate::data_plane::DataPlane;
 use crate::published::{Lookup, Published};
-use contract::config::{self, Config};
-use contract::counters::{Counter, DropReason, PortCounters};
-use contract::ids::{GenerationId, PortIndex};
-use records::snapshot::{
-    AroundCounts, ClassCounts, Labelled, Port, PortFact, QueueCounts, Snapshot,
-};
 
 #[derive(Debug)]
 pub(super) struct Publisher {
@@ -109,9 +106,9 @@ impl Publisher {
     ) {
         let draft = &mut self.draft;
         for (index, port) in (0..).map(PortIndex).zip(&mut draft.ports) {
-            let facts = data_plane.port(index);
+            port.facts = data_plane.port(index);
             let blocks = workers.of_port(index);
-            *port = read_port(std::mem::take(port), facts, &blocks);
+            read_port(port, &blocks);
             let frames = blocks.iter().filter_map(|block| block.lldp.take());
             neighbours::renew(&mut port.neighbours, frames, clocks.unix_s());
         }
@@ -181,42 +178,27 @@ fn device_name(config: &Config, port: usize) -> Option<AroundCounts> {
     })
 }
 
-/// A port's counters, summed over the workers; names and rates stay.
-fn read_port(port: Port, facts: PortFact, blocks: &[&PortCounters]) -> Port {
+/// Reads a port's counters, summed over the workers; names and rates stay.
+fn read_port(port: &mut Port, blocks: &[&PortCounters]) {
     let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
         blocks.iter().map(|block| counter(block).get()).sum()
     };
-    let drops = DropReason::ALL
-        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])));
-    let kinds =
-        Kind::ALL.map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])));
-    let classes = port.classes.into_iter().enumerate();
-    let classes = classes.map(|(n, class)| ClassCounts {
-        class: class.class,
-        counts: blocks.iter().map(|block| block.classes[n].read()).sum(),
-    });
-    let queues = port.queues.into_iter().enumerate();
-    let queues = queues.map(|(n, queue)| QueueCounts {
-        queue: queue.queue,
-        counts: blocks.iter().map(|block| block.queues[n].read()).sum(),
-        drops: queue_drops(blocks, n),
-    });
-    Port {
-        is_absent: port.is_absent,
-        facts,
-        counts: blocks.iter().map(|block| block.read()).sum(),
-        drops: drops.to_vec(),
-        kinds: kinds.to_vec(),
-        classes: classes.collect(),
-        queues: queues.collect(),
-        around: port.around.map(|around| AroundCounts {
-            device: around.device,
-            counts: blocks.iter().map(|block| block.around.read()).sum(),
-        }),
-        neighbours: port.neighbours,
-        name: port.name,
-        rx_pps: port.rx_pps,
-        tx_pps: port.tx_pps,
+    port.counts = blocks.iter().map(|block| block.read()).sum();
+    port.drops = DropReason::ALL
+        .map(|reason| labelled(reason.label(), sum(&|block| &block.drops[reason as usize])))
+        .to_vec();
+    port.kinds = Kind::ALL
+        .map(|kind| labelled(kind.label(), sum(&|block| &block.kinds[kind as usize])))
+        .to_vec();
+    for (n, class) in port.classes.iter_mut().enumerate() {
+        class.counts = blocks.iter().map(|block| block.classes[n].read()).sum();
+    }
+    for (n, queue) in port.queues.iter_mut().enumerate() {
+        queue.counts = blocks.iter().map(|block| block.queues[n].read()).sum();
+        queue.drops = queue_drops(blocks, n);
+    }
+    if let Some(around) = &mut port.around {
+        around.counts = blocks.iter().map(|block| block.around.read()).sum();
     }
 }
 
@@ -232,4 +214,70 @@ fn queue_drops(blocks: &[&PortCounters], queue: usize) -> Vec<Labelled> {
         }
     }
     drops
+}
+
+/// Counters as they were a second or so ago, to take rates from.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    base: Option<(Instant, Vec<Port>, Vec<Worker>)>,
+}
+
+impl Rates {
+    /// Renews the rates in a snapshot whose counters were read at `now`; does nothing before a
+    /// second is over.
+    pub fn renew(&mut self, draft: &mut Snapshot, hz: f64, now: Instant) {
+        if let Some((then, ports, workers)) = &self.base {
+            let elapsed = now.duration_since(*then);
+            if elapsed < REFRESH {
+                return;
+            }
+            let seconds = elapsed.as_secs_f64();
+            let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+            for port in &mut draft.ports {
+                let before = ports.iter().find(|before| before.name == port.name);
+                let (rx, tx) =
+                    before.map_or((0, 0), |p| (p.counts.rx_packets, p.counts.tx_packets));
+                port.rx_pps = rate(port.counts.rx_packets, rx);
+                port.tx_pps = rate(port.counts.tx_packets, tx);
+            }
+            for (worker, before) in draft.workers.iter_mut().zip(workers) {
+                let busy_s = worker.busy_s - before.busy_s;
+                let packets = worker.counts.busy_packets;
+                let packets = packets.saturating_sub(before.counts.busy_packets);
+                worker.busy_ratio = (busy_s / seconds).clamp(0.0, 1.0);
+                worker.cycles_per_packet = if packets > 0 {
+                    busy_s * hz / packets as f64
+                } else {
+                    0.0
+                };
+            }
+        }
+        self.base = Some((now, draft.ports.clone(), draft.workers.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn rates_are_taken_over_a_second() {
+        let mut draft = Snapshot {
+            ports: vec![Port::default()],
+            workers: vec![Worker::default()],
+            ..Snapshot::default()
+        };
+        let (mut rates, then) = (Rates::default(), Instant::now());
+        rates.renew(&mut draft, 2e9, then);
+        draft.ports[0].counts.rx_packets = 2_000;
+        draft.workers[0].busy_s = 0.5;
+        draft.workers[0].counts.busy_packets = 10_000_000;
+        rates.renew(&mut draft, 2e9, then + Duration::from_millis(900));
+        assert!(draft.ports[0].rx_pps < 1.0, "not yet");
+        rates.renew(&mut draft, 2e9, then + Duration::from_secs(2));
+        assert!((draft.ports[0].rx_pps - 1_000.0).abs() < 1e-9);
+        assert!((draft.workers[0].busy_ratio - 0.25).abs() < 1e-9);
+        assert!((draft.workers[0].cycles_per_packet - 100.0).abs() < 1e-9);
+    }
 }

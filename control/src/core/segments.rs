@@ -1,25 +1,31 @@
 //! Segments and sketches from epoch to epoch, over generations.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
+use contract::change::Change;
+use contract::config::{self, Config};
+use contract::ids::{GenerationId, PortIndex};
+use contract::limits::LAST_MINUTE_BYTES;
 use measure::cell::Cell;
+use measure::histogram::{Histogram, Trimmed};
 use measure::lds::DelayCells;
+use measure::moments::Moments;
 use measure::observation::SegmentIndex;
 use measure::rli::Method;
-use measure::shard::Shard;
+use measure::shard::{SegmentSynopsis, Shard, Tally};
+use measure::synopsis::{ShapeMismatch, Synopsis};
 use measure::time::{Epoch, TickRate};
+use records::history::{History, Sample};
+use records::snapshot::{
+    ClassDelays, Delays, EpochFigures, MinutePart, Segment, SegmentName, Sketch, Totals,
+    UnusableEpochs,
+};
 
-use super::classes::Classes;
-use super::segment::{self, SegmentState};
 use crate::contain::{Part, contain};
 use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
-use contract::change::Change;
-use contract::config;
-use contract::ids::{GenerationId, PortIndex};
-use records::snapshot::{ClassDelays, Segment, SegmentName, Sketch, UnusableEpochs};
-use std::sync::Arc;
 
 /// All segments. One that is in both of two generations, by the names of its ports and its class, keeps
 /// its number and its totals.
@@ -84,7 +90,7 @@ impl Segments {
         let segments = config.segments();
         let numbers: Vec<u32> = segments
             .iter()
-            .map(|segment| self.number_for(segment::name(config, segment)))
+            .map(|segment| self.number_for(segment_name(config, segment)))
             .collect();
         let mut by_number = vec![None; self.states.len()];
         let mut methods = vec![None; self.states.len()];
@@ -365,5 +371,401 @@ impl Segments {
         sketches
             .filter_map(|(port, _)| self.sketches.get(*port)?.clone())
             .collect()
+    }
+}
+
+/// The names of a segment's ports and class.
+pub(super) fn segment_name(config: &Config, segment: &config::Segment) -> SegmentName {
+    SegmentName {
+        ingress: config.segment_from(segment),
+        egress: config.segment_to(segment),
+        class: config.class_name(segment.class).to_owned(),
+    }
+}
+
+/// A segment.
+#[derive(Debug)]
+pub(super) struct SegmentState {
+    pub name: Arc<SegmentName>,
+    pub unusable: UnusableEpochs,
+    last: Option<EpochFigures>,
+    tally: Tally,
+    moments: Moments,
+    histogram: Histogram,
+    estimated_epochs: u64,
+    within_bound_epochs: u64,
+    history: History,
+    minute: Minute,
+}
+
+impl SegmentState {
+    pub fn new(name: Arc<SegmentName>, rate: TickRate) -> Self {
+        Self {
+            name,
+            unusable: UnusableEpochs::default(),
+            last: None,
+            tally: Tally::default(),
+            moments: Moments::default(),
+            histogram: Histogram::new(rate),
+            estimated_epochs: 0,
+            within_bound_epochs: 0,
+            history: History::default(),
+            minute: Minute::new(),
+        }
+    }
+
+    /// Adds an epoch that every worker measured. Counts of a disturbed epoch are exact, and add to the
+    /// totals; its estimates are dropped.
+    pub fn add(
+        &mut self,
+        epoch: Epoch,
+        synopsis: &SegmentSynopsis,
+        is_disturbed: bool,
+        method: Option<Method>,
+        rate: TickRate,
+        interval_ms: u32,
+    ) -> Result<(), ShapeMismatch> {
+        self.tally.merge(&synopsis.tally)?;
+        self.moments.merge(&synopsis.moments)?;
+        self.histogram.merge(&synopsis.histogram)?;
+        if is_disturbed {
+            self.unusable.link += 1;
+            return Ok(());
+        }
+        let Some(figures) = estimate::figures(epoch, synopsis, method, rate) else {
+            return Ok(());
+        };
+        match &figures.lda {
+            Some(lda) => {
+                self.estimated_epochs += 1;
+                self.within_bound_epochs += u64::from(lda.is_within_bound);
+            }
+            None => self.unusable.too_few_cells += u64::from(synopsis.lda.is_some()),
+        }
+        self.history
+            .add(epoch.0, interval_ms, &sample(synopsis, &figures, rate));
+        self.minute
+            .add(epoch, interval_ms, &synopsis.moments, &synopsis.histogram)?;
+        self.last = Some(figures);
+        Ok(())
+    }
+
+    /// What is published; `present` is the epoch that is open.
+    pub fn segment(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Segment {
+        let seconds_per_tick = 1.0 / rate.hz() as f64;
+        Segment {
+            ingress: self.name.ingress.clone(),
+            egress: self.name.egress.clone(),
+            class: self.name.class.clone(),
+            is_around: false,
+            last: self.last.clone(),
+            last_minute: self.minute.figures(present, interval_ms, rate),
+            minute_parts: self.minute.parts(present, interval_ms),
+            history: self.history.clone(),
+            total: Totals {
+                counts: estimate::counts(&self.tally),
+                delay_sum_s: self.moments.sum_ticks() as f64 * seconds_per_tick,
+                delay_squared_sum_s2: self.moments.sum_of_squares_ticks2() as f64
+                    * seconds_per_tick.powi(2),
+                buckets: estimate::buckets(&self.histogram),
+                unusable_epochs: self.unusable,
+                estimated_epochs: self.estimated_epochs,
+                within_bound_epochs: self.within_bound_epochs,
+            },
+        }
+    }
+}
+
+fn sample(synopsis: &SegmentSynopsis, figures: &EpochFigures, rate: TickRate) -> Sample {
+    let moments = &synopsis.moments;
+    let stamped = figures.stamped.unwrap_or_default();
+    Sample {
+        packets: moments.count(),
+        lost_packets: figures.counts.dropped_packets,
+        sum_ns: rate.to_ns(moments.sum_ticks() as f64),
+        squares_ns2: moments.sum_of_squares_ticks2() as f64 * rate.to_ns(1.0).powi(2),
+        max_ns: stamped.max_ns,
+        p99_ns: stamped.p99_ns,
+        estimate_ns: figures.lda.map(|lda| (lda.mean_ns, lda.bound_ns)),
+    }
+}
+
+/// All classes that segments are measured in.
+#[derive(Debug, Default)]
+pub(super) struct Classes(Vec<ClassState>);
+
+/// A class.
+#[derive(Debug)]
+struct ClassState {
+    /// One of its segments, or one that was.
+    name: Arc<SegmentName>,
+    /// The epoch that is being summed.
+    moments: Moments,
+    histogram: Histogram,
+    last: Option<(Epoch, Delays)>,
+    minute: Minute,
+}
+
+impl Classes {
+    /// Adds one segment's part of an epoch to its class.
+    pub fn add(
+        &mut self,
+        name: &Arc<SegmentName>,
+        synopsis: &SegmentSynopsis,
+        rate: TickRate,
+    ) -> Result<(), ShapeMismatch> {
+        if synopsis.moments.count() == 0 {
+            return Ok(());
+        }
+        let is_of_class = |class: &ClassState| class.name.class == name.class;
+        let index = self.0.iter().position(is_of_class);
+        let index = index.unwrap_or_else(|| {
+            self.0.push(ClassState {
+                name: Arc::clone(name),
+                moments: Moments::default(),
+                histogram: Histogram::new(rate),
+                last: None,
+                minute: Minute::new(),
+            });
+            self.0.len() - 1
+        });
+        let class = &mut self.0[index];
+        class.moments.merge(&synopsis.moments)?;
+        class.histogram.merge(&synopsis.histogram)
+    }
+
+    /// All segments of an epoch were added.
+    pub fn close(
+        &mut self,
+        epoch: Epoch,
+        interval_ms: u32,
+        rate: TickRate,
+    ) -> Result<(), ShapeMismatch> {
+        for class in &mut self.0 {
+            if let Some(stamped) = estimate::stamped(&class.moments, &class.histogram, rate) {
+                let packets = class.moments.count();
+                class.last = Some((epoch, Delays { packets, stamped }));
+                let (moments, histogram) = (&class.moments, &class.histogram);
+                class.minute.add(epoch, interval_ms, moments, histogram)?;
+                class.moments.clear();
+                class.histogram.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets classes that are not among these.
+    pub fn retain(&mut self, is_known: impl Fn(&str) -> bool) {
+        self.0.retain(|class| is_known(&class.name.class));
+    }
+
+    /// Every class with packets; `present` is the epoch that is open.
+    pub fn publish(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Vec<ClassDelays> {
+        let with_packets = self.0.iter().filter_map(|class| {
+            let (epoch, last) = class.last?;
+            Some(ClassDelays {
+                class: class.name.class.clone(),
+                epoch: epoch.0,
+                last,
+                last_minute: class.minute.figures(present, interval_ms, rate),
+            })
+        });
+        with_packets.collect()
+    }
+}
+
+/// Length of a part. Epochs are at most a minute long.
+const PART_MS: u64 = MinutePart::SECONDS as u64 * 1_000;
+
+/// Parts of a minute, with the open one.
+const PARTS: usize = 12;
+
+/// Most bytes of one minute.
+const BYTES_MAX: usize =
+    size_of::<Minute>() + PARTS * (size_of::<MinuteSlice>() + COUNTS_BYTES + Trimmed::BYTES_MAX);
+
+/// The two counts of an `Arc`.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
+// The memory budget counts exactly this.
+const _: () = assert!(BYTES_MAX == LAST_MINUTE_BYTES);
+
+/// The epochs that ended in the last minute.
+#[derive(Debug)]
+pub(super) struct Minute {
+    /// The oldest first. There may be some that are older than a minute.
+    parts: VecDeque<MinuteSlice>,
+}
+
+/// The epochs that ended in some five seconds.
+#[derive(Debug)]
+struct MinuteSlice {
+    /// Which five seconds, counted from the first epoch.
+    index: u64,
+    moments: Moments,
+    /// Shared with what is published, once the part has ended.
+    histogram: Arc<Trimmed>,
+}
+
+/// The five seconds in which an epoch begins.
+fn part_of(Epoch(epoch): Epoch, interval_ms: u32) -> u64 {
+    epoch.saturating_mul(interval_ms.into()) / PART_MS
+}
+
+/// Whether the minute that part `index` is the end of goes without this part.
+fn is_over(part: &MinuteSlice, index: u64) -> bool {
+    part.index + PARTS as u64 <= index
+}
+
+impl Minute {
+    pub fn new() -> Self {
+        Self {
+            parts: VecDeque::with_capacity(PARTS),
+        }
+    }
+
+    /// Adds an epoch. Epochs come in order; an earlier one counts with the part that is open.
+    pub fn add(
+        &mut self,
+        epoch: Epoch,
+        interval_ms: u32,
+        moments: &Moments,
+        histogram: &Histogram,
+    ) -> Result<(), measure::synopsis::ShapeMismatch> {
+        if moments.count() == 0 {
+            return Ok(());
+        }
+        let index = part_of(Epoch(epoch.0 + 1), interval_ms);
+        self.parts.retain(|part| !is_over(part, index));
+        if self.parts.back().is_none_or(|open| open.index < index) {
+            self.parts.push_back(MinuteSlice {
+                index,
+                moments: Moments::default(),
+                histogram: Arc::default(),
+            });
+        }
+        let Some(open) = self.parts.back_mut() else {
+            return Ok(());
+        };
+        Arc::make_mut(&mut open.histogram).add(histogram);
+        open.moments.merge(moments)
+    }
+
+    /// The parts of that minute that have ended.
+    pub fn parts(&self, present: Epoch, interval_ms: u32) -> Vec<MinutePart> {
+        let index = part_of(present, interval_ms);
+        let parts = self.parts.iter();
+        let ended = parts.filter(|part| !is_over(part, index) && part.index < index);
+        let part = |part: &MinuteSlice| MinutePart {
+            index: part.index,
+            histogram: Arc::clone(&part.histogram),
+        };
+        ended.map(part).collect()
+    }
+
+    /// The minute that ends with epoch `present`, which is open; `None` without packets.
+    pub fn figures(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Option<Delays> {
+        let index = part_of(present, interval_ms);
+        let parts = self.parts.iter().filter(|part| !is_over(part, index));
+        let mut parts = parts.peekable();
+        parts.peek()?;
+        let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate));
+        for part in parts {
+            moments.merge(&part.moments).ok()?;
+            histogram.add_trimmed(&part.histogram);
+        }
+        let stamped = estimate::stamped(&moments, &histogram, rate)?;
+        Some(Delays {
+            packets: moments.count(),
+            stamped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::tests::{observations, rate};
+    use measure::observation::End;
+    use proptest::prelude::*;
+
+    /// An epoch with one packet of each delay, in ticks.
+    fn epoch_of(delays: &[u64]) -> (Moments, Histogram) {
+        let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
+        for &delay in delays {
+            let (_, received) = observations(0, 1, delay);
+            moments.record(End::Receiver, &[received]);
+            histogram.record(End::Receiver, &[received]);
+        }
+        (moments, histogram)
+    }
+
+    fn add(minute: &mut Minute, epoch: u64, interval_ms: u32, delays: &[u64]) {
+        let (moments, histogram) = epoch_of(delays);
+        let added = minute.add(Epoch(epoch), interval_ms, &moments, &histogram);
+        added.unwrap();
+    }
+
+    #[test]
+    fn what_is_longer_ago_than_a_minute_is_forgotten() {
+        let mut minute = Minute::new();
+        add(&mut minute, 0, 250, &[2_000_000]);
+        for epoch in 1..4 * 59 {
+            add(&mut minute, epoch, 250, &[2_000]);
+        }
+        let figures = |minute: &Minute, present| minute.figures(Epoch(present), 250, rate());
+        let last = figures(&minute, 4 * 59).unwrap();
+        assert_eq!(last.packets, 4 * 59);
+        assert!((last.stamped.max_ns - 1e6).abs() < 1e-9, "{last:?}");
+        assert!((last.stamped.p50_ns - 1e3).abs() < 63.0, "{last:?}");
+        let later = figures(&minute, 4 * 60).unwrap();
+        assert!((later.stamped.max_ns - 1e3).abs() < 1e-9, "{later:?}");
+        let parts = |present| minute.parts(Epoch(present), 250);
+        let counted = parts(4 * 59);
+        let packets = counted.iter().flat_map(|part| part.histogram.buckets());
+        // All but those of the part that is open: epochs that ended from second 55 on.
+        assert_eq!(packets.map(|(_, packets)| packets).sum::<u64>(), 4 * 55 - 1);
+        assert_eq!(
+            counted.iter().map(|part| part.index).collect::<Vec<_>>(),
+            (0..11).collect::<Vec<_>>()
+        );
+        assert!(parts(4 * 120).is_empty());
+        assert_eq!(figures(&minute, 4 * 120), None, "silence");
+        add(&mut minute, 4 * 500, 250, &[8]);
+        assert_eq!(figures(&minute, 4 * 500 + 1).unwrap().packets, 1);
+        assert_eq!(minute.parts.len(), 1);
+    }
+
+    #[test]
+    fn an_epoch_of_a_minute_is_shown_until_the_next_has_ended() {
+        let mut minute = Minute::new();
+        add(&mut minute, 7, 60_000, &[10, 20]);
+        let packets = |minute: &Minute, present| {
+            let figures = minute.figures(Epoch(present), 60_000, rate());
+            figures.map(|last| last.packets)
+        };
+        assert_eq!(packets(&minute, 8), Some(2));
+        assert_eq!(packets(&minute, 9), None);
+        add(&mut minute, 8, 60_000, &[30]);
+        assert_eq!(packets(&minute, 9), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn the_minute_is_the_sum_of_its_epochs(
+            epochs in proptest::collection::vec(proptest::collection::vec(1_u64..1 << 40, 0..5), 1..55)
+        ) {
+            let mut minute = Minute::new();
+            let mut all = Vec::new();
+            for (epoch, delays) in (0..).zip(&epochs) {
+                add(&mut minute, epoch, 1_000, delays);
+                all.extend_from_slice(delays);
+            }
+            let (moments, histogram) = epoch_of(&all);
+            let expected = estimate::stamped(&moments, &histogram, rate());
+            let figures = minute.figures(Epoch(epochs.len() as u64), 1_000, rate());
+            prop_assert_eq!(figures.map(|last| last.stamped), expected);
+            prop_assert!(minute.parts.len() <= PARTS && minute.parts.capacity() <= PARTS);
+        }
     }
 }

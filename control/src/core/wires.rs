@@ -1,31 +1,41 @@
 //! Segments on the wire: the clock, and one exchange for each port, from its first change to its end.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contract::change::ChangeError;
+use contract::config::Wire as WireConfig;
+use contract::config::WireClock as WireClockSettings;
+use contract::config::{Config, WireKeys};
+use contract::counters::{Counter, Rejection};
+use contract::ids::PortIndex;
+use contract::units::duration_ns;
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::WireControlEnd;
+use measure::chooser::Method;
+use measure::lda::LdaLayout;
+use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::time::{TickRate, Ticks};
-use wire::exchange::Moment;
+use records::snapshot::{
+    FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer,
+    WireSegment, WireTotals,
+};
+use wire::exchange::{
+    Expected, FrameSettings, MeasuredEpoch, Moment, OffsetView, OwnEnd, Peer, ReportedEpoch,
+    SegmentStatus, SessionState, Settings, WireStatus,
+};
+use wire::frame::{EpochFate, FrameError, Kind, Mismatch, PortName, VERSION, seed_check};
 use wire::session::{KeyId, KeyRing};
+use wire::{Estimate, OffsetBounds, SegmentOutcome};
 
 use super::flow_state::FlowState;
+use super::{REFRESH, labelled};
 use crate::contain::{Part, contain};
 use crate::data_plane::{DataPlane, ResultMode};
 use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
 use crate::wire::exchange::Exchange;
-use crate::wire::flows::WireFlowsOf;
-use contract::change::ChangeError;
-use contract::config::{Config, WireClock as WireClockSettings, WireKeys};
-use contract::ids::PortIndex;
-use contract::wire::clock::SharedLine;
-use contract::wire::handover::WireControlEnd;
-use records::snapshot::{Wire, WireClock};
-
-mod port;
-mod record;
-mod settings;
-
-use port::WirePort;
-use settings::settings;
+use crate::wire::flows::{WireFlowsOf, estimate};
 
 /// All wires.
 #[derive(Debug)]
@@ -223,6 +233,488 @@ impl Wires {
 
 fn has_wire(config: &Config, port: &WirePort) -> bool {
     config.wire(port.index.index()).is_some()
+}
+
+/// How long a session has the same keys.
+const RENEW_NS: u64 = 3_600_000_000_000;
+
+/// The settings of the exchange of one port.
+///
+/// # Errors
+/// In words, what does not fit together.
+pub(super) fn settings(
+    config: &Config,
+    port: PortIndex,
+    wire: &WireConfig,
+    keys: &WireKeys,
+    rate: TickRate,
+) -> Result<Settings, String> {
+    let index = port.index();
+    let (keys, key) = config.wire_keys(index, keys).map_err(|e| e.to_string())?;
+    let layout = config.wire_layout(index).map_err(|e| e.to_string())?;
+    let seed = config.measurement.hash_key();
+    let seed = seed.ok_or("it needs `measurement.hash_seed`")?;
+    let bytes_per_s = config.wire_capacity_bps(index) as f64 / 8.0 * wire.share;
+    let epoch_ns = config.measurement.interval().as_nanos();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and is over 0"
+    )]
+    let bytes_per_s = bytes_per_s as u64;
+    let name = |name: &str| PortName::from(name).map_err(|error| error.to_string());
+    let peer_port = wire.peer_port.as_deref().map(name).transpose()?;
+    Ok(Settings {
+        own: OwnEnd {
+            switch: config.wire_switch(),
+            port: port.0.into(),
+            port_name: name(config.port_name(index))?,
+        },
+        is_routed: wire.peer.is_some(),
+        expected: Expected {
+            switch: wire.peer_switch,
+            port: peer_port,
+        },
+        renew_ns: RENEW_NS,
+        keys,
+        key,
+        layout,
+        adaptive: config.wire_adaptive_lda(index),
+        seed_check: seed_check(seed),
+        epoch_ns: u64::try_from(epoch_ns).unwrap_or(u64::MAX),
+        frames: FrameSettings {
+            bytes_max: config.wire_frame_bytes(index),
+            overhead_bytes: config.wire_overhead_bytes(index),
+            bytes_per_s,
+        },
+        idle_epochs: config.measurement.idle_epochs(),
+        components: wire.lds.as_ref().map_or(1, |lds| lds.components.into()),
+        resolution_ns: rate.to_ns(1.0).max(1.0),
+        delay_min_ns: wire.delay_min_ns,
+    })
+}
+
+/// A wire's names, and nothing counted.
+pub(super) fn named(config: &Config, index: PortIndex) -> Wire {
+    let index = index.index();
+    let port = config.port_name(index).to_owned();
+    let peer = format!("{port}:peer");
+    let classes = config.wire_segments(index);
+    let outgoing = classes.iter().map(|class| WireSegment {
+        from: port.clone(),
+        to: peer.clone(),
+        class: class.clone(),
+        ..WireSegment::default()
+    });
+    let incoming = classes.iter().map(|class| WireSegment {
+        from: peer.clone(),
+        to: port.clone(),
+        class: class.clone(),
+        is_incoming: true,
+        ..WireSegment::default()
+    });
+    Wire {
+        segments: outgoing.chain(incoming).collect(),
+        port: port.clone(),
+        ..Wire::default()
+    }
+}
+
+/// Why the ends do not agree.
+pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
+    match (mismatch, peer) {
+        (Mismatch::Peer, Some(Peer { header, hello })) => {
+            let (switch, port_name) = (header.switch, hello.port_name);
+            format!("port {port_name} of switch {switch} is heard: {mismatch}")
+        }
+        _ => mismatch.to_string(),
+    }
+}
+
+/// What contradicts the claims of the clocks, in words; `None` where nothing does.
+pub(super) fn contradiction(offset: &OffsetView) -> Option<String> {
+    if !offset.is_contradicted() {
+        return None;
+    }
+    let OffsetBounds {
+        at_least_ns,
+        at_most_ns,
+    } = offset.bounds;
+    // Above the claims if it is the lower end that contradicts, else below their negative.
+    let (side, bounds) = match at_least_ns.filter(|ns| *ns > offset.error_ns) {
+        Some(_) => ("ahead", [at_least_ns, at_most_ns]),
+        None => (
+            "behind",
+            [at_most_ns.map(|ns| -ns), at_least_ns.map(|ns| -ns)],
+        ),
+    };
+    let [by_no_less, by_no_more] = bounds.map(|ns| ns.map(duration_ns));
+    let between = match (by_no_less, by_no_more) {
+        (Some(less), Some(more)) => format!("{less} to {more}"),
+        (less, more) => format!("{} or more", less.or(more).unwrap_or_default()),
+    };
+    let claimed = duration_ns(offset.error_ns);
+    Some(format!(
+        "by the least delays the other end's clock is {side} by {between}, but both clocks together claim an error of {claimed}: \
+         at least one of them is wrong, and the delays of both directions with it. Two switches cannot tell which of their \
+         clocks is wrong: compare each with a third one (`chronyc tracking`, `pmc`)"
+    ))
+}
+
+/// The other end, as its last hello described it.
+fn peer(Peer { header, hello }: &Peer) -> WirePeer {
+    WirePeer {
+        switch: header.switch,
+        port: header.port,
+        port_name: hello.port_name.to_string(),
+        // In a hello the segment is the minor version.
+        protocol: format!("{VERSION}.{}", header.segment),
+        clock: hello.clock.label().to_owned(),
+        clock_error_ns: hello.clock_error_ns,
+        tai_utc_s: hello.tai_utc_s,
+        ptp_domain: hello.ptp_domain,
+    }
+}
+
+/// Adds what one exchange has counted of a segment.
+pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
+    let fates = EpochFate::ALL.iter().zip(&now.fates);
+    let own = WireSegment {
+        sent_packets: now.sent,
+        received_packets: now.received,
+        lost_packets: now.lost,
+        epochs: fates.map(|(fate, &n)| labelled(fate.label(), n)).collect(),
+        ..WireSegment::default()
+    };
+    segment.add(&own);
+}
+
+/// How packets that leave are spread over banks, and the losses that these are prepared for.
+pub(super) fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
+    let banks = layout.banks().map(|bank| WireLdaBank {
+        rows: bank.rows,
+        probability: bank.probability,
+    });
+    WireLda {
+        prepared_losses,
+        sampled_ratio: layout.sampled_share(),
+        banks: banks.collect(),
+    }
+}
+
+/// What this end measured; `None` where nothing was paired.
+pub(super) fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
+    let outcome: &SegmentOutcome = epoch.outcome.as_ref()?;
+    let samples = |method: Method| match method {
+        Method::Lda => Some(outcome.lda.effective_samples),
+        Method::Rli(_) => Some(outcome.rli_packets),
+        _ => None,
+    };
+    let estimate = |of: &Estimate| estimate(of, samples(of.method));
+    let means = [outcome.lda_mean, outcome.rli_mean];
+    Some(WireFigures {
+        epoch: epoch.epoch,
+        sent_packets: outcome.is_sent_known.then_some(outcome.tally.sent),
+        received_packets: Some(outcome.tally.received),
+        lost_packets: outcome.lost(),
+        moved_packets: epoch.moved,
+        stddev_ns: outcome.stddev_ns(),
+        usable_cells_ratio: outcome.cells.usable as f64 / outcome.cells.cells.max(1) as f64,
+        estimates: means.iter().flatten().map(estimate).collect(),
+        chosen: outcome.chosen.as_ref().map(estimate),
+    })
+}
+
+/// What the other end reported.
+pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
+    let report = &epoch.report;
+    // An epoch in which nothing passed has no figures: without counts, they did not arrive.
+    let are_known = report.sent > 0 || report.received > 0;
+    let lda = report.mean_ns.map(|mean_ns| WireEstimate {
+        method: Method::Lda.name().to_owned(),
+        mean_ns,
+        bound_ns: report.bound_ns,
+        effective_samples: Some(report.effective_samples),
+    });
+    let chosen = report.chosen.map(|chosen| WireEstimate {
+        method: chosen.method.name().to_owned(),
+        mean_ns: chosen.mean_ns,
+        bound_ns: chosen.bound_ns,
+        effective_samples: None,
+    });
+    let other = chosen
+        .clone()
+        .filter(|chosen| lda.as_ref().is_none_or(|lda| lda.method != chosen.method));
+    WireFigures {
+        epoch: epoch.epoch,
+        sent_packets: are_known.then_some(report.sent),
+        received_packets: are_known.then_some(report.received),
+        lost_packets: are_known.then_some(report.lost),
+        moved_packets: report.moved.into(),
+        stddev_ns: report.stddev_ns,
+        usable_cells_ratio: f64::from(report.usable_cells) / f64::from(report.cells.max(1)),
+        estimates: lda.into_iter().chain(other).collect(),
+        chosen,
+    }
+}
+
+/// How long a peer of another version is shown after its last frame.
+const VERSION_FRESH: Duration = Duration::from_secs(5);
+
+/// A port with an exchange.
+#[derive(Debug)]
+struct WirePort {
+    pub index: PortIndex,
+    pub exchange: Exchange,
+    /// Names, and what earlier exchanges of the port have counted.
+    base: Wire,
+    share_bps: f64,
+    epoch_s: f64,
+    control: Rate,
+    /// By segment and direction, the greatest number of packets lost.
+    lost_max: Vec<u64>,
+    /// Whether data was blocked at the last poll.
+    is_blocked: bool,
+    /// Frames of other versions so far, and when the last was noticed.
+    of_other_versions: (u64, Option<Instant>),
+    /// Whether the clocks contradicted their claims when that was last published.
+    is_contradicted: bool,
+}
+
+/// Bits a second, over a second or so.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    since: Instant,
+    bytes: u64,
+    bps: f64,
+}
+
+impl WirePort {
+    pub fn new(
+        index: PortIndex,
+        exchange: Exchange,
+        config: &Config,
+        share_bps: f64,
+        now: Instant,
+    ) -> Self {
+        Self {
+            index,
+            exchange,
+            base: named(config, index),
+            share_bps,
+            epoch_s: config.measurement.interval().as_secs_f64(),
+            control: Rate {
+                since: now,
+                bytes: 0,
+                bps: 0.0,
+            },
+            lost_max: Vec::new(),
+            is_blocked: false,
+            of_other_versions: (0, None),
+            is_contradicted: false,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.base.port
+    }
+
+    /// Adds what earlier exchanges of the port have counted.
+    pub fn continue_from(&mut self, earlier: &Wire) {
+        self.base.continue_from(earlier);
+    }
+
+    /// Lets the exchange do what is due; whether an epoch has ended.
+    pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) -> bool {
+        let before = self.exchange.latest();
+        self.exchange.poll(now, random);
+        self.log_loop();
+        self.exchange.latest() != before
+    }
+
+    /// Logs that data is blocked, or passes again.
+    fn log_loop(&mut self) {
+        let is_blocked = self.exchange.is_blocked();
+        if std::mem::replace(&mut self.is_blocked, is_blocked) == is_blocked {
+            return;
+        }
+        let port = &self.base.port;
+        if is_blocked {
+            tracing::warn!(
+                port,
+                "the wire leads back to this switch, or two switches share a number: no data passes"
+            );
+        } else {
+            tracing::warn!(
+                port,
+                "the wire does not lead back any more: data passes again"
+            );
+        }
+    }
+
+    /// Logs that the clocks contradict their claims, or no longer do.
+    fn log_contradiction(&mut self, contradiction: Option<&str>) {
+        let is_contradicted = contradiction.is_some();
+        if std::mem::replace(&mut self.is_contradicted, is_contradicted) == is_contradicted {
+            return;
+        }
+        let port = &self.base.port;
+        if let Some(words) = contradiction {
+            tracing::warn!(port, "{words}");
+        } else {
+            tracing::info!(port, "the delays agree with what both clocks claim again");
+        }
+    }
+
+    /// Names, and everything that only rises.
+    pub fn counted(&self, status: Option<&WireStatus>) -> Wire {
+        let mut wire = self.base.clone();
+        let mut total = self.totals(status);
+        total.add(&wire.total);
+        wire.total = total;
+        let Some(status) = status else {
+            return wire;
+        };
+        let (outgoing, incoming) = directions(&mut wire.segments);
+        for (segment, now) in outgoing.iter_mut().zip(&status.sending) {
+            count(segment, now);
+        }
+        for (segment, now) in incoming.iter_mut().zip(&status.receiving) {
+            count(segment, now);
+        }
+        wire
+    }
+
+    fn totals(&self, status: Option<&WireStatus>) -> WireTotals {
+        // Those of its worker.
+        let counters = &self.exchange.end().counters;
+        let kinds = |counts: &[Counter; Kind::COUNT]| -> Vec<Labelled> {
+            let counts = Kind::ALL.iter().zip(counts);
+            counts
+                .map(|(kind, n)| labelled(kind.label(), n.get()))
+                .collect()
+        };
+        let rejected = Rejection::ALL.iter().zip(&counters.rejected);
+        let [sender, receiver] = &counters.unmeasured_epochs;
+        let own = status.map(|status| status.counters).unwrap_or_default();
+        let unmeasured = [
+            ("epoch_unmeasured_sending", sender.get()),
+            ("epoch_unmeasured_receiving", receiver.get()),
+        ];
+        let events = own.events().into_iter().chain(unmeasured);
+        WireTotals {
+            sent_frames: kinds(&counters.sent),
+            believed_frames: kinds(&counters.accepted),
+            disbelieved_frames: rejected
+                .map(|(reason, n)| labelled(reason.label(), n.get()))
+                .collect(),
+            sent_bytes: counters.sent_bytes.get(),
+            reference_bytes: counters.reference_bytes.get(),
+            data_bytes: counters.data_bytes.get(),
+            references_withheld: counters.references_withheld.get(),
+            events: events.map(|(event, n)| labelled(event, n)).collect(),
+        }
+    }
+
+    /// The wire, and the flows of its last epoch, where they are shown: those of `names` with the wire.
+    pub fn publish(
+        &mut self,
+        names: &HashMap<FlowHash, FlowKey>,
+        hasher: &Hasher,
+        now: Instant,
+    ) -> (Wire, Option<WireFlowsOf>) {
+        let status = self.exchange.status();
+        let mut wire = self.counted(status.as_ref());
+        self.lost_max.resize(wire.segments.len(), 0);
+        for (segment, most) in wire.segments.iter_mut().zip(&mut self.lost_max) {
+            // Below 0 are packets that are not lost but counted in another epoch.
+            *most = (*most).max(u64::try_from(segment.lost_packets).unwrap_or(0));
+            segment.lost_packets_max = *most;
+        }
+        wire.lda = lda(self.exchange.lda());
+        wire.share_bps = self.share_bps;
+        wire.control_bps = self.control.renew(wire.total.sent_bytes, now);
+        let Some(status) = status else {
+            SessionState::Waiting.label().clone_into(&mut wire.session);
+            return (wire, None);
+        };
+        status.session.label().clone_into(&mut wire.session);
+        wire.mismatch = status
+            .mismatch
+            .map(|mismatch| disagreement(mismatch, status.peer.as_ref()));
+        if wire.mismatch.is_none()
+            && matches!(status.session, SessionState::Waiting | SessionState::Lost)
+        {
+            wire.mismatch = self.other_version(now);
+        }
+        wire.is_blocked = status.is_blocked;
+        wire.peer = status.peer.as_ref().map(peer);
+        wire.floor_ns = status.floor.floor_ns.map(|ns| ns as f64);
+        wire.floor_step_ns = status.floor.step.map(|step| step.by_ns);
+        wire.drift_ns_per_s = status.floor.drift.map(|drift| drift.ns_per_s);
+        wire.offset_min_ns = status.offset.bounds.at_least_ns;
+        wire.offset_max_ns = status.offset.bounds.at_most_ns;
+        wire.contradiction = contradiction(&status.offset);
+        wire.is_clock_contradicted = wire.contradiction.is_some();
+        self.log_contradiction(wire.contradiction.as_deref());
+        let is_up = status.session == SessionState::Established;
+        let (outgoing, incoming) = directions(&mut wire.segments);
+        for (segment, now) in outgoing.iter_mut().zip(&status.sending) {
+            segment.fate = now.latest.map(|one| one.report.fate.label().to_owned());
+            let last = now.usable.filter(|one| {
+                is_up && self.is_recent(one.epoch, now.latest.map(|latest| latest.epoch))
+            });
+            segment.last = last.map(|one| reported(&one));
+        }
+        for (segment, now) in incoming.iter_mut().zip(&status.receiving) {
+            segment.fate = now.latest.map(|one| one.fate.label().to_owned());
+            let last = now.usable.filter(|one| {
+                is_up && self.is_recent(one.epoch, now.latest.map(|latest| latest.epoch))
+            });
+            segment.last = last.as_ref().and_then(measured);
+        }
+        let flows = self.exchange.flows().filter(|_| is_up);
+        let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), self.epoch_s));
+        wire.flows = flows.as_ref().map(|flows| flows.published(names));
+        (wire, flows)
+    }
+
+    /// Of a peer that speaks another version of the protocol and was heard lately: both versions, and what to do.
+    fn other_version(&mut self, now: Instant) -> Option<String> {
+        let counters = &self.exchange.end().counters;
+        let rejected = counters.rejected[Rejection::Version as usize].get();
+        let (before, heard) = &mut self.of_other_versions;
+        if std::mem::replace(before, rejected) != rejected {
+            *heard = Some(now);
+        }
+        let silence = now.saturating_duration_since((*heard)?);
+        let version = u8::try_from(counters.other_version.get()).ok()?;
+        (silence < VERSION_FRESH).then(|| FrameError::Version { version }.to_string())
+    }
+
+    /// Whether an epoch is not much older than the latest.
+    fn is_recent(&self, epoch: u64, latest: Option<u64>) -> bool {
+        let epochs = latest.map_or(u64::MAX, |latest| latest.saturating_sub(epoch));
+        epochs as f64 * self.epoch_s <= FRESH_S
+    }
+}
+
+impl Rate {
+    fn renew(&mut self, bytes: u64, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed >= REFRESH {
+            let more = bytes.saturating_sub(self.bytes);
+            self.bps = more as f64 * 8.0 / elapsed.as_secs_f64();
+            self.since = now;
+            self.bytes = bytes;
+        }
+        self.bps
+    }
+}
+
+/// What leaves by the port, and what arrives.
+fn directions(segments: &mut [WireSegment]) -> (&mut [WireSegment], &mut [WireSegment]) {
+    segments.split_at_mut(segments.len() / 2)
 }
 
 #[cfg(test)]

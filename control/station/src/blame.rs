@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use locate::{Finding, Signal};
-use records::blame::{Blame, Risen};
+use records::station::{Blame, Risen};
 use report::msp::{Kind, Neighbour};
 
 use crate::fleet::by_number;

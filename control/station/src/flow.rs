@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use records::blame::{FlowHop, FlowPath};
+use records::station::{FlowHop, FlowPath};
 use report::msp::{Flow, Kind};
 
 use crate::fleet::by_number;

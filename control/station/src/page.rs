@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use api::prometheus::{Labels, Page, write_families};
-use records::blame::Blame;
+use records::station::Blame;
 use records::station::{PathAnswer, SwitchState};
 
 use crate::Station;

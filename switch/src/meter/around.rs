@@ -228,7 +228,7 @@ mod tests {
         assert!(!is_reordered(1, 10), "received by another worker");
         assert!(is_reordered(0, 10));
         assert!(!is_reordered(1, 11));
-        let mut metrics = AroundReading::METRICS.iter();
+        let mut metrics = AroundReading::metrics();
         let reordered = metrics
             .find(|metric| metric.declaration.name == "vernier_around_reordered_packets_total");
         let help = reordered.unwrap().declaration.help;

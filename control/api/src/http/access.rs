@@ -1,7 +1,6 @@
 //! Access: the token of a request, and the name in its header `Host`.
 
 use std::fmt;
-use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
-use super::refusal::Refusal;
+use super::answer::Refusal;
 use super::ui;
 use crate::process;
-use contract::secret::{self, SecretAccess, SecretFault};
+use contract::secret::{self, SecretFault};
 
 /// Paths that need no token: health and readiness.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
@@ -47,27 +46,7 @@ pub struct TokenError {
     /// The file.
     pub file: PathBuf,
     /// What is wrong with it, and what to do.
-    pub fault: TokenFault,
-}
-
-/// What is wrong with a token's file.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenFault {
-    /// It cannot be read.
-    #[error("cannot be read: {0}; make it with `head -c 24 /dev/urandom | base64 > FILE`")]
-    Unreadable(io::Error),
-    /// Others may read or change it.
-    #[error(transparent)]
-    Open(SecretAccess),
-    /// Its content is no token.
-    #[error(
-        "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; make \
-         it with `head -c 24 /dev/urandom | base64 > FILE`"
-    )]
-    NoToken {
-        /// What it is instead; never the content itself.
-        got: String,
-    },
+    pub fault: String,
 }
 
 impl fmt::Debug for Token {
@@ -99,13 +78,15 @@ impl Token {
     }
 }
 
-fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
+fn read(path: &Path) -> Result<Arc<[u8]>, String> {
+    const MAKE_IT: &str = "make it with `head -c 24 /dev/urandom | base64 > FILE`";
     let text = secret::read_line(path, TOKEN_MAX).map_err(|fault| match fault {
-        SecretFault::Unreadable(error) => TokenFault::Unreadable(error),
-        SecretFault::Open(access) => TokenFault::Open(access),
+        SecretFault::Unreadable(error) => format!("cannot be read: {error}; {MAKE_IT}"),
+        SecretFault::Open(access) => access.to_string(),
     })?;
+    // Never the content itself.
     let got = if text.len() < TOKEN_MIN {
-        format!("{}", text.len())
+        text.len().to_string()
     } else if text.len() > TOKEN_MAX {
         "more".to_owned()
     } else if !text.iter().all(u8::is_ascii_graphic) {
@@ -113,7 +94,9 @@ fn read(path: &Path) -> Result<Arc<[u8]>, TokenFault> {
     } else {
         return Ok(text.into());
     };
-    Err(TokenFault::NoToken { got })
+    Err(format!(
+        "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; {MAKE_IT}"
+    ))
 }
 
 /// Whether a path needs no token: health, and the files of the page, which hold no data.

@@ -1,5 +1,6 @@
 //! One connection, from its first byte to its last, with limits on all that a client may do to it.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -17,14 +18,14 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::connection_limit::{CutOff, Slot};
-use super::in_flight::CHUNK_BYTES;
-use super::refusal::Refusal;
+use super::answer::CHUNK_BYTES;
+use super::answer::Refusal;
 use crate::process;
 
 /// Most bytes of a request's header, its first line included.
@@ -153,14 +154,8 @@ pub(super) async fn receive(request: Request, next: Next) -> Response {
 
 /// Whether a body could not be read, rather than being too large.
 fn is_broken(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<hyper::Error>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.any(<dyn Error>::is::<hyper::Error>)
 }
 
 /// The bytes of a connection: notes progress in its slot, and fails when the client takes none for too long.
@@ -232,5 +227,215 @@ impl AsyncWrite for Bytes {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Most clients at once.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// All connections that have a slot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConnectionLimit(Arc<Mutex<Slots>>);
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// Connections since the start.
+    admitted: u64,
+    /// The present ones, by number.
+    taken: BTreeMap<u64, Entry>,
+}
+
+/// A half of the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Half {
+    /// Of connections without a complete request.
+    New,
+    /// Of those that have completed one.
+    Asked,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Its last progress: it was accepted, its request was complete, it took bytes of its answer.
+    progress: Instant,
+    half: Half,
+    /// It has sent a part of a request since.
+    is_asking: bool,
+    /// Dropped, it cuts the connection off.
+    _hold: oneshot::Sender<()>,
+}
+
+/// A slot; free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    number: u64,
+    limit: ConnectionLimit,
+}
+
+/// Ends when the slot is given to another connection.
+pub(super) type CutOff = oneshot::Receiver<()>;
+
+impl Slots {
+    /// Frees a slot of a half where none is free.
+    fn make_room(&mut self, half: Half) {
+        let half = (self.taken.iter()).filter(|(_, entry)| entry.half == half);
+        if half.clone().count() < CONNECTIONS_MAX / 2 {
+            return;
+        }
+        if let Some((&number, _)) = half.min_by_key(|(_, entry)| entry.progress) {
+            self.taken.remove(&number);
+            process::rejected("crowded");
+        }
+    }
+}
+
+impl ConnectionLimit {
+    /// Gives a slot to a new connection, taken from another if necessary.
+    pub(super) fn admit(&self) -> (Slot, CutOff) {
+        let (hold, cut_off) = oneshot::channel();
+        let mut slots = self.0.lock();
+        slots.make_room(Half::New);
+        let number = slots.admitted;
+        slots.admitted += 1;
+        let entry = Entry {
+            progress: Instant::now(),
+            half: Half::New,
+            is_asking: true,
+            _hold: hold,
+        };
+        slots.taken.insert(number, entry);
+        process::connections(slots.taken.len());
+        let limit = self.clone();
+        (Slot { number, limit }, cut_off)
+    }
+}
+
+impl Slot {
+    /// Bytes of a request have come.
+    pub(super) fn heard(&self) {
+        if let Some(entry) = self.limit.0.lock().taken.get_mut(&self.number) {
+            entry.is_asking = true;
+        }
+    }
+
+    /// A request is complete. The first one gets a slot among those that have asked, taken from another if necessary.
+    pub(super) fn asked(&self) {
+        let mut slots = self.limit.0.lock();
+        let entry = slots.taken.get(&self.number);
+        if entry.is_some_and(|entry| entry.half == Half::New) {
+            slots.make_room(Half::Asked);
+        }
+        if let Some(entry) = slots.taken.get_mut(&self.number) {
+            entry.progress = Instant::now();
+            entry.half = Half::Asked;
+            entry.is_asking = false;
+        }
+    }
+
+    /// The client took bytes of its answer.
+    pub(super) fn took(&self) {
+        if let Some(entry) = self.limit.0.lock().taken.get_mut(&self.number) {
+            entry.progress = Instant::now();
+        }
+    }
+
+    /// Whether a request is expected: it has begun, or none has come at all.
+    pub(super) fn is_asking(&self) -> bool {
+        let slots = self.limit.0.lock();
+        let entry = slots.taken.get(&self.number);
+        entry.is_some_and(|entry| entry.is_asking)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut slots = self.limit.0.lock();
+        slots.taken.remove(&self.number);
+        process::connections(slots.taken.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    const HALF: usize = CONNECTIONS_MAX / 2;
+
+    fn is_cut_off(cut_off: &mut CutOff) -> bool {
+        cut_off.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+    }
+
+    /// As many connections as one half has slots.
+    fn half(limit: &ConnectionLimit, has_asked: bool) -> Vec<(Slot, CutOff)> {
+        let admit = |_| {
+            let entry = limit.admit();
+            if has_asked {
+                entry.0.asked();
+            }
+            entry
+        };
+        (0..HALF).map(admit).collect()
+    }
+
+    fn cut_off(connections: &mut [(Slot, CutOff)]) -> Vec<usize> {
+        let connections = connections.iter_mut().enumerate();
+        let gone = connections.filter_map(|(n, (_, cut_off))| is_cut_off(cut_off).then_some(n));
+        gone.collect()
+    }
+
+    #[test]
+    fn the_connection_longest_without_progress_makes_room() {
+        let limit = ConnectionLimit::default();
+        let mut connections = half(&limit, true);
+        // The first has read since, and the second has asked again, so that the third is the one.
+        sleep(Duration::from_millis(2));
+        connections[0].0.took();
+        connections[1].0.asked();
+        let (newcomer, mut is_newcomer_out) = limit.admit();
+        assert_eq!(cut_off(&mut connections), [0; 0]);
+        newcomer.asked();
+        assert_eq!(cut_off(&mut connections), [2]);
+        assert!(!is_cut_off(&mut is_newcomer_out));
+    }
+
+    #[test]
+    fn silent_connections_cut_off_only_silent_ones() {
+        let limit = ConnectionLimit::default();
+        let mut readers = half(&limit, true);
+        sleep(Duration::from_millis(2));
+        let mut silent = half(&limit, false);
+        for newcomer in 0..HALF {
+            silent.push(limit.admit());
+            let expected: Vec<_> = (0..=newcomer).collect();
+            assert_eq!(cut_off(&mut silent), expected);
+        }
+        assert_eq!(cut_off(&mut readers), [0; 0]);
+        assert_eq!(limit.0.lock().taken.len(), CONNECTIONS_MAX);
+    }
+
+    #[test]
+    fn a_free_slot_cuts_off_no_connection() {
+        let limit = ConnectionLimit::default();
+        for has_asked in [false, true] {
+            let mut connections = half(&limit, has_asked);
+            drop(connections.pop());
+            connections.push(limit.admit());
+            assert_eq!(cut_off(&mut connections), [0; 0]);
+        }
+        assert!(limit.0.lock().taken.is_empty());
+    }
+
+    #[test]
+    fn a_request_is_expected_until_it_is_complete() {
+        let limit = ConnectionLimit::default();
+        let (slot, _cut_off) = limit.admit();
+        assert!(slot.is_asking());
+        slot.asked();
+        assert!(!slot.is_asking());
+        slot.heard();
+        assert!(slot.is_asking());
     }
 }

@@ -1,41 +1,42 @@
 //! Every path of the server in one list: the router, the page of paths and the `OpenAPI` document are
 //! made from it.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodRouter, get, post};
+use contract::config::{Config, Prometheus};
+use control::published::Published;
 use metrics_exporter_prometheus::PrometheusHandle;
+use mime::Mime;
+use records::answers::{
+    Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
+    SegmentFilter, Segments, Status, Wires,
+};
+use records::snapshot::{FlowAnswer, FlowName, Snapshot};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
-use super::accept;
 use super::access::{self, Access};
-use super::in_flight::{Answer, InFlight};
-use super::query::{FlowFilter, Nothing, Parameters, PortFilter};
-use super::refusal::Refusal;
+use super::answer::{Answer, InFlight, Refusal};
 use super::{connection, openapi, ui};
 use crate::process;
 use crate::prometheus::{self, Format};
-use contract::config::{Config, Prometheus};
-use control::published::Published;
-use records::answers::{
-    Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
-    SegmentFilter, Segments, Status, Wires,
-};
-use records::snapshot::{FlowAnswer, Snapshot};
 
 /// The header that a reload needs, so that no web page can request one: browsers send such headers
 /// to another site only where that site allows it.
@@ -356,7 +357,7 @@ async fn metrics_page(State(sources): State<Sources>, headers: HeaderMap) -> Ans
     let defaults = Prometheus::default();
     let config = snapshot.config.as_ref();
     let settings = config.map_or(&defaults, |config| &config.prometheus);
-    let format = accept::format(&headers);
+    let format = accepted_format(&headers);
     let own = process::render(&sources.recorder);
     let answer = sources.answer().written(format.content_type(), |answer| {
         prometheus::write(&snapshot, &own, settings, format, answer)
@@ -495,4 +496,194 @@ async fn reload(
 async fn document(State(sources): State<Sources>, _: Parameters<Nothing>) -> impl IntoResponse {
     let document = sources.pages.document.clone();
     ([(header::CONTENT_TYPE, "application/json")], document)
+}
+
+/// The parameters of a request.
+#[derive(Debug)]
+pub struct Parameters<T>(pub T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let Query(parameters) = Query::try_from_uri(&parts.uri).map_err(|error| {
+            // The cause names the parameter; the text around it adds nothing.
+            let words = error
+                .source()
+                .map_or_else(|| error.body_text(), ToString::to_string);
+            Refusal::bad_request(words)
+        })?;
+        Ok(Self(parameters))
+    }
+}
+
+/// No parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// Which ports are selected.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct PortFilter {
+    /// Only the port of this name.
+    pub(super) name: Option<String>,
+}
+
+/// Which flow: `flow`, or the three others.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FlowFilter {
+    /// The flow as it is shown, `10.0.0.1:1024>10.0.0.2:80/tcp`, or its hash as lists of wires have it; in an address
+    /// `>` is written `%3E`, and `#` `%23`.
+    flow: Option<String>,
+    /// Its source, `10.0.0.1:1024`, `[fd00::1]:1024`, or an address alone where there are no ports.
+    source: Option<String>,
+    /// Its destination, likewise.
+    destination: Option<String>,
+    /// Its protocol: `tcp`, `udp`, `sctp`, `icmp`, `icmpv6` or a number; `0x0806` or `0x0806/vlan7`
+    /// between MAC addresses.
+    protocol: Option<String>,
+}
+
+impl FlowFilter {
+    pub(super) fn name(&self) -> Result<FlowName, Refusal> {
+        let refuse = |name: &str, error| Refusal::bad_request(format!("{name}: {error}"));
+        match self {
+            Self {
+                flow: Some(flow),
+                source: None,
+                destination: None,
+                protocol: None,
+            } => flow.parse().map_err(|error| refuse("flow", error)),
+            Self {
+                flow: None,
+                source: Some(source),
+                destination: Some(destination),
+                protocol: Some(protocol),
+            } => format!("{source}>{destination}/{protocol}")
+                .parse()
+                .map_err(|error| refuse("source, destination, protocol", error)),
+            _ => Err(Refusal::bad_request(
+                "expected `flow` alone, or `source`, `destination` and `protocol`",
+            )),
+        }
+    }
+}
+
+/// Protobuf or OpenMetrics for clients that name it and prefer nothing to it, else text: also where none is accepted.
+pub(super) fn accepted_format(headers: &HeaderMap) -> Format {
+    let lines = headers.get_all(header::ACCEPT).into_iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    let ranges = lines.flat_map(|line| line.split(','));
+    let ranges: Vec<Mime> = ranges
+        .filter_map(|range| range.trim().parse().ok())
+        .collect();
+    let text = TEXTS
+        .iter()
+        .find_map(|text| quality(&ranges, |range| range.essence_str() == *text));
+    let named = [
+        (Format::Protobuf, quality(&ranges, is_protobuf)),
+        (Format::OpenMetrics, quality(&ranges, is_open_metrics)),
+    ];
+    let mut best = (Format::Text, text.unwrap_or_default());
+    for (format, weight) in named.into_iter().rev() {
+        let weight = weight.unwrap_or_default();
+        if weight > 0.0 && weight >= best.1 {
+            best = (format, weight);
+        }
+    }
+    best.0
+}
+
+/// Ranges that text is in; the narrowest counts.
+const TEXTS: [&str; 3] = ["text/plain", "text/*", "*/*"];
+
+/// Greatest weight of a range that fits; `None` where none does.
+fn quality(ranges: &[Mime], fits: impl Fn(&Mime) -> bool) -> Option<f64> {
+    let fitting = ranges.iter().filter(|range| fits(range));
+    let weights = fitting.map(|range| {
+        let weight = range.get_param("q");
+        // One that cannot be read says nothing.
+        weight.map_or(1.0, |weight| weight.as_str().parse().unwrap_or(0.0))
+    });
+    weights.max_by(f64::total_cmp)
+}
+
+/// Whether a range is what we write: these messages, each with its length before it.
+fn is_protobuf(range: &Mime) -> bool {
+    let is = |name, value| range.get_param(name).is_none_or(|given| given == value);
+    range.essence_str() == "application/vnd.google.protobuf"
+        && is("proto", "io.prometheus.client.MetricFamily")
+        && is("encoding", "delimited")
+}
+
+fn is_open_metrics(range: &Mime) -> bool {
+    let version = range.get_param("version");
+    range.essence_str() == "application/openmetrics-text"
+        && version.is_none_or(|version| version == "1.0.0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Format::{OpenMetrics, Protobuf, Text};
+
+    /// As Prometheus 2.42 sends it with `--enable-feature=native-histograms`.
+    const NATIVE: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
+         application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,\
+         text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+    #[test]
+    fn weights_decide() {
+        let protobuf = "application/vnd.google.protobuf";
+        let cases = [
+            (NATIVE.to_owned(), Protobuf),
+            (
+                "Application/Vnd.Google.Protobuf; Q=0.5, text/plain; q=0.4".to_owned(),
+                Protobuf,
+            ),
+            // Without the feature.
+            (NATIVE.split_once(',').unwrap().1.to_owned(), OpenMetrics),
+            (
+                "application/openmetrics-text;version=0.0.1".to_owned(),
+                Text,
+            ),
+            (
+                "application/openmetrics-text;q=0.4,text/plain;q=0.5".to_owned(),
+                Text,
+            ),
+            (
+                format!("application/openmetrics-text, {protobuf}"),
+                Protobuf,
+            ),
+            (String::new(), Text),
+            ("*/*".to_owned(), Text),
+            ("application/*".to_owned(), Text),
+            ("application/json".to_owned(), Text),
+            (protobuf.to_owned(), Protobuf),
+            (format!("{protobuf}, text/plain"), Protobuf),
+            (format!("{protobuf};q=0.4, text/plain;q=0.5"), Text),
+            (format!("{protobuf};q=0.4, text/*;q=0.5"), Text),
+            // The narrowest range of text counts, not the widest.
+            (format!("{protobuf};q=0.4, text/plain;q=0.3, */*"), Protobuf),
+            (format!("{protobuf};q=0"), Text),
+            (format!("{protobuf};q=nonsense"), Text),
+            (format!("{protobuf};proto=other.Message"), Text),
+            (format!("{protobuf};encoding=text"), Text),
+            (format!("{protobuf};q=NaN, text/plain"), Text),
+            (",;,,=\"".to_owned(), Text),
+        ];
+        for (accept, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            assert_eq!(accepted_format(&headers), expected, "{accept}");
+        }
+        assert_eq!(accepted_format(&HeaderMap::new()), Text);
+        // Two lines are one list.
+        let mut headers = HeaderMap::new();
+        headers.append(header::ACCEPT, "text/plain;q=0.1".parse().unwrap());
+        headers.append(header::ACCEPT, protobuf.parse().unwrap());
+        assert_eq!(accepted_format(&headers), Protobuf);
+    }
 }

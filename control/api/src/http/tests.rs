@@ -1,8 +1,5 @@
-mod access;
 mod api;
 mod clients;
-mod document;
-mod page;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

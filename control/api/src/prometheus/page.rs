@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::io;
 
+use contract::config::Prometheus;
+use contract::metric::MetricKind as Kind;
 use contract::metric::{Metric, MetricKind};
 use records::snapshot::DelayBucket;
-
-use super::Filter;
 
 /// Names and values of a series' labels.
 pub type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
@@ -24,33 +24,6 @@ pub(super) fn with<'r>(
 /// A part of a whole, which may be nothing.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
-}
-
-/// Type of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Counter,
-    Gauge,
-    Summary,
-    Histogram,
-}
-
-impl Kind {
-    const ALL: [Self; 4] = [Self::Counter, Self::Gauge, Self::Summary, Self::Histogram];
-
-    /// Its name in the text format.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Summary => "summary",
-            Self::Histogram => "histogram",
-        }
-    }
-
-    pub(super) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// One sample of a bucket, known by name (OpenMetrics 1.0, "Exemplars").
@@ -148,12 +121,12 @@ impl<'o> Page<'o> {
         }
     }
 
-    /// Families that are declared beside the fields of a record, with the series of every record.
+    /// Declared families, with the series of every record.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "an iterator, cloned for each family"
     )]
-    pub(super) fn metrics<'r, R: 'static>(
+    pub fn metrics<'r, R: 'static>(
         &mut self,
         metrics: impl IntoIterator<Item = &'static Metric<R>>,
         records: impl Iterator<Item = (Labels<'r>, &'r R)> + Clone,
@@ -166,11 +139,7 @@ impl<'o> Page<'o> {
 
     /// Begins a declared family.
     pub(super) fn declared<R: 'static>(&mut self, Metric { declaration, .. }: &Metric<R>) {
-        let kind = match declaration.kind {
-            MetricKind::Counter => Kind::Counter,
-            MetricKind::Gauge => Kind::Gauge,
-        };
-        self.begin(declaration.name, kind, declaration.help.trim());
+        self.begin(declaration.name, declaration.kind, declaration.help.trim());
     }
 
     /// The series of every record in a declared family.
@@ -262,5 +231,134 @@ impl<'o> Page<'o> {
             sum,
         };
         self.sample(labels, None, Sample::Histogram(&histogram));
+    }
+}
+
+/// Names of metrics, as patterns with `*` for any characters.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    include: Vec<String>,
+    exclude: Vec<String>,
+}
+
+impl From<&Prometheus> for Filter {
+    fn from(prometheus: &Prometheus) -> Self {
+        Self {
+            include: prometheus.include.clone(),
+            exclude: prometheus.exclude.clone(),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether the metric of that name is written.
+    pub fn takes(&self, name: &str) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
+        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
+    }
+}
+
+/// Whether `*`s of a pattern can stand for some characters each, so that it reads as `name`.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
+    let Some(last) = parts.next_back() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(start) => rest = &rest[start + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Adds the families of a text that `metrics-exporter-prometheus` rendered.
+pub(super) fn own(page: &mut Page, text: &str) {
+    let (mut name, mut help) = ("", "");
+    let mut histogram = Histogram::default();
+    for line in text.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ').map_or("", |(_, help)| help);
+            continue;
+        }
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (of, kind) = typed.split_once(' ').unwrap_or((typed, ""));
+            let known = MetricKind::ALL
+                .into_iter()
+                .find(|known| known.label() == kind);
+            page.begin(of, known.unwrap_or(MetricKind::Gauge), help);
+            (name, help) = (of, "");
+            continue;
+        }
+        let Some((series, mut labels, value)) = series(line) else {
+            continue;
+        };
+        match series.strip_prefix(name) {
+            Some("") => page.sample(&labels, None, Sample::Value(value)),
+            Some("_bucket") => {
+                let le = labels.pop().and_then(|(_, bound)| bound.parse().ok());
+                let bound = le.filter(|bound: &f64| bound.is_finite());
+                let bucket = bound.map(|bound| (bound, count(value)));
+                histogram.buckets.extend(bucket);
+            }
+            Some("_sum") => histogram.sum = value,
+            // The last line of a histogram.
+            Some("_count") => {
+                histogram.count = count(value);
+                page.sample(&labels, None, Sample::Histogram(&histogram));
+                histogram = Histogram::default();
+            }
+            _ => debug_assert!(false, "{name}: {line}"),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count"
+)]
+fn count(value: f64) -> u64 {
+    value as u64
+}
+
+/// Name, labels and value of a line; `None` of an empty one. No value of a label has quotes, commas or backslashes: they
+/// are our paths, statuses, reasons and parts of the program.
+fn series(line: &str) -> Option<(&str, Labels<'_>, f64)> {
+    let (series, value) = line.rsplit_once(' ')?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let labels = labels.trim_end_matches('}').split(',');
+    let labels = labels.filter_map(|label| {
+        let (name, value) = label.split_once('=')?;
+        Some((name, value.trim_matches('"').into()))
+    });
+    Some((name, labels.collect(), value.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        let cases = [
+            ("vernier_port_*", "vernier_port_info", true),
+            ("vernier_port_*", "vernier_ports", false),
+            ("*_total", "vernier_flows_new_total", true),
+            ("*_total", "vernier_flows_new_totals", false),
+            ("*flow*_total", "vernier_flows_new_total", true),
+            ("*_total*_total", "vernier_new_total", false),
+            ("vernier_state", "vernier_state", true),
+            ("vernier_state", "vernier_state_of", false),
+            ("*", "", true),
+            ("a*a", "a", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
     }
 }

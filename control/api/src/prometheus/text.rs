@@ -9,7 +9,9 @@ use metrics_exporter_prometheus::formatting::{
     write_help_line, write_metric_line, write_type_line,
 };
 
-use super::page::{Exemplar, Histogram, Kind, Labels, Sample, Writer};
+use contract::metric::MetricKind as Kind;
+
+use super::page::{Exemplar, Histogram, Labels, Sample, Writer};
 
 /// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
 const PART_BYTES: usize = 16 << 10;
@@ -51,9 +53,9 @@ impl<'o> Text<'o> {
     fn begin_open(&mut self, name: &str, kind: Kind, help: &str) {
         let total = (kind == Kind::Counter).then(|| name.strip_suffix("_total"));
         let (name, kind) = match total {
-            Some(Some(counted)) => (counted, kind.name()),
+            Some(Some(counted)) => (counted, kind.label()),
             Some(None) => (name, "unknown"),
-            None => (name, kind.name()),
+            None => (name, kind.label()),
         };
         self.suffix = total.flatten().map(|_| "total");
         name.clone_into(&mut self.name);
@@ -150,7 +152,7 @@ impl Writer for Text<'_> {
         }
         name.clone_into(&mut self.name);
         write_help_line(&mut self.lines, name, None, None, help);
-        write_type_line(&mut self.lines, name, None, None, kind.name());
+        write_type_line(&mut self.lines, name, None, None, kind.label());
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Questions to a station: what is slow, since when, and where.
 
 use clap::Args;
-use records::blame::{Blame as Fleet, FlowPath, PathBlames};
+use records::station::{Blame as Fleet, FlowPath, PathBlames};
 
 use super::Form;
 use super::station::Station;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::units::{count, duration_ns};
-use records::blame::{
+use records::station::{
     Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames, Risen,
 };
 
@@ -300,7 +300,7 @@ fn since(unix_s: Option<f64>, now_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use records::blame::{BlameCause, FlowHop, UncoveredHop};
+    use records::station::{BlameCause, FlowHop, UncoveredHop};
 
     use super::*;
 

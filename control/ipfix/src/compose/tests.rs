@@ -86,8 +86,8 @@ fn a_flow_of_one_epoch_has_the_figures_of_that_epoch() {
     assert_eq!((of(7), of(11), of(4)), (Some(1_027), Some(80), Some(6)));
     assert_eq!((of(1), of(2), of(133)), (Some(500), Some(5), Some(3)));
     let end_ms = |epoch| 1e3 * snapshot.epoch_start_unix_s(epoch);
-    assert_eq!(of(152), Some(crate::record::rounded(end_ms(81))));
-    assert_eq!(of(153), Some(crate::record::rounded(end_ms(82))));
+    assert_eq!(of(152), Some(crate::encoder::rounded(end_ms(81))));
+    assert_eq!(of(153), Some(crate::encoder::rounded(end_ms(82))));
     // 250 ns are no microsecond, all five are one.
     assert_eq!((of(530), of(533)), (Some(0), Some(1)));
     assert_eq!((of(531), of(532)), (None, None));
@@ -164,7 +164,7 @@ fn a_record_over_several_epochs_has_their_mean_and_deviation_and_no_percentiles(
     for (element, ns) in wanted {
         assert_eq!(
             number(of_one, OWN, element),
-            Some(crate::record::rounded(ns))
+            Some(crate::encoder::rounded(ns))
         );
     }
     // Two packets of 2 us and two of 4 us.

@@ -2,11 +2,10 @@
 
 use contract::counters::{AroundReading, ClassReading, QueueReading, WorkerReading};
 use contract::fdb::FdbStats;
-use contract::metric::Each;
+use contract::metric::{Each, Shown};
+use contract::record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::metric::{Shown, record};
 
 pub use contract::counters::{
     ExceptionReading as Exceptions, PortReading, ReferenceReading as References,
@@ -31,10 +30,10 @@ record! {
         /// Packets a second sent, over the last second or so.
         pub tx_pps: f64,
         /// Packets dropped, by reason; those of the egress queue count at its port.
-        #[metric(counter = "vernier_port_dropped_packets_total", label = "reason")]
+        #[metric(Counter = "vernier_port_dropped_packets_total", label = "reason")]
         pub drops: Vec<Labelled>,
         /// Packets received and parsed, by what the parser found; they are parsed for flows, LDS and wires.
-        #[metric(counter = "vernier_port_parsed_packets_total", label = "kind")]
+        #[metric(Counter = "vernier_port_parsed_packets_total", label = "kind")]
         pub kinds: Vec<Labelled>,
         /// What left by the port, by class.
         pub classes: Vec<ClassCounts>,
@@ -94,7 +93,7 @@ record! {
         #[serde(flatten)]
         pub counts: QueueReading,
         /// Packets dropped at the egress queue, by reason.
-        #[metric(counter = "vernier_queue_dropped_packets_total", label = "reason")]
+        #[metric(Counter = "vernier_queue_dropped_packets_total", label = "reason")]
         pub drops: Vec<Labelled>,
     }
 }
@@ -121,11 +120,9 @@ pub struct Labelled {
     pub packets: u64,
 }
 
-impl Shown for Vec<Labelled> {
+impl Shown for Labelled {
     fn show(&self, per_unit: f64, each: Each<'_>) {
-        for Labelled { label, packets } in self {
-            each(label, *packets as f64 / per_unit);
-        }
+        each(&self.label, self.packets as f64 / per_unit);
     }
 }
 
@@ -136,16 +133,16 @@ record! {
         /// The driver's name.
         pub driver: String,
         /// Whether the link is up.
-        #[metric(gauge = "vernier_port_link_up")]
+        #[metric(Gauge = "vernier_port_link_up")]
         pub is_up: bool,
         /// Whether the device is not there, and its other figures are the last ones: it was unplugged, and its port is
         /// not used again before a restart; or its interface was deleted, or its `net_memif` server ended, and it is
         /// used again when that is back.
         #[serde(default)]
-        #[metric(gauge = "vernier_port_removed")]
+        #[metric(Gauge = "vernier_port_removed")]
         pub is_removed: bool,
         /// Times that the link went down.
-        #[metric(counter = "vernier_port_link_flaps_total")]
+        #[metric(Counter = "vernier_port_link_flaps_total")]
         pub link_flaps: u64,
         /// What the device counts; absent where the device belongs to the host program.
         #[serde(flatten)]
@@ -158,16 +155,16 @@ record! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct DeviceCounts {
         /// Packets that the device dropped because no descriptor was free.
-        #[metric(counter = "vernier_port_device_missed_packets_total")]
+        #[metric(Counter = "vernier_port_device_missed_packets_total")]
         pub missed_packets: u64,
         /// Packets that the device received with errors.
-        #[metric(counter = "vernier_port_device_receive_errors_total")]
+        #[metric(Counter = "vernier_port_device_receive_errors_total")]
         pub rx_error_packets: u64,
         /// Packets that the device could not send.
-        #[metric(counter = "vernier_port_device_transmit_errors_total")]
+        #[metric(Counter = "vernier_port_device_transmit_errors_total")]
         pub tx_error_packets: u64,
         /// Packets that the device dropped because no buffer was free.
-        #[metric(counter = "vernier_port_device_no_buffer_packets_total")]
+        #[metric(Counter = "vernier_port_device_no_buffer_packets_total")]
         pub no_buffer_packets: u64,
     }
 }
@@ -180,22 +177,22 @@ record! {
         #[serde(flatten)]
         pub counts: WorkerReading,
         /// Share of the last second or so that the worker spent on packets, 0 to 1.
-        #[metric(gauge = "vernier_worker_busy_ratio")]
+        #[metric(Gauge = "vernier_worker_busy_ratio")]
         pub busy_ratio: f64,
         /// Time that the worker spent on packets.
-        #[metric(counter = "vernier_worker_busy_seconds_total")]
+        #[metric(Counter = "vernier_worker_busy_seconds_total")]
         pub busy_s: f64,
         /// Longest recent time between two polls of a port: stamps cannot show less.
-        #[metric(gauge = "vernier_worker_stamp_uncertainty_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_worker_stamp_uncertainty_seconds", per_unit = 1e9)]
         pub poll_gap_max_ns: f64,
         /// Epochs that the worker could not measure because no empty shard was ready.
-        #[metric(counter = "vernier_worker_missed_epochs_total")]
+        #[metric(Counter = "vernier_worker_missed_epochs_total")]
         pub missed_epochs: u64,
         /// Whether the worker has made no pass for a second.
-        #[metric(gauge = "vernier_worker_stalled")]
+        #[metric(Gauge = "vernier_worker_stalled")]
         pub is_stalled: bool,
         /// Ticks of the time stamp counter that a packet took over the last second or so; 0 without packets.
-        #[metric(gauge = "vernier_worker_cycles_per_packet")]
+        #[metric(Gauge = "vernier_worker_cycles_per_packet")]
         pub cycles_per_packet: f64,
         /// Bursts received, by size.
         pub bursts: Vec<Bursts>,
@@ -218,10 +215,10 @@ record! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Fdb {
         /// Addresses in the filtering database.
-        #[metric(gauge = "vernier_fdb_entries")]
+        #[metric(Gauge = "vernier_fdb_entries")]
         pub entries: u64,
         /// Most addresses that the filtering database holds.
-        #[metric(gauge = "vernier_fdb_capacity")]
+        #[metric(Gauge = "vernier_fdb_capacity")]
         pub capacity: u64,
         /// What happened to them.
         #[serde(flatten)]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use contract::metric::Each;
+use contract::metric::{Each, Shown};
+use contract::record;
 use measure::histogram::Trimmed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FlowMethod;
 use crate::history::History;
-use crate::metric::{Shown, record};
 
 /// One measured segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -107,15 +107,15 @@ record! {
         #[serde(default = "method_of_older_switches")]
         pub method: FlowMethod,
         /// Mean delay from the sums that references carry.
-        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Packets that the mean is over.
-        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub packets: u64,
         /// Of these, packets between references where none was lost: their mean is exact.
         pub exact_packets: u64,
         /// (estimate - stamped mean) / stamped mean; `None` where that mean is 0.
-        #[metric(gauge = "vernier_estimator_error_ratio")]
+        #[metric(Gauge = "vernier_estimator_error_ratio")]
         pub error_ratio: Option<f64>,
     }
 }
@@ -125,20 +125,20 @@ record! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct Counts {
         /// Packets that entered the segment.
-        #[metric(counter = "vernier_segment_packets_total")]
+        #[metric(Counter = "vernier_segment_packets_total")]
         pub sent_packets: u64,
         /// Bytes that entered the segment, without frame check sequences.
-        #[metric(counter = "vernier_segment_bytes_total")]
+        #[metric(Counter = "vernier_segment_bytes_total")]
         pub sent_bytes: u64,
         /// Packets that left the segment in time.
         pub received_packets: u64,
         /// Bytes of the packets that left in time.
         pub received_bytes: u64,
         /// Packets lost on the segment.
-        #[metric(counter = "vernier_segment_lost_packets_total")]
+        #[metric(Counter = "vernier_segment_lost_packets_total")]
         pub dropped_packets: u64,
         /// Packets that left the segment after their epoch was sealed: neither measured nor lost.
-        #[metric(counter = "vernier_segment_late_packets_total")]
+        #[metric(Counter = "vernier_segment_late_packets_total")]
         pub late_packets: u64,
     }
 }
@@ -207,7 +207,7 @@ record! {
         /// Percentiles of the stamped delay over the last minute, exact to an eighth of an octave (9 %); its maximum as
         /// `share="1"`.
         #[serde(flatten)]
-        #[metric(gauge = "vernier_segment_delay_last_minute_seconds", label = "share", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_delay_last_minute_seconds", label = "share", per_unit = 1e9)]
         pub stamped: Stamped,
     }
 }
@@ -230,30 +230,30 @@ record! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Estimate {
         /// Estimated mean delay of the last usable epoch.
-        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Half-width of the nominal 98 % interval around the estimated mean; at least the clock's resolution.
-        #[metric(gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: f64,
         /// Estimated standard deviation of the delay in the last usable epoch, unbiased; unknown with fewer than two
         /// usable cells.
-        #[metric(gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
         pub stddev_ns: Option<f64>,
         /// Standard deviation by the LDA paper's equation 5.
         pub stddev_paper_ns: Option<f64>,
         /// Packets that the estimated mean is over.
-        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub effective_samples: u64,
         /// Cells that have packets and lost none.
         pub usable_cells: u64,
         /// All cells.
         pub cells: u64,
         /// Estimated packets lost in the last usable epoch.
-        #[metric(gauge = "vernier_segment_estimated_lost_packets")]
+        #[metric(Gauge = "vernier_segment_estimated_lost_packets")]
         pub lost_packets: f64,
         /// Error of the estimated mean against the stamped mean: (estimate - stamped) / stamped; unknown where the
         /// stamped mean is 0.
-        #[metric(gauge = "vernier_estimator_error_ratio")]
+        #[metric(Gauge = "vernier_estimator_error_ratio")]
         pub error_ratio: Option<f64>,
         /// Whether the stamped mean is within the bound.
         pub is_within_bound: bool,
@@ -270,12 +270,12 @@ record! {
         pub delay_sum_s: f64,
         /// Sum of squared delays, in seconds squared: with sum and count of the delay it gives the standard deviation
         /// over any window.
-        #[metric(counter = "vernier_segment_delay_squared_seconds_total")]
+        #[metric(Counter = "vernier_segment_delay_squared_seconds_total")]
         pub delay_squared_sum_s2: f64,
         /// Distribution of the stamped delay: packets in each eighth of an octave, least first, none that is empty.
         pub buckets: Vec<DelayBucket>,
         /// Epochs that gave no numbers, by reason.
-        #[metric(counter = "vernier_segment_unusable_epochs_total", label = "reason")]
+        #[metric(Counter = "vernier_segment_unusable_epochs_total", label = "reason")]
         pub unusable_epochs: UnusableEpochs,
         /// Epochs with an LDA estimate.
         pub estimated_epochs: u64,
@@ -341,7 +341,7 @@ record! {
         /// The epoch's number.
         pub epoch: u64,
         /// Cells of the sketch of per-flow delays.
-        #[metric(gauge = "vernier_sketch_cells")]
+        #[metric(Gauge = "vernier_sketch_cells")]
         pub cells: u64,
         /// Cells in which packets were counted.
         pub filled_cells: u64,
@@ -349,10 +349,10 @@ record! {
         pub usable_cells: u64,
         /// Mean delay of all packets to the port, with their weights, by the sketch; unknown without packets, or where
         /// usable cells hold less than 99 % of them.
-        #[metric(gauge = "vernier_sketch_estimated_delay_mean_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_sketch_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: Option<f64>,
         /// Error of the sketch's mean against the stamped mean: (mean - stamped) / stamped; unknown without a mean.
-        #[metric(gauge = "vernier_sketch_error_ratio")]
+        #[metric(Gauge = "vernier_sketch_error_ratio")]
         pub error_ratio: Option<f64>,
     }
 }

@@ -1,11 +1,11 @@
 //! Segments on the wire.
 
+use contract::record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
 use super::{Flow, Labelled};
-use crate::metric::record;
 
 record! {
     /// The clock that one-way delays on the wire are measured by.
@@ -14,21 +14,21 @@ record! {
         /// What it follows: `locked`, `holding_over` or `free`; a free clock gives no figures.
         pub state: String,
         /// Error that this switch's clock claims, part of every bound on the wire; `error_source` says what the claim is.
-        #[metric(gauge = "vernier_wire_clock_error_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_clock_error_seconds", per_unit = 1e9)]
         pub error_ns: f64,
         /// What the claim is: `configured`, `estimated` (`esterror` of the kernel, of chrony and ntpd a standard deviation, which the
         /// clock may be off by more than) or `maximum` (`maxerror`, a bound).
         pub error_source: String,
         /// Part of the clock's error that comes from reading times off the time stamp counter.
-        #[metric(gauge = "vernier_wire_clock_fit_error_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_clock_fit_error_seconds", per_unit = 1e9)]
         pub fit_error_ns: f64,
         /// Offset of TAI from UTC in the kernel, in seconds.
-        #[metric(gauge = "vernier_wire_clock_tai_offset_seconds")]
+        #[metric(Gauge = "vernier_wire_clock_tai_offset_seconds")]
         pub tai_utc_s: i16,
         /// PTP domain, as configured.
         pub ptp_domain: u8,
         /// Times that the clock was set while the switch ran: epochs around it have no figures.
-        #[metric(counter = "vernier_wire_clock_steps_total")]
+        #[metric(Counter = "vernier_wire_clock_steps_total")]
         pub steps: u64,
         /// The last step in nanoseconds, negative for backward; `None` before the first.
         pub last_step_ns: Option<f64>,
@@ -46,7 +46,7 @@ record! {
         /// Why the ends do not agree, and what to do; `None` where they agree.
         pub mismatch: Option<String>,
         /// Whether no data passes, because the port is looped to this same switch.
-        #[metric(gauge = "vernier_wire_blocked")]
+        #[metric(Gauge = "vernier_wire_blocked")]
         pub is_blocked: bool,
         /// The other end, as it last described itself; `None` before its first hello.
         pub peer: Option<WirePeer>,
@@ -57,22 +57,22 @@ record! {
         /// Since the switch started.
         pub total: WireTotals,
         /// Least delay of references that arrived in the last epoch; signed, because the clocks differ.
-        #[metric(gauge = "vernier_wire_least_delay_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_least_delay_seconds", per_unit = 1e9)]
         pub floor_ns: Option<f64>,
         /// The last step of both ends' clocks against each other, as the least delay showed it, in nanoseconds.
         pub floor_step_ns: Option<f64>,
         /// How fast the clocks of both ends drift apart, where that is more than noise.
-        #[metric(gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_clock_drift_ratio", per_unit = 1e9)]
         pub drift_ns_per_s: Option<f64>,
         /// Least offset of the other end's clock from this one's, by the least delay of what arrived in the last epoch; above 0
         /// where the other one is ahead.
-        #[metric(gauge = "vernier_wire_clock_offset_min_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_clock_offset_min_seconds", per_unit = 1e9)]
         pub offset_min_ns: Option<f64>,
         /// Greatest offset of the other end's clock from this one's, by the least delay of what left at the same time.
-        #[metric(gauge = "vernier_wire_clock_offset_max_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_clock_offset_max_seconds", per_unit = 1e9)]
         pub offset_max_ns: Option<f64>,
         /// Whether no offset that both clocks' claims allow is between the least and the greatest: at least one of them is wrong.
-        #[metric(gauge = "vernier_wire_clock_contradicted")]
+        #[metric(Gauge = "vernier_wire_clock_contradicted")]
         pub is_clock_contradicted: bool,
         /// That in words; `None` where the clocks may be as good as they claim.
         pub contradiction: Option<String>,
@@ -91,10 +91,10 @@ record! {
     pub struct WireLda {
         /// Lost packets in an epoch of a segment that the first of the banks that follow the losses is prepared for; absent where
         /// banks stay as they are.
-        #[metric(gauge = "vernier_wire_lda_prepared_lost_packets")]
+        #[metric(Gauge = "vernier_wire_lda_prepared_lost_packets")]
         pub prepared_losses: Option<f64>,
         /// Share of packets that any bank of the LDA samples.
-        #[metric(gauge = "vernier_wire_lda_sampled_ratio")]
+        #[metric(Gauge = "vernier_wire_lda_sampled_ratio")]
         pub sampled_ratio: f64,
         /// The banks, those that sample the fewest packets first.
         pub banks: Vec<WireLdaBank>,
@@ -127,7 +127,7 @@ record! {
         /// What its clock follows.
         pub clock: String,
         /// Error that the other end's clock claims, as that end reports it.
-        #[metric(gauge = "vernier_wire_peer_clock_error_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_wire_peer_clock_error_seconds", per_unit = 1e9)]
         pub clock_error_ns: u32,
         /// Offset of TAI from UTC in its kernel, in seconds.
         pub tai_utc_s: i16,
@@ -141,28 +141,28 @@ record! {
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct WireTotals {
         /// Control frames sent, by kind.
-        #[metric(counter = "vernier_wire_control_frames_sent_total", label = "kind")]
+        #[metric(Counter = "vernier_wire_control_frames_sent_total", label = "kind")]
         pub sent_frames: Vec<Labelled>,
         /// Control frames received and authenticated, by kind.
-        #[metric(counter = "vernier_wire_control_frames_believed_total", label = "kind")]
+        #[metric(Counter = "vernier_wire_control_frames_believed_total", label = "kind")]
         pub believed_frames: Vec<Labelled>,
         /// Control frames received and rejected, by reason.
-        #[metric(counter = "vernier_wire_control_frames_disbelieved_total", label = "reason")]
+        #[metric(Counter = "vernier_wire_control_frames_disbelieved_total", label = "reason")]
         pub disbelieved_frames: Vec<Labelled>,
         /// Bytes of control frames sent on the link, with preamble, frame check sequence and gap.
-        #[metric(counter = "vernier_wire_control_bytes_total")]
+        #[metric(Counter = "vernier_wire_control_bytes_total")]
         pub sent_bytes: u64,
         /// Bytes of references among the control frames sent.
-        #[metric(counter = "vernier_wire_reference_bytes_total")]
+        #[metric(Counter = "vernier_wire_reference_bytes_total")]
         pub reference_bytes: u64,
         /// Bytes of data sent on the link besides the control frames.
-        #[metric(counter = "vernier_wire_data_bytes_total")]
+        #[metric(Counter = "vernier_wire_data_bytes_total")]
         pub data_bytes: u64,
         /// References that were due and left out, because the share of the link that they may take was used up.
-        #[metric(counter = "vernier_wire_references_withheld_total")]
+        #[metric(Counter = "vernier_wire_references_withheld_total")]
         pub references_withheld: u64,
         /// Other events on the wire: sessions, requests, reports, packets moved to another epoch.
-        #[metric(counter = "vernier_wire_events_total", label = "event")]
+        #[metric(Counter = "vernier_wire_events_total", label = "event")]
         pub events: Vec<Labelled>,
     }
 }
@@ -180,19 +180,19 @@ record! {
         /// Whether they arrive here; if not the other end has measured and reported them.
         pub is_incoming: bool,
         /// Packets sent in epochs whose counts are known at both ends.
-        #[metric(counter = "vernier_wire_sent_packets_total")]
+        #[metric(Counter = "vernier_wire_sent_packets_total")]
         pub sent_packets: u64,
         /// Packets received in epochs whose counts are known at both ends.
-        #[metric(counter = "vernier_wire_received_packets_total")]
+        #[metric(Counter = "vernier_wire_received_packets_total")]
         pub received_packets: u64,
         /// Packets lost in these epochs; signed, because a packet missed in one epoch may be counted in another.
         pub lost_packets: i64,
         /// Packets lost on the wire: the greatest number so far, because a packet missed in one epoch may be counted
         /// in the next.
-        #[metric(counter = "vernier_wire_lost_packets_total")]
+        #[metric(Counter = "vernier_wire_lost_packets_total")]
         pub lost_packets_max: u64,
         /// Epochs by their fate: usable, or why they have no figures.
-        #[metric(counter = "vernier_wire_epochs_total", label = "fate")]
+        #[metric(Counter = "vernier_wire_epochs_total", label = "fate")]
         pub epochs: Vec<Labelled>,
         /// Fate of the latest epoch; `None` before the first.
         pub fate: Option<String>,
@@ -216,7 +216,7 @@ record! {
         /// Packets that were counted in a neighbouring epoch at first.
         pub moved_packets: u64,
         /// Standard deviation of the delay, from the LDA.
-        #[metric(gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_stddev_seconds", per_unit = 1e9)]
         pub stddev_ns: Option<f64>,
         /// Share of the LDA's cells that were usable.
         pub usable_cells_ratio: f64,
@@ -234,13 +234,13 @@ record! {
         /// By which method.
         pub method: String,
         /// Mean delay in nanoseconds.
-        #[metric(gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_mean_seconds", per_unit = 1e9)]
         pub mean_ns: f64,
         /// Half-width of the nominal 98 % interval, with both clocks' errors; `None` where it is not known.
-        #[metric(gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
+        #[metric(Gauge = "vernier_segment_estimated_delay_bound_seconds", per_unit = 1e9)]
         pub bound_ns: Option<f64>,
         /// Packets that the mean is over; `None` where the other end does not report it.
-        #[metric(gauge = "vernier_segment_estimated_delay_effective_samples")]
+        #[metric(Gauge = "vernier_segment_estimated_delay_effective_samples")]
         pub effective_samples: Option<u64>,
     }
 }
@@ -252,12 +252,12 @@ record! {
         /// The sender's epoch.
         pub epoch: u64,
         /// Flows in the epoch that was decoded last.
-        #[metric(gauge = "vernier_wire_flows")]
+        #[metric(Gauge = "vernier_wire_flows")]
         pub number: u64,
         /// Packets of flows that had no slot.
         pub other_packets: u64,
         /// Time to decode the flows of that epoch.
-        #[metric(gauge = "vernier_wire_decode_duration_seconds")]
+        #[metric(Gauge = "vernier_wire_decode_duration_seconds")]
         pub duration_s: f64,
         /// Those with most packets that have series of their own inside the switch, where their names are known.
         pub top: Vec<WireFlow>,

@@ -333,3 +333,36 @@ fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
     assert_eq!(one.snapshot().generation, 0);
     assert_eq!(one.snapshot().wires.len(), 1);
 }
+
+fn words(at_least_ns: Option<f64>, at_most_ns: Option<f64>) -> Option<String> {
+    contradiction(&OffsetView {
+        bounds: OffsetBounds {
+            at_least_ns,
+            at_most_ns,
+        },
+        error_ns: 200.0,
+    })
+}
+
+#[test]
+fn a_contradiction_says_by_how_much_and_that_it_is_not_known_whose_clock_is_wrong() {
+    assert_eq!(words(None, None), None);
+    assert_eq!(words(Some(-20_000.0), Some(25_000.0)), None);
+    assert_eq!(words(Some(200.0), Some(-200.0)), None);
+    let ahead = words(Some(950_000.0), Some(1_040_000.0)).unwrap();
+    assert_eq!(
+        ahead,
+        "by the least delays the other end's clock is ahead by 950 us to 1.04 ms, but both clocks together claim an error \
+         of 200 ns: at least one of them is wrong, and the delays of both directions with it. Two switches cannot tell \
+         which of their clocks is wrong: compare each with a third one (`chronyc tracking`, `pmc`)"
+    );
+    let behind = words(Some(-1_040_000.0), Some(-950_000.0)).unwrap();
+    assert!(behind.contains("behind by 950 us to 1.04 ms"), "{behind}");
+    let one_way = words(Some(950_000.0), None).unwrap();
+    assert!(one_way.contains("ahead by 950 us or more"), "{one_way}");
+    let other_way = words(None, Some(-950_000.0)).unwrap();
+    assert!(
+        other_way.contains("behind by 950 us or more"),
+        "{other_way}"
+    );
+}

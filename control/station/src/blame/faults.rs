@@ -1,7 +1,7 @@
 //! What is wrong with measuring, apart from what is wrong with the network.
 
 use locate::{Fault, FaultKind};
-use records::blame::MeasuringFault;
+use records::station::MeasuringFault;
 use report::msp::Kind;
 
 use super::{Blamer, seconds};

@@ -1,4 +1,4 @@
-use records::blame::PathBlame;
+use records::station::PathBlame;
 use report::msp::{Health, Neighbour, Quantiles, Report, Segment};
 
 use super::*;
