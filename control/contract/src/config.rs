@@ -120,9 +120,8 @@ pub struct Config {
 }
 
 /// How packets find their way; in JSON `mode` says which, `patch` or `bridge`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "mode", rename_all = "snake_case")]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Forwarding {
     /// A transparent patch panel: all that enters one port of a pair leaves by the other.
     Patch {
@@ -131,31 +130,32 @@ pub enum Forwarding {
         pairs: Vec<(String, String)>,
         /// When one port of a pair loses its link, the other's is taken down too, where the device
         /// can; default false.
-        #[schemars(default)]
+        #[serde(default)]
         link_loss_forwarding: bool,
     },
     /// One VLAN-aware learning bridge over all ports, 2 at least.
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
-        #[schemars(default = "defaults::ageing_s", range(min = 1, max = 1_000_000))]
+        #[serde(default = "defaults::ageing_s")]
+        #[schemars(range(min = 1, max = 1_000_000))]
         ageing_s: u32,
         /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
-        #[schemars(default = "defaults::fdb_entries", range(min = 1, max = 1_048_576))]
+        #[serde(default = "defaults::fdb_entries")]
+        #[schemars(range(min = 1, max = 1_048_576))]
         fdb_entries: u32,
         /// Addresses that are known from the start, never age and never move. At most
         /// `fdb_entries`.
-        #[schemars(default)]
+        #[serde(default)]
         stations: Vec<Station>,
         /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
         /// default 100,000. More are dropped as `storm`.
-        #[schemars(
-            default = "defaults::flood_limit_pps",
-            range(min = 1, max = 1_000_000_000)
-        )]
+        #[serde(default = "defaults::flood_limit_pps")]
+        #[schemars(range(min = 1, max = 1_000_000_000))]
         flood_limit_pps: u32,
     },
     /// A program that Vernier is loaded into decides. Never in a configuration file.
+    #[serde(skip_deserializing)]
     #[schemars(skip)]
     Host,
 }

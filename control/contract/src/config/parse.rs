@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt;
 use std::io;
 
 use schemars::{JsonSchema, schema_for};
-use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
 use super::validate::{Faults, Invalid, KeyPath, Step, validate};
-use super::{Config, Forwarding, PORTS_MAX, Station, defaults, shape};
+use super::{Config, PORTS_MAX, shape};
 use crate::file;
 
 /// What serde says of a key that is there twice, before it; and what we say, after it.
@@ -358,89 +357,6 @@ fn member<'t>(value: &'t str, step: &Step) -> Option<&'t RawValue> {
         Step::Index(index) => {
             let array: Vec<&RawValue> = serde_json::from_str(value).ok()?;
             array.get(*index).copied()
-        }
-    }
-}
-
-/// [`Forwarding`] as JSON spells it: flat, so that an error points at the key itself.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ForwardingKeys {
-    mode: Mode,
-    pairs: Option<Vec<(String, String)>>,
-    link_loss_forwarding: Option<bool>,
-    ageing_s: Option<u32>,
-    fdb_entries: Option<u32>,
-    stations: Option<Vec<Station>>,
-    flood_limit_pps: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Mode {
-    Patch,
-    Bridge,
-}
-
-impl<'de> Deserialize<'de> for Forwarding {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        let keys = ForwardingKeys::deserialize(json)?;
-        Self::try_from(keys).map_err(D::Error::custom)
-    }
-}
-
-impl TryFrom<ForwardingKeys> for Forwarding {
-    type Error = String;
-
-    fn try_from(keys: ForwardingKeys) -> Result<Self, String> {
-        fn misplaced(key: &str, mode: &str, keys: impl Display) -> String {
-            format!("`{key}` has no meaning in mode {mode}, which takes {keys}")
-        }
-        let of_bridge = [
-            ("ageing_s", keys.ageing_s.is_some()),
-            ("fdb_entries", keys.fdb_entries.is_some()),
-            ("stations", keys.stations.is_some()),
-            ("flood_limit_pps", keys.flood_limit_pps.is_some()),
-        ];
-        let of_patch = [
-            ("pairs", keys.pairs.is_some()),
-            ("link_loss_forwarding", keys.link_loss_forwarding.is_some()),
-        ];
-        let given = |keys: &[(&'static str, bool)]| {
-            keys.iter()
-                .find(|(_, is_given)| *is_given)
-                .map(|(key, _)| *key)
-        };
-        match keys.mode {
-            Mode::Patch => {
-                if let Some(key) = given(&of_bridge) {
-                    return Err(misplaced(
-                        key,
-                        "patch",
-                        "`pairs` and `link_loss_forwarding`",
-                    ));
-                }
-                Ok(Self::Patch {
-                    pairs: keys
-                        .pairs
-                        .ok_or("mode patch needs `pairs`, such as [[\"east\", \"west\"]]")?,
-                    link_loss_forwarding: keys.link_loss_forwarding.unwrap_or_default(),
-                })
-            }
-            Mode::Bridge => {
-                if let Some(key) = given(&of_patch) {
-                    let taken = "`ageing_s`, `fdb_entries`, `stations` and `flood_limit_pps`";
-                    return Err(misplaced(key, "bridge", taken));
-                }
-                Ok(Self::Bridge {
-                    ageing_s: keys.ageing_s.unwrap_or_else(defaults::ageing_s),
-                    fdb_entries: keys.fdb_entries.unwrap_or_else(defaults::fdb_entries),
-                    stations: keys.stations.unwrap_or_default(),
-                    flood_limit_pps: keys
-                        .flood_limit_pps
-                        .unwrap_or_else(defaults::flood_limit_pps),
-                })
-            }
         }
     }
 }

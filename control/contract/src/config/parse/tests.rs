@@ -1,5 +1,5 @@
 use super::super::device::Generate;
-use super::super::{Device, Measurement, Port};
+use super::super::{Device, Forwarding, Measurement, Port};
 use super::*;
 
 pub(in crate::config) const PATCH: &str = r#"{
