@@ -5,10 +5,10 @@
 //! and those with the longest delays of an epoch; a flow keeps its series for a while even if others
 //! are greater, so that they are worth drawing.
 
+use contract::config::FlowRule;
 use hashbrown::{HashMap, HashSet};
 use measure::histogram::SmallHistogram;
 use measure::packet::FlowKey;
-use measure::rli::FlowRule;
 use measure::time::{Epoch, TickRate};
 
 use super::{Directory, Flow, FlowNumber, FlowSums};

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::estimate::tests::rate;
-use measure::rli::Prefix;
 
 fn key(n: u8) -> FlowKey {
     FlowKey::V4 {
@@ -112,7 +111,7 @@ fn the_largest_and_the_slowest_share_the_series() {
 fn pinned_flows_come_first() {
     let mut pinned = settings(2, 10);
     pinned.pinned.push(FlowRule {
-        source: Some(Prefix::new([10, 0, 0, 4].into(), 31).unwrap()),
+        source: Some("10.0.0.4/31".parse().unwrap()),
         ..FlowRule::default()
     });
     let mut bench = Bench::new(6, pinned);

@@ -271,7 +271,7 @@ fn ports_keep_their_places() {
     assert_eq!(places(&back), ["(a)", "b", "c", "(d)", "e"]);
     let segments = back.segments();
     assert_eq!(segments.len(), 6);
-    assert_eq!(back.sketch_ports(), [1, 2, 4]);
+    assert_eq!(back.resolve().sketch_ports, [1, 2, 4]);
 
     let names: Vec<_> = (0..63).map(|n| format!("p{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
