@@ -22,8 +22,8 @@ pub enum Device {
     Generate(Generate),
     /// Anything else: a DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
     Dpdk(String),
-    /// No device any more: a port that was taken away while the switch runs
-    /// ([`Config::in_place_of`](super::Config::in_place_of)). No text means this.
+    /// `absent`: no device any more. A port that was taken away while the switch runs
+    /// ([`Config::in_place_of`](super::Config::in_place_of)), in no configuration that was checked.
     Absent,
 }
 
@@ -226,6 +226,7 @@ impl FromStr for Device {
         match scheme {
             "" if rest.is_empty() => Err(DeviceError(EMPTY.to_owned())),
             "sink" if rest.is_empty() => Ok(Self::Sink),
+            "absent" if rest.is_empty() => Ok(Self::Absent),
             "replay" => replay(rest).map(Self::Replay),
             "generate" => generate(rest).map(Self::Generate),
             _ => Ok(Self::Dpdk(text.to_owned())),

@@ -250,6 +250,9 @@ pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
                     })
                     .and(interface)
             }
+            Device::Absent if config.forwarding != Forwarding::Host => {
+                known_device(path.key("device"), "absent")
+            }
             _ => Ok(()),
         };
         all([

@@ -1,3 +1,4 @@
+use measure::packet::FlowKey;
 use serde_json::{Value, json};
 
 use super::*;
@@ -1366,4 +1367,61 @@ fn another_collector_is_refused_with_what_was_expected() {
     );
     let host = json!({ "ipfix": config["ipfix"] }).to_string();
     assert!(HostConfig::parse(&host, "host.json").is_err());
+}
+
+fn tcp(source: [u8; 4], destination_port: u16) -> FlowKey {
+    FlowKey::V4 {
+        source: source.into(),
+        destination: [192, 0, 2, 1].into(),
+        source_port: 40_000,
+        destination_port,
+        protocol: 6,
+    }
+}
+
+#[test]
+fn rules_name_flows() {
+    let rule: FlowRule = serde_json::from_value(json!({
+        "source": "10.1.0.0/16", "protocol": 6, "destination_ports": [80, 443],
+    }))
+    .unwrap();
+    assert!(rule.selects(&tcp([10, 1, 200, 3], 80)));
+    assert!(rule.selects(&tcp([10, 1, 0, 0], 443)));
+    assert!(!rule.selects(&tcp([10, 2, 200, 3], 80)));
+    assert!(!rule.selects(&tcp([10, 1, 200, 3], 444)));
+    // Prefixes keep to their family, and Ethernet has no addresses.
+    let v6 = FlowKey::V6 {
+        source: "2001:db8::1".parse().unwrap(),
+        destination: "::1".parse().unwrap(),
+        source_port: 1,
+        destination_port: 2,
+        protocol: 17,
+    };
+    let ethernet = FlowKey::parse(&[0; 14]);
+    for (source, is_v6) in [
+        ("2001:db8::/32", true),
+        ("2001:db8::/128", false),
+        ("::/0", true),
+        ("0.0.0.0/0", false),
+    ] {
+        let from = FlowRule {
+            source: Some(source.parse().unwrap()),
+            ..FlowRule::default()
+        };
+        assert_eq!(from.selects(&v6), is_v6, "{source}");
+        assert!(!from.selects(&ethernet));
+    }
+    assert!(matches!(ethernet, FlowKey::Ethernet { .. }));
+    assert!(FlowRule::default().selects(&ethernet));
+}
+
+#[test]
+fn a_sample_is_the_share_asked_for() {
+    for share in [0.0, 0.25, 1.0] {
+        let below = FlowSelection::Sampled(share).sampled_below();
+        let hashes = (0..10_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let chosen = hashes.filter(|hash| hash >> 32 < below).count();
+        let got = chosen as f64 / 1e4;
+        assert!((got - share).abs() < 0.01, "{got} of {share}");
+    }
 }
