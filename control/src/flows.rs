@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use contract::config::FlowRule;
 use contract::handover::{ControlEnd, FlowCommand, NewFlow};
 use contract::labelled_enum;
 use contract::limits::{DIRECTORY_BYTES_PER_SLOT, ESTIMATE_BYTES};
@@ -23,7 +24,7 @@ use measure::histogram::SmallHistogram;
 use measure::moments::Moments;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey};
-use measure::rli::{FlowDelay, FlowRule};
+use measure::rli::FlowDelay;
 use measure::time::{Epoch, TickRate};
 use records::history::{History, Sample};
 use records::snapshot::{ENDED_MAX, FlowEstimate, FlowQuantiles, FlowRecord};

@@ -55,7 +55,6 @@ mod link;
 mod receiver;
 mod reference;
 mod segment;
-mod select;
 
 pub use config::{Method, ReceiverConfig, ReceiverError};
 pub use distribution::FlowDistribution;
@@ -65,7 +64,6 @@ pub use link::{Link, LinkError};
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
 pub use segment::SegmentDelay;
-pub use select::{FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
 
 /// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {

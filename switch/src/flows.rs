@@ -1,11 +1,11 @@
 //! Flows with counters of their own: which ones, and in which slots.
 
+use contract::config::FlowSelection;
 use contract::counters::FlowTableCounters;
 use contract::handover::{FlowCommand, NewFlow, WorkerEnd};
 use measure::flows::{FlowId, FlowTable, Slot, Untracked};
 use measure::observation::{Observation, SegmentIndex};
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::rli::FlowSelection;
 
 use crate::packet_io::NO_SEGMENT;
 
@@ -17,6 +17,8 @@ const COMMANDS_MAX: usize = 16;
 pub struct Flows {
     table: FlowTable,
     selection: FlowSelection,
+    /// [`FlowSelection::sampled_below`].
+    sampled_below: u64,
     /// What headers are compared with before a flow is tracked by them.
     verifier: Option<Hasher>,
     /// What tables of earlier generations could not track.
@@ -24,10 +26,12 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Room for `slots` flows of those that `selection` names.
+    /// Room for `slots` flows of those that `selection` names. Which of them are the top ones only the control core can
+    /// tell; to a worker they are all, as long as it has slots.
     pub fn new(slots: usize, selection: FlowSelection) -> Self {
         Self {
             table: FlowTable::new(slots),
+            sampled_below: selection.sampled_below(),
             selection,
             verifier: None,
             untracked_before: Untracked::default(),
@@ -73,15 +77,19 @@ impl Flows {
         let Self {
             table,
             selection,
+            sampled_below,
             verifier,
             ..
         } = self;
         let is_selected = |n: usize| {
             segment != NO_SEGMENT
                 && flows.get(n).is_some_and(|&flow| match &*selection {
-                    FlowSelection::All => true,
-                    FlowSelection::Sampled(sample) => sample.selects(flow),
-                    selection => selection.selects(flow, &FlowKey::parse(head(n))),
+                    FlowSelection::All | FlowSelection::Top => true,
+                    FlowSelection::Sampled(_) => flow.0 >> 32 < *sampled_below,
+                    FlowSelection::Rules(rules) => {
+                        let key = FlowKey::parse(head(n));
+                        rules.iter().any(|rule| rule.selects(&key))
+                    }
                 })
         };
         let report = |new: measure::flows::NewFlow| {

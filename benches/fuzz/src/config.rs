@@ -227,7 +227,7 @@ fn check(text: &str) {
         assert!(owner.is_none_or(|worker| worker < config.workers.len()));
         assert!(port < config.ports.len() || queues == 0);
         let _ = config.queue_of_class(port);
-        assert!(config.segments_of_egress(port).len() <= config.segments().len());
+        assert!(config.resolve().segments_of_egress(port).len() <= config.segments().len());
     }
     let assignment = config.assignment();
     assert_eq!(assignment.len(), config.workers.len());

@@ -9,7 +9,7 @@ use serde_json::Value;
 use ureq::RequestBuilder;
 use ureq::http::{Response, StatusCode};
 
-use contract::config::{Config, Device};
+use contract::config::Config;
 use contract::file;
 use records::answers::Reloading;
 
@@ -212,8 +212,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn config(&self) -> Result<Config, ClientError> {
-        let value = self.get("/api/v1/config", &[])?;
-        running_config(value).map_err(|error| self.foreign(&error.to_string()))
+        let value: Value = self.get("/api/v1/config", &[])?;
+        serde_json::from_value(value).map_err(|error| self.foreign(&error.to_string()))
     }
 
     /// Requests a reload of its configuration; the number of the reload before that one.
@@ -319,26 +319,6 @@ pub fn read_token(path: &Path) -> Result<String, ClientError> {
             "a token has only visible ASCII characters".to_owned(),
         ))
     }
-}
-
-/// A running configuration from its JSON, where a removed port has the device `absent`,
-/// which no file can name.
-fn running_config(mut value: Value) -> Result<Config, serde_json::Error> {
-    let mut absent = Vec::new();
-    let ports = value.get_mut("ports").and_then(Value::as_array_mut);
-    for (index, port) in ports.into_iter().flatten().enumerate() {
-        if port.get("device").is_some_and(|device| device == "absent") {
-            port["device"] = "sink".into();
-            absent.push(index);
-        }
-    }
-    let mut config: Config = serde_json::from_value(value)?;
-    for index in absent {
-        if let Some(port) = config.ports.get_mut(index) {
-            port.device = Device::Absent;
-        }
-    }
-    Ok(config)
 }
 
 /// The error in an answer: the `error` of an object, or the text itself on one line.

@@ -29,25 +29,11 @@ pub(crate) fn known<T>(number: Option<T>, text: impl FnOnce(T) -> String) -> Str
 }
 
 /// Headings of the segments' table; as text, percentiles have a table of their own.
-pub(crate) const SEGMENT_HEADINGS: [&str; 12] = [
-    "segment",
-    "packets/s",
-    "lost",
-    "true mean",
-    "LDA mean",
-    "+-98%",
-    "stddev",
-    "p99",
-    "p99.9",
-    "p99.99",
-    "max",
-    "samples",
-];
+pub(crate) const SEGMENT_HEADINGS: &str = "segment | packets/s | lost | true mean | LDA mean | +-98% | \
+    stddev | p99 | p99.9 | p99.99 | max | samples";
 
 /// Headings of the ports' table.
-pub(crate) const PORT_HEADINGS: [&str; 7] = [
-    "port", "rx/s", "tx/s", "received", "sent", "queued", "dropped",
-];
+pub(crate) const PORT_HEADINGS: &str = "port | rx/s | tx/s | received | sent | queued | dropped";
 
 /// The table of each second: a headline, segments and ports.
 pub fn live(snapshot: &Snapshot) -> String {
@@ -63,16 +49,8 @@ pub fn live(snapshot: &Snapshot) -> String {
 pub fn summary(snapshot: &Snapshot) -> String {
     let mut text = headline(snapshot) + "\n";
     if !snapshot.segments.is_empty() {
-        let headings = [
-            "segment",
-            "sent",
-            "measured",
-            "lost",
-            "late",
-            "mean",
-            "unusable epochs",
-        ];
-        text += &table(&headings, snapshot.segments.iter().map(total_row));
+        let headings = "segment | sent | measured | lost | late | mean | unusable epochs";
+        text += &table(headings, snapshot.segments.iter().map(total_row));
         text += "\n";
         for segment in &snapshot.segments {
             text += &verdict(segment);
@@ -88,8 +66,8 @@ pub fn segments(snapshot: &Snapshot) -> String {
         [name, rate, lost, mean, lda, bound, stddev, samples]
     };
     let rows = (snapshot.segments.iter()).map(|segment| estimates(row(snapshot, segment)));
-    let headings = estimates(SEGMENT_HEADINGS.map(str::to_owned));
-    let text = table(&headings.each_ref().map(String::as_str), rows);
+    let headings = estimates(columns(SEGMENT_HEADINGS).map(str::to_owned)).join(" | ");
+    let text = table(&headings, rows);
     let delays = snapshot.segments.iter().map(|segment| {
         let last = snapshot.fresh(segment).and_then(|last| {
             let packets = last.counts.received_packets;
@@ -105,9 +83,7 @@ fn percentiles(
     what: &'static str,
     delays: impl Iterator<Item = (String, [Option<Delays>; 2])>,
 ) -> String {
-    let headings = [
-        what, "of last", "packets", "p50", "p90", "p99", "p99.9", "p99.99", "max",
-    ];
+    let headings = format!("{what} | of last | packets | p50 | p90 | p99 | p99.9 | p99.99 | max");
     let rows = delays.flat_map(|(name, delays)| {
         let spans = ["epoch", "minute"].into_iter().zip(delays);
         let known = spans.filter_map(|(span, delays)| Some((span, delays?)));
@@ -139,18 +115,10 @@ pub fn ports(ports: &Ports) -> String {
     let around: Vec<[String; 8]> = around.collect();
     let mut text = port_table(&ports.ports);
     if !around.is_empty() {
-        let headings = [
-            "device",
-            "port",
-            "entered",
-            "returned",
-            "lost",
-            "unknown",
-            "reordered",
-            "displaced",
-        ];
+        let headings =
+            "device | port | entered | returned | lost | unknown | reordered | displaced";
         text += "\n";
-        text += &table(&headings, around.into_iter());
+        text += &table(headings, around.into_iter());
     }
     text
 }
@@ -171,15 +139,13 @@ fn around_row(port: &Port) -> Option<[String; 8]> {
 }
 
 fn port_table(ports: &[Port]) -> String {
-    table(&PORT_HEADINGS, ports.iter().map(port_row))
+    table(PORT_HEADINGS, ports.iter().map(port_row))
 }
 
 /// Classes over all ports and segments, since the switch started.
 pub fn classes(classes: &Classes) -> String {
-    let headings = [
-        "class", "segments", "sent", "bytes", "measured", "lost", "mean", "stddev",
-    ];
-    let text = table(&headings, classes.classes.iter().map(class_row));
+    let headings = "class | segments | sent | bytes | measured | lost | mean | stddev";
+    let text = table(headings, classes.classes.iter().map(class_row));
     let delays = classes.classes.iter();
     let delays = delays.map(|class| (class.class.clone(), [class.last, class.last_minute]));
     text + &percentiles("class", delays)
@@ -319,13 +285,20 @@ fn verdict(segment: &Segment) -> String {
     )
 }
 
+/// The headings of columns, as a line with `|` between them spells them.
+pub(crate) fn columns<const N: usize>(headings: &str) -> [&str; N] {
+    debug_assert_eq!(headings.split('|').count(), N, "{headings}");
+    let mut headings = headings.split('|').map(str::trim);
+    std::array::from_fn(|_| headings.next().unwrap_or_default())
+}
+
 /// An aligned table: the first column to the left, a text in the last one too, numbers to the
-/// right.
+/// right. `headings` are [`columns`].
 pub(crate) fn table<const N: usize>(
-    headings: &[&str; N],
+    headings: &str,
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
-    let mut lines = vec![headings.map(str::to_owned)];
+    let mut lines = vec![columns(headings).map(str::to_owned)];
     lines.extend(rows);
     // Columns of the terminal: characters are none to two wide.
     let shown = |cell: &str| Span::raw(cell).width();

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::config::memory::{self, Memory};
-use crate::config::packets::Held;
+use crate::config::memory::{self, Held, Memory};
 use crate::config::{Config, Device, Forwarding, Idle, Port, Worker};
 use crate::units::{bytes, rate};
 

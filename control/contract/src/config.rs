@@ -3,53 +3,40 @@
 //! [`Config::parse`] is the only way in from text: what it returns has passed every range check
 //! that the fields' documentation states.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-mod candidate;
 mod change;
 mod class;
 pub mod device;
 pub mod document;
 mod host;
-mod ipfix;
-mod layout;
 mod measurement;
 pub mod memory;
-pub mod packets;
-mod parse;
 mod port;
-mod references;
-mod report;
 mod resolve;
-mod schema;
 mod serving;
 mod shape;
-mod stations;
 mod validate;
 mod wire;
 
 pub use crate::address::{MacAddress, Prefix};
 pub use crate::limits::{CLASSES_MAX, PORTS_MAX};
-pub use candidate::Candidate;
 pub use change::Change;
-pub use class::{Class, Protocol, Rule};
+pub use class::{Class, FlowRule, Protocol, Rule};
 pub use device::Device;
+pub use document::{Candidate, ConfigError, Fault, Position, parse_file};
 pub use host::HostConfig;
-pub use ipfix::{Ipfix, Transport};
-pub use layout::LayoutError;
 pub use measurement::{
-    Around, Decode, FlowRule, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
+    Around, Decode, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
     RliPolicy, SegmentPorts, Stamps,
 };
-pub use parse::{ConfigError, Fault, Position, parse_file};
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
-pub use report::{Nats, Report};
-pub use schema::{SCHEMA_ID, schema};
-pub use serving::{Http, Prometheus};
+pub use resolve::{LayoutError, Resolved, Segment};
+pub use serving::{Http, Ipfix, Nats, Prometheus, Report, Transport};
+pub use shape::{SCHEMA_ID, schema};
 pub use wire::{
     REFERENCES_OF_SHARE, Wire, WireAdaptiveLda, WireBytes, WireClock, WireKey, WireKeyError,
     WireKeys, WireLayoutError, WireLda, WireLds, WirePeer, WireRli, WireSwitch,
@@ -120,9 +107,8 @@ pub struct Config {
 }
 
 /// How packets find their way; in JSON `mode` says which, `patch` or `bridge`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "mode", rename_all = "snake_case")]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Forwarding {
     /// A transparent patch panel: all that enters one port of a pair leaves by the other.
     Patch {
@@ -131,31 +117,32 @@ pub enum Forwarding {
         pairs: Vec<(String, String)>,
         /// When one port of a pair loses its link, the other's is taken down too, where the device
         /// can; default false.
-        #[schemars(default)]
+        #[serde(default)]
         link_loss_forwarding: bool,
     },
     /// One VLAN-aware learning bridge over all ports, 2 at least.
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
-        #[schemars(default = "defaults::ageing_s", range(min = 1, max = 1_000_000))]
+        #[serde(default = "defaults::ageing_s")]
+        #[schemars(range(min = 1, max = 1_000_000))]
         ageing_s: u32,
         /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
-        #[schemars(default = "defaults::fdb_entries", range(min = 1, max = 1_048_576))]
+        #[serde(default = "defaults::fdb_entries")]
+        #[schemars(range(min = 1, max = 1_048_576))]
         fdb_entries: u32,
         /// Addresses that are known from the start, never age and never move. At most
         /// `fdb_entries`.
-        #[schemars(default)]
+        #[serde(default)]
         stations: Vec<Station>,
         /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
         /// default 100,000. More are dropped as `storm`.
-        #[schemars(
-            default = "defaults::flood_limit_pps",
-            range(min = 1, max = 1_000_000_000)
-        )]
+        #[serde(default = "defaults::flood_limit_pps")]
+        #[schemars(range(min = 1, max = 1_000_000_000))]
         flood_limit_pps: u32,
     },
     /// A program that Vernier is loaded into decides. Never in a configuration file.
+    #[serde(skip_deserializing)]
     #[schemars(skip)]
     Host,
 }
@@ -268,133 +255,6 @@ impl Config {
     /// Index of the port of that name, also of one that is absent.
     pub fn port_index(&self, name: &str) -> Option<usize> {
         self.ports.iter().position(|port| port.name == name)
-    }
-
-    /// The measured segments, for each class one: both directions of every patched pair, or every
-    /// ordered pair of the bridge's ports (at most 4,032), or those of them that
-    /// `measurement.segments` names. In a host every ordered pair of ports (at most 4,096), those
-    /// from a port to itself too.
-    ///
-    /// The order is that of the shards' segments: classes of one pair side by side, and in a host
-    /// all of one egress port. Those around devices come last: from every port of a device to every other.
-    /// Empty when measurement is off.
-    pub fn segments(&self) -> Vec<Segment> {
-        if !self.measurement.enabled {
-            return Vec::new();
-        }
-        let ports = self.ports.iter().enumerate();
-        let ports = ports.filter(|(_, port)| port.is_present()).map(|(n, _)| n);
-        let pairs: Vec<(usize, usize)> = match &self.forwarding {
-            Forwarding::Patch { pairs, .. } => {
-                let ends = pairs
-                    .iter()
-                    .filter_map(|(a, b)| Some((self.port_index(a)?, self.port_index(b)?)));
-                ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
-            }
-            Forwarding::Bridge { .. } => {
-                let from = |a| ports.clone().filter(move |&b| b != a).map(move |b| (a, b));
-                ports.clone().flat_map(from).collect()
-            }
-            Forwarding::Host => {
-                let to = |egress| ports.clone().map(move |ingress| (ingress, egress));
-                ports.clone().flat_map(to).collect()
-            }
-        };
-        let is_wanted = |&(ingress, egress): &(usize, usize)| {
-            let (from, to) = (self.port_name(ingress), self.port_name(egress));
-            let wanted = self.measurement.segments.as_ref();
-            wanted.is_none_or(|wanted| wanted.iter().any(|w| w.from == from && w.to == to))
-        };
-        let pairs = pairs.into_iter().filter(is_wanted);
-        let inside = pairs.map(|(ingress, egress)| (ingress, egress, None));
-        let around = self.measurement.around.iter().enumerate();
-        let around = around.flat_map(|(device, around)| {
-            let ports = around.ports.iter().filter_map(|name| self.port_index(name));
-            let ports: Vec<usize> = ports.collect();
-            let to = ports.clone();
-            let pairs = ports
-                .into_iter()
-                .flat_map(move |from| to.clone().into_iter().map(move |to| (from, to)));
-            let pairs = pairs.filter(|(from, to)| from != to);
-            pairs.map(move |(from, to)| (from, to, Some(device)))
-        });
-        let classes = 0..self.class_count();
-        inside
-            .chain(around)
-            .flat_map(|(ingress, egress, around)| {
-                classes.clone().map(move |class| Segment {
-                    ingress,
-                    egress,
-                    class,
-                    around,
-                })
-            })
-            .collect()
-    }
-
-    /// The name of a segment's beginning: a port, or a port's place at a device.
-    pub fn segment_from(&self, segment: &Segment) -> String {
-        self.end_name(segment.ingress, segment.around)
-    }
-
-    /// The name of a segment's end, likewise.
-    pub fn segment_to(&self, segment: &Segment) -> String {
-        self.end_name(segment.egress, segment.around)
-    }
-
-    fn end_name(&self, port: usize, device: Option<usize>) -> String {
-        let port = self.port_name(port);
-        match device.and_then(|device| self.measurement.around.get(device)) {
-            Some(Around { name, .. }) => format!("{name}:{port}"),
-            None => port.to_owned(),
-        }
-    }
-
-    /// The device that a port leads to, and which of its ports that is.
-    pub fn around(&self, port: usize) -> Option<(usize, usize)> {
-        let name = self.port_name(port);
-        let devices = self.measurement.around.iter().enumerate();
-        let mut devices = devices.filter(|_| self.measurement.enabled);
-        devices.find_map(|(device, around)| {
-            let place = around.ports.iter().position(|port| port == name)?;
-            Some((device, place))
-        })
-    }
-
-    /// The segments of a host by which packets leave by the port with this index, as indices into
-    /// [`segments`](Self::segments); empty where there are none.
-    pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
-        let segments = self.segments();
-        let is_by_it = |segment: &Segment| segment.egress == port && segment.is_inside();
-        let first = segments.iter().position(is_by_it).unwrap_or_default();
-        let by_it = segments
-            .iter()
-            .skip(first)
-            .take_while(|&segment| is_by_it(segment));
-        let end = first + by_it.count();
-        // There are 32,768 at most.
-        let index = |position| u16::try_from(position).unwrap_or(u16::MAX);
-        index(first)..index(end)
-    }
-}
-
-/// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Segment {
-    /// The port where its packets come in; around a device, where they leave for it.
-    pub ingress: usize,
-    /// The port where they leave; around a device, where they come back.
-    pub egress: usize,
-    /// Their class.
-    pub class: usize,
-    /// The device that they pass, by index into `measurement.around`; `None` inside this switch.
-    pub around: Option<usize>,
-}
-
-impl Segment {
-    /// Whether it is inside this switch.
-    pub fn is_inside(&self) -> bool {
-        self.around.is_none()
     }
 }
 

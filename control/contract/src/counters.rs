@@ -10,11 +10,12 @@
 use measure::flows::{FlowTable, Untracked};
 use schemars::JsonSchema;
 
+use crate::fdb::FdbStats;
 use crate::labelled_enum;
 use crate::limits::CLASSES_MAX;
 use crate::lldp::LldpSlot;
 pub use crate::metric::Counter;
-use crate::metric::counters;
+use crate::metric::{Declaration, Metric, counters};
 
 labelled_enum! {
     /// Why a packet was dropped.
@@ -110,19 +111,19 @@ counters! {
     /// Counters of one port of somebody else's device that packets are measured around. `entered = returned + lost +
     /// displaced` and what is inside, over all ports of the device.
     pub struct AroundCounters {
-        entered_packets: Counter "vernier_around_entered_packets_total", packets, in "around",
+        entered_packets: Counter "vernier_around_entered_packets_total", packets, in "meter",
             "Packets that left for the device by the port.";
-        returned_packets: Counter "vernier_around_returned_packets_total", packets, in "around",
+        returned_packets: Counter "vernier_around_returned_packets_total", packets, in "meter",
             "Packets that came back by the port, having entered the device by any.";
-        reflected_packets: Counter "vernier_around_reflected_packets_total", packets, in "around",
+        reflected_packets: Counter "vernier_around_reflected_packets_total", packets, in "meter",
             "Packets among those returned that had entered by the same port: no segment has them.";
-        lost_packets: Counter "vernier_around_lost_packets_total", packets, in "around",
+        lost_packets: Counter "vernier_around_lost_packets_total", packets, in "meter",
             "Packets that entered by the port and did not come back in time: lost, or rewritten beyond recognition.";
-        unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "around",
+        unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "meter",
             "Packets that came back by the port and had not entered: made by the device, late, or rewritten beyond recognition.";
-        displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "around",
+        displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "meter",
             "Packets that entered by the port and made way for others in a full table: neither measured nor lost.";
-        reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "around",
+        reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "meter",
             "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets that the same worker received are compared: receive queues of different workers have no common order.";
     }
     read as AroundReading
@@ -353,6 +354,24 @@ pub struct WireCounters {
     pub references_withheld: Counter,
     /// Epochs for which there was no empty shard at the sender's end, and at the receiver's.
     pub unmeasured_epochs: [Counter; 2],
+}
+
+/// All that is declared, over all records.
+pub fn declarations() -> Vec<Declaration> {
+    fn of<T: 'static>(
+        metrics: impl Iterator<Item = &'static Metric<T>>,
+    ) -> impl Iterator<Item = Declaration> {
+        metrics.map(|metric| metric.declaration)
+    }
+    of(PortReading::metrics())
+        .chain(of(AroundReading::metrics()))
+        .chain(of(ClassReading::metrics()))
+        .chain(of(QueueReading::metrics()))
+        .chain(of(WorkerReading::metrics()))
+        .chain(of(ExceptionReading::metrics()))
+        .chain(of(ReferenceReading::metrics()))
+        .chain(of(FdbStats::metrics()))
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ pub mod change;
 pub mod check;
 pub mod config;
 pub mod counters;
-pub mod declared;
 pub mod fdb;
 pub mod file;
 pub mod handover;

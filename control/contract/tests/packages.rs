@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use contract::counters::declarations;
 use contract::metric::Declaration;
 use serde_json::Value;
 
@@ -284,11 +285,18 @@ fn cryptography_stands_with_the_wire() {
     }
 }
 
-/// What is declared in `counters.rs` is counted where the declaration says.
+/// What is declared in `counters.rs` and `fdb.rs` is listed, and counted where the declaration says.
 #[test]
 fn counters_are_counted_where_they_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for declared in contract::declared::declarations() {
+    for file in ["counters.rs", "fdb.rs"] {
+        let code = fs::read_to_string(root.join("control/contract/src").join(file)).unwrap();
+        for name in code.split('"').filter(|word| word.starts_with("vernier_")) {
+            let is_listed = declarations().iter().any(|declared| declared.name == name);
+            assert!(is_listed, "{name} is not among the declarations");
+        }
+    }
+    for declared in declarations() {
         let (place, counted_in) = match declared.counted_in {
             "contract" => ("control/contract/src", ""),
             "plugin" => ("switch/plugin/src", ""),

@@ -70,7 +70,7 @@ impl Settings {
             top: TopSettings {
                 flows_max: config.prometheus.top_flows as usize,
                 hold_epochs: hold_ms.div_ceil(u64::from(interval_ms.max(1))),
-                pinned: pinned.filter_map(|rule| rule.try_into().ok()).collect(),
+                pinned: pinned.copied().collect(),
             },
         }
     }

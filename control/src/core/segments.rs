@@ -87,7 +87,12 @@ impl Segments {
     /// Adds the segments of a new generation.
     pub fn begin(&mut self, change: &Change) {
         let config = &change.config;
-        let segments = config.segments();
+        let config::Resolved {
+            segments,
+            rli_methods,
+            sketch_ports,
+            ..
+        } = config.resolve();
         let numbers: Vec<u32> = segments
             .iter()
             .map(|segment| self.number_for(segment_name(config, segment)))
@@ -95,7 +100,7 @@ impl Segments {
         let mut by_number = vec![None; self.states.len()];
         let mut methods = vec![None; self.states.len()];
         for (segment, &number) in segments.iter().zip(&numbers) {
-            let method = config.rli_method(segment.egress);
+            let method = rli_methods[segment.egress];
             methods[number as usize] = method.filter(|_| segment.is_inside());
         }
         for (index, &number) in (0..).zip(&numbers) {
@@ -103,7 +108,7 @@ impl Segments {
             by_number[number as usize] =
                 sketch.map(|&sketch| (SegmentIndex(index), usize::from(sketch)));
         }
-        let sketches = config.sketch_ports().into_iter().filter_map(|port| {
+        let sketches = sketch_ports.into_iter().filter_map(|port| {
             let name = &config.ports.get(port)?.name;
             Some((port, name.clone()))
         });

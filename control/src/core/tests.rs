@@ -700,7 +700,7 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
     let (mut ends, mut worker_ends) = (Vec::new(), Vec::new());
     for port in ports {
         ends.push(port.map(|port| {
-            let part = whole.part(config.segments_of_egress(port));
+            let part = whole.part(config.resolve().segments_of_egress(port));
             let (worker, control) = handover(&part);
             worker_ends.push(worker);
             control

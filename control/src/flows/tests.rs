@@ -5,7 +5,6 @@ use measure::flows::{FlowId, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};
 use measure::packet::FlowHash;
-use measure::rli::Prefix;
 use measure::shard::{Shard, ShardLayout};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
@@ -451,7 +450,7 @@ fn the_largest_and_the_slowest_share_the_series() {
 fn pinned_flows_come_first() {
     let mut pinned = top_settings(2, 10);
     pinned.pinned.push(FlowRule {
-        source: Some(Prefix::new([10, 0, 0, 4].into(), 31).unwrap()),
+        source: Some("10.0.0.4/31".parse().unwrap()),
         ..FlowRule::default()
     });
     let mut bench = Bench::new(6, pinned);

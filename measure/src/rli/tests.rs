@@ -10,7 +10,6 @@ mod fifo;
 mod inject;
 mod receiver;
 mod runs;
-mod select;
 mod sums;
 
 use super::{Link, StreamId};

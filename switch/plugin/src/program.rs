@@ -219,7 +219,7 @@ impl Program {
     ) -> Result<(Change, Plans)> {
         let config = settings.as_ref().unwrap_or(&self.settings);
         let config = config.config(&self.ports.names());
-        let layout = config.shard_layout(self.rate)?;
+        let (resolved, layout) = (config.resolve(), config.shard_layout(self.rate)?);
         let number = self.number.next();
         let Self { taps, ports, .. } = self;
         let hasher = taps.hasher().clone();
@@ -230,7 +230,7 @@ impl Program {
                 let of_port = ports.of_port(id).filter(|_| is_on);
                 let of_port = of_port.filter(|(_, port)| queue < port.tx_queues);
                 let part =
-                    of_port.map(|(port, _)| layout.part(config.segments_of_egress(port.index())));
+                    of_port.map(|(port, _)| layout.part(resolved.segments_of_egress(port.index())));
                 ((id, queue), tap.worker, part)
             })
             .collect();

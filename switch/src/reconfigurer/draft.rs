@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use contract::config::memory::keep_budget;
 use contract::config::{Change, Config, WireKeys};
 use contract::ids::PortIndex;
 
 use super::Difference;
 use crate::source::Source;
 use crate::wiring::plans::{is_present, open_source, present};
-use crate::wiring::{budget, wires};
+use crate::wiring::wires;
 
 /// A configuration that may be taken up, with everything that is read from files for it.
 pub struct Draft {
@@ -45,7 +46,7 @@ impl Draft {
             return Ok(None);
         }
         refuse_fixed(&changes)?;
-        budget::keep(&config, budget_mib)?;
+        keep_budget(&config, budget_mib)?;
 
         let places = |of: &Config, not_of: &Config| -> Vec<PortIndex> {
             let places = present(of).filter(|&place| !is_present(not_of, place));

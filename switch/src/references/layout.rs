@@ -1,12 +1,11 @@
 //! What a worker's references are made for.
 
-use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use contract::config::{Config, RliPolicy};
+use contract::config::Config;
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::observation::SegmentIndex;
-use measure::rli::{Adaptive, Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
+use measure::rli::{Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
 use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
@@ -73,11 +72,11 @@ impl ReferencesLayout {
         generation: GenerationId,
     ) -> Option<Self> {
         let rli = config.measurement.rli.as_ref()?;
-        let all = config.segments();
+        let resolved = config.resolve();
         let is_sent = |(_, segment): &(u16, &contract::config::Segment)| {
-            config.sends(worker.index(), segment)
+            resolved.sends(worker.index(), segment)
         };
-        let numbered: Vec<_> = (0_u16..).zip(&all).filter(is_sent).collect();
+        let numbered: Vec<_> = (0_u16..).zip(&resolved.segments).filter(is_sent).collect();
         let stream = |(number, segment): &(u16, &contract::config::Segment)| {
             let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
             Some(StreamLayout {
@@ -85,15 +84,15 @@ impl ReferencesLayout {
                 port: PortIndex::new(segment.egress),
                 class: ClassIndex(u8::try_from(segment.class).ok()?),
                 link: Link::new(capacity_bps.unwrap_or(UNPACED_BPS), WIRE_OVERHEAD_BYTES).ok()?,
-                method: config.rli_method(segment.egress)?,
+                method: resolved.rli_methods[segment.egress]?,
             })
         };
         Some(Self {
             generation,
             rate,
-            policy: policy(rli.policy),
+            policy: rli.policy.into(),
             buffer_packets: rli.policy.buffer_packets(),
-            segments: all.len(),
+            segments: resolved.segments.len(),
             keeps_flows: config.measurement.flows.is_some(),
             streams: numbered.iter().filter_map(stream).collect(),
         })
@@ -126,27 +125,5 @@ impl ReferencesLayout {
             }
             Policy::Count { .. } | Policy::Adaptive(_) => usual,
         }
-    }
-}
-
-fn policy(configured: RliPolicy) -> Policy {
-    // Configurations with a 0 are refused.
-    let packets = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-    let interval = |us: u32| NonZeroU64::new(u64::from(us) * 1_000).unwrap_or(NonZeroU64::MIN);
-    match configured {
-        RliPolicy::Count { packets: n } => Policy::Count {
-            packets: packets(n),
-        },
-        RliPolicy::Time { interval_us } => Policy::Time {
-            interval_ns: interval(interval_us),
-        },
-        RliPolicy::Either {
-            packets: n,
-            interval_us,
-        } => Policy::Either {
-            packets: packets(n),
-            interval_ns: interval(interval_us),
-        },
-        RliPolicy::Adaptive => Policy::Adaptive(Adaptive::default()),
     }
 }

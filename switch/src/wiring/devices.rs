@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use contract::config::device::argument;
-use contract::config::packets::{DESCRIPTORS, POOL_CACHE};
+use contract::config::memory::{DESCRIPTORS, POOL_CACHE};
 use contract::config::{Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, interface_index};
 

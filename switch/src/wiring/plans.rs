@@ -11,7 +11,6 @@ use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use contract::wire::clock::SharedLine;
 use dpdk_bindings::{Eal, Port};
 use measure::packet::Hashing;
-use measure::rli::{FlowRule, FlowSample, FlowSelection};
 use measure::shard::ShardLayout;
 use measure::time::{EpochSchedule, TickRate};
 
@@ -79,10 +78,7 @@ pub fn plan(
 ) -> Result<(Plan, ControlEnd)> {
     let (worker_end, control_end) = handover(layout);
     let flows = config.measurement.flows.as_ref();
-    let flows = flows.map(|flows| {
-        let selection = selection(&flows.select).context("measurement.flows.select")?;
-        anyhow::Ok(Flows::new(flows.slots as usize, selection))
-    });
+    let flows = flows.map(|flows| Flows::new(flows.slots as usize, flows.select.clone()));
     let references = ReferencesLayout::from_config(config, worker, layout.rate, generation);
     let references = references.map(|layout| References::new(&layout));
     let references = references.transpose().context("measurement.rli")?;
@@ -94,25 +90,12 @@ pub fn plan(
         } else {
             layout.hashing()
         },
-        flows: flows.transpose()?,
+        flows,
         stamps_packets: config.measurement.stamps == config::Stamps::Packet,
         arounds,
         references: references.map(Box::new),
     };
     Ok((plan, control_end))
-}
-
-/// Flows as a worker selects them. Which of them are the top ones only the control core can tell; to
-/// a worker they are all, as long as it has slots.
-fn selection(select: &config::FlowSelection) -> Result<FlowSelection> {
-    Ok(match select {
-        config::FlowSelection::All | config::FlowSelection::Top => FlowSelection::All,
-        config::FlowSelection::Sampled(share) => FlowSelection::Sampled(FlowSample::new(*share)?),
-        config::FlowSelection::Rules(rules) => {
-            let rules = rules.iter().map(FlowRule::try_from);
-            FlowSelection::Rules(rules.collect::<Result<_, _>>()?)
-        }
-    })
 }
 
 /// What each worker has of a started port: the queues that it is assigned, or the source, and a way

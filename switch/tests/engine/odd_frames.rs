@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use contract::config::Config;
+use contract::config::{Config, FlowSelection};
 use contract::counters::{DropReason, PortCounters, WorkerCounters};
 use contract::handover::{ControlEnd, SealedShard, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig};
 use measure::packet::{Hasher, Hashing};
-use measure::rli::FlowSelection;
 use measure::shard::SegmentSynopsis;
 use measure::time::{EpochSchedule, TickRate, Ticks};
 use serde_json::{Value, json};

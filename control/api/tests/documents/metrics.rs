@@ -275,7 +275,7 @@ fn label_names(text: &str) -> Vec<String> {
 
 /// The unit: as declared, or by the name's ending.
 fn unit(name: &str) -> &str {
-    let declared = contract::declared::declarations();
+    let declared = contract::counters::declarations();
     if let Some(declared) = declared.iter().find(|declared| declared.name == name) {
         return declared.unit;
     }

@@ -286,7 +286,7 @@ impl Sets {
     }
 
     fn text(&self) -> String {
-        let headings = ["node", "role", "member", "hops", "by"];
+        let headings = "node | role | member | hops | by";
         let mut rows = Vec::new();
         for node in &self.nodes {
             let mut head = [node.name.clone(), node.role.to_owned()];
@@ -309,7 +309,7 @@ impl Sets {
                 row("-".to_owned(), String::new(), String::new());
             }
         }
-        table(&headings, rows.into_iter())
+        table(headings, rows.into_iter())
     }
 }
 
@@ -378,7 +378,7 @@ impl Answer {
         for way in &self.ways {
             let _ = write!(text, "\npath {}\n", way.number);
             let rows = way.segments.iter().map(Segment::row);
-            text += &table(&["segment", "by", "note"], rows);
+            text += &table("segment | by | note", rows);
         }
         let listed = self.ways.len() as u64;
         if listed < self.alternatives {

@@ -222,15 +222,7 @@ impl Course {
     }
 
     fn table(&self) -> String {
-        let headings = [
-            "upgrades",
-            "router",
-            "probe hops",
-            "segments",
-            "mean",
-            "least",
-            "greatest",
-        ];
+        let headings = "upgrades | router | probe hops | segments | mean | least | greatest";
         let rows = self.steps.iter().map(|step| {
             [
                 step.upgrades.to_string(),
@@ -242,7 +234,7 @@ impl Course {
                 step.greatest_hops.to_string(),
             ]
         });
-        table(&headings, rows)
+        table(headings, rows)
     }
 }
 
@@ -278,9 +270,7 @@ fn random(paths: &Paths, plan: &Plan) -> (Vec<Router>, Orders) {
 
 /// All methods in one table; of the random orders no routers.
 fn beside(plans: &[Course]) -> String {
-    let headings = [
-        "upgrades", "greedy", "hops", "mean", "search", "hops", "mean", "random", "mean",
-    ];
+    let headings = "upgrades | greedy | hops | mean | search | hops | mean | random | mean";
     let rows = plans.iter().map(|course| course.steps.len()).max();
     let rows = (0..rows.unwrap_or(0)).map(|upgrades| {
         let mut row: [String; 9] = std::array::from_fn(|_| String::new());
@@ -304,7 +294,7 @@ fn beside(plans: &[Course]) -> String {
         }
         row
     });
-    table(&headings, rows)
+    table(headings, rows)
 }
 
 #[cfg(test)]

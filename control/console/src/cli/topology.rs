@@ -159,10 +159,7 @@ fn show(view: &View, id: Ipv4Addr, form: Form) -> anyhow::Result<u8> {
             neighbours(&node.name),
         ]
     });
-    print(&table(
-        &["router", "id", "role", "", "links and costs"],
-        rows,
-    ))
+    print(&table("router | id | role |  | links and costs", rows))
 }
 
 /// Prints what differs from what was shown last: a line for each link or role, or a line of JSON with all.

@@ -131,16 +131,3 @@ fn a_token_is_the_first_line_of_its_file() {
             .starts_with("/nowhere/token: cannot read the token")
     );
 }
-
-#[test]
-fn removed_ports_keep_their_index() {
-    let mut config = Config::demo().unwrap();
-    let text = r#"{ "ports": [{ "name": "west", "device": "sink" }, { "name": "up",
-        "device": "sink" }], "forwarding": { "mode": "bridge" } }"#;
-    config = Config::parse(text, "v.json")
-        .unwrap()
-        .in_place_of(&config)
-        .unwrap();
-    let value = serde_json::to_value(&config).unwrap();
-    assert_eq!(running_config(value).unwrap(), config);
-}

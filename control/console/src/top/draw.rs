@@ -46,17 +46,8 @@ const NAME_MIN: usize = 20;
 const FRAME: usize = 3;
 
 /// Headings of the classes' table.
-const CLASS_HEADINGS: [&str; 9] = [
-    "class",
-    "segments",
-    "packets/s",
-    "lost",
-    "mean",
-    "stddev",
-    "p99",
-    "p99.9",
-    "max",
-];
+const CLASS_HEADINGS: &str =
+    "class | segments | packets/s | lost | mean | stddev | p99 | p99.9 | max";
 
 /// The list of all switches, or one of them.
 pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: bool) {
@@ -162,7 +153,7 @@ fn draw_segments(
         let style = move |heading: &str| segment_style(heading, segment);
         (row(snapshot, segment), style)
     });
-    let mut table = Columns::new(&SEGMENT_HEADINGS, rows.collect());
+    let mut table = Columns::new(SEGMENT_HEADINGS, rows.collect());
     // An estimate goes with its bound.
     let expendable = ["p99.99", "samples", "stddev", "+-98%, LDA mean", "lost"];
     table.fit(area, &expendable);
@@ -224,7 +215,7 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
         (cells, style)
     });
-    let mut table = Columns::new(&FLOW_HEADINGS, rows.collect());
+    let mut table = Columns::new(FLOW_HEADINGS, rows.collect());
     table.fit(
         list,
         &[
@@ -294,7 +285,7 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (class_cells(&app.snapshot, class), style)
     });
-    let mut table = Columns::new(&CLASS_HEADINGS, rows.collect());
+    let mut table = Columns::new(CLASS_HEADINGS, rows.collect());
     table.fit(list, &["segments", "stddev", "p99"]);
     draw_table(frame, list, table.widget(), "classes", Some(index));
     let class = classes.get(index).map_or("", |row| row.class.as_str());

@@ -38,8 +38,8 @@ fn fleet(answer: &Blame, now_s: f64) -> String {
                 since(Some(risen.since_unix_s), now_s),
             ]
         });
-        let headings = ["segment", "of", "usual", "now", "rise", "sure", "since"];
-        text += &table(&headings, rows);
+        let headings = "segment | of | usual | now | rise | sure | since";
+        text += &table(headings, rows);
         let more = answer.matching.saturating_sub(answer.risen.len() as u64);
         if more > 0 {
             let _ = writeln!(text, "{} more", count(more));
@@ -97,17 +97,8 @@ fn one_path(path: &PathBlame, now_s: f64) -> String {
         };
         hop_row(&title)
     }));
-    let headings = [
-        "segment",
-        "mean +-98%",
-        "usual",
-        "stddev",
-        "p99",
-        "lost",
-        "usual",
-        "age",
-    ];
-    let mut text = table(&headings, rows.into_iter());
+    let headings = "segment | mean +-98% | usual | stddev | p99 | lost | usual | age";
+    let mut text = table(headings, rows.into_iter());
     text += &difference(path);
     text.push('\n');
     text += &causes(path, now_s);
@@ -247,10 +238,8 @@ pub fn flow_path(answer: &FlowPath) -> String {
             .to_owned(),
         ]
     });
-    let headings = [
-        "hop", "of", "packets", "lost", "mean", "stddev", "p99", "age", "",
-    ];
-    let mut text = format!("{}\n", answer.flow) + &table(&headings, rows);
+    let headings = "hop | of | packets | lost | mean | stddev | p99 | age | ";
+    let mut text = format!("{}\n", answer.flow) + &table(headings, rows);
     let slowest = answer.slowest.and_then(|place| answer.hops.get(place));
     if let (Some(slowest), Some(share)) = (slowest, answer.slowest_percent) {
         let _ = writeln!(text, "\n{share:.0} % of the delay is in {}.", slowest.title);

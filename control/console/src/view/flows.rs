@@ -15,15 +15,14 @@ use records::snapshot::{
 const BUCKETS_MAX: usize = 12;
 
 /// Headings of the flows' table.
-pub(crate) const FLOW_HEADINGS: [&str; 11] = [
-    "flow", "segment", "packets", "lost", "mean", "stddev", "p99", "estimate", "+-98%", "by", "ago",
-];
+pub(crate) const FLOW_HEADINGS: &str =
+    "flow | segment | packets | lost | mean | stddev | p99 | estimate | +-98% | by | ago";
 
 /// A page of flows: figures of the last epoch of each, and how many there are.
 pub fn flows(page: &FlowPage) -> String {
     let end = page.epoch_end_unix_s;
     let rows = page.flows.iter().map(|flow| flow_row(end, flow));
-    let mut text = table(&FLOW_HEADINGS, rows);
+    let mut text = table(FLOW_HEADINGS, rows);
     let (from, shown) = (page.offset, page.flows.len() as u64);
     let _ = match (shown, page.matching) {
         (_, 0) => writeln!(text, "no flow"),
@@ -130,7 +129,7 @@ fn describe(text: &mut String, flow: &Flow) {
     } else {
         ("lost", "exact, by stamps")
     };
-    let headings = ["", "packets", "bytes", lost, "mean", "stddev"];
+    let headings = format!(" | packets | bytes | {lost} | mean | stddev");
     let row = |name: &str, figures: &FlowFigures| {
         [
             name.to_owned(),
@@ -193,7 +192,7 @@ fn describe(text: &mut String, flow: &Flow) {
 }
 
 fn describe_references(text: &mut String, references: &FlowReferences, flow: &Flow) {
-    let headings = ["", "packets", "mean", "+-98%", "stddev"];
+    let headings = " | packets | mean | +-98% | stddev";
     let row = |name: String, figures: &ReferenceFigures| {
         [
             name,
@@ -210,7 +209,7 @@ fn describe_references(text: &mut String, references: &FlowReferences, flow: &Fl
         &references.total,
     );
     let _ = writeln!(text, "  by references ({}):", references.method.label());
-    indent(text, &table(&headings, last.into_iter().chain([total])));
+    indent(text, &table(headings, last.into_iter().chain([total])));
 }
 
 /// `p50 1.2 us, p90 3.1 us, p99 8.0 us, max 9.3 us`.
@@ -302,17 +301,7 @@ fn bound_words(bound_ns: Option<f64>) -> String {
 
 /// The last buckets of a course.
 fn history(course: &Course) -> String {
-    let headings = [
-        "from (UTC)",
-        "packets",
-        "lost",
-        "mean",
-        "stddev",
-        "p99 max",
-        "max",
-        "estimate",
-        "+-98%",
-    ];
+    let headings = "from (UTC) | packets | lost | mean | stddev | p99 max | max | estimate | +-98%";
     let first = course.buckets.len().saturating_sub(BUCKETS_MAX);
     let rows = course.buckets.iter().skip(first).map(|bucket| {
         let Bucket {
@@ -340,7 +329,7 @@ fn history(course: &Course) -> String {
         ]
     });
     let mut text = format!("  by {} s:\n", course.width_s);
-    indent(&mut text, &table(&headings, rows));
+    indent(&mut text, &table(headings, rows));
     text
 }
 

@@ -44,16 +44,8 @@ pub fn paths(answer: &Paths) -> String {
                 format!("{:.1} s", measured.age_s),
             ));
         }
-        let headings = [
-            "segment",
-            "kind",
-            "mean +-98%",
-            "stddev",
-            "p99",
-            "lost",
-            "age",
-        ];
-        text += &table(&headings, rows.into_iter());
+        let headings = "segment | kind | mean +-98% | stddev | p99 | lost | age";
+        text += &table(headings, rows.into_iter());
         for hop in &path.chain {
             if let Some(hint) = &hop.hint {
                 let _ = writeln!(text, "{}: {hint}", hop.title);
@@ -110,15 +102,7 @@ pub fn station_segments(answer: &StationSegments) -> String {
         )
     });
     let mut text = table(
-        &[
-            "segment",
-            "kind",
-            "mean +-98%",
-            "stddev",
-            "p99",
-            "lost",
-            "age",
-        ],
+        "segment | kind | mean +-98% | stddev | p99 | lost | age",
         rows,
     );
     let left = answer.matching.saturating_sub(answer.segments.len() as u64);
@@ -150,16 +134,8 @@ pub fn missing(answer: &Missing) -> String {
             switch.problems.join("; "),
         ]
     });
-    let headings = [
-        "switch",
-        "silent",
-        "last epoch",
-        "missed",
-        "last gap",
-        "restarts",
-        "problems",
-    ];
-    let mut text = table(&headings, rows);
+    let headings = "switch | silent | last epoch | missed | last gap | restarts | problems";
+    let mut text = table(headings, rows);
     let silent = answer
         .switches
         .iter()

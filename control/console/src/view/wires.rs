@@ -8,20 +8,12 @@ use records::answers::Wires;
 use records::snapshot::{Wire, WireClock, WireLda, WireSegment};
 
 /// Headings of the sessions' table.
-pub(crate) const WIRE_HEADINGS: [&str; 7] = [
-    "port",
-    "session",
-    "peer",
-    "control",
-    "of share",
-    "withheld",
-    "disbelieved",
-];
+pub(crate) const WIRE_HEADINGS: &str =
+    "port | session | peer | control | of share | withheld | disbelieved";
 
 /// Headings of the table of both directions.
-pub(crate) const WIRE_SEGMENT_HEADINGS: [&str; 10] = [
-    "segment", "epoch", "sent", "lost", "mean", "+-98%", "stddev", "by", "samples", "state",
-];
+pub(crate) const WIRE_SEGMENT_HEADINGS: &str =
+    "segment | epoch | sent | lost | mean | +-98% | stddev | by | samples | state";
 
 /// Both directions of every segment on the wire, the sessions, and the clock.
 pub fn wires(wires: &Wires) -> String {
@@ -29,7 +21,7 @@ pub fn wires(wires: &Wires) -> String {
         return "no port has a segment on the wire\n".to_owned();
     };
     let mut text = clock_words(clock) + "\n\n";
-    text += &table(&WIRE_HEADINGS, wires.wires.iter().map(wire_row));
+    text += &table(WIRE_HEADINGS, wires.wires.iter().map(wire_row));
     for wire in &wires.wires {
         let _ = writeln!(text, "{}: {}", wire.port, lda_words(&wire.lda));
         if let Some(mismatch) = &wire.mismatch {
@@ -53,7 +45,7 @@ pub fn wires(wires: &Wires) -> String {
     }
     text += "\n";
     let segments = wires.wires.iter().flat_map(|wire| &wire.segments);
-    text + &table(&WIRE_SEGMENT_HEADINGS, segments.map(wire_segment_row))
+    text + &table(WIRE_SEGMENT_HEADINGS, segments.map(wire_segment_row))
 }
 
 pub(crate) fn clock_words(clock: &WireClock) -> String {

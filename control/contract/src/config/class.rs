@@ -1,9 +1,14 @@
 //! Traffic classes, and which packets belong to them.
 
+use std::collections::HashSet;
+
+use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Prefix;
+use super::document::{Check, KeyPath, all, ensure, known, name, port_range, unique};
+use super::validate::{class_names, port_names};
+use super::{Config, Prefix};
 
 /// A traffic class: a measurement equivalence class, and what class queues are made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,6 +57,41 @@ pub struct Rule {
     pub destination_ports: Option<(u16, u16)>,
 }
 
+/// Names flows; every key that is given must match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FlowRule {
+    /// Source prefix.
+    pub source: Option<Prefix>,
+    /// Destination prefix.
+    pub destination: Option<Prefix>,
+    /// Protocol above IP.
+    pub protocol: Option<Protocol>,
+    /// First and last source port.
+    pub source_ports: Option<(u16, u16)>,
+    /// First and last destination port.
+    pub destination_ports: Option<(u16, u16)>,
+}
+
+impl FlowRule {
+    /// Whether it names the flow. One of another kind (Ethernet) is named by a rule that says nothing alone.
+    pub fn selects(&self, key: &FlowKey) -> bool {
+        let Some(ip) = key.five_tuple() else {
+            return *self == Self::default();
+        };
+        let is_in =
+            |prefix: Option<Prefix>, address| prefix.is_none_or(|prefix| prefix.contains(address));
+        let within = |ports: Option<(u16, u16)>, port: u16| {
+            ports.is_none_or(|(first, last)| (first..=last).contains(&port))
+        };
+        is_in(self.source, ip.source)
+            && is_in(self.destination, ip.destination)
+            && (self.protocol).is_none_or(|wanted| wanted.number() == ip.protocol)
+            && within(self.source_ports, ip.source_port)
+            && within(self.destination_ports, ip.destination_port)
+    }
+}
+
 /// A protocol above IP: a name, or a number (IANA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
@@ -93,4 +133,102 @@ impl Protocol {
             Self::Number(number) => number,
         }
     }
+}
+
+/// Protocols that have ports: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [6, 17, 132];
+
+pub(super) fn classes(path: &KeyPath, config: &Config) -> Check {
+    let mut names = HashSet::new();
+    all(config.classes.iter().enumerate().map(|(index, class)| {
+        let path = path.index(index).key("name");
+        name(path.clone(), &class.name)?;
+        unique(&mut names, &class.name, path, "a name of its own")
+    }))
+}
+
+pub(super) fn rules(path: &KeyPath, config: &Config) -> Check {
+    let rules = config.rules.iter().enumerate();
+    all(rules.map(|(index, rule)| self::rule(&path.index(index), rule, config)))
+}
+
+fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
+    known(
+        path.key("class"),
+        &rule.class,
+        "class",
+        &class_names(config),
+    )?;
+    if let Some(ingress) = &rule.ingress {
+        let path = path.key("ingress");
+        listed(path.clone(), ingress.len())?;
+        let names = port_names(config);
+        let each = ingress.iter().enumerate();
+        all(each.map(|(index, name)| known(path.index(index), name, "port", &names)))?;
+    }
+    for (key, values) in [("pcp", &rule.pcp), ("dscp", &rule.dscp)] {
+        if let Some(values) = values {
+            listed(path.key(key), values.len())?;
+        }
+    }
+    let flow = FlowRule {
+        source: rule.source,
+        destination: rule.destination,
+        protocol: rule.protocol,
+        source_ports: rule.source_ports,
+        destination_ports: rule.destination_ports,
+    };
+    five_tuple(path, &flow)
+}
+
+/// A list that holds nothing would match nothing.
+fn listed(path: KeyPath, count: usize) -> Check {
+    ensure(
+        count > 0,
+        path,
+        "one value at least, or no such key",
+        "none",
+    )
+}
+
+/// What classes and flows are named by alike: parts that can be true of one packet.
+fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
+    let &FlowRule {
+        source,
+        destination,
+        protocol,
+        source_ports,
+        destination_ports,
+    } = rule;
+    if let (Some(source), Some(destination)) = (source, destination) {
+        let family = if source.address.is_ipv4() {
+            "an IPv4"
+        } else {
+            "an IPv6"
+        };
+        ensure(
+            source.address.is_ipv4() == destination.address.is_ipv4(),
+            path.key("destination"),
+            format!("{family} prefix, as `source` is"),
+            destination,
+        )?;
+    }
+    port_range(path.key("source_ports"), source_ports)?;
+    port_range(path.key("destination_ports"), destination_ports)?;
+    if let Some(protocol) = protocol {
+        let names_ports = source_ports.is_some() || destination_ports.is_some();
+        ensure(
+            !names_ports || WITH_PORTS.contains(&protocol.number()),
+            path.key("protocol"),
+            "a protocol with ports (tcp, udp or sctp), since the rule names some",
+            protocol.number(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Rules that name flows.
+pub(super) fn flow_rules(path: &KeyPath, rules: &[FlowRule]) -> Check {
+    let each = rules.iter().enumerate();
+    all(each.map(|(index, rule)| five_tuple(&path.index(index), rule)))
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::ParseIntError;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,8 +22,8 @@ pub enum Device {
     Generate(Generate),
     /// Anything else: a DPDK device string (`0000:03:00.0`, `net_af_packet0,iface=veth0`, ...).
     Dpdk(String),
-    /// No device any more: a port that was taken away while the switch runs
-    /// ([`Config::in_place_of`](super::Config::in_place_of)). No text means this.
+    /// `absent`: no device any more. A port that was taken away while the switch runs
+    /// ([`Config::in_place_of`](super::Config::in_place_of)), in no configuration that was checked.
     Absent,
 }
 
@@ -70,105 +72,61 @@ pub enum FrameSize {
     Fixed(u16),
 }
 
-/// A device string that means nothing.
+/// A device string that means nothing, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeviceError {
-    /// There is nothing in it.
-    #[error(
-        "the device is empty; write sink, replay:FILE, generate:KEY=VALUE,... or a DPDK device"
-    )]
-    Empty,
-    /// `replay` names no capture.
-    #[error("replay names no capture; write replay:FILE[?speed=X&loop=N]")]
-    NoFile,
-    /// An option that cannot be.
-    #[error("{device}: {fault}")]
-    Option {
-        /// `replay` or `generate`.
-        device: &'static str,
-        /// What is wrong with it.
-        fault: OptionFault,
-    },
+#[error("{0}")]
+pub struct DeviceError(String);
+
+/// The value of an option.
+trait OptionValue: fmt::Display {
+    /// Returns whether the text is such a value.
+    fn set(&mut self, text: &str) -> bool;
 }
 
-/// An option of a device string that cannot be; `keys` are those there are.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the words say what the parts are")]
-pub enum OptionFault {
-    /// It is not `KEY=VALUE`.
-    #[error("`{part}` is not KEY=VALUE; keys are {keys}")]
-    NotKeyValue { part: String, keys: String },
-    /// A key that there is not.
-    #[error("unknown key `{key}`; keys are {keys}")]
-    UnknownKey { key: String, keys: String },
-    /// A key given twice.
-    #[error("`{key}` is given twice")]
-    Twice { key: String },
-    /// A value out of its range.
-    #[error("`{key}={value}`: expected {expected}")]
-    Value {
-        key: String,
-        value: String,
-        expected: &'static str,
-    },
+impl<T: FromStr + fmt::Display> OptionValue for T {
+    fn set(&mut self, text: &str) -> bool {
+        text.parse().map(|value| *self = value).is_ok()
+    }
 }
 
-/// An option of a device `T`.
-struct Key<T> {
-    name: &'static str,
-    /// What it may be, in words.
-    expected: &'static str,
-    get: fn(&T) -> String,
-    /// `None` for a value that it may not have.
-    set: fn(&mut T, &str) -> Option<()>,
+/// An option of a device: its key, what it may be in words, the range of numbers, and its value.
+type DeviceOption<'d> = (
+    &'static str,
+    &'static str,
+    RangeInclusive<f64>,
+    &'d mut dyn OptionValue,
+);
+
+/// The least number over 0.
+const OVER_0: f64 = f64::from_bits(1);
+/// The range of what may be any number of its type.
+const ANY: RangeInclusive<f64> = 0.0..=f64::MAX;
+
+impl Replay {
+    #[rustfmt::skip]
+    fn options(&mut self) -> [DeviceOption<'_>; 2] {
+        [
+            ("speed", "a number over 0, up to 1000000", OVER_0..=1e6, &mut self.speed),
+            ("loop", "a whole number, 0 for ever", ANY, &mut self.loops),
+        ]
+    }
 }
 
-fn read<V>(text: &str, parse: impl Fn(&str) -> Option<V>) -> Option<V> {
-    parse(text)
+impl Generate {
+    #[rustfmt::skip]
+    fn options(&mut self) -> [DeviceOption<'_>; 8] {
+        [
+            ("flows", "a whole number from 1 to 10000000", 1.0..=1e7, &mut self.flows),
+            ("size", "imix or a whole number from 60 to 9014", 60.0..=9_014.0, &mut self.size),
+            ("rate", "packets a second over 0, up to 100000000", OVER_0..=1e8, &mut self.rate_pps),
+            ("burst", "a number from 1 to 1000", 1.0..=1e3, &mut self.burst),
+            ("pareto", "a number over 0, up to 10", OVER_0..=10.0, &mut self.pareto),
+            ("seed", "a whole number under 2^64", ANY, &mut self.seed),
+            ("macs", "a whole number from 1 to 65536", 1.0..=65_536.0, &mut self.macs),
+            ("side", "0 or 1", 0.0..=1.0, &mut self.side),
+        ]
+    }
 }
-
-/// An option that is a field; the last part reads it.
-macro_rules! key {
-    ($name:literal: $field:ident, $expected:literal, $parse:expr) => {
-        Key {
-            name: $name,
-            expected: $expected,
-            get: |device| device.$field.to_string(),
-            set: |device, text| read(text, $parse).map(|value| device.$field = value),
-        }
-    };
-}
-
-const REPLAY_KEYS: [Key<Replay>; 2] = [
-    key!("speed": speed, "a number over 0, up to 1000000", |text| {
-        number(text, |&x| x > 0.0 && x <= 1e6)
-    }),
-    key!("loop": loops, "a whole number, 0 for ever", |text| number(text, |_| true)),
-];
-
-const GENERATE_KEYS: [Key<Generate>; 8] = [
-    key!("flows": flows, "a whole number from 1 to 10000000", |text| {
-        number(text, |n| (1..=10_000_000).contains(n))
-    }),
-    key!("size": size, "imix or a whole number from 60 to 9014", |text| match text {
-        "imix" => Some(FrameSize::Imix),
-        _ => number(text, |n| (60..=9_014).contains(n)).map(FrameSize::Fixed),
-    }),
-    key!("rate": rate_pps, "packets a second over 0, up to 100000000", |text| {
-        number(text, |&x| x > 0.0 && x <= 1e8)
-    }),
-    key!("burst": burst, "a number from 1 to 1000", |text| {
-        number(text, |x| (1.0..=1e3).contains(x))
-    }),
-    key!("pareto": pareto, "a number over 0, up to 10", |text| {
-        number(text, |&x| x > 0.0 && x <= 10.0)
-    }),
-    key!("seed": seed, "a whole number under 2^64", |text| number(text, |_| true)),
-    key!("macs": macs, "a whole number from 1 to 65536", |text| {
-        number(text, |n| (1..=65_536).contains(n))
-    }),
-    key!("side": side, "0 or 1", |text| number(text, |&n| n <= 1)),
-];
 
 impl Device {
     /// Whether it is on the PCI bus, as NICs are; all others come and go as the switch likes.
@@ -262,10 +220,13 @@ impl FromStr for Device {
     type Err = DeviceError;
 
     fn from_str(text: &str) -> Result<Self, DeviceError> {
+        const EMPTY: &str =
+            "the device is empty; write sink, replay:FILE, generate:KEY=VALUE,... or a DPDK device";
         let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
         match scheme {
-            "" if rest.is_empty() => Err(DeviceError::Empty),
+            "" if rest.is_empty() => Err(DeviceError(EMPTY.to_owned())),
             "sink" if rest.is_empty() => Ok(Self::Sink),
+            "absent" if rest.is_empty() => Ok(Self::Absent),
             "replay" => replay(rest).map(Self::Replay),
             "generate" => generate(rest).map(Self::Generate),
             _ => Ok(Self::Dpdk(text.to_owned())),
@@ -277,76 +238,61 @@ fn replay(text: &str) -> Result<Replay, DeviceError> {
     // The last question mark, so that a file name may hold others.
     let (file, query) = text.rsplit_once('?').unwrap_or((text, ""));
     if file.is_empty() {
-        return Err(DeviceError::NoFile);
+        let words = "replay names no capture; write replay:FILE[?speed=X&loop=N]";
+        return Err(DeviceError(words.to_owned()));
     }
     let mut replay = Replay::new(file);
-    set("replay", &mut replay, query, '&', &REPLAY_KEYS)?;
+    set("replay", &mut replay.options(), query, '&')?;
     Ok(replay)
 }
 
 fn generate(text: &str) -> Result<Generate, DeviceError> {
     let mut traffic = Generate::default();
-    set("generate", &mut traffic, text, ',', &GENERATE_KEYS)?;
+    set("generate", &mut traffic.options(), text, ',')?;
     Ok(traffic)
 }
 
-fn number<N: FromStr>(text: &str, is_allowed: impl Fn(&N) -> bool) -> Option<N> {
-    text.parse().ok().filter(is_allowed)
-}
-
-/// Sets what the text says of a device.
-fn set<T>(
-    device: &'static str,
-    target: &mut T,
+/// Sets the options of a device that a text gives.
+fn set(
+    device: &str,
+    options: &mut [DeviceOption<'_>],
     text: &str,
     separator: char,
-    keys: &[Key<T>],
 ) -> Result<(), DeviceError> {
-    let all = || {
-        keys.iter()
-            .map(|key| key.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let keys: Vec<&str> = options.iter().map(|(key, ..)| *key).collect();
+    let keys = keys.join(", ");
     let mut given = Vec::new();
     for part in text.split(separator).filter(|_| !text.is_empty()) {
-        let fault = match part.split_once('=') {
-            None => OptionFault::NotKeyValue {
-                part: part.to_owned(),
-                keys: all(),
-            },
-            Some((name, _)) if given.contains(&name) => OptionFault::Twice {
-                key: name.to_owned(),
-            },
-            Some((name, value)) => match keys.iter().find(|key| key.name == name) {
-                None => OptionFault::UnknownKey {
-                    key: name.to_owned(),
-                    keys: all(),
-                },
-                Some(key) if (key.set)(target, value).is_none() => OptionFault::Value {
-                    key: name.to_owned(),
-                    value: value.to_owned(),
-                    expected: key.expected,
-                },
-                Some(_) => {
-                    given.push(name);
-                    continue;
-                }
-            },
+        let error = |fault| Err(DeviceError(format!("{device}: {fault}")));
+        let Some((key, text)) = part.split_once('=') else {
+            return error(format!("`{part}` is not KEY=VALUE; keys are {keys}"));
         };
-        return Err(DeviceError::Option { device, fault });
+        if given.contains(&key) {
+            return error(format!("`{key}` is given twice"));
+        }
+        let Some((_, expected, range, value)) = options.iter_mut().find(|(name, ..)| *name == key)
+        else {
+            return error(format!("unknown key `{key}`; keys are {keys}"));
+        };
+        let is_beyond = text
+            .parse()
+            .is_ok_and(|number: f64| !range.contains(&number));
+        if is_beyond || !value.set(text) {
+            return error(format!("`{key}={text}`: expected {expected}"));
+        }
+        given.push(key);
     }
     Ok(())
 }
 
 /// `KEY=VALUE` of the options whose value is not the default.
-fn changed<T>(value: &T, default: &T, keys: &[Key<T>]) -> Vec<String> {
-    let texts = keys
-        .iter()
-        .map(|key| (key.name, (key.get)(value), (key.get)(default)));
+fn changed(options: &[DeviceOption<'_>], defaults: &[DeviceOption<'_>]) -> Vec<String> {
+    let texts = options.iter().zip(defaults);
+    let texts = texts
+        .map(|((key, .., value), (.., default))| (key, value.to_string(), default.to_string()));
     let differ = texts.filter(|(_, value, default)| value != default);
     differ
-        .map(|(name, value, _)| format!("{name}={value}"))
+        .map(|(key, value, _)| format!("{key}={value}"))
         .collect()
 }
 
@@ -366,7 +312,7 @@ impl fmt::Display for Replay {
     /// Of the keys only those that differ from the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display().to_string();
-        let mut query = changed(self, &Self::new(""), &REPLAY_KEYS).join("&");
+        let mut query = changed(&self.clone().options(), &Self::new("").options()).join("&");
         if query.is_empty() && file.contains('?') {
             // Or the end of the name would be taken for keys.
             query = format!("loop={}", self.loops);
@@ -379,9 +325,20 @@ impl fmt::Display for Replay {
 impl fmt::Display for Generate {
     /// Of the keys only those that differ from the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = changed(self, &Self::default(), &GENERATE_KEYS).join(",");
+        let list = changed(&self.clone().options(), &Self::default().options()).join(",");
         let colon = if list.is_empty() { "" } else { ":" };
         write!(f, "generate{colon}{list}")
+    }
+}
+
+impl FromStr for FrameSize {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        match text {
+            "imix" => Ok(Self::Imix),
+            bytes => bytes.parse().map(Self::Fixed),
+        }
     }
 }
 

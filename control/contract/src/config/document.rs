@@ -3,8 +3,718 @@
 //!
 //! [`read_file`], then [`parse_json`], then checks that return [`Invalid`], which [`value_error`] places in the text.
 
-pub use super::parse::{parse_json, read_file, value_error};
-pub use super::validate::{
-    Check, Faults, Invalid, KeyPath, all, count_within, ensure, http, name, suggestion, unique,
-    within,
-};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::hash::Hash;
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
+
+pub use super::serving::http;
+use super::validate::validate;
+use super::{Config, PORTS_MAX, shape};
+use crate::{file, text};
+
+/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
+const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
+
+/// One step into a JSON document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(Cow<'static, str>),
+    Index(usize),
+}
+
+/// A path in a JSON document, displayed as `ports[1].egress.queue_packets`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPath(pub(super) Vec<Step>);
+
+impl KeyPath {
+    /// The path of a member.
+    #[must_use]
+    pub fn key(&self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.then(Step::Key(key.into()))
+    }
+
+    /// The path of an element, from 0.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        self.then(Step::Index(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        Self([&self.0[..], &[step]].concat())
+    }
+
+    /// Whether one of the two is, or is above, the other.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        self.0.starts_with(&other.0) || other.0.starts_with(&self.0)
+    }
+
+    /// Whether a secret belongs at this path, or near it.
+    pub(super) fn is_secret(&self) -> bool {
+        let is_secret = |key: &str| SECRETS.iter().any(|secret| key.contains(secret));
+        self.0
+            .iter()
+            .any(|step| matches!(step, Step::Key(key) if is_secret(key)))
+    }
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if depth == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value that means nothing.
+#[derive(Debug)]
+pub struct Invalid {
+    /// Where.
+    pub path: KeyPath,
+    /// What it may be; or all that is to say.
+    pub expected: String,
+    /// What it is; `None` where `expected` says it all.
+    pub got: Option<String>,
+}
+
+impl Invalid {
+    /// What was found out where the value was used.
+    pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
+        Self {
+            path,
+            expected: words.to_string(),
+            got: None,
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    /// Removes control characters: quoted values may have some.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = match &self.got {
+            Some(got) => format!("expected {}, got {got}", self.expected),
+            None => self.expected.clone(),
+        };
+        if !self.path.0.is_empty() {
+            words = format!("{}: {words}", self.path);
+        }
+        text::clean(&mut words);
+        f.write_str(&words)
+    }
+}
+
+/// All that is wrong; one thing at least.
+#[derive(Debug)]
+pub struct Faults(pub Vec<Invalid>);
+
+impl From<Invalid> for Faults {
+    fn from(invalid: Invalid) -> Self {
+        Self(vec![invalid])
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl fmt::Display for Faults {
+    /// A line for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// What a check comes to.
+pub type Check<T = ()> = Result<T, Faults>;
+
+/// All that several checks find.
+///
+/// # Errors
+/// Every [`Invalid`] of theirs.
+pub fn all(checks: impl IntoIterator<Item = Check>) -> Check {
+    let faults = checks.into_iter().filter_map(Check::err);
+    let faults: Vec<Invalid> = faults.flat_map(|faults| faults.0).collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Faults(faults))
+    }
+}
+
+/// What must hold.
+///
+/// # Errors
+/// [`Invalid`] where it does not.
+pub fn ensure(
+    holds: bool,
+    path: KeyPath,
+    expected: impl fmt::Display,
+    got: impl fmt::Display,
+) -> Check {
+    if holds {
+        return Ok(());
+    }
+    let invalid = Invalid {
+        path,
+        expected: expected.to_string(),
+        got: Some(got.to_string()),
+    };
+    Err(invalid.into())
+}
+
+/// A number in a range.
+///
+/// # Errors
+/// [`Invalid`] beyond it.
+pub fn within<T: PartialOrd + fmt::Display>(
+    path: KeyPath,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Check {
+    let expected = format!("{} to {}", range.start(), range.end());
+    ensure(range.contains(&value), path, expected, value)
+}
+
+/// Sizes of a synopsis; where they make none, the error says why.
+pub(super) fn laid_out<T>(
+    path: KeyPath,
+    layout: Result<T, impl fmt::Display>,
+    expected: &str,
+) -> Check<T> {
+    layout.map_err(|error| {
+        let got = Some(error.to_string());
+        let expected = expected.to_owned();
+        let invalid = Invalid {
+            path,
+            expected,
+            got,
+        };
+        invalid.into()
+    })
+}
+
+/// The length of a list: lists are counted, not quoted.
+///
+/// # Errors
+/// [`Invalid`] where it has too few or too many.
+pub fn count_within(
+    path: KeyPath,
+    count: usize,
+    range: RangeInclusive<usize>,
+    what: &str,
+) -> Check {
+    let (least, most) = (range.start(), range.end());
+    let expected = if least == most {
+        format!("{least} {what}")
+    } else {
+        format!("{least} to {most} {what}")
+    };
+    ensure(range.contains(&count), path, expected, count)
+}
+
+/// A name: 1 to 64 letters, digits, `.`, `_` or `-`.
+///
+/// # Errors
+/// [`Invalid`] of any other text.
+pub fn name(path: KeyPath, name: &str) -> Check {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let holds = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
+    let expected = "1 to 64 letters, digits, `.`, `_` or `-`";
+    ensure(holds, path, expected, format!("{name:?}"))
+}
+
+/// A name that refers to one of `known`; `what` is `port` or `class`.
+pub(super) fn known(path: KeyPath, name: &str, what: &str, known: &[&str]) -> Check {
+    let expected = format!("the name of a {what} ({})", known.join(", "));
+    let got = format!("{name:?}{}", suggestion(name, known.iter().copied()));
+    ensure(known.contains(&name), path, expected, got)
+}
+
+/// What must not come twice; `what` ends in "of its own" or the like.
+///
+/// # Errors
+/// [`Invalid`] of what was seen before.
+#[expect(
+    clippy::implicit_hasher,
+    reason = "sets of names in configurations have the usual one"
+)]
+pub fn unique<T: Eq + Hash + fmt::Debug>(
+    seen: &mut HashSet<T>,
+    value: T,
+    path: KeyPath,
+    what: &str,
+) -> Check {
+    let got = format!("{value:?} again");
+    ensure(seen.insert(value), path, what, got)
+}
+
+/// First and last port of a range of TCP or UDP ports.
+pub(super) fn port_range(path: KeyPath, range: Option<(u16, u16)>) -> Check {
+    let (first, last) = range.unwrap_or_default();
+    let got = format!("[{first}, {last}]");
+    ensure(first <= last, path, "the first port, then the last", got)
+}
+
+/// `; did you mean ...?`, where one of the words that there are is like this one.
+pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> String {
+    /// How alike two words are at least, 0 to 1: at most two letters of five are another, or in another place.
+    const ALIKE: f64 = 0.6;
+    let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(word, known);
+    let alike = words.into_iter().filter(|known| likeness(known) >= ALIKE);
+    let best = alike.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    best.map_or(String::new(), |best| format!("; did you mean `{best}`?"))
+}
+
+/// What serde says of a key that is there twice, before it; and what we say, after it.
+const TWICE_OF_SERDE: &str = "duplicate field ";
+const TWICE: &str = " is given twice";
+
+/// Most faults that are listed; of more only the number is given.
+const LISTED_MAX: usize = 20;
+
+/// Most bytes of a configuration: as many static stations as there may be, and room.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{origin}: cannot read the configuration: {error}")]
+    Read {
+        /// The file.
+        origin: String,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is not JSON, or not of the right shape, or values mean nothing or are out of range.
+    #[error("{}", listed(.faults, *.more))]
+    Invalid {
+        /// The first of them, at most 20.
+        faults: Vec<Fault>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// A running switch has no index left for another port.
+    #[error(
+        "ports: the switch has had {PORTS_MAX} ports since its start, those that are gone counted; \
+         restart it to name more"
+    )]
+    Ports,
+}
+
+/// Something that is wrong in a configuration's text.
+#[derive(Debug)]
+pub struct Fault {
+    /// Where, by line and column.
+    pub at: Position,
+    /// Where, by keys, and what.
+    pub invalid: Invalid,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.invalid)
+    }
+}
+
+fn listed(faults: &[Fault], more: usize) -> String {
+    let mut lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.join("\n")
+}
+
+impl ConfigError {
+    fn of(fault: Fault) -> Self {
+        let (faults, more) = (vec![fault], 0);
+        Self::Invalid { faults, more }
+    }
+}
+
+/// A position in a configuration's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The file.
+    pub origin: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.origin, self.line, self.column)
+    }
+}
+
+impl Config {
+    /// Reads and checks a configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let (text, origin) = read_file(path.as_ref())?;
+        Self::parse(&text, &origin)
+    }
+
+    /// Reads and checks a configuration file anew for a switch that runs `running`, and puts it in
+    /// order ([`Config::in_place_of`]). Where the file names no workers they stay as they are.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: as [`Config::load`], or more ports than there are indices.
+    pub fn load_again(path: impl AsRef<Path>, running: &Self) -> Result<Self, ConfigError> {
+        let (text, origin) = read_file(path.as_ref())?;
+        let keep_workers = |config: &mut Self| {
+            if config.workers.is_empty() {
+                config.workers.clone_from(&running.workers);
+            }
+        };
+        Self::parse_and_settle(&text, &origin, keep_workers)?.in_place_of(running)
+    }
+
+    /// Reads and checks a configuration; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
+        Self::parse_and_settle(text, origin, Self::settle_here)
+    }
+
+    fn parse_and_settle(
+        text: &str,
+        origin: &str,
+        settle: impl FnOnce(&mut Self),
+    ) -> Result<Self, ConfigError> {
+        let mut config: Self = parse_json(text, origin)?;
+        settle(&mut config);
+        validate(&config).map_err(|faults| value_error(origin, text, faults))?;
+        Ok(config)
+    }
+
+    /// Names workers by the CPUs that this process may use.
+    fn settle_here(&mut self) {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.settle_workers(cpus);
+    }
+}
+
+/// Reads the JSON file of another configuration, whose ranges its owner checks.
+///
+/// # Errors
+/// [`ConfigError`]: not readable, not JSON, an unknown key.
+pub fn parse_file<T: DeserializeOwned + JsonSchema>(path: &Path) -> Result<T, ConfigError> {
+    let (text, origin) = read_file(path)?;
+    parse_json(&text, &origin)
+}
+
+/// A file's text, and what it is called in errors.
+///
+/// # Errors
+/// [`ConfigError::Read`]: it cannot be read, is no regular file, or has more than 256 MiB.
+pub fn read_file(path: &Path) -> Result<(String, String), ConfigError> {
+    let origin = path.display().to_string();
+    match file::read_text(path, BYTES_MAX) {
+        Ok(text) => Ok((text, origin)),
+        Err(error) => Err(ConfigError::Read { origin, error }),
+    }
+}
+
+/// What the text spells, of the right shape but not checked yet; `origin` names it in errors.
+///
+/// # Errors
+/// [`ConfigError::Invalid`]: not JSON, or not of this shape.
+pub fn parse_json<T: DeserializeOwned + JsonSchema>(
+    text: &str,
+    origin: &str,
+) -> Result<T, ConfigError> {
+    parse_shape(text, origin).map_err(|misshapen| match misshapen {
+        Misshapen::NoJson(error) => error,
+        Misshapen::Values(faults) => value_error(origin, text, faults),
+    })
+}
+
+/// Why a text has not the shape that it should have.
+enum Misshapen {
+    /// It is not JSON.
+    NoJson(ConfigError),
+    /// Some of its values or keys are wrong.
+    Values(Faults),
+}
+
+fn parse_shape<T: DeserializeOwned + JsonSchema>(text: &str, origin: &str) -> Result<T, Misshapen> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let first = shape_fault(origin, text, error.path(), error.inner());
+        shape_error::<T>(text, first)
+    })?;
+    json.end().map_err(|error| {
+        let (at, message) = position_of(origin, &error);
+        let invalid = Invalid::said(KeyPath::default(), message);
+        Misshapen::NoJson(ConfigError::of(Fault { at, invalid }))
+    })?;
+    Ok(parsed)
+}
+
+/// All that is wrong with the shape of a text; serde says only the `first`.
+fn shape_error<T: JsonSchema>(text: &str, first: Fault) -> Misshapen {
+    let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
+    let schema = schema_for!(T).into();
+    let mut faults = shape::faults(text, &schema);
+    // What a parser of ours refuses, which no schema says.
+    let is_said = |fault: &Invalid| fault.path.is_near(&first.invalid.path);
+    if !is_json {
+        return Misshapen::NoJson(ConfigError::of(first));
+    }
+    if first.invalid.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
+        faults.push(first.invalid);
+    }
+    Misshapen::Values(Faults(faults))
+}
+
+/// Whether the text has a value at this path, not a default.
+pub(super) fn is_given(text: &str, path: &KeyPath) -> bool {
+    let root: Option<&RawValue> = serde_json::from_str(text).ok();
+    let mut steps = path.0.iter();
+    let value = root.and_then(|root| steps.try_fold(root, |value, step| member(value.get(), step)));
+    value.is_some()
+}
+
+/// A value that may not be there at all.
+pub(super) fn refusal(origin: &str, text: &str, path: KeyPath, message: &str) -> ConfigError {
+    value_error(origin, text, Invalid::said(path, message).into())
+}
+
+/// JSON that is no configuration: points at the value that is wrong.
+fn shape_fault(
+    origin: &str,
+    text: &str,
+    path: &serde_path_to_error::Path,
+    error: &serde_json::Error,
+) -> Fault {
+    let (end, mut message) = position_of(origin, error);
+    let steps = path.iter().filter_map(|segment| match segment {
+        Segment::Map { key } => Some(Step::Key(Cow::Owned(key.clone()))),
+        Segment::Seq { index } => Some(Step::Index(*index)),
+        // Where not even the key could be read.
+        _ => None,
+    });
+    let path = KeyPath(steps.collect());
+    if path.is_secret() {
+        hide_value(&mut message);
+    }
+    if let Some(hint) = no_json_hint(text, &end) {
+        message = format!("{message}: {hint}");
+    }
+    if let Some(key) = message.strip_prefix(TWICE_OF_SERDE) {
+        message = format!("{key}{TWICE}");
+    }
+    Fault {
+        at: position(origin, text, &path).unwrap_or(end),
+        invalid: Invalid::said(path, message),
+    }
+}
+
+/// What to do about what others call JSON, where that is what stopped reading.
+fn no_json_hint(text: &str, end: &Position) -> Option<&'static str> {
+    if text.trim().is_empty() {
+        return Some("the file is empty; expected an object");
+    }
+    let line = text.lines().nth(end.line.checked_sub(1)?)?;
+    // Reading stops within a comment's first two characters, or before them.
+    let column = end.column.saturating_sub(2);
+    let rest: String = line.chars().skip(column).collect();
+    let is_comment = |rest: &str| {
+        let rest = rest.trim_start_matches([' ', '\t', ',', '{', '[']);
+        ["//", "/*", "#"].iter().any(|mark| rest.starts_with(mark))
+    };
+    is_comment(&rest).then_some("JSON has no comments")
+}
+
+/// Leaves what was expected, and not what was found.
+fn hide_value(message: &mut String) {
+    if let Some((_, expected)) = message.rsplit_once(", expected ") {
+        *message = format!("expected {expected}, got something else");
+    }
+}
+
+/// Where reading stopped, and why.
+fn position_of(origin: &str, error: &serde_json::Error) -> (Position, String) {
+    let (line, column) = (error.line(), error.column());
+    let mut message = error.to_string();
+    let end = format!(" at line {line} column {column}");
+    message.truncate(message.strip_suffix(&end).unwrap_or(&message).len());
+    let at = Position {
+        origin: origin.to_owned(),
+        line,
+        column,
+    };
+    (at, message)
+}
+
+/// The error of values in a text that was parsed before, in the order of the text.
+pub fn value_error(origin: &str, text: &str, Faults(faults): Faults) -> ConfigError {
+    let more = faults.len().saturating_sub(LISTED_MAX);
+    let faults = faults.into_iter().take(LISTED_MAX).map(|invalid| Fault {
+        at: value_position(origin, text, &invalid.path),
+        invalid,
+    });
+    let mut faults: Vec<Fault> = faults.collect();
+    faults.sort_by_key(|fault| (fault.at.line, fault.at.column));
+    ConfigError::Invalid { faults, more }
+}
+
+/// Where a value is, of a text that is JSON.
+fn value_position(origin: &str, text: &str, path: &KeyPath) -> Position {
+    let found = position(origin, text, path);
+    debug_assert!(found.is_some(), "the text was parsed before");
+    found.unwrap_or(Position {
+        origin: origin.to_owned(),
+        line: 1,
+        column: 1,
+    })
+}
+
+/// Where a value begins, or, for a default, the nearest value around it. `None`
+/// when the text is not JSON.
+fn position(origin: &str, text: &str, path: &KeyPath) -> Option<Position> {
+    let mut value: &RawValue = serde_json::from_str(text).ok()?;
+    for step in &path.0 {
+        match member(value.get(), step) {
+            Some(inner) => value = inner,
+            None => break,
+        }
+    }
+    // Every value is a slice of `text`, so the distance between their starts is an offset in it.
+    let before = text.get(..value.get().as_ptr().addr() - text.as_ptr().addr())?;
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Some(Position {
+        origin: origin.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    })
+}
+
+fn member<'t>(value: &'t str, step: &Step) -> Option<&'t RawValue> {
+    match step {
+        Step::Key(key) => {
+            let object: BTreeMap<String, &RawValue> = serde_json::from_str(value).ok()?;
+            object.get(key.as_ref()).copied()
+        }
+        Step::Index(index) => {
+            let array: Vec<&RawValue> = serde_json::from_str(value).ok()?;
+            array.get(*index).copied()
+        }
+    }
+}
+
+/// A configuration file as far as it can be understood, and all that is wrong with it so far: what else is wrong can be
+/// looked for and said in one go.
+#[derive(Debug)]
+pub struct Candidate {
+    origin: String,
+    text: String,
+    config: Config,
+    faults: Faults,
+}
+
+impl Candidate {
+    /// Reads a file. Values of a wrong kind and unknown keys are left out of its configuration, which is only good for
+    /// looking at then.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: not readable, not JSON, or wrong in a part that everything else depends on.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let (text, origin) = read_file(path.as_ref())?;
+        Self::parse(text, origin)
+    }
+
+    fn parse(text: String, origin: String) -> Result<Self, ConfigError> {
+        let (config, faults) = match parse_shape::<Config>(&text, &origin) {
+            Ok(mut config) => {
+                config.settle_here();
+                let checked = validate(&config);
+                (config, checked.err().unwrap_or(Faults(Vec::new())))
+            }
+            Err(Misshapen::NoJson(error)) => return Err(error),
+            Err(Misshapen::Values(faults)) => match without(&text, &faults) {
+                Some(mut config) => {
+                    config.settle_here();
+                    (config, faults)
+                }
+                None => return Err(value_error(&origin, &text, faults)),
+            },
+        };
+        Ok(Self {
+            origin,
+            text,
+            config,
+            faults,
+        })
+    }
+
+    /// What the file spells, as far as it can be understood.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether something is wrong at `path`, below it or above it.
+    pub fn is_faulty_at(&self, path: &KeyPath) -> bool {
+        self.faults.0.iter().any(|fault| fault.path.is_near(path))
+    }
+
+    /// Whether something is wrong.
+    pub fn is_faulty(&self) -> bool {
+        !self.faults.0.is_empty()
+    }
+
+    /// The configuration and what was made by it, if nothing is wrong.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`]: all that was wrong, and what `found` adds elsewhere.
+    pub fn finish<T>(mut self, found: Check<T>) -> Result<(Config, T), ConfigError> {
+        match found {
+            Ok(made) if !self.is_faulty() => return Ok((self.config, made)),
+            Ok(_) => {}
+            Err(Faults(mut more)) => {
+                more.retain(|fault| !self.is_faulty_at(&fault.path));
+                self.faults.0.extend(more);
+            }
+        }
+        Err(value_error(&self.origin, &self.text, self.faults))
+    }
+}
+
+/// What a text spells but for the members at these paths; `None` where that is no configuration.
+fn without(text: &str, faults: &Faults) -> Option<Config> {
+    let mut json: Value = serde_json::from_str(text).ok()?;
+    for fault in &faults.0 {
+        let (last, before) = fault.path.0.split_last()?;
+        let member = before.iter().try_fold(&mut json, |value, step| match step {
+            Step::Key(key) => value.get_mut(key.as_ref()),
+            Step::Index(index) => value.get_mut(index),
+        });
+        // A list cannot do without one of its entries: those behind it would be in other places.
+        if let (Some(Value::Object(members)), Step::Key(key)) = (member, last) {
+            members.remove(key.as_ref());
+        }
+    }
+    serde_json::from_value(json).ok()
+}
+
+#[cfg(test)]
+mod tests;

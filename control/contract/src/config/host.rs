@@ -7,8 +7,11 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::parse::{is_given, parse_json, read_file, refusal, value_error};
-use super::validate::{Check, KeyPath, all, count_within, name, unique, validate};
+use super::document::{
+    Check, KeyPath, all, count_within, is_given, name, parse_json, read_file, refusal, unique,
+    value_error,
+};
+use super::validate::validate;
 use super::{
     Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Ipfix, Measurement, Port,
     Prometheus, Report, Rule, defaults,

@@ -1,4 +1,4 @@
-//! Memory of a configuration by purpose.
+//! Memory of a configuration by purpose, and how many packet buffers it may hold at once.
 
 use measure::cell::CellPair;
 use measure::digest::DigestTable;
@@ -10,8 +10,8 @@ use measure::shard::{ShardBytes, ShardLayout};
 use measure::time::TickRate;
 use wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
 
-use super::packets::Held;
-use crate::config::{Config, Forwarding, RING_PACKETS};
+use super::document::{Check, KeyPath, ensure};
+use super::{Config, Device, Forwarding, Port, RING_PACKETS};
 use crate::fdb::FdbMaster;
 use crate::handover::SHARDS_PER_WORKER;
 use crate::limits::{
@@ -54,6 +54,19 @@ const MBUF_BYTES: usize = 192 + 128 + 2_048;
 
 /// A page without hugepages, which DPDK gives to one buffer alone: none lies across two.
 const PAGE_BYTES: usize = 4_096;
+
+/// Descriptors of a queue of a device, where it has them.
+pub const DESCRIPTORS: u16 = 1_024;
+
+/// Buffers that a worker's cache keeps of the pool.
+pub const POOL_CACHE: u32 = 512;
+
+/// Drivers that copy each packet at once (their `tx_pkt_burst` frees it), and receive by allocating.
+const COPYING: [&str; 3] = ["net_af_packet", "net_null", "net_pcap"];
+
+/// Buffers that a worker holds besides: its cache before it is emptied (half as much again,
+/// `rte_mempool.h`), and eight bursts of 64 on their way through it.
+const WORKER_PACKETS: usize = POOL_CACHE as usize * 3 / 2 + 8 * 64;
 
 /// Memory for one purpose.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -119,6 +132,36 @@ impl Memory {
     pub fn largest(&self) -> Option<&Item> {
         self.0.iter().max_by_key(|item| item.total_bytes())
     }
+}
+
+/// Refuses a configuration that needs more memory than it names, or than `unnamed_mib` where it names none.
+///
+/// # Errors
+/// What it needs, and what most of it is for.
+pub fn keep_budget(config: &Config, unnamed_mib: Option<usize>) -> Check {
+    let named = config.memory_budget_mib.map(|mib| mib as usize);
+    let Some(budget_mib) = named.or(unnamed_mib) else {
+        return Ok(());
+    };
+    let memory = Memory::of(config);
+    let (needed, largest) = (
+        memory.total_mib(),
+        memory.largest().map_or("", |item| item.purpose),
+    );
+    let (expected, got) = match named {
+        Some(budget_mib) => (
+            format!("{needed} at least (most goes to: {largest})"),
+            budget_mib.to_string(),
+        ),
+        None => (
+            format!(
+                "a budget, or a configuration that needs {budget_mib} MiB at most for all but packets, half of what was free"
+            ),
+            format!("none, and one that needs {needed} MiB, most of it for {largest}"),
+        ),
+    };
+    let path = KeyPath::default().key("memory_budget_mib");
+    ensure(needed <= budget_mib, path, expected, got)
 }
 
 fn item(purpose: &'static str, bytes: usize, copies: usize, of: impl Into<String>) -> Item {
@@ -378,6 +421,68 @@ fn queues(config: &Config, items: &mut Vec<Item>) {
             format!("{RING_PACKETS} slots"),
         ),
     ]);
+}
+
+/// Packet buffers by what may hold them. When all are held at once there must be some left, or no port receives any
+/// more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// In descriptors of devices.
+    pub descriptors: usize,
+    /// In queues before ports.
+    pub queues: usize,
+    /// In rings from workers to the owners of ports.
+    pub rings: usize,
+    /// In workers and their caches.
+    pub workers: usize,
+}
+
+impl Held {
+    /// By a configuration whose workers are known.
+    pub fn of(config: &Config) -> Self {
+        let workers = config.workers.len();
+        let mut held = Self {
+            descriptors: 0,
+            queues: 0,
+            rings: 0,
+            workers: workers * WORKER_PACKETS,
+        };
+        let ports = config.ports.iter().enumerate();
+        for (index, port) in ports.filter(|(_, port)| port.is_present()) {
+            let is_owned = config.owner(index).is_some();
+            let senders = if is_owned { 1 } else { workers };
+            held.queues += slots(port) * senders;
+            held.rings += usize::from(is_owned) * RING_PACKETS * workers.saturating_sub(1);
+            if has_descriptors(&port.device) {
+                let queues = usize::from(config.rx_queues(index)) + senders;
+                held.descriptors += queues * usize::from(DESCRIPTORS);
+            }
+        }
+        held
+    }
+
+    /// All of them.
+    pub fn total(&self) -> usize {
+        self.descriptors + self.queues + self.rings + self.workers
+    }
+}
+
+/// Whether the device keeps packet buffers: sources and sinks of ours do not, nor do drivers that copy.
+fn has_descriptors(device: &Device) -> bool {
+    match device {
+        Device::Dpdk(device) => !COPYING.iter().any(|driver| device.starts_with(driver)),
+        _ => false,
+    }
+}
+
+/// Slots of the queues before a port, for one worker that sends by it.
+fn slots(port: &Port) -> usize {
+    // References in the switch have an eighth of a queue to themselves.
+    let slots = |packets: u32| packets as usize + (packets as usize / 8).max(1);
+    match port.egress.queues.as_slice() {
+        [] => slots(port.egress.queue_packets),
+        queues => queues.iter().map(|queue| slots(queue.packets)).sum(),
+    }
 }
 
 #[cfg(test)]

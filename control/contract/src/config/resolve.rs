@@ -1,12 +1,209 @@
-//! What a configuration leaves open, decided: queues, workers, owners.
+//! What follows from a configuration: segments, receive queues, workers, owners, layouts.
 //!
 //! All of it follows from the configuration alone, so that daemon, check and tests agree. Where a
 //! device has fewer receive queues than asked for, the daemon writes the number into
 //! [`Port::rx_queues`](super::Port::rx_queues) and asks again.
 
-use super::{CLASSES_MAX, Config, Device, Forwarding, Idle, Port, RliMethod, WORKERS_MAX, Worker};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use measure::flows::Slot;
+use measure::lda::{self, Bank, LdaLayout};
+use measure::lds::{self, LdsLayout};
+use measure::rli::{Method, Receiver, ReceiverConfig};
+use measure::shard::ShardLayout;
+use measure::time::TickRate;
+
+use super::{
+    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, LdaBank, Lds, PORTS_MAX, Port,
+    Queue, Rli, RliMethod, RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
+};
+use crate::fdb::{FdbSettings, Limits, StationKey};
+use crate::ids::PortIndex;
+
+/// What a stream of references takes besides its buffers: both ends' figures, and 64 references under way.
+const STREAM_BYTES: usize = 8 << 10;
+
+/// Packets between references where time alone says when they come.
+const TIMED_PACKETS: usize = 2_048;
+
+/// The same by utilisation: at the least rate.
+const ADAPTIVE_PACKETS: usize = 300;
+
+/// Packets of a burst at either end of an interval.
+const BURST_PACKETS: usize = 64;
+
+/// Most streams of a port that take its idle times into account: each one costs them all.
+const ANCHORED_STREAMS_MAX: usize = 8;
+
+/// A measured segment, by indices into [`Config::ports`] and [`Config::classes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Segment {
+    /// The port where its packets come in; around a device, where they leave for it.
+    pub ingress: usize,
+    /// The port where they leave; around a device, where they come back.
+    pub egress: usize,
+    /// Their class.
+    pub class: usize,
+    /// The device that they pass, by index into `measurement.around`; `None` inside this switch.
+    pub around: Option<usize>,
+}
+
+impl Segment {
+    /// Whether it is inside this switch.
+    pub fn is_inside(&self) -> bool {
+        self.around.is_none()
+    }
+}
+
+/// What follows from a configuration for all of its ports, computed once.
+#[derive(Debug)]
+pub struct Resolved {
+    /// [`Config::segments`].
+    pub segments: Vec<Segment>,
+    /// [`Config::assignment`].
+    pub assignment: Vec<Vec<(usize, u16)>>,
+    /// [`Config::owner`] of each port.
+    pub owners: Vec<Option<usize>>,
+    /// How delays of packets that leave by each port are estimated from references; `None` without references.
+    /// [`RliMethod::AnchoredSums`] becomes RLI-S where no worker sends all of the port's packets with stamps of their
+    /// own.
+    pub rli_methods: Vec<Option<Method>>,
+    /// The ports that have an LDS, in the order of the shards' sketches: those by which packets of
+    /// measured segments leave.
+    pub sketch_ports: Vec<usize>,
+}
+
+impl Resolved {
+    /// Whether a worker sends packets of a segment: all of them by a port that it owns, by others
+    /// those that it received.
+    pub fn sends(&self, worker: usize, segment: &Segment) -> bool {
+        match self.owners.get(segment.egress).copied().flatten() {
+            _ if !segment.is_inside() => false,
+            Some(owner) => owner == worker,
+            None => (self.assignment.get(worker))
+                .is_some_and(|served| served.iter().any(|&(port, _)| port == segment.ingress)),
+        }
+    }
+
+    /// The segments of a host by which packets leave by the port with this index, as indices into
+    /// `segments`; empty where there are none.
+    pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
+        let is_by_it = |segment: &&Segment| segment.egress == port && segment.is_inside();
+        let before = self
+            .segments
+            .iter()
+            .take_while(|segment| !is_by_it(segment));
+        let first = before.count() % self.segments.len().max(1);
+        let by_it = self.segments[first..].iter().take_while(is_by_it);
+        let end = first + by_it.count();
+        // There are 32,768 at most.
+        let index = |position| u16::try_from(position).unwrap_or(u16::MAX);
+        index(first)..index(end)
+    }
+}
 
 impl Config {
+    /// What follows from it for all ports.
+    pub fn resolve(&self) -> Resolved {
+        let (segments, assignment) = (self.segments(), self.assignment());
+        let mut streams = vec![0; self.ports.len()];
+        for segment in segments.iter().filter(|segment| segment.is_inside()) {
+            streams[segment.egress] += 1;
+        }
+        let ports = 0..self.ports.len();
+        let owner = |port| self.owner_of(port, &assignment, || streams[port] > 0);
+        let owners: Vec<_> = ports.clone().map(owner).collect();
+        let method = |port: usize| self.rli_method(port, owners[port], streams[port]);
+        Resolved {
+            rli_methods: ports.clone().map(method).collect(),
+            sketch_ports: ports.filter(|&port| streams[port] > 0).collect(),
+            segments,
+            assignment,
+            owners,
+        }
+    }
+
+    /// The measured segments, for each class one: both directions of every patched pair, or every
+    /// ordered pair of the bridge's ports (at most 4,032), or those of them that
+    /// `measurement.segments` names. In a host every ordered pair of ports (at most 4,096), those
+    /// from a port to itself too.
+    ///
+    /// The order is that of the shards' segments: classes of one pair side by side, and in a host
+    /// all of one egress port. Those around devices come last: from every port of a device to every other.
+    /// Empty when measurement is off.
+    pub fn segments(&self) -> Vec<Segment> {
+        if !self.measurement.enabled {
+            return Vec::new();
+        }
+        let index = |name: &String| self.port_index(name);
+        let present = (0..self.ports.len()).filter(|&port| self.ports[port].is_present());
+        let present: Vec<usize> = present.collect();
+        let mut inside: Vec<(usize, usize)> = match &self.forwarding {
+            Forwarding::Patch { pairs, .. } => {
+                let ends = pairs
+                    .iter()
+                    .filter_map(|(a, b)| Some((index(a)?, index(b)?)));
+                ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect()
+            }
+            Forwarding::Bridge { .. } => pairs(&present).filter(|(from, to)| from != to).collect(),
+            Forwarding::Host => pairs(&present).map(|(to, from)| (from, to)).collect(),
+        };
+        if let Some(wanted) = &self.measurement.segments {
+            let wanted = wanted
+                .iter()
+                .filter_map(|pair| Some((index(&pair.from)?, index(&pair.to)?)));
+            let wanted: HashSet<_> = wanted.collect();
+            inside.retain(|pair| wanted.contains(pair));
+        }
+        let mut all: Vec<_> = inside.into_iter().map(|ends| (ends, None)).collect();
+        for (device, around) in self.measurement.around.iter().enumerate() {
+            let ports: Vec<usize> = around.ports.iter().filter_map(index).collect();
+            let others = pairs(&ports).filter(|(from, to)| from != to);
+            all.extend(others.map(|ends| (ends, Some(device))));
+        }
+        let classes = 0..self.class_count();
+        let of_classes = all.into_iter().flat_map(|((ingress, egress), around)| {
+            classes.clone().map(move |class| Segment {
+                ingress,
+                egress,
+                class,
+                around,
+            })
+        });
+        of_classes.collect()
+    }
+
+    /// The name of a segment's beginning: a port, or a port's place at a device.
+    pub fn segment_from(&self, segment: &Segment) -> String {
+        self.end_name(segment.ingress, segment.around)
+    }
+
+    /// The name of a segment's end, likewise.
+    pub fn segment_to(&self, segment: &Segment) -> String {
+        self.end_name(segment.egress, segment.around)
+    }
+
+    fn end_name(&self, port: usize, device: Option<usize>) -> String {
+        let port = self.port_name(port);
+        match device.and_then(|device| self.measurement.around.get(device)) {
+            Some(Around { name, .. }) => format!("{name}:{port}"),
+            None => port.to_owned(),
+        }
+    }
+
+    /// The device that a port leads to, and which of its ports that is.
+    pub fn around(&self, port: usize) -> Option<(usize, usize)> {
+        let name = self.port_name(port);
+        let devices = self.measurement.around.iter().enumerate();
+        let mut devices = devices.filter(|_| self.measurement.enabled);
+        devices.find_map(|(device, around)| {
+            let place = around.ports.iter().position(|port| port == name)?;
+            Some((device, place))
+        })
+    }
+
     /// Names workers where none are: one for each port that receives (is not a sink), as far as
     /// there are `cpus` for them when one is left to the control core; one at least.
     ///
@@ -100,32 +297,59 @@ impl Config {
     /// class queues, a maximum residency, a segment on the wire, RLI-AS by name, which must see the
     /// whole port, or an owner by name. Unless named it is the worker that serves its first receive queue.
     pub fn owner(&self, port: usize) -> Option<usize> {
+        let is_by_it = |segment: &Segment| segment.egress == port && segment.is_inside();
+        let is_measured = || self.segments().iter().any(is_by_it);
+        self.owner_of(port, &self.assignment(), is_measured)
+    }
+
+    fn owner_of(
+        &self,
+        port: usize,
+        assignment: &[Vec<(usize, u16)>],
+        is_measured: impl FnOnce() -> bool,
+    ) -> Option<usize> {
         if self.workers.len() < 2 {
             return None;
         }
-        let port_config = self.ports.get(port).filter(|port| port.is_present())?;
-        let egress = &port_config.egress;
+        let Port { egress, wire, .. } = self.ports.get(port).filter(|port| port.is_present())?;
+        let rli = self.measurement.rli.as_ref();
         let needs_order = egress.capacity_bps.is_some()
             || !egress.queues.is_empty()
             || egress.max_residency_us.is_some()
-            || port_config.wire.is_some()
-            || self.has_anchored_sums(port);
-        let first = || {
-            let assignment = self.assignment();
-            let serves = |queues: &Vec<(usize, u16)>| queues.contains(&(port, 0));
-            assignment.iter().position(serves).unwrap_or(0)
-        };
+            || wire.is_some()
+            || rli.is_some_and(|rli| rli.method == RliMethod::AnchoredSums) && is_measured();
+        let serves = |queues: &Vec<(usize, u16)>| queues.contains(&(port, 0));
+        let first = || assignment.iter().position(serves).unwrap_or(0);
         egress.owner.or_else(|| needs_order.then(first))
     }
 
-    /// Whether RLI-AS was asked for, for packets that leave by this port.
-    fn has_anchored_sums(&self, port: usize) -> bool {
-        let rli = self.measurement.rli.as_ref();
-        rli.is_some_and(|rli| rli.method == RliMethod::AnchoredSums)
-            && self
-                .segments()
-                .iter()
-                .any(|s| s.egress == port && s.is_inside())
+    fn rli_method(&self, port: usize, owner: Option<usize>, streams: usize) -> Option<Method> {
+        let configured = self.measurement.rli.as_ref()?.method;
+        let can_anchor = (self.workers.len() < 2 || owner.is_some())
+            && self.measurement.stamps == Stamps::Packet
+            && self.ports[port].egress.capacity_bps.is_some()
+            && streams <= ANCHORED_STREAMS_MAX;
+        Some(configured.method(can_anchor))
+    }
+
+    /// Streams of references over all workers, and bytes of each.
+    pub(crate) fn reference_streams(&self) -> (usize, usize) {
+        let Some(Rli { policy, method }) = &self.measurement.rli else {
+            return (0, 0);
+        };
+        let resolved = self.resolve();
+        let of_worker = |worker| {
+            let sent = (resolved.segments.iter()).filter(|one| resolved.sends(worker, one));
+            sent.count()
+        };
+        let streams = (0..self.workers.len()).map(of_worker).sum();
+        let is_buffered = self.measurement.flows.is_some() && *method != RliMethod::Left;
+        let buffers = if is_buffered {
+            policy.buffer_packets() * Receiver::<Slot>::PACKET_BYTES
+        } else {
+            0
+        };
+        (streams, STREAM_BYTES + buffers)
     }
 
     /// The port that loses its link with this one, where a patch panel forwards link losses.
@@ -156,11 +380,158 @@ impl Config {
         let queues = queues.unwrap_or_default();
         let mut queue_of_class = [0; CLASSES_MAX];
         for (class, queue_of_class) in self.classes.iter().zip(&mut queue_of_class) {
-            let holds = |queue: &super::Queue| queue.classes.contains(&class.name);
+            let holds = |queue: &Queue| queue.classes.contains(&class.name);
             let queue = queues.iter().position(holds).unwrap_or(0);
             *queue_of_class = u8::try_from(queue).unwrap_or(0);
         }
         queue_of_class
+    }
+
+    /// What one worker keeps of one epoch; `rate` is that of the time stamp counter.
+    ///
+    /// There is a sketch for each port of [`Resolved::sketch_ports`]. Its packets weigh what their
+    /// class does.
+    ///
+    /// # Errors
+    /// [`LayoutError`] for sizes out of range.
+    pub fn shard_layout(&self, rate: TickRate) -> Result<ShardLayout, LayoutError> {
+        let measurement = &self.measurement;
+        let Resolved {
+            segments,
+            sketch_ports: ports,
+            ..
+        } = self.resolve();
+        let mut layout = ShardLayout::new(rate, segments.len());
+        if !measurement.enabled {
+            return Ok(layout);
+        }
+        layout.lda = measurement.lda.as_ref().map(Lda::layout).transpose()?;
+        if let Some(lds) = &measurement.lds {
+            layout.sketches = ports.len();
+            for (sketch, segment) in layout.sketch_of.iter_mut().zip(&segments) {
+                let position = ports.iter().position(|&port| port == segment.egress);
+                let position = position.filter(|_| segment.is_inside());
+                *sketch = position.and_then(|n| n.try_into().ok()).unwrap_or(u16::MAX);
+            }
+            let weight_of =
+                |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
+            let weights: Vec<u32> = segments.iter().map(|s| weight_of(s.class)).collect();
+            layout.lds = Some(lds.layout()?.with_weights(&weights)?);
+        }
+        if let Some(flows) = &measurement.flows {
+            layout.flow_slots = flows.slots as usize;
+            layout.flow_estimates = measurement.rli.is_some();
+            layout.flow_histograms = self.prometheus.top_flows as usize;
+        }
+        Ok(layout)
+    }
+
+    /// Most stations that may be learned behind each port: `u32::MAX` where a port has no limit.
+    pub fn station_limits(&self) -> Limits {
+        let mut limits = [u32::MAX; PORTS_MAX];
+        for (limit, port) in limits.iter_mut().zip(&self.ports) {
+            *limit = port.max_stations.unwrap_or(u32::MAX);
+        }
+        limits
+    }
+
+    /// What the filtering database is made from. A patch panel has one for the sake of links.
+    pub fn fdb_settings(&self) -> FdbSettings {
+        let mut are_present = [false; PORTS_MAX];
+        for (is_present, port) in are_present.iter_mut().zip(&self.ports) {
+            *is_present = port.device != Device::Absent;
+        }
+        let mut settings = FdbSettings {
+            stations_max: 1,
+            ageing: Duration::from_secs(1),
+            statics: Vec::new(),
+            limits: self.station_limits(),
+            are_present,
+        };
+        if let Forwarding::Bridge {
+            ageing_s,
+            fdb_entries,
+            stations,
+            ..
+        } = &self.forwarding
+        {
+            let fixed = |station: &Station| {
+                let port = PortIndex::new(self.port_index(&station.port)?);
+                Some((StationKey::of(station.vlan, station.address), port))
+            };
+            settings.stations_max = *fdb_entries as usize;
+            settings.ageing = Duration::from_secs(u64::from(*ageing_s));
+            settings.statics = stations.iter().filter_map(fixed).collect();
+        }
+        settings
+    }
+}
+
+/// Every ordered pair, those of a port with itself too.
+fn pairs(ports: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    let with = |&first: &usize| ports.iter().map(move |&second| (first, second));
+    ports.iter().flat_map(with)
+}
+
+/// Sizes that make no synopsis; a configuration that was parsed has none such.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LayoutError {
+    /// Of the LDA.
+    #[error("measurement.lda.banks: {0}")]
+    Lda(#[from] lda::LayoutError),
+    /// Of the LDS.
+    #[error("measurement.lds: {0}")]
+    Lds(#[from] lds::LayoutError),
+}
+
+impl Lda {
+    /// Its banks, laid out.
+    ///
+    /// # Errors
+    /// [`lda::LayoutError`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdaLayout, lda::LayoutError> {
+        let bank = |bank: &LdaBank| Bank {
+            rows: bank.rows,
+            probability: bank.probability,
+        };
+        LdaLayout::new(&self.banks.iter().map(bank).collect::<Vec<_>>())
+    }
+}
+
+impl Lds {
+    /// Its rows, without weights and without bytes: `cells` rounded down to whole rows.
+    ///
+    /// # Errors
+    /// [`lds::LayoutError`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdsLayout, lds::LayoutError> {
+        let rows = u32::try_from(self.rows.len()).unwrap_or(u32::MAX).max(1);
+        LdsLayout::new(self.cells / rows, self.virtual_cells, &self.rows)
+    }
+}
+
+impl RliPolicy {
+    /// Packets that a stream buffers between two references: room for two intervals, should a
+    /// reference go astray, and for a burst. More are estimated by RLI-L.
+    pub fn buffer_packets(&self) -> usize {
+        let between = match *self {
+            Self::Count { packets } => packets as usize,
+            Self::Time { .. } => TIMED_PACKETS,
+            Self::Either { packets, .. } => (packets as usize).min(2 * TIMED_PACKETS),
+            Self::Adaptive => ADAPTIVE_PACKETS,
+        };
+        (2 * between + BURST_PACKETS).min(ReceiverConfig::BUFFER_PACKETS_MAX)
+    }
+}
+
+impl RliMethod {
+    /// The method, where packets are stamped so that idle times can be told or not.
+    pub(super) fn method(self, can_anchor: bool) -> Method {
+        match self {
+            Self::Left => Method::Left,
+            Self::Linear => Method::Linear,
+            Self::Auto | Self::AnchoredSums if can_anchor => Method::AnchoredSums,
+            Self::Auto | Self::AnchoredSums | Self::Sums => Method::Sums,
+        }
     }
 }
 

@@ -1,12 +1,15 @@
-//! How answers are served.
+//! What leaves the switch: answers over HTTP, metrics for Prometheus, reports to NATS, flows by IPFIX.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FlowRule;
+use super::class::flow_rules;
+use super::document::{Check, KeyPath, all, ensure, name};
 use crate::address::deserialize_listen;
 
 /// The HTTP server: Prometheus and JSON.
@@ -101,4 +104,293 @@ impl Default for Prometheus {
             exclude: Vec::new(),
         }
     }
+}
+
+/// Reports of every epoch to NATS JetStream ([reports](report.md)); needs `nats.servers` only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The connection.
+    pub nats: Nats,
+    /// Most flows in a report, those with the most packets, 0 to 100; default 10.
+    #[serde(default = "top_flows")]
+    #[schemars(range(max = 100))]
+    pub top_flows: u32,
+    /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384. When it is full the oldest
+    /// are dropped, and counted.
+    #[serde(default = "spool_kib")]
+    #[schemars(range(min = 64, max = 1_048_576))]
+    pub spool_kib: u32,
+}
+
+/// A connection to NATS. Files with secrets may be readable by their owner and group only; they are read once, at start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Nats {
+    /// Servers of one cluster, 1 to 16: `nats://host:4222`, or `tls://host:4222` where TLS is demanded.
+    #[schemars(length(min = 1, max = 16))]
+    pub servers: Vec<String>,
+    /// File of the certificates (PEM) that the servers' are checked against; none: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// File of the certificate (PEM) that is shown to servers which ask for one; with `key_file`.
+    pub cert_file: Option<PathBuf>,
+    /// File of its key (PEM), a secret.
+    pub key_file: Option<PathBuf>,
+    /// File of credentials (`.creds`: JWT and seed), a secret. At most one of `credentials_file`, `nkey_file`, `token_file`
+    /// and `user`.
+    pub credentials_file: Option<PathBuf>,
+    /// File of an nkey's seed in one line, a secret.
+    pub nkey_file: Option<PathBuf>,
+    /// File of a token in one line, a secret.
+    pub token_file: Option<PathBuf>,
+    /// A user's name; with `password_file`.
+    pub user: Option<String>,
+    /// File of the user's password in one line, a secret.
+    pub password_file: Option<PathBuf>,
+    /// Whether a password or a token may be sent unencrypted to another machine: to `nats://` without `ca_file`, where anyone on
+    /// the path can read it; default false.
+    pub insecure: bool,
+}
+
+fn top_flows() -> u32 {
+    10
+}
+
+fn spool_kib() -> u32 {
+    16_384
+}
+
+impl Nats {
+    /// A connection to these servers, without credentials.
+    pub fn to(server: impl Into<String>) -> Self {
+        Self {
+            servers: vec![server.into()],
+            ..Self::default()
+        }
+    }
+
+    /// Returns the first key that no connection can be made with, its expected value, and its value.
+    pub fn fault(&self) -> Option<(&'static str, &'static str, String)> {
+        let is_server = |server: &String| {
+            let mut host = ["nats://", "tls://"].iter();
+            let host = host.find_map(|scheme| server.strip_prefix(scheme));
+            let is_fit = |c: char| c.is_ascii_graphic() && c != '@';
+            host.is_some_and(|host| !host.is_empty() && host.chars().all(is_fit))
+        };
+        let is_secret_shown = self.token_file.is_some() || self.user.is_some();
+        let is_plain = |server: &String| self.ca_file.is_none() && is_plain(server);
+        let ways = [
+            self.credentials_file.is_some(),
+            self.nkey_file.is_some(),
+            self.token_file.is_some(),
+            self.user.is_some(),
+        ];
+        let one_of_both = || "one of them".to_owned();
+        let odd = self.servers.iter().find(|server| !is_server(server));
+        if self.servers.is_empty() || odd.is_some() {
+            let got = match odd {
+                None => "none".to_owned(),
+                // It may be a password.
+                Some(server) if server.contains('@') => "one with `@`".to_owned(),
+                Some(server) => format!("{server:?}"),
+            };
+            Some((
+                "servers",
+                "1 to 16 servers as `nats://host:4222` or `tls://host:4222`, without user and password",
+                got,
+            ))
+        } else if self.cert_file.is_some() != self.key_file.is_some() {
+            let expected = "`cert_file` with `key_file`, or neither";
+            Some(("cert_file", expected, one_of_both()))
+        } else if self.user.is_some() != self.password_file.is_some() {
+            let expected = "`user` with `password_file`, or neither";
+            Some(("user", expected, one_of_both()))
+        } else if ways.iter().filter(|given| **given).count() > 1 {
+            let expected = "one of `credentials_file`, `nkey_file`, `token_file` and `user`";
+            Some(("credentials_file", expected, "several".to_owned()))
+        } else if is_secret_shown
+            && !self.insecure
+            && let Some(server) = self.servers.iter().find(|server| is_plain(server))
+        {
+            Some((
+                "servers",
+                "`tls://`, or `nats://` with `ca_file`, where a password or token goes to another machine, or `insecure` to \
+                 send it unencrypted",
+                format!("{server:?}"),
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+/// Whether data for this server leaves the machine unencrypted.
+fn is_plain(server: &str) -> bool {
+    let Some(rest) = server.strip_prefix("nats://") else {
+        return false;
+    };
+    let host = match rest.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => rest.split([':', '/']).next(),
+    };
+    let host = host.unwrap_or_default();
+    let is_loopback = |address: IpAddr| address.is_loopback();
+    !(host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback))
+}
+
+/// Flows and segments to an IPFIX collector ([IPFIX](ipfix.md)); needs `collector` only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ipfix {
+    /// The collector: `udp://host:4739` or `tcp://host:4739`.
+    pub collector: String,
+    /// Seconds between two exports, 1 to 3,600; none: every epoch is exported by itself.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 3_600))]
+    pub interval_s: Option<u32>,
+    /// Seconds after which templates are sent again over UDP, 1 to 3,600; default 60.
+    #[serde(default = "template_s")]
+    #[schemars(range(min = 1, max = 3_600))]
+    pub template_s: u32,
+    /// Largest message in bytes, 1,024 to 65,000; default 1,400, which fits an Ethernet frame with its headers.
+    #[serde(default = "message_bytes")]
+    #[schemars(range(min = 1_024, max = 65_000))]
+    pub message_bytes: u16,
+    /// The observation domain in messages, 0 to 4,294,967,295; default 1.
+    #[serde(default = "observation_domain")]
+    pub observation_domain: u32,
+    /// Private enterprise number of Vernier's own elements, 1 to 4,294,967,295; default 32,473, that of examples (RFC 5612).
+    #[serde(default = "enterprise")]
+    #[schemars(range(min = 1))]
+    pub enterprise: u32,
+}
+
+/// How messages travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A message a datagram.
+    Udp,
+    /// Messages in a row.
+    Tcp,
+}
+
+fn template_s() -> u32 {
+    60
+}
+
+fn message_bytes() -> u16 {
+    1_400
+}
+
+fn observation_domain() -> u32 {
+    1
+}
+
+fn enterprise() -> u32 {
+    32_473
+}
+
+impl Ipfix {
+    /// An export to this collector, all else as by default.
+    pub fn to(collector: impl Into<String>) -> Self {
+        Self {
+            collector: collector.into(),
+            interval_s: None,
+            template_s: template_s(),
+            message_bytes: message_bytes(),
+            observation_domain: observation_domain(),
+            enterprise: enterprise(),
+        }
+    }
+
+    /// Transport, and host and port; `None` where `collector` names none.
+    pub fn target(&self) -> Option<(Transport, &str)> {
+        let schemes = [("udp://", Transport::Udp), ("tcp://", Transport::Tcp)];
+        let mut targets = schemes.iter().filter_map(|(scheme, transport)| {
+            Some((*transport, self.collector.strip_prefix(scheme)?))
+        });
+        let (transport, target) = targets.next()?;
+        let (host, port) = target.rsplit_once(':')?;
+        let is_host = !host.is_empty() && host.chars().all(|c| c.is_ascii_graphic() && c != '/');
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        (is_host && is_port).then_some((transport, target))
+    }
+
+    /// See `interval_s`.
+    pub fn interval(&self) -> Duration {
+        Duration::from_secs(self.interval_s.unwrap_or(0).into())
+    }
+
+    /// See `template_s`.
+    pub fn template_interval(&self) -> Duration {
+        Duration::from_secs(self.template_s.into())
+    }
+}
+
+/// How answers are served: an address that others reach needs a token, or consent.
+///
+/// # Errors
+/// [`super::document::Invalid`] where it does not hold.
+pub fn http(path: &KeyPath, http: &Http) -> Check {
+    let (path, hosts) = (path.key("listen"), path.key("hosts"));
+    let each = http.hosts.iter().enumerate();
+    let hosts = all(each.map(|(index, host)| name(hosts.index(index), host)));
+    let Some(address) = http.listen else {
+        return hosts;
+    };
+    let is_guarded = address.ip().is_loopback() || http.token_file.is_some() || http.insecure;
+    let guarded = ensure(
+        is_guarded,
+        path,
+        "a loopback address, or `token_file` with what clients have to show, or `insecure` for \
+         anyone who can reach it",
+        address,
+    );
+    all([hosts, guarded])
+}
+
+pub(super) fn prometheus(path: &KeyPath, prometheus: &Prometheus) -> Check {
+    let buckets = prometheus.buckets_per_octave;
+    all([
+        flow_rules(&path.key("pinned"), &prometheus.pinned),
+        ensure(
+            matches!(buckets, 1 | 2 | 4 | 8),
+            path.key("buckets_per_octave"),
+            "1, 2, 4 or 8",
+            buckets,
+        ),
+        patterns(&path.key("include"), &prometheus.include),
+        patterns(&path.key("exclude"), &prometheus.exclude),
+    ])
+}
+
+fn patterns(path: &KeyPath, patterns: &[String]) -> Check {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_:*".contains(c);
+    all(patterns.iter().enumerate().map(|(index, pattern)| {
+        ensure(
+            !pattern.is_empty() && pattern.chars().all(is_plain),
+            path.index(index),
+            "a metric's name, with `*` for any characters",
+            format!("{pattern:?}"),
+        )
+    }))
+}
+
+pub(super) fn report(path: &KeyPath, report: Option<&Report>) -> Check {
+    let Some((key, expected, got)) = report.and_then(|report| report.nats.fault()) else {
+        return Ok(());
+    };
+    ensure(false, path.key("nats").key(key), expected, got)
+}
+
+pub(super) fn ipfix(path: &KeyPath, ipfix: Option<&Ipfix>) -> Check {
+    let Some(ipfix) = ipfix else {
+        return Ok(());
+    };
+    ensure(
+        ipfix.target().is_some(),
+        path.key("collector"),
+        "`udp://host:4739` or `tcp://host:4739`",
+        format!("{:?}", ipfix.collector),
+    )
 }

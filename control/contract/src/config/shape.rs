@@ -1,4 +1,6 @@
-//! A JSON document held against the schema of what it is to be: keys, kinds, words, ranges of numbers, lengths of lists.
+//! The configuration as JSON Schema, from the types themselves: what `docs/configuration.md` and
+//! `docs/vernier.schema.json` are made of. And a JSON document held against such a schema: keys, kinds, words, ranges of
+//! numbers, lengths of lists.
 //!
 //! serde stops at the first thing that is wrong; this finds all of them, in words for the person who wrote the document.
 //! Of strings it knows what has a form of its own (addresses, devices) by the name of its definition.
@@ -6,11 +8,38 @@
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Number, Value};
 
 use super::device::Device;
-use super::validate::{self, Check, Invalid, KeyPath, Step, all, count_within, ensure, suggestion};
-use super::{Config, Forwarding, MacAddress, Prefix, schema};
+use super::document::{self, Check, Invalid, KeyPath, Step, all, count_within, ensure, suggestion};
+use super::{Config, Forwarding, MacAddress, Prefix};
+
+/// The schema's name for itself.
+pub const SCHEMA_ID: &str = "urn:vernier:configuration:1";
+
+/// JSON Schema (draft 2020-12) of `vernier.json`: keys, types, defaults and ranges, described in the
+/// words of this module's documentation.
+///
+/// It says what a value may be by itself. That names refer to something that is there, and that all
+/// fits together, is checked by [`Config::parse`] alone.
+pub fn schema() -> Schema {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<Config>();
+    schema.insert("$id".to_owned(), SCHEMA_ID.into());
+    schema.insert("title".to_owned(), "Vernier's configuration".into());
+    RecursiveTransform(unwrap_lines).transform(&mut schema);
+    schema
+}
+
+/// Comments are broken into lines where their width says; descriptions are paragraphs.
+fn unwrap_lines(schema: &mut Schema) {
+    if let Some(Value::String(words)) = schema.get_mut("description") {
+        *words = words.replace('\n', " ");
+    }
+}
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| schema().into());
 
@@ -33,7 +62,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// Most bytes of a string that is quoted.
 const QUOTED_MAX: usize = 200;
 
-/// The pattern of a name ([`validate::name`]).
+/// The pattern of a name ([`document::name`]).
 const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
 
 /// Every number and every list of a configuration is within the range that the schema gives for it.
@@ -386,7 +415,7 @@ fn described(value: &Value) -> String {
 /// A string of this form.
 fn form_of(schema: &Value, words: &str, path: &KeyPath) -> Check {
     if schema.get("pattern").and_then(Value::as_str) == Some(NAME) {
-        return validate::name(path.clone(), words);
+        return document::name(path.clone(), words);
     }
     if schema.get("format").and_then(Value::as_str) == Some("ip") {
         let is_address = words.parse::<IpAddr>().is_ok();

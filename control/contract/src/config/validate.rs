@@ -1,286 +1,21 @@
 //! What no type can say: ranges, and names that refer to each other.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
-use std::hash::Hash;
-use std::ops::RangeInclusive;
 
-use super::memory::Memory;
-use super::packets::Held;
-use super::{Config, Worker, shape};
-use crate::text;
+use super::document::{
+    Check, Faults, Invalid, KeyPath, all, count_within, ensure, known, name, unique, within,
+};
+use super::memory::{Held, keep_budget};
+use super::{Config, Forwarding, Port, Station, Vlan, VlanIds, Worker};
+use super::{class, measurement, port, serving, shape, wire};
 
-mod classes;
-mod forwarding;
-mod ipfix;
-mod measurement;
-mod ports;
-mod report;
-mod serving;
-mod wire;
-
-pub use serving::http;
-
-/// What the keys are called at which, or below which, there are secrets: what is wrong there is not quoted.
-const SECRETS: [&str; 3] = ["hash_seed", "key", "token"];
-
-/// One step into a JSON document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    Key(Cow<'static, str>),
-    Index(usize),
-}
-
-/// A path in a JSON document, displayed as `ports[1].egress.queue_packets`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KeyPath(pub(super) Vec<Step>);
-
-impl KeyPath {
-    /// The path of a member.
-    #[must_use]
-    pub fn key(&self, key: impl Into<Cow<'static, str>>) -> Self {
-        self.then(Step::Key(key.into()))
-    }
-
-    /// The path of an element, from 0.
-    #[must_use]
-    pub fn index(&self, index: usize) -> Self {
-        self.then(Step::Index(index))
-    }
-
-    fn then(&self, step: Step) -> Self {
-        Self([&self.0[..], &[step]].concat())
-    }
-
-    /// Whether one of the two is, or is above, the other.
-    pub(super) fn is_near(&self, other: &Self) -> bool {
-        self.0.starts_with(&other.0) || other.0.starts_with(&self.0)
-    }
-
-    /// Whether a secret belongs at this path, or near it.
-    pub(super) fn is_secret(&self) -> bool {
-        let is_secret = |key: &str| SECRETS.iter().any(|secret| key.contains(secret));
-        self.0
-            .iter()
-            .any(|step| matches!(step, Step::Key(key) if is_secret(key)))
-    }
-}
-
-impl fmt::Display for KeyPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (depth, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Key(key) if depth == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A value that means nothing.
-#[derive(Debug)]
-pub struct Invalid {
-    /// Where.
-    pub path: KeyPath,
-    /// What it may be; or all that is to say.
-    pub expected: String,
-    /// What it is; `None` where `expected` says it all.
-    pub got: Option<String>,
-}
-
-impl Invalid {
-    /// What was found out where the value was used.
-    pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
-        Self {
-            path,
-            expected: words.to_string(),
-            got: None,
-        }
-    }
-}
-
-impl fmt::Display for Invalid {
-    /// Removes control characters: quoted values may have some.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words = match &self.got {
-            Some(got) => format!("expected {}, got {got}", self.expected),
-            None => self.expected.clone(),
-        };
-        if !self.path.0.is_empty() {
-            words = format!("{}: {words}", self.path);
-        }
-        text::clean(&mut words);
-        f.write_str(&words)
-    }
-}
-
-/// All that is wrong; one thing at least.
-#[derive(Debug)]
-pub struct Faults(pub Vec<Invalid>);
-
-impl From<Invalid> for Faults {
-    fn from(invalid: Invalid) -> Self {
-        Self(vec![invalid])
-    }
-}
-
-impl std::error::Error for Faults {}
-
-impl fmt::Display for Faults {
-    /// A line for each.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
-/// What a check comes to.
-pub type Check<T = ()> = Result<T, Faults>;
-
-/// All that several checks find.
-///
-/// # Errors
-/// Every [`Invalid`] of theirs.
-pub fn all(checks: impl IntoIterator<Item = Check>) -> Check {
-    let faults = checks.into_iter().filter_map(Check::err);
-    let faults: Vec<Invalid> = faults.flat_map(|faults| faults.0).collect();
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(Faults(faults))
-    }
-}
-
-/// What must hold.
-///
-/// # Errors
-/// [`Invalid`] where it does not.
-pub fn ensure(
-    holds: bool,
-    path: KeyPath,
-    expected: impl fmt::Display,
-    got: impl fmt::Display,
-) -> Check {
-    if holds {
-        return Ok(());
-    }
-    let invalid = Invalid {
-        path,
-        expected: expected.to_string(),
-        got: Some(got.to_string()),
-    };
-    Err(invalid.into())
-}
-
-/// A number in a range.
-///
-/// # Errors
-/// [`Invalid`] beyond it.
-pub fn within<T: PartialOrd + fmt::Display>(
-    path: KeyPath,
-    value: T,
-    range: RangeInclusive<T>,
-) -> Check {
-    let expected = format!("{} to {}", range.start(), range.end());
-    ensure(range.contains(&value), path, expected, value)
-}
-
-/// Sizes of a synopsis; where they make none, the error says why.
-fn laid_out<T>(path: KeyPath, layout: Result<T, impl fmt::Display>, expected: &str) -> Check<T> {
-    layout.map_err(|error| {
-        let got = Some(error.to_string());
-        let expected = expected.to_owned();
-        let invalid = Invalid {
-            path,
-            expected,
-            got,
-        };
-        invalid.into()
-    })
-}
-
-/// The length of a list: lists are counted, not quoted.
-///
-/// # Errors
-/// [`Invalid`] where it has too few or too many.
-pub fn count_within(
-    path: KeyPath,
-    count: usize,
-    range: RangeInclusive<usize>,
-    what: &str,
-) -> Check {
-    let (least, most) = (range.start(), range.end());
-    let expected = if least == most {
-        format!("{least} {what}")
-    } else {
-        format!("{least} to {most} {what}")
-    };
-    ensure(range.contains(&count), path, expected, count)
-}
-
-/// A name: 1 to 64 letters, digits, `.`, `_` or `-`.
-///
-/// # Errors
-/// [`Invalid`] of any other text.
-pub fn name(path: KeyPath, name: &str) -> Check {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let holds = (1..=64).contains(&name.len()) && name.chars().all(is_plain);
-    let expected = "1 to 64 letters, digits, `.`, `_` or `-`";
-    ensure(holds, path, expected, format!("{name:?}"))
-}
-
-/// A name that refers to one of `known`; `what` is `port` or `class`.
-fn known(path: KeyPath, name: &str, what: &str, known: &[&str]) -> Check {
-    let expected = format!("the name of a {what} ({})", known.join(", "));
-    let got = format!("{name:?}{}", suggestion(name, known.iter().copied()));
-    ensure(known.contains(&name), path, expected, got)
-}
-
-/// What must not come twice; `what` ends in "of its own" or the like.
-///
-/// # Errors
-/// [`Invalid`] of what was seen before.
-#[expect(
-    clippy::implicit_hasher,
-    reason = "sets of names in configurations have the usual one"
-)]
-pub fn unique<T: Eq + Hash + fmt::Debug>(
-    seen: &mut HashSet<T>,
-    value: T,
-    path: KeyPath,
-    what: &str,
-) -> Check {
-    let got = format!("{value:?} again");
-    ensure(seen.insert(value), path, what, got)
-}
-
-/// First and last port of a range of TCP or UDP ports.
-fn port_range(path: KeyPath, range: Option<(u16, u16)>) -> Check {
-    let (first, last) = range.unwrap_or_default();
-    let got = format!("[{first}, {last}]");
-    ensure(first <= last, path, "the first port, then the last", got)
-}
-
-fn port_names(config: &Config) -> Vec<&str> {
+pub(super) fn port_names(config: &Config) -> Vec<&str> {
     config.ports.iter().map(|port| port.name.as_str()).collect()
 }
 
-fn class_names(config: &Config) -> Vec<&str> {
+pub(super) fn class_names(config: &Config) -> Vec<&str> {
     let classes = 0..config.class_count();
     classes.map(|class| config.class_name(class)).collect()
-}
-
-/// `; did you mean ...?`, where one of the words that there are is like this one.
-pub fn suggestion<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> String {
-    /// How alike two words are at least, 0 to 1: at most two letters of five are another, or in another place.
-    const ALIKE: f64 = 0.6;
-    let likeness = |known: &&str| strsim::normalized_damerau_levenshtein(word, known);
-    let alike = words.into_iter().filter(|known| likeness(known) >= ALIKE);
-    let best = alike.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    best.map_or(String::new(), |best| format!("; did you mean `{best}`?"))
 }
 
 /// Checks every range and reference.
@@ -292,16 +27,16 @@ pub(super) fn validate(config: &Config) -> Check {
     let ranges = shape::ranges(config);
     let names = all([
         name(root.key("name"), &config.name),
-        classes::classes(&root.key("classes"), config),
-        ports::ports(&root.key("ports"), config),
-        forwarding::forwarding(&root.key("forwarding"), config),
-        classes::rules(&root.key("rules"), config),
+        class::classes(&root.key("classes"), config),
+        port::ports(&root.key("ports"), config),
+        forwarding(&root.key("forwarding"), config),
+        class::rules(&root.key("rules"), config),
         workers(&root.key("workers"), config),
         wire::switch(&root.key("wire"), config),
         serving::http(&root.key("http"), &config.http),
         serving::prometheus(&root.key("prometheus"), &config.prometheus),
-        report::report(&root.key("report"), config.report.as_ref()),
-        ipfix::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
+        serving::report(&root.key("report"), config.report.as_ref()),
+        serving::ipfix(&root.key("ipfix"), config.ipfix.as_ref()),
     ]);
     if let Err(mut faults) = ranges {
         // Sizes out of range cannot be laid out, and a value is wrong once.
@@ -317,23 +52,8 @@ pub(super) fn validate(config: &Config) -> Check {
     wire::wires(&root.key("ports"), config)?;
     all([
         packets(root.key("dpdk").key("mbufs"), config),
-        budget(root.key("memory_budget_mib"), config),
+        keep_budget(config, None),
     ])
-}
-
-/// All that is not packets fits.
-fn budget(path: KeyPath, config: &Config) -> Check {
-    let Some(budget_mib) = config.memory_budget_mib else {
-        return Ok(());
-    };
-    let memory = Memory::of(config);
-    let most = memory.largest().map_or("", |item| item.purpose);
-    ensure(
-        memory.total_mib() <= budget_mib as usize,
-        path,
-        format!("{} at least (most goes to: {most})", memory.total_mib()),
-        budget_mib,
-    )
 }
 
 /// The pool has more packet buffers than may be held at once: when it is empty no port receives.
@@ -405,6 +125,88 @@ fn queues(path: &KeyPath, config: &Config) -> Check {
         )?;
     }
     Ok(())
+}
+
+fn forwarding(path: &KeyPath, config: &Config) -> Check {
+    match &config.forwarding {
+        Forwarding::Patch { pairs, .. } => self::pairs(&path.key("pairs"), pairs, config),
+        Forwarding::Bridge {
+            fdb_entries,
+            stations,
+            ..
+        } => {
+            let ports = config.ports.len();
+            let expected = "at least 2 ports to bridge";
+            ensure(ports >= 2, path.key("mode"), expected, ports)?;
+            let path = path.key("stations");
+            let room = *fdb_entries as usize;
+            let what = "stations (`fdb_entries`)";
+            count_within(path.clone(), stations.len(), 0..=room, what)?;
+            self::stations(&path, stations, config)
+        }
+        Forwarding::Host => Ok(()),
+    }
+}
+
+fn pairs(path: &KeyPath, pairs: &[(String, String)], config: &Config) -> Check {
+    let names = port_names(config);
+    let mut taken = HashSet::new();
+    let ends = pairs.iter().enumerate().flat_map(|(index, (a, b))| {
+        let path = path.index(index);
+        [(path.index(0), a), (path.index(1), b)]
+    });
+    all(ends.map(|(path, name)| {
+        known(path.clone(), name, "port", &names)?;
+        let expected = "a port that is in no pair yet";
+        ensure(taken.insert(name), path, expected, format!("{name:?}"))
+    }))
+}
+
+fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
+    let names = port_names(config);
+    let mut seen = HashSet::new();
+    all(stations.iter().enumerate().map(|(index, station)| {
+        let path = path.index(index);
+        let address = station.address;
+        // The lowest bit of the first octet: individual or group (IEEE 802, clause 8.2).
+        let is_individual = address.0[0] & 1 == 0 && address.0 != [0; 6];
+        let expected = "the address of one station, not of a group and not all zeros";
+        ensure(is_individual, path.key("address"), expected, address)?;
+        known(path.key("port"), &station.port, "port", &names)?;
+        let port = config.ports.iter().find(|port| port.name == station.port);
+        if let Some(port) = port {
+            vlan_of(path.key("vlan"), station.vlan, port)?;
+        }
+        unique(
+            &mut seen,
+            (address.to_string(), station.vlan),
+            path.key("address"),
+            "an address once in a VLAN",
+        )
+    }))
+}
+
+/// A VLAN that the port has; 0 on a port without VLANs.
+fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
+    let Port { name, .. } = port;
+    let (holds, has) = match &port.vlan {
+        None => (vlan == 0, "0, since it has no VLANs".to_owned()),
+        Some(Vlan::Access { vlan: own }) => (vlan == *own, own.to_string()),
+        Some(Vlan::Trunk {
+            vlans: VlanIds::All,
+            ..
+        }) => ((1..=4094).contains(&vlan), "1 to 4094".to_owned()),
+        Some(Vlan::Trunk {
+            vlans: VlanIds::Listed(listed),
+            native,
+        }) => {
+            let all: Vec<u16> = listed.iter().chain(native).copied().collect();
+            let words: Vec<_> = all.iter().map(ToString::to_string).collect();
+            (all.contains(&vlan), words.join(", "))
+        }
+    };
+    let expected = format!("a VLAN of port {name} ({has})");
+    ensure(holds, path, expected, vlan)
 }
 
 #[cfg(test)]

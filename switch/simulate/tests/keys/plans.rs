@@ -4,8 +4,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use contract::config::Config;
-use contract::config::memory::Memory;
-use contract::config::packets::Held;
+use contract::config::memory::{Held, Memory};
 use switch::idle::IdlePolicy;
 use switch::source::Source;
 use switch::wiring::cpus::{Cpu, Wish, place};

@@ -12,15 +12,7 @@ use crate::view::known;
 use contract::units::{count, duration_ns, rate};
 use records::snapshot::Segment;
 
-const HEADINGS: [&str; 7] = [
-    "switch",
-    "state",
-    "packets/s",
-    "lost",
-    "slowest",
-    "p99.9",
-    "max",
-];
+const HEADINGS: &str = "switch | state | packets/s | lost | slowest | p99.9 | max";
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, apps: &[App], current: usize) {
     let rows = apps.iter().map(|app| {
@@ -34,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, apps: &[App], current: usize) 
         };
         (row(app), style)
     });
-    let mut table = Columns::new(&HEADINGS, rows.collect());
+    let mut table = Columns::new(HEADINGS, rows.collect());
     table.fit(area, &["lost", "packets/s", "slowest"]);
     draw_table(frame, area, table.widget(), "switches", Some(current));
 }

@@ -22,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Opt
         };
         (port_row(port), style)
     });
-    let mut table = Columns::new(&PORT_HEADINGS, rows.collect());
+    let mut table = Columns::new(PORT_HEADINGS, rows.collect());
     table.fit(area, &["sent", "received", "queued"]);
     draw_table(frame, area, table.widget(), "ports", selected);
 }

@@ -6,20 +6,22 @@ use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table};
 
 use super::DIM;
+use crate::view::columns;
 
 /// Columns between two others.
 const SPACING: u16 = 2;
 
 /// A table, column by column. A row has its cells, and `S` gives each its style by its column's heading.
 pub(super) struct Columns<S, const N: usize> {
-    headings: &'static [&'static str; N],
+    headings: [&'static str; N],
     rows: Vec<([String; N], S)>,
     widths: [u16; N],
     is_shown: [bool; N],
 }
 
 impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
-    pub(super) fn new(headings: &'static [&'static str; N], rows: Vec<([String; N], S)>) -> Self {
+    pub(super) fn new(headings: &'static str, rows: Vec<([String; N], S)>) -> Self {
+        let headings: [&str; N] = columns(headings);
         let widths = std::array::from_fn(|column| {
             let cells = rows.iter().map(|(row, _)| row[column].chars().count());
             let widest = cells.max().unwrap_or(0).max(headings[column].len());
@@ -93,7 +95,7 @@ mod tests {
             "12".to_owned(),
             "7.40 us".to_owned(),
         ];
-        Columns::new(&["segment", "lost", "mean"], vec![(row, |_| Style::new())])
+        Columns::new("segment | lost | mean", vec![(row, |_| Style::new())])
     }
 
     #[test]

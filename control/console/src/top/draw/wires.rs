@@ -35,7 +35,7 @@ pub(super) fn tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (wire_row(wire), style)
     });
-    let mut table = Columns::new(&WIRE_HEADINGS, cells.collect());
+    let mut table = Columns::new(WIRE_HEADINGS, cells.collect());
     table.fit(
         sessions,
         &["withheld", "of share", "disbelieved", "control"],
@@ -48,7 +48,7 @@ pub(super) fn tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (wire_segment_row(segment), style)
     });
-    let mut table = Columns::new(&WIRE_SEGMENT_HEADINGS, cells.collect());
+    let mut table = Columns::new(WIRE_SEGMENT_HEADINGS, cells.collect());
     table.fit(segments, &["epoch", "by", "samples", "stddev", "sent"]);
     draw_table(frame, segments, table.widget(), "segments on wires", None);
     let text = Paragraph::new(format!(" {}", clock_words(clock))).wrap(Wrap { trim: false });

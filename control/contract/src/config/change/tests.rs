@@ -265,13 +265,26 @@ fn ports_keep_their_places() {
         .in_place_of(&running)
         .unwrap();
     assert_eq!(places(&without), ["a", "(b)", "c", "d"]);
+    // What runs is read back as it is written; no file can name such a port.
+    let written = serde_json::to_value(&without).unwrap();
+    assert_eq!(written["ports"][1]["device"], "absent");
+    assert_eq!(serde_json::from_value::<Config>(written).unwrap(), without);
+    let mut absent = bridge(&["a", "b"]);
+    absent["ports"][0]["device"] = json!("absent");
+    let error = Config::parse(&absent.to_string(), "v.json").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains(r#"(net_af_packet0,iface=eth1), got "absent""#),
+        "{error}"
+    );
     let back = config(&bridge(&["e", "b", "c"]))
         .in_place_of(&without)
         .unwrap();
     assert_eq!(places(&back), ["(a)", "b", "c", "(d)", "e"]);
     let segments = back.segments();
     assert_eq!(segments.len(), 6);
-    assert_eq!(back.sketch_ports(), [1, 2, 4]);
+    assert_eq!(back.resolve().sketch_ports, [1, 2, 4]);
 
     let names: Vec<_> = (0..63).map(|n| format!("p{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();

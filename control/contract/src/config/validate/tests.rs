@@ -1,16 +1,10 @@
-mod classes;
-mod forwarding;
-mod measurement;
-mod ports;
-mod serving;
-mod wire;
-
+use measure::packet::FlowKey;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::{
-    Around, Device, Forwarding, Lda, LdaBank, PORTS_MAX, Port, Segment, SegmentPorts,
-};
+use crate::config::memory::Memory;
+use crate::config::*;
+use crate::text;
 
 /// The first error of a valid configuration once it is changed.
 fn error_of(mut config: Config, change: impl FnOnce(&mut Config)) -> String {
@@ -302,4 +296,1132 @@ fn a_budget_that_is_too_small_says_how_much_is_needed() {
             "memory_budget_mib: expected {needed} at least (most goes to: {most}), got {less}"
         )],
     );
+}
+
+#[test]
+fn classes_and_rules_are_checked() {
+    check(&[
+        (
+            "/classes",
+            (0..9).map(|n| json!({ "name": format!("c{n}") })).collect(),
+            "classes: expected 0 to 8 entries, got 9",
+        ),
+        (
+            "/classes/1/name",
+            json!("voice"),
+            "classes[1].name: expected a name of its own, got \"voice\" again",
+        ),
+        (
+            "/rules/0/class",
+            json!("cctv"),
+            "rules[0].class: expected the name of a class (voice, rest), got \"cctv\"",
+        ),
+        (
+            "/rules",
+            vec![json!({ "class": "rest" }); 257].into(),
+            "rules: expected 0 to 256 entries, got 257",
+        ),
+        (
+            "/rules/0/ingress",
+            json!(["a", "z"]),
+            "rules[0].ingress[1]: expected the name of a port (a, b, c), got \"z\"",
+        ),
+        (
+            "/rules/0/ingress",
+            json!([]),
+            "rules[0].ingress: expected one value at least, or no such key, got none",
+        ),
+        (
+            "/rules/0/pcp",
+            json!([0, 8]),
+            "rules[0].pcp[1]: expected 0 to 7, got 8",
+        ),
+        (
+            "/rules/0/source_ports",
+            json!([5, 4]),
+            "rules[0].source_ports: expected the first port, then the last, got [5, 4]",
+        ),
+        (
+            "/rules/0/destination",
+            json!("2001:db8::/32"),
+            "rules[0].destination: expected an IPv4 prefix, as `source` is, got 2001:db8::/32",
+        ),
+        (
+            "/rules/0/protocol",
+            json!("icmp"),
+            "rules[0].protocol: expected a protocol with ports (tcp, udp or sctp), since the rule \
+             names some, got 1",
+        ),
+        (
+            "/rules/0/protocol",
+            json!("upd"),
+            "rules[0].protocol: expected \"icmp\", \"tcp\", \"udp\", \"icmpv6\" or \"sctp\", or a whole number or null, \
+             got \"upd\"; did you mean `udp`?",
+        ),
+    ]);
+}
+
+#[test]
+fn vlans_are_checked() {
+    let patch = json!({ "mode": "patch", "pairs": [["a", "b"]] });
+    check(&[
+        (
+            "/forwarding",
+            patch,
+            "ports[0].vlan: expected no VLANs in mode patch, which passes every frame as it is, \
+             got some",
+        ),
+        (
+            "/ports/1/vlan/vlan",
+            json!(4095),
+            "ports[1].vlan.vlan: expected 1 to 4094, got 4095",
+        ),
+        (
+            "/ports/0/vlan/vlans",
+            json!([7, 0]),
+            "ports[0].vlan.vlans[1]: expected 1 to 4094, got 0",
+        ),
+        (
+            "/ports/0/vlan/vlans",
+            json!([7, 7]),
+            "ports[0].vlan.vlans[1]: expected a VLAN once, got 7 again",
+        ),
+        (
+            "/ports/0/vlan/vlans",
+            json!("all"),
+            "ports[0].vlan.vlans: expected a list or null, got \"all\"",
+        ),
+        (
+            "/ports/0/vlan",
+            json!({ "mode": "trunk", "vlans": [] }),
+            "ports[0].vlan.vlans: expected one VLAN at least, or a `native` one, got none",
+        ),
+        (
+            "/ports/0/vlan/native",
+            json!(0),
+            "ports[0].vlan.native: expected 1 to 4094, got 0",
+        ),
+    ]);
+}
+
+#[test]
+fn stations_are_checked() {
+    let station = |address: &str, vlan: u16, port: &str| json!({ "address": address, "vlan": vlan, "port": port });
+    check(&[
+        (
+            "/forwarding/stations/0",
+            station("03:00:00:00:00:01", 7, "a"),
+            "forwarding.stations[0].address: expected the address of one station, not of a group \
+             and not all zeros, got 03:00:00:00:00:01",
+        ),
+        (
+            "/forwarding/stations/0",
+            station("02:00:00:00:00:1", 7, "a"),
+            "forwarding.stations[0].address: \"02:00:00:00:00:1\" is not an Ethernet address such as \
+             02:00:00:00:00:01",
+        ),
+        (
+            "/forwarding/stations/0",
+            station("02:00:00:00:00:01", 7, "z"),
+            "forwarding.stations[0].port: expected the name of a port (a, b, c), got \"z\"",
+        ),
+        (
+            "/forwarding/stations/0",
+            station("02:00:00:00:00:01", 6, "a"),
+            "forwarding.stations[0].vlan: expected a VLAN of port a (7, 8, 9), got 6",
+        ),
+        (
+            "/forwarding/stations/0",
+            station("02:00:00:00:00:01", 8, "b"),
+            "forwarding.stations[0].vlan: expected a VLAN of port b (7), got 8",
+        ),
+        (
+            "/forwarding/stations/0",
+            station("02:00:00:00:00:01", 8, "c"),
+            "forwarding.stations[0].vlan: expected a VLAN of port c (0, since it has no VLANs), \
+             got 8",
+        ),
+        (
+            "/forwarding/stations",
+            json!([
+                station("02:00:00:00:00:01", 7, "a"),
+                station("02:00:00:00:00:01", 7, "b")
+            ]),
+            "forwarding.stations[1].address: expected an address once in a VLAN, got \
+             (\"02:00:00:00:00:01\", 7) again",
+        ),
+    ]);
+    let mut full = rack();
+    let stations = [1, 2].map(|n| station(&format!("02:00:00:00:00:0{n}"), 7, "a"));
+    full["forwarding"]["stations"] = stations.to_vec().into();
+    full["forwarding"]["fdb_entries"] = json!(1);
+    let error = Config::parse(&full.to_string(), "")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.ends_with("expected 0 to 1 stations (`fdb_entries`), got 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn segments_and_sketches_are_checked() {
+    check(&[
+        (
+            "/measurement/segments/0",
+            json!({ "from": "a", "to": "a" }),
+            "measurement.segments[0].to: expected another port than a, got \"a\"",
+        ),
+        (
+            "/measurement/segments/0/from",
+            json!("z"),
+            "measurement.segments[0].from: expected the name of a port (a, b, c), got \"z\"",
+        ),
+        (
+            "/measurement/segments",
+            vec![json!({ "from": "a", "to": "b" }); 2].into(),
+            "measurement.segments[1]: expected a segment once, got (\"a\", \"b\") again",
+        ),
+        (
+            "/measurement/segments",
+            json!([]),
+            "measurement.segments: expected one segment at least, or no such key for all, got none",
+        ),
+        (
+            "/measurement/lds/rows",
+            json!([1, 1, 1, 1, 1]),
+            "measurement.lds.rows: expected 1 to 4 entries, got 5",
+        ),
+        (
+            "/measurement/lds/rows",
+            json!([0.1, 1.5]),
+            "measurement.lds.rows[1]: expected over 0, up to 1, got 1.5",
+        ),
+        (
+            "/measurement/lds/rows",
+            json!([1e-12]),
+            "measurement.lds: expected rows that can be laid out, got row 0 samples with \
+             probability 0.000000000001; give it 2^-32 to 1",
+        ),
+        (
+            "/measurement/lds",
+            json!({ "cells": 16, "virtual_cells": 6 }),
+            "measurement.lds.virtual_cells: expected no more than a row has (5 cells), got 6",
+        ),
+        (
+            "/measurement/lda",
+            json!({ "banks": [{ "rows": 1, "probability": 1e-12 }] }),
+            "measurement.lda.banks: expected banks that can be laid out, got bank 0 samples with \
+             probability 0.000000000001; give it 2^-32 to 1",
+        ),
+    ]);
+}
+
+#[test]
+fn references_and_flows_are_checked() {
+    check(&[
+        (
+            "/measurement/rli/policy",
+            json!({ "kind": "either", "packets": 1, "interval_us": 0 }),
+            "measurement.rli.policy.interval_us: expected 1 to 10000000, got 0",
+        ),
+        (
+            "/ports/1/egress/capacity_bps",
+            json!(null),
+            "measurement.rli.policy.kind: expected `egress.capacity_bps` on every egress port, \
+             which adaptive goes by, got none on b",
+        ),
+        (
+            "/measurement/stamps",
+            json!("burst"),
+            "measurement.rli.method: expected `measurement.stamps` to be `packet` with \
+             anchored_sums, got `burst`",
+        ),
+        (
+            "/measurement/flows/select",
+            json!({ "sampled": 1.5 }),
+            "measurement.flows.select.sampled: expected 0 to 1, got 1.5",
+        ),
+        (
+            "/measurement/flows/select/rules",
+            json!([{}, { "source_ports": [2, 1] }]),
+            "measurement.flows.select.rules[1].source_ports: expected the first port, then the \
+             last, got [2, 1]",
+        ),
+        (
+            "/measurement/flows/select/rules",
+            json!([]),
+            "measurement.flows.select.rules: expected 1 to 256 entries, got 0",
+        ),
+    ]);
+    // A port that no measured segment leaves by needs no capacity.
+    let mut rack = rack();
+    rack["ports"][2]["egress"] = json!({});
+    Config::parse(&rack.to_string(), "").unwrap();
+}
+
+#[test]
+fn a_patch_panel_measures_patched_pairs_only() {
+    let mut config = Config::demo().unwrap();
+    config.ports.push(Port {
+        name: "north".to_owned(),
+        ..config.ports[0].clone()
+    });
+    let measured = |from: &str, to: &str| {
+        vec![SegmentPorts {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        }]
+    };
+    config.measurement.segments = Some(measured("west", "east"));
+    validate(&config).unwrap();
+    assert_eq!(config.segments(), [segment(1, 0)]);
+    let to_north = |config: &mut Config| {
+        config.measurement.segments = Some(measured("west", "north"));
+    };
+    assert_eq!(
+        error_of(config, to_north),
+        "measurement.segments[0].to: expected the port that west is patched to, got \"north\"",
+    );
+}
+
+/// The demo with three more ports.
+fn with_ports() -> Config {
+    let mut config = Config::demo().unwrap();
+    let port = |name: &str| Port {
+        name: name.to_owned(),
+        ..Config::demo().unwrap().ports[0].clone()
+    };
+    config.ports.extend(["in", "out", "dmz"].map(port));
+    config
+}
+
+fn device(name: &str, ports: &[&str]) -> Around {
+    Around {
+        name: name.to_owned(),
+        ports: ports.iter().map(|&port| port.to_owned()).collect(),
+        timeout_ms: 1_000,
+        packets: 1_000,
+    }
+}
+
+#[test]
+fn around_a_device_leads_from_each_of_its_ports_to_each_other() {
+    let mut config = with_ports();
+    config.measurement.around = vec![device("fw", &["out", "in", "dmz"])];
+    validate(&config).unwrap();
+    let inside = 2;
+    let around = &config.segments()[inside..];
+    assert!(around.iter().all(|segment| segment.around == Some(0)));
+    let names = around
+        .iter()
+        .map(|s| (config.segment_from(s), config.segment_to(s)));
+    let names: Vec<_> = names.map(|(from, to)| format!("{from}>{to}")).collect();
+    assert_eq!(
+        names,
+        [
+            "fw:out>fw:in",
+            "fw:out>fw:dmz",
+            "fw:in>fw:out",
+            "fw:in>fw:dmz",
+            "fw:dmz>fw:out",
+            "fw:dmz>fw:in"
+        ]
+    );
+    assert_eq!((config.around(2), config.around(0)), (Some((0, 1)), None));
+    // They have no sketch and no references.
+    assert_eq!(config.resolve().sketch_ports, [0, 1]);
+    assert!(
+        !around
+            .iter()
+            .any(|segment| config.resolve().sends(0, segment))
+    );
+}
+
+#[test]
+fn devices_and_their_ports_are_checked() {
+    let config = with_ports();
+    let refused = |devices: &[Around]| {
+        let devices = devices.to_vec();
+        error_of(config.clone(), move |config| {
+            config.measurement.around = devices;
+        })
+    };
+    for (devices, error) in [
+        (
+            vec![device("fw", &["in"])],
+            "measurement.around[0].ports: expected 2 to 16 entries, got 1",
+        ),
+        (
+            vec![device("in", &["in", "out"])],
+            "measurement.around[0].name: expected a name that no port has, got \"in\"",
+        ),
+        (
+            vec![device("f w", &["in", "out"])],
+            "measurement.around[0].name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"f w\"",
+        ),
+        (
+            vec![device("fw", &["in", "in"])],
+            "measurement.around[0].ports[1]: expected a port that leads to no other device, got \"in\" again",
+        ),
+        (
+            vec![device("fw", &["in", "out"]), device("fw", &["dmz", "west"])],
+            "measurement.around[1].name: expected a name of its own, got \"fw\" again",
+        ),
+        (
+            vec![device("fw", &["in", "north"])],
+            "measurement.around[0].ports[1]: expected the name of a port (east, west, in, out, dmz), got \"north\"",
+        ),
+    ] {
+        assert_eq!(refused(&devices), error);
+    }
+}
+
+#[test]
+fn a_bridge_measures_every_ordered_pair() {
+    let mut config = Config::demo().unwrap();
+    config.forwarding = Forwarding::Bridge {
+        ageing_s: 300,
+        fdb_entries: 1024,
+        stations: Vec::new(),
+        flood_limit_pps: 1,
+    };
+    config.ports = (0..PORTS_MAX)
+        .map(|n| Port {
+            name: format!("p{n}"),
+            ..config.ports[0].clone()
+        })
+        .collect();
+    validate(&config).unwrap();
+    let segments = config.segments();
+    assert_eq!(segments.len(), 4_032);
+    assert_eq!(segments[..2], [segment(0, 1), segment(0, 2)]);
+    assert_eq!(segments[4_031], segment(63, 62));
+    config.measurement.enabled = false;
+    assert_eq!(config.segments(), Vec::new());
+}
+
+#[test]
+fn measurement_and_memory_are_checked() {
+    let cases = [
+        (
+            error(|c| c.measurement.interval_ms = 9),
+            "measurement.interval_ms: expected 10 to 60000, got 9",
+        ),
+        (
+            error(|c| c.measurement.grace_ms = Some(125)),
+            "measurement.grace_ms: expected less than half of interval_ms (250), got 125",
+        ),
+        (
+            error(|c| c.measurement.hash_seed = Some("12".to_owned())),
+            "measurement.hash_seed: expected 32 hexadecimal digits, got 2 characters, or others",
+        ),
+        (
+            error(|c| lda(c).banks.clear()),
+            "measurement.lda.banks: expected 1 to 16 entries, got 0",
+        ),
+        (
+            error(|c| lda(c).banks[0].probability = 0.0),
+            "measurement.lda.banks[0].probability: expected over 0, up to 1, got 0",
+        ),
+        (
+            error(|c| {
+                lda(c).banks = vec![
+                    LdaBank {
+                        rows: 1,
+                        probability: 0.75
+                    };
+                    2
+                ];
+            }),
+            "measurement.lda.banks: expected probabilities that add up to 1 at most (samples \
+             are disjoint), got 1.5",
+        ),
+        (
+            error(|c| c.dpdk.mbufs = 0),
+            "dpdk.mbufs: expected 1024 to 4194304, got 0",
+        ),
+    ];
+    for (got, expected) in cases {
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn egress_queues_are_checked() {
+    check(&[
+        (
+            "/ports/0/egress/queues/1/classes",
+            json!(["rest", "voice"]),
+            "ports[0].egress.queues[1].classes[1]: expected a class that is in no queue yet, got \
+             \"voice\"",
+        ),
+        (
+            "/ports/0/egress/queues/1/classes",
+            json!([]),
+            "ports[0].egress.queues[1].classes: expected one class at least, got none",
+        ),
+        (
+            "/ports/0/egress/queues/1/classes",
+            json!(["bulk"]),
+            "ports[0].egress.queues[1].classes[0]: expected the name of a class (voice, rest), \
+             got \"bulk\"",
+        ),
+        (
+            "/ports/0/egress/queues",
+            json!([{ "classes": ["rest"] }]),
+            "ports[0].egress.queues: expected a queue for class voice, got none",
+        ),
+        (
+            "/ports/0/egress/queues/1/bytes",
+            json!(1_521),
+            "ports[0].egress.queues[1].bytes: expected 1522 (a frame of the MTU) to 1073741824, \
+             got 1521",
+        ),
+        (
+            "/ports/0/egress/queues/1/red/max_packets",
+            json!(1_025),
+            "ports[0].egress.queues[1].red.max_packets: expected 1 to 1024, got 1025",
+        ),
+        (
+            "/ports/0/egress/queues/1/red/min_packets",
+            json!(300),
+            "ports[0].egress.queues[1].red.min_packets: expected 0 to 299, got 300",
+        ),
+        (
+            "/ports/0/egress/queue_packets",
+            json!(64),
+            "ports[0].egress.queue_packets: expected no such key beside `queues`, which \
+             have their own `packets` and `bytes`, got 64",
+        ),
+        (
+            "/ports/0/egress/queue_bytes",
+            json!(64_000),
+            "ports[0].egress.queue_bytes: expected no such key beside `queues`, which have \
+             their own `packets` and `bytes`, got 64000",
+        ),
+        (
+            "/ports/1/egress/queue_bytes",
+            json!(64),
+            "ports[1].egress.queue_bytes: expected 1522 (a frame of the MTU) to 1073741824, got 64",
+        ),
+        (
+            "/ports/2/egress",
+            json!({ "burst_bytes": 9 }),
+            "ports[2].egress.burst_bytes: expected `capacity_bps` beside it, got none",
+        ),
+        (
+            "/ports/0/egress/owner",
+            json!(2),
+            "ports[0].egress.owner: expected 0 to 1, got 2",
+        ),
+    ]);
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_token_or_a_word() {
+    let wanted = "http.listen: expected a loopback address, or `token_file` with what clients have \
+                  to show, or `insecure` for anyone who can reach it, got ";
+    for address in [
+        "0.0.0.0:9464",
+        "192.0.2.7:80",
+        "[::]:9464",
+        "[2001:db8::1]:1",
+    ] {
+        let listen = |c: &mut Config| c.http.listen = Some(address.parse().unwrap());
+        assert_eq!(error(listen), format!("{wanted}{address}"));
+        for guard in [
+            json!({ "listen": address, "token_file": "/etc/vernier/token" }),
+            json!({ "listen": address, "insecure": true }),
+        ] {
+            let mut rack = rack();
+            rack["http"] = guard;
+            Config::parse(&rack.to_string(), "rack").unwrap();
+        }
+    }
+    for address in [
+        json!("127.0.0.1:1"),
+        json!("[::1]:9464"),
+        json!("127.8.9.1:0"),
+        json!(null),
+    ] {
+        let mut rack = rack();
+        rack["http"] = json!({ "listen": address });
+        Config::parse(&rack.to_string(), "rack").unwrap();
+    }
+}
+
+#[test]
+fn names_of_the_switch_are_names() {
+    let mut rack = rack();
+    rack["http"] = json!({ "hosts": ["edge-1", "edge-1.example.org"] });
+    Config::parse(&rack.to_string(), "rack").unwrap();
+    let expected = "expected 1 to 64 letters, digits, `.`, `_` or `-`, got";
+    for wrong in ["edge-1:9464", "", "*", "http://edge-1"] {
+        check(&[(
+            "/http",
+            json!({ "hosts": ["edge-1", wrong] }),
+            &format!("http.hosts[1]: {expected} {wrong:?}"),
+        )]);
+    }
+    check(&[(
+        "/http",
+        json!({ "hosts": vec!["a"; 65] }),
+        "http.hosts: expected 0 to 64 entries, got 65",
+    )]);
+}
+
+#[test]
+fn what_prometheus_gets_is_checked() {
+    let mut rack = rack();
+    rack["prometheus"] = json!({ "include": ["vernier_*"], "pinned": [{ "protocol": 6 }] });
+    Config::parse(&rack.to_string(), "rack").unwrap();
+    check(&[
+        (
+            "/prometheus",
+            json!({ "buckets_per_octave": 3 }),
+            "prometheus.buckets_per_octave: expected 1, 2, 4 or 8, got 3",
+        ),
+        (
+            "/prometheus",
+            json!({ "top_flows": 1_001 }),
+            "prometheus.top_flows: expected 0 to 1000, got 1001",
+        ),
+        (
+            "/prometheus",
+            json!({ "include": ["vernier_*", ""] }),
+            "prometheus.include[1]: expected a metric's name, with `*` for any characters, got \"\"",
+        ),
+        (
+            "/prometheus",
+            json!({ "exclude": ["a b"] }),
+            "prometheus.exclude[0]: expected a metric's name, with `*` for any characters, got \"a b\"",
+        ),
+        (
+            "/prometheus",
+            json!({ "exclude": vec!["a"; 65] }),
+            "prometheus.exclude: expected 0 to 64 entries, got 65",
+        ),
+    ]);
+}
+
+/// The demo with a wire at its first port.
+fn wired() -> Config {
+    let mut config = Config::demo().unwrap();
+    config.measurement.hash_seed = Some("00".repeat(16));
+    config.wire = Some(WireSwitch {
+        switch: 7,
+        keys: vec![key(1)],
+        key: None,
+        clock: crate::config::WireClock::default(),
+    });
+    config.ports[0].device = Device::Dpdk("net_ring0".to_owned());
+    config.ports[0].egress = crate::config::Egress::default();
+    config.ports[0].wire = Some(Wire::default());
+    config
+}
+
+fn key(id: u16) -> WireKey {
+    WireKey {
+        id,
+        file: "wire.key".into(),
+    }
+}
+
+fn peer() -> WirePeer {
+    WirePeer {
+        local: "192.0.2.1".parse().unwrap(),
+        remote: "192.0.2.2".parse().unwrap(),
+        gateway: "02:00:00:00:00:01".parse().unwrap(),
+        source_mac: None,
+        udp_port: 34_997,
+    }
+}
+
+fn refused(change: impl FnOnce(&mut Config)) -> String {
+    error_of(wired(), change)
+}
+
+fn refused_wire(change: impl FnOnce(&mut Wire)) -> String {
+    refused(|config| change(config.ports[0].wire.as_mut().unwrap()))
+}
+
+fn refused_peer(change: impl FnOnce(&mut WirePeer)) -> String {
+    refused_wire(|wire| change(wire.peer.insert(peer())))
+}
+
+#[test]
+fn a_wire_needs_a_device_a_seed_a_number_and_keys() {
+    let cases = [
+        (
+            refused(|c| c.ports[0].device = Device::Sink),
+            "ports[0].wire: expected no such key here: only a DPDK device",
+        ),
+        (
+            refused(|c| c.measurement.enabled = false),
+            "ports[0].wire: expected `measurement.enabled`",
+        ),
+        (
+            refused(|c| c.measurement.hash_seed = None),
+            "ports[0].wire: expected `measurement.hash_seed`, the same at both ends",
+        ),
+        (
+            refused(|c| c.wire = None),
+            "ports[0].wire: expected `wire.switch`, this switch's number",
+        ),
+        (
+            refused(|c| c.wire.as_mut().unwrap().keys.clear()),
+            "ports[0].wire.trusted: expected `keys` here, or `wire.keys` beside `ports`, or true, got \
+             false",
+        ),
+        (
+            refused(|c| c.ports[0].rx_queues = Some(2)),
+            "ports[0].rx_queues: expected 1, or no such key",
+        ),
+        (
+            refused(|c| c.ports[0].mtu = 575),
+            "ports[0].mtu: expected 576 to 9000, got 575",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert!(error.starts_with(expected), "{expected:?} in {error}");
+    }
+    let mut trusted = wired();
+    trusted.wire.as_mut().unwrap().keys.clear();
+    trusted.ports[0].wire.as_mut().unwrap().trusted = true;
+    validate(&trusted).unwrap();
+}
+
+#[test]
+fn one_worker_has_both_directions_of_a_wire() {
+    let error = refused(|config| {
+        config.workers = vec![config.workers[0].clone(); 2];
+        config.ports[0].egress.owner = Some(1);
+    });
+    assert!(
+        error.starts_with("ports[0].egress.owner: expected 0, the worker that serves the port"),
+        "{error}"
+    );
+}
+
+#[test]
+fn keys_are_numbered_from_1_and_each_once() {
+    let keys = |keys: &[u16]| {
+        let keys = keys.iter().copied().map(key).collect();
+        refused(|c| c.wire.as_mut().unwrap().keys = keys)
+    };
+    let cases = [
+        (keys(&[0]), "wire.keys[0].id: expected 1 to 65535, got 0"),
+        (
+            keys(&[3, 3]),
+            "wire.keys[1].id: expected a number of its own, got 3 again",
+        ),
+        (
+            keys(&(1..18).collect::<Vec<_>>()),
+            "wire.keys: expected 0 to 16 entries, got 17",
+        ),
+        (
+            refused(|c| c.wire.as_mut().unwrap().key = Some(2)),
+            "wire.key: expected the `id` of one of `keys`, got 2",
+        ),
+        (
+            refused(|c| c.wire.as_mut().unwrap().keys[0].file = "".into()),
+            "wire.keys[0].file: expected a file's name, got none",
+        ),
+        (
+            refused(|c| c.wire.as_mut().unwrap().keys[0].file = "0f".repeat(16).into()),
+            "wire.keys[0].file: expected the name of the file that holds the key, got what looks like a key",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn what_a_wire_says_of_itself_is_checked() {
+    let cases = [
+        (
+            refused_wire(|w| w.ethertype = 0x0800),
+            "ports[0].wire.ethertype: expected a type that no other protocol has, such as 34997, \
+             got 2048",
+        ),
+        (
+            refused_wire(|w| w.classes = vec!["all".to_owned()]),
+            "ports[0].wire.classes: expected no such key on a direct link, where all classes are \
+             measured together, got some",
+        ),
+        (
+            refused_wire(|w| {
+                w.peer = Some(peer());
+                w.classes = vec!["gold".to_owned()];
+            }),
+            "ports[0].wire.classes[0]: expected the name of a class (all), got \"gold\"",
+        ),
+        (
+            refused_wire(|w| {
+                w.peer = Some(peer());
+                w.classes = vec!["all".to_owned(); 2];
+            }),
+            "ports[0].wire.classes[1]: expected a class once, got \"all\" again",
+        ),
+        (
+            refused_wire(|w| {
+                w.rli = Some(WireRli {
+                    policy: None,
+                    method: RliMethod::AnchoredSums,
+                });
+            }),
+            "ports[0].wire.rli.method: expected auto, sums, linear or left: anchored_sums is for \
+             queues inside the switch, got anchored_sums",
+        ),
+        (
+            refused_wire(|w| {
+                w.lds = Some(WireLds {
+                    cells: Some(16),
+                    ..WireLds::default()
+                });
+            }),
+            "ports[0].wire.lds.virtual_cells: expected no more than a row has (4 cells), got 5",
+        ),
+        (
+            refused_wire(|w| w.peer_switch = Some(7)),
+            "ports[0].wire.peer_switch: expected another switch's number than `wire.switch`, got 7",
+        ),
+        (
+            refused_wire(|w| w.peer_port = Some("a b".to_owned())),
+            "ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"a b\"",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn a_wire_sends_under_one_of_its_keys() {
+    let cases = [
+        (
+            refused_wire(|w| w.key = Some(9)),
+            "ports[0].wire.key: expected the `id` of one of `keys`, got 9",
+        ),
+        (
+            refused_wire(|w| w.keys = vec![key(3), key(3)]),
+            "ports[0].wire.keys[1].id: expected a number of its own, got 3 again",
+        ),
+        (
+            // The number of one of the keys that all wires share, which this wire does not have.
+            refused_wire(|w| {
+                w.keys = vec![key(3)];
+                w.key = Some(1);
+            }),
+            "ports[0].wire.key: expected the `id` of one of `keys`, got 1",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn a_peer_is_another_station_that_can_be_reached() {
+    let cases = [
+        (
+            refused_peer(|p| p.remote = "2001:db8::1".parse().unwrap()),
+            "remote: expected an address of the family of `local`, got 2001:db8::1",
+        ),
+        (
+            refused_peer(|p| p.remote = p.local),
+            "remote: expected another address than `local`, got 192.0.2.1",
+        ),
+        (
+            refused_peer(|p| p.local = "224.0.0.1".parse().unwrap()),
+            "local: expected an address of one station, got 224.0.0.1",
+        ),
+        (
+            refused_peer(|p| p.gateway = "ff:ff:ff:ff:ff:ff".parse().unwrap()),
+            "gateway: expected an Ethernet address of one station, got ff:ff:ff:ff:ff:ff",
+        ),
+        (
+            refused_peer(|p| p.udp_port = 0),
+            "udp_port: expected 1 to 65535, got 0",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(error, format!("ports[0].wire.peer.{expected}"));
+    }
+    let twice = refused(|config| {
+        config.ports[0].wire.as_mut().unwrap().peer = Some(peer());
+        config.ports[1] = config.ports[0].clone();
+        config.ports[1].name = "west".to_owned();
+        config.ports[1].device = Device::Dpdk("net_ring1".to_owned());
+    });
+    assert!(
+        twice.starts_with("ports[1].wire.peer: expected ends of its own"),
+        "{twice}"
+    );
+}
+
+#[test]
+fn an_lda_either_follows_the_losses_or_has_banks() {
+    let bank = LdaBank {
+        rows: 64,
+        probability: 0.5,
+    };
+    let lda = |adaptive: Option<WireAdaptiveLda>, banks: &[LdaBank]| {
+        let banks = banks.to_vec();
+        move |wire: &mut Wire| wire.lda = Some(WireLda { adaptive, banks })
+    };
+    let adaptive = Some(WireAdaptiveLda::default());
+    let expected =
+        "ports[0].wire.lda: expected either `adaptive` (`{}` for its defaults) or `banks`, got ";
+    let both = refused_wire(lda(adaptive, std::slice::from_ref(&bank)));
+    assert_eq!(both, format!("{expected}both"));
+    assert_eq!(refused_wire(lda(None, &[])), format!("{expected}neither"));
+    let many = refused_wire(lda(None, &[bank.clone(), bank.clone(), bank]));
+    assert!(
+        many.starts_with("ports[0].wire.lda.banks: expected probabilities that add up to 1"),
+        "{many}"
+    );
+    let of = |rows, worst_loss| refused_wire(lda(Some(WireAdaptiveLda { rows, worst_loss }), &[]));
+    for (error, key) in [
+        (of(Some(31), 0.2), "rows: expected 32 to 65536"),
+        (of(None, 0.0), "worst_loss: expected"),
+        (of(None, 1.5), "worst_loss: expected"),
+    ] {
+        let expected = format!("ports[0].wire.lda.adaptive.{key}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    let mut config = wired();
+    lda(adaptive, &[])(config.ports[0].wire.as_mut().unwrap());
+    validate(&config).unwrap();
+}
+
+#[test]
+fn sizes_that_the_share_does_not_hold_are_refused_with_what_they_take() {
+    let error = refused_wire(|wire| {
+        wire.capacity_bps = Some(1_000_000_000);
+        wire.lds = Some(WireLds {
+            cells: Some(100_000),
+            ..WireLds::default()
+        });
+    });
+    // The demo's epochs: 250 ms.
+    let expected = "ports[0].wire.share: expected control frames of 156250 bytes an epoch at most \
+                    (0.005 of 1.00 Gbit/s for 250 ms), got ";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(
+        error.contains(" bytes too many: markers and the like "),
+        "{error}"
+    );
+    // References are kept to their part of the share as they are sent, however many are asked for.
+    let mut config = wired();
+    if let Some(wire) = &mut config.ports[0].wire {
+        wire.capacity_bps = Some(1_000_000_000);
+        wire.rli = Some(WireRli {
+            policy: Some(RliPolicy::Time { interval_us: 10 }),
+            method: RliMethod::Auto,
+        });
+    }
+    validate(&config).unwrap();
+    assert_eq!(config.wire_bytes(0).unwrap().references, 62_500);
+    // So little that not even the least fits.
+    let slow = refused_wire(|wire| wire.capacity_bps = Some(1_000));
+    assert!(
+        slow.contains("control frames of 0 bytes an epoch"),
+        "{slow}"
+    );
+}
+
+fn refusal_of_nats(nats: &Value) -> String {
+    let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    config["report"] = json!({ "nats": nats });
+    let error = Config::parse(&config.to_string(), "vernier.json").unwrap_err();
+    let host = json!({ "report": { "nats": nats } }).to_string();
+    assert!(HostConfig::parse(&host, "host.json").is_err());
+    error.to_string()
+}
+
+#[test]
+fn a_connection_that_cannot_be_is_refused_with_what_was_expected() {
+    for (nats, expected) in [
+        (
+            json!({ "servers": [] }),
+            "report.nats.servers: expected 1 to 16",
+        ),
+        (
+            json!({ "servers": ["nats://a", "10.0.0.1"] }),
+            "without user and password, got \"10.0.0.1\"",
+        ),
+        (
+            json!({ "servers": ["nats://a"], "key_file": "k" }),
+            "report.nats.cert_file: expected `cert_file` with",
+        ),
+        (
+            json!({ "servers": ["nats://a"], "user": "u" }),
+            "report.nats.user: expected `user` with",
+        ),
+        (
+            json!({ "servers": ["tls://a"], "token_file": "t", "nkey_file": "n" }),
+            "report.nats.credentials_file: expected one of",
+        ),
+        (
+            json!({ "servers": ["nats://user:password@127.0.0.1"] }),
+            "without user and password, got one with `@`",
+        ),
+    ] {
+        let error = refusal_of_nats(&nats);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Anyone on the way could read it.
+#[test]
+fn a_password_goes_unencrypted_to_loopback_only_unless_the_configuration_says_insecure() {
+    let accepted = |nats: &Value| {
+        let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+        config["report"] = json!({ "nats": nats });
+        Config::parse(&config.to_string(), "vernier.json").map(drop)
+    };
+    for secret in [
+        json!({ "user": "u", "password_file": "p" }),
+        json!({ "token_file": "t" }),
+    ] {
+        let with = |servers: Value, more: Value| {
+            let mut nats = secret.clone();
+            nats["servers"] = servers;
+            nats.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            nats
+        };
+        for server in [
+            "nats://10.0.0.9:4222",
+            "nats://nats.example",
+            "nats://[2001:db8::1]",
+            "nats://localhost.example",
+        ] {
+            let error = refusal_of_nats(&with(json!(["nats://127.0.0.1", server]), json!({})));
+            assert!(
+                error.contains("report.nats.servers: expected `tls://`"),
+                "{error}"
+            );
+            assert!(error.contains("`insecure`"), "{error}");
+            accepted(&with(json!([server]), json!({ "insecure": true }))).unwrap();
+            accepted(&with(json!([server]), json!({ "ca_file": "ca" }))).unwrap();
+        }
+        for server in [
+            "nats://127.0.0.1:4222",
+            "nats://[::1]:4222",
+            "nats://localhost",
+            "tls://10.0.0.9",
+        ] {
+            accepted(&with(json!([server]), json!({}))).unwrap();
+        }
+    }
+    // Only a signature is sent.
+    accepted(&json!({ "servers": ["nats://10.0.0.9"], "nkey_file": "n" })).unwrap();
+}
+
+#[test]
+fn a_collector_is_a_transport_a_host_and_a_port() {
+    let target = |collector: &str| {
+        let ipfix = Ipfix::to(collector);
+        ipfix
+            .target()
+            .map(|(transport, host)| (transport, host.to_owned()))
+    };
+    let host = |host: &str| host.to_owned();
+    assert_eq!(
+        target("udp://a.example:4739"),
+        Some((Transport::Udp, host("a.example:4739")))
+    );
+    assert_eq!(
+        target("tcp://[::1]:1"),
+        Some((Transport::Tcp, host("[::1]:1")))
+    );
+    for wrong in [
+        "",
+        "a:4739",
+        "udp://a",
+        "udp://:1",
+        "tcp://a:0",
+        "tcp://a:65536",
+        "sctp://a:1",
+        "udp://a/b:1",
+    ] {
+        assert_eq!(target(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn another_collector_is_refused_with_what_was_expected() {
+    let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    config["ipfix"] = json!({ "collector": "10.0.0.9:4739" });
+    let error = Config::parse(&config.to_string(), "vernier.json").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("ipfix.collector: expected `udp://host:4739`"),
+        "{error}"
+    );
+    let host = json!({ "ipfix": config["ipfix"] }).to_string();
+    assert!(HostConfig::parse(&host, "host.json").is_err());
+}
+
+fn tcp(source: [u8; 4], destination_port: u16) -> FlowKey {
+    FlowKey::V4 {
+        source: source.into(),
+        destination: [192, 0, 2, 1].into(),
+        source_port: 40_000,
+        destination_port,
+        protocol: 6,
+    }
+}
+
+#[test]
+fn rules_name_flows() {
+    let rule: FlowRule = serde_json::from_value(json!({
+        "source": "10.1.0.0/16", "protocol": 6, "destination_ports": [80, 443],
+    }))
+    .unwrap();
+    assert!(rule.selects(&tcp([10, 1, 200, 3], 80)));
+    assert!(rule.selects(&tcp([10, 1, 0, 0], 443)));
+    assert!(!rule.selects(&tcp([10, 2, 200, 3], 80)));
+    assert!(!rule.selects(&tcp([10, 1, 200, 3], 444)));
+    // Prefixes keep to their family, and Ethernet has no addresses.
+    let v6 = FlowKey::V6 {
+        source: "2001:db8::1".parse().unwrap(),
+        destination: "::1".parse().unwrap(),
+        source_port: 1,
+        destination_port: 2,
+        protocol: 17,
+    };
+    let ethernet = FlowKey::parse(&[0; 14]);
+    for (source, is_v6) in [
+        ("2001:db8::/32", true),
+        ("2001:db8::/128", false),
+        ("::/0", true),
+        ("0.0.0.0/0", false),
+    ] {
+        let from = FlowRule {
+            source: Some(source.parse().unwrap()),
+            ..FlowRule::default()
+        };
+        assert_eq!(from.selects(&v6), is_v6, "{source}");
+        assert!(!from.selects(&ethernet));
+    }
+    assert!(matches!(ethernet, FlowKey::Ethernet { .. }));
+    assert!(FlowRule::default().selects(&ethernet));
+}
+
+#[test]
+fn a_sample_is_the_share_asked_for() {
+    for share in [0.0, 0.25, 1.0] {
+        let below = FlowSelection::Sampled(share).sampled_below();
+        let hashes = (0..10_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let chosen = hashes.filter(|hash| hash >> 32 < below).count();
+        let got = chosen as f64 / 1e4;
+        assert!((got - share).abs() < 0.01, "{got} of {share}");
+    }
 }

@@ -10,12 +10,12 @@ use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
 use measure::lda::{self, LdaLayout};
 use measure::lds::{self, LdsLayout};
 use measure::packet::header::ethernet;
-use measure::rli::{Adaptive, Link, LinkError, Method, Policy};
+use measure::rli::{Adaptive, Link, LinkError, Policy};
 use wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use wire::{ReferencePlan, WireLayout};
 
 use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
-use crate::config::{Config, Lda, RliMethod, RliPolicy};
+use crate::config::{Config, Lda, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
 /// A worker sends in bursts, and a reference is cut into them: a link's utilisation is that of many bursts.
@@ -215,11 +215,6 @@ impl Config {
         let references = match &wire.rli {
             Some(rli) => {
                 let policy = rli.policy.unwrap_or(RliPolicy::Adaptive);
-                let method = match rli.method {
-                    RliMethod::Left => Method::Left,
-                    RliMethod::Linear => Method::Linear,
-                    RliMethod::Auto | RliMethod::Sums | RliMethod::AnchoredSums => Method::Sums,
-                };
                 Some(ReferencePlan {
                     policy: match policy.into() {
                         Policy::Adaptive(paper) => Policy::Adaptive(Adaptive {
@@ -228,7 +223,7 @@ impl Config {
                         }),
                         other => other,
                     },
-                    method,
+                    method: rli.method.method(false),
                     link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)?,
                     buffer_packets: policy.buffer_packets(),
                     named_flows: self.prometheus.top_flows,

@@ -1,8 +1,8 @@
 use super::super::device::Generate;
-use super::super::{Device, Measurement, Port};
+use super::super::{Device, Forwarding, Measurement, Port};
 use super::*;
 
-pub(in crate::config) const PATCH: &str = r#"{
+const PATCH: &str = r#"{
   "ports": [
     { "name": "east", "device": "sink" },
     { "name": "west", "device": "generate:flows=9" }
@@ -15,11 +15,11 @@ fn ends(config: &Config) -> Vec<(usize, usize)> {
     segments.iter().map(|s| (s.ingress, s.egress)).collect()
 }
 
-pub(in crate::config) fn error(text: &str) -> String {
+fn error(text: &str) -> String {
     Config::parse(text, "v.json").unwrap_err().to_string()
 }
 
-pub(in crate::config) fn patched(from: &str, to: &str) -> String {
+fn patched(from: &str, to: &str) -> String {
     assert!(PATCH.contains(from));
     PATCH.replacen(from, to, 1)
 }
@@ -274,4 +274,78 @@ fn what_is_no_json_says_what_it_may_be() {
         let said = said(text);
         assert!(!said.contains("no comments"), "{text:?}: {said}");
     }
+}
+
+/// All that a candidate says, line by line, when `found` says nothing.
+fn said(text: &str) -> Vec<String> {
+    let candidate = Candidate::parse(text.to_owned(), "v.json".to_owned()).unwrap();
+    let error = candidate.finish(Ok(())).unwrap_err().to_string();
+    error.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_range_hides_no_name() {
+    let text = patched(
+        r#""mode": "patch""#,
+        r#""mode": "patch", "link_loss_forwarding": false"#,
+    );
+    let text = text.replace(r#"["east", "west"]"#, r#"["east", "wst"]"#);
+    let text = text.replacen(
+        '{',
+        r#"{ "measurement": { "interval_ms": 1 }, "workers": [{ "core": 1 }, { "core": 1 }],"#,
+        1,
+    );
+    for said in [
+        said(&text),
+        error(&text).lines().map(str::to_owned).collect(),
+    ] {
+        assert_eq!(said.len(), 3, "{said:?}");
+        for (line, what) in said.iter().zip([
+            "interval_ms: expected 10 to 60000",
+            "a CPU of its own",
+            "did you mean `west`?",
+        ]) {
+            assert!(line.contains(what), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_a_candidate_is_made_of_is_good_for_looking_at() {
+    let text = PATCH.replacen(
+        '{',
+        r#"{ "mesurement": 1, "memory_budget_mib": "x", "name": "a b", "#,
+        1,
+    );
+    let candidate = Candidate::parse(text, "v.json".to_owned()).unwrap();
+    assert!(candidate.is_faulty());
+    assert_eq!(candidate.config().ports.len(), 2);
+    let root = KeyPath::default();
+    assert!(candidate.is_faulty_at(&root.key("memory_budget_mib")));
+    assert!(!candidate.is_faulty_at(&root.key("ports").index(0)));
+    // What is found where something was left out is no news.
+    let device = Invalid::said(root.key("ports").index(0).key("device"), "no such device");
+    let budget = Invalid::said(root.key("memory_budget_mib"), "too little");
+    let found: Check = Err(Faults(vec![device, budget]));
+    let error = candidate.finish(found).unwrap_err().to_string();
+    assert_eq!(error.matches("no such device").count(), 1, "{error}");
+    assert!(!error.contains("too little"), "{error}");
+    assert!(error.contains("did you mean `measurement`?"), "{error}");
+
+    // Without a configuration nothing can be looked for.
+    for text in [
+        "",
+        "{",
+        "[]",
+        "{}",
+        &patched(r#""device": "sink""#, r#""device": 7"#),
+    ] {
+        assert!(
+            Candidate::parse(text.to_owned(), "v.json".to_owned()).is_err(),
+            "{text}"
+        );
+    }
+    let candidate = Candidate::parse(PATCH.to_owned(), "v.json".to_owned()).unwrap();
+    let (config, ()) = candidate.finish(Ok(())).unwrap();
+    assert_eq!(config, Config::parse(PATCH, "v.json").unwrap());
 }
