@@ -6,21 +6,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use reporting::RESULTS;
+use reporting::{RESULTS, Table};
 use testkit::process::{beside_this_program, stop_on_signals};
 
 use crate::bench::contender::EVERYTHING;
-use crate::bench::hugepages::Hugepages;
 use crate::bench::load::Load;
 use crate::bench::ovs::OvsPrograms;
 use crate::bench::plan::{Comparison, PLUGIN, Run, THROUGHPUT};
 use crate::bench::profile::Division;
-use crate::bench::report::{Costs, Report, Results, Setting};
-use crate::bench::setting::{Base, Bench, Memory};
+use crate::bench::report::{Page, Step, part, rates, ratios, source};
+use crate::bench::setting::{Base, Bench, Hugepages, Memory};
 
 mod contender;
-mod hugepages;
-mod instructions;
 mod load;
 mod ovs;
 mod plan;
@@ -121,30 +118,27 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Part::Throughput { only } => compare(arguments, &bench, &THROUGHPUT, only),
         Part::Plugin { only } => compare(arguments, &bench, &PLUGIN, only),
         Part::Steps => {
-            let costs = steps::run(&bench, arguments.rounds.into())?;
-            let holds = costs.iter().all(|step| step.outcome.holds());
-            add_costs(&bench, |report, setting| {
-                report.steps = Some(Costs { setting, costs });
-            })?;
-            Ok(said(holds))
+            let steps = steps::run(&bench, arguments.rounds.into())?;
+            add(&bench, 0, &report::steps(&steps))?;
+            let is_kept =
+                |step: &Step| report::holds(step.goal, step.instructions.as_ref().copied());
+            Ok(said(steps.iter().all(is_kept)))
         }
         Part::Profile { step, by } => {
             let (_, vernierd) = plan::steps()
                 .find(|(contender, _)| contender.id == step)
                 .context("no step has this name")?;
-            let costs = profile::parts(&bench, vernierd, *by)?;
+            let parts = profile::parts(&bench, vernierd, *by)?;
             if step == EVERYTHING.id && *by == Division::File {
-                add_costs(&bench, |report, setting| {
-                    report.parts = Some(Costs { setting, costs });
-                })?;
+                add(&bench, 1, &parts)?;
             } else {
-                println!("{}", report::parts(&costs));
+                println!("{}", parts.markdown());
             }
             Ok(true)
         }
-        Part::Instructions { file, renew: false } => instructions::check(&bench, file),
+        Part::Instructions { file, renew: false } => steps::check(&bench, file),
         Part::Instructions { file, renew: true } => {
-            instructions::renew(&bench, file)?;
+            steps::renew(&bench, file)?;
             Ok(true)
         }
         Part::Scrape => {
@@ -171,17 +165,20 @@ fn compare(
             is_named(run, only)
         })?);
     }
-    let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
-    let report = Report::new(setting, rounds, comparison.claims, &all);
-    println!("{}", report.markdown());
-    let holds = said(report.holds());
+    let base = bench.base.as_ref().map(|base| &*base.commit);
+    let (ratios, holds) = ratios(comparison.claims, base, &all);
+    let (source, rates) = (source(bench), rates(&all).markdown());
+    let mut page = Page::load(RESULTS.as_ref(), comparison);
+    let section = page.section();
+    section.ratios = format!(
+        "\n{source}; {rounds} rounds in turn.\n\n{}\n{rates}",
+        ratios.markdown()
+    );
+    println!("{}", section.ratios);
     if only.is_empty() {
-        let folder = Path::new(RESULTS);
-        let mut results = Results::load(folder, comparison)?;
-        results.put(report);
-        results.write(folder, comparison)?;
+        page.write()?;
     }
-    Ok(holds)
+    Ok(said(holds))
 }
 
 /// Whether all limits are kept, which is also said if not.
@@ -192,19 +189,13 @@ fn said(holds: bool) -> bool {
     holds
 }
 
-/// Adds costs to the results of this machine.
-fn add_costs(bench: &Bench, add: impl FnOnce(&mut Report, Setting)) -> Result<()> {
-    let folder = Path::new(RESULTS);
-    let setting = Setting::of_this_machine(bench.memory, bench.base.as_ref());
-    let mut results = Results::load(folder, &THROUGHPUT)?;
-    let mut report = match results.of(&setting.machine.cpu) {
-        Some(report) => report.clone(),
-        None => Report::new(setting.clone(), 0, &[], &[]),
-    };
-    add(&mut report, setting);
-    println!("{}", report.markdown());
-    results.put(report);
-    results.write(folder, &THROUGHPUT)
+/// Puts a table of costs into the results of this machine.
+fn add(bench: &Bench, at: usize, table: &Table) -> Result<()> {
+    let mut page = Page::load(RESULTS.as_ref(), &THROUGHPUT);
+    let section = page.section();
+    section.parts[at] = part(bench, table);
+    println!("{}", section.markdown());
+    page.write()
 }
 
 /// Whether one of the words names the run's contender or load; no word names all.

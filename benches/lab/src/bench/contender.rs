@@ -10,10 +10,8 @@ use crate::bench::vernierd::{Extent, Forwarding, Vernierd};
 /// A program, how it is set up, and on how many CPUs it forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender {
-    /// Its name in JSON and on the command line.
+    /// Its name on the command line.
     pub id: &'static str,
-    /// Its name in tables.
-    pub label: &'static str,
     pub program: Program,
     /// CPUs that forward, 1 or 2.
     pub cpus: usize,
@@ -28,6 +26,36 @@ pub enum Program {
 }
 
 impl Contender {
+    /// Its name in tables.
+    pub fn label(&self) -> String {
+        let (label, on_two) = match self.program {
+            Program::Testpmd(Testpmd { mode, meter }) => {
+                let meter = match meter {
+                    Meter::None => "",
+                    Meter::Latencystats => " + latencystats",
+                    Meter::Plugin(extent) => with_plugin(extent),
+                };
+                (format!("testpmd {mode}{meter}"), ", two CPUs")
+            }
+            Program::OpenVSwitch(ovs) => {
+                let ports = match (ovs.second, ovs.rules) {
+                    (Second::Machine, _) => "a port and a virtual machine",
+                    (Second::Capture, Rules::AfterPorts) => "two in_port rules",
+                    (Second::Capture, Rules::BeforePorts) => "two in_port rules before ports",
+                };
+                let plugin = ovs.plugin.map_or("", with_plugin);
+                (format!("OVS-DPDK, {ports}{plugin}"), "")
+            }
+            Program::Vernierd(vernierd) => {
+                let base = if self.is_base() { "base: " } else { "" };
+                let forwarding = vernierd.forwarding.mode();
+                let label = format!("{base}vernierd {forwarding}, {}", vernierd.extent.label());
+                (label, ", two workers")
+            }
+        };
+        label + if self.cpus > 1 { on_two } else { "" }
+    }
+
     /// Why it cannot run here, if so.
     pub fn absence(&self, bench: &Bench) -> Option<String> {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -44,8 +72,8 @@ impl Contender {
     }
 
     /// Whether it is the base's vernierd.
-    pub const fn is_base(&self) -> bool {
-        matches!(self.program, Program::Vernierd(vernierd) if matches!(vernierd.build, Build::Base))
+    pub fn is_base(&self) -> bool {
+        matches!(self.program, Program::Vernierd(vernierd) if vernierd.build == Build::Base)
     }
 
     /// Packets a second that it forwards, both ways together.
@@ -58,210 +86,111 @@ impl Contender {
                 Err(missing) => Err(anyhow::anyhow!("{missing}")),
             },
         };
-        rate_pps.with_context(|| self.label)
+        rate_pps.with_context(|| self.label())
     }
 
-    const fn on_one_cpu(id: &'static str, label: &'static str, program: Program) -> Self {
-        Self {
-            id,
-            label,
-            program,
-            cpus: 1,
-        }
+    const fn new(id: &'static str, program: Program) -> Self {
+        let cpus = 1;
+        Self { id, program, cpus }
     }
 
-    const fn on_two_cpus(self, id: &'static str, label: &'static str) -> Self {
+    const fn on_two_cpus(self, id: &'static str) -> Self {
         Self {
             id,
-            label,
             cpus: 2,
             ..self
         }
     }
 
-    const fn testpmd(
-        id: &'static str,
-        label: &'static str,
-        mode: &'static str,
-        meter: Meter,
-    ) -> Self {
-        Self::on_one_cpu(id, label, Program::Testpmd(Testpmd { mode, meter }))
+    const fn testpmd(id: &'static str, mode: &'static str, meter: Meter) -> Self {
+        Self::new(id, Program::Testpmd(Testpmd { mode, meter }))
     }
 
-    const fn ovs(
-        id: &'static str,
-        label: &'static str,
-        rules: Rules,
-        plugin: Option<Extent>,
-    ) -> Self {
+    const fn ovs(id: &'static str, rules: Rules, second: Second, plugin: Option<Extent>) -> Self {
         let ovs = OpenVSwitch {
             rules,
-            second: Second::Capture,
+            second,
             plugin,
         };
-        Self::on_one_cpu(id, label, Program::OpenVSwitch(ovs))
+        Self::new(id, Program::OpenVSwitch(ovs))
     }
 
-    /// Open vSwitch between a capture and a virtual machine.
-    const fn machine(id: &'static str, label: &'static str, plugin: Option<Extent>) -> Self {
-        let ovs = OpenVSwitch {
-            rules: Rules::AfterPorts,
-            second: Second::Machine,
-            plugin,
-        };
-        Self::on_one_cpu(id, label, Program::OpenVSwitch(ovs))
-    }
-
-    const fn patch(id: &'static str, label: &'static str, extent: Extent) -> Self {
-        Self::vernierd(id, label, Build::This, Forwarding::Patch, extent)
-    }
-
-    const fn bridge(id: &'static str, label: &'static str, extent: Extent) -> Self {
-        Self::vernierd(id, label, Build::This, Forwarding::Bridge, extent)
-    }
-
-    const fn base(
-        id: &'static str,
-        label: &'static str,
-        forwarding: Forwarding,
-        extent: Extent,
-    ) -> Self {
-        Self::vernierd(id, label, Build::Base, forwarding, extent)
-    }
-
-    const fn vernierd(
-        id: &'static str,
-        label: &'static str,
-        build: Build,
-        forwarding: Forwarding,
-        extent: Extent,
-    ) -> Self {
+    const fn vernierd(id: &'static str, forwarding: Forwarding, extent: Extent) -> Self {
         let vernierd = Vernierd {
-            build,
+            build: Build::This,
             forwarding,
             extent,
         };
-        Self::on_one_cpu(id, label, Program::Vernierd(vernierd))
+        Self::new(id, Program::Vernierd(vernierd))
+    }
+
+    /// The same of the base.
+    const fn of_base(mut self, id: &'static str) -> Self {
+        if let Program::Vernierd(vernierd) = &mut self.program {
+            vernierd.build = Build::Base;
+        }
+        Self { id, ..self }
+    }
+}
+
+/// What the plugin adds to a label.
+fn with_plugin(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Lda => " + plugin, LDA + moments + histogram",
+        _ => " + plugin, everything on",
     }
 }
 
 /// testpmd forwards and changes nothing.
-pub const IO: Contender = Contender::testpmd("io", "testpmd io", "io", Meter::None);
+pub const IO: Contender = Contender::testpmd("io", "io", Meter::None);
 /// The same on two CPUs.
-pub const IO_TWO: Contender = IO.on_two_cpus("io_two_cpus", "testpmd io, two CPUs");
+pub const IO_TWO: Contender = IO.on_two_cpus("io_two_cpus");
 /// It swaps the Ethernet addresses.
-pub const MACSWAP: Contender =
-    Contender::testpmd("macswap", "testpmd macswap", "macswap", Meter::None);
+pub const MACSWAP: Contender = Contender::testpmd("macswap", "macswap", Meter::None);
 /// It swaps Ethernet addresses, IP addresses and ports: it parses.
-pub const FIVE_TUPLE_SWAP: Contender =
-    Contender::testpmd("5tswap", "testpmd 5tswap", "5tswap", Meter::None);
+pub const FIVE_TUPLE_SWAP: Contender = Contender::testpmd("5tswap", "5tswap", Meter::None);
 /// It swaps Ethernet addresses and measures latency.
-pub const LATENCYSTATS: Contender = Contender::testpmd(
-    "latencystats",
-    "testpmd macswap + latencystats",
-    "macswap",
-    Meter::Latencystats,
-);
+pub const LATENCYSTATS: Contender =
+    Contender::testpmd("latencystats", "macswap", Meter::Latencystats);
 /// It swaps Ethernet addresses, and the plugin measures: LDA, moments and histogram.
-pub const PLUGIN_LDA: Contender = Contender::testpmd(
-    "plugin_lda",
-    "testpmd macswap + plugin, LDA + moments + histogram",
-    "macswap",
-    Meter::Plugin(Extent::Lda),
-);
+pub const PLUGIN_LDA: Contender =
+    Contender::testpmd("plugin_lda", "macswap", Meter::Plugin(Extent::Lda));
 /// The same with all that the plugin has: an LDS and flow slots besides.
-pub const PLUGIN_EVERYTHING: Contender = Contender::testpmd(
-    "plugin_everything",
-    "testpmd macswap + plugin, everything on",
-    "macswap",
-    Meter::Plugin(Extent::Flows),
-);
+pub const PLUGIN_EVERYTHING: Contender =
+    Contender::testpmd("plugin_everything", "macswap", Meter::Plugin(Extent::Flows));
+
 /// Open vSwitch as a patch panel, as an operator types it.
-pub const OVS: Contender = Contender::ovs(
-    "ovs",
-    "OVS-DPDK, two in_port rules",
-    Rules::AfterPorts,
-    None,
-);
-/// The same with the plugin: LDA, moments and histogram.
-pub const OVS_PLUGIN: Contender = Contender::ovs(
-    "ovs_plugin",
-    "OVS-DPDK, two in_port rules + plugin, LDA + moments + histogram",
-    Rules::AfterPorts,
-    Some(Extent::Lda),
-);
-/// Open vSwitch between a port of DPDK's and a virtual machine's.
-pub const MACHINE: Contender =
-    Contender::machine("machine", "OVS-DPDK, a port and a virtual machine", None);
-/// The same with the plugin, and the object for ports of virtual machines preloaded.
-pub const MACHINE_PLUGIN: Contender = Contender::machine(
-    "machine_plugin",
-    "OVS-DPDK, a port and a virtual machine + plugin, LDA + moments + histogram",
-    Some(Extent::Lda),
-);
+pub const OVS: Contender = Contender::ovs("ovs", Rules::AfterPorts, Second::Capture, None);
 /// Open vSwitch as a patch panel at its best.
-pub const OVS_SIMPLE: Contender = Contender::ovs(
-    "ovs_simple",
-    "OVS-DPDK, two in_port rules before ports",
-    Rules::BeforePorts,
-    None,
+pub const OVS_SIMPLE: Contender =
+    Contender::ovs("ovs_simple", Rules::BeforePorts, Second::Capture, None);
+/// Open vSwitch between a port of DPDK's and a virtual machine's.
+pub const MACHINE: Contender = Contender::ovs("machine", Rules::AfterPorts, Second::Machine, None);
+const LDA_ALONE: Option<Extent> = Some(Extent::Lda);
+/// The patch panel with the plugin: LDA, moments and histogram.
+pub const OVS_PLUGIN: Contender =
+    Contender::ovs("ovs_plugin", Rules::AfterPorts, Second::Capture, LDA_ALONE);
+/// The virtual machine with the plugin, and the object for ports of virtual machines preloaded.
+pub const MACHINE_PLUGIN: Contender = Contender::ovs(
+    "machine_plugin",
+    Rules::AfterPorts,
+    Second::Machine,
+    LDA_ALONE,
 );
 
-pub const OFF_PATCH: Contender =
-    Contender::patch("off_patch", "vernierd patch, measurement off", Extent::Off);
-pub const OFF: Contender =
-    Contender::bridge("off", "vernierd bridge, measurement off", Extent::Off);
-pub const STAMPS: Contender =
-    Contender::bridge("stamps", "vernierd bridge, stamped delays", Extent::Stamps);
-pub const LDA_PATCH: Contender = Contender::patch(
-    "lda_patch",
-    "vernierd patch, LDA + moments + histogram",
-    Extent::Lda,
-);
-pub const LDA: Contender = Contender::bridge(
-    "lda",
-    "vernierd bridge, LDA + moments + histogram",
-    Extent::Lda,
-);
-pub const LDS: Contender = Contender::bridge("lds", "vernierd bridge, + LDS", Extent::Lds);
-pub const FLOWS: Contender =
-    Contender::bridge("flows", "vernierd bridge, + flow slots", Extent::Flows);
-pub const EVERYTHING: Contender = Contender::bridge(
-    "everything",
-    "vernierd bridge, everything on",
-    Extent::Everything,
-);
-pub const AROUND: Contender = Contender::bridge(
-    "around",
-    "vernierd bridge, + around a device",
-    Extent::Around,
-);
-pub const EVERYTHING_TWO: Contender = EVERYTHING.on_two_cpus(
-    "everything_two_workers",
-    "vernierd bridge, everything on, two workers",
-);
+pub const OFF_PATCH: Contender = Contender::vernierd("off_patch", Forwarding::Patch, Extent::Off);
+pub const OFF: Contender = Contender::vernierd("off", Forwarding::Bridge, Extent::Off);
+pub const STAMPS: Contender = Contender::vernierd("stamps", Forwarding::Bridge, Extent::Stamps);
+pub const LDA_PATCH: Contender = Contender::vernierd("lda_patch", Forwarding::Patch, Extent::Lda);
+pub const LDA: Contender = Contender::vernierd("lda", Forwarding::Bridge, Extent::Lda);
+pub const LDS: Contender = Contender::vernierd("lds", Forwarding::Bridge, Extent::Lds);
+pub const FLOWS: Contender = Contender::vernierd("flows", Forwarding::Bridge, Extent::Flows);
+pub const EVERYTHING: Contender =
+    Contender::vernierd("everything", Forwarding::Bridge, Extent::Everything);
+pub const AROUND: Contender = Contender::vernierd("around", Forwarding::Bridge, Extent::Around);
+pub const EVERYTHING_TWO: Contender = EVERYTHING.on_two_cpus("everything_two_workers");
 
-pub const BASE_OFF_PATCH: Contender = Contender::base(
-    "base_off_patch",
-    "base: vernierd patch, measurement off",
-    Forwarding::Patch,
-    Extent::Off,
-);
-pub const BASE_OFF: Contender = Contender::base(
-    "base_off",
-    "base: vernierd bridge, measurement off",
-    Forwarding::Bridge,
-    Extent::Off,
-);
-pub const BASE_LDA: Contender = Contender::base(
-    "base_lda",
-    "base: vernierd bridge, LDA + moments + histogram",
-    Forwarding::Bridge,
-    Extent::Lda,
-);
-pub const BASE_EVERYTHING: Contender = Contender::base(
-    "base_everything",
-    "base: vernierd bridge, everything on",
-    Forwarding::Bridge,
-    Extent::Everything,
-);
+pub const BASE_OFF_PATCH: Contender = OFF_PATCH.of_base("base_off_patch");
+pub const BASE_OFF: Contender = OFF.of_base("base_off");
+pub const BASE_LDA: Contender = LDA.of_base("base_lda");
+pub const BASE_EVERYTHING: Contender = EVERYTHING.of_base("base_everything");

@@ -367,15 +367,14 @@ fn sent_packets(said: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::hugepages::Hugepages;
-    use crate::bench::setting::Memory;
+    use crate::bench::setting::{Memory, missing_pages};
 
     #[test]
     fn it_forwards_and_reports_its_rate() {
         let folder = tempfile::tempdir().unwrap();
         let (bench, input) = Bench::for_tests(folder.path());
         let bench = Bench {
-            memory: if Hugepages::are_free(MEMORY_MIB) {
+            memory: if missing_pages(MEMORY_MIB).is_ok_and(|missing| missing == 0) {
                 Memory::Hugepages
             } else {
                 Memory::OrdinaryPages

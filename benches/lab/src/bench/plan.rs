@@ -180,33 +180,36 @@ pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
 }
 
 /// The limits on instructions a packet of the steps that have one.
-const INSTRUCTIONS: &[(Contender, Goal)] = &[
+const INSTRUCTIONS: &[(Contender, Option<Goal>)] = &[
     (OFF_PATCH, at_most(245.0, 225.0)),
     (OFF, at_most(295.0, 270.0)),
     (LDA, at_most(350.0, 310.0)),
     (EVERYTHING, at_most(520.0, 430.0)),
 ];
 
-/// The limit on the instructions that a step takes a packet.
-pub fn instructions(step: &Contender) -> Goal {
+/// The limit on the instructions that a step takes a packet, if it has one.
+pub fn instructions(step: &Contender) -> Option<Goal> {
     let mut limits = INSTRUCTIONS.iter();
-    let limit = limits.find(|(limited, _)| limited == step);
-    limit.map_or(Goal::Shown, |(_, goal)| *goal)
+    limits.find(|(limited, _)| limited == step)?.1
 }
 
-/// The limit on a figure, below or above which the benchmark fails, and the better one that is aimed at.
+/// The limit on a figure, and the better one that is aimed at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Goal {
-    /// None: it is shown.
-    Shown,
-    AtLeast {
-        must: f64,
-        aim: f64,
-    },
-    AtMost {
-        must: f64,
-        aim: f64,
-    },
+pub struct Goal {
+    pub must: f64,
+    pub aim: f64,
+    is_least: bool,
+}
+
+impl Goal {
+    /// Whether a figure is as good as a bound.
+    pub fn is_reached(&self, figure: f64, bound: f64) -> bool {
+        if self.is_least {
+            figure >= bound
+        } else {
+            figure <= bound
+        }
+    }
 }
 
 /// A ratio, and the limit on it.
@@ -215,7 +218,8 @@ pub struct Claim {
     /// Its name in the table.
     pub label: &'static str,
     pub ratio: Ratio,
-    pub goal: Goal,
+    /// Without one it is shown.
+    pub goal: Option<Goal>,
 }
 
 /// A ratio within a round.
@@ -256,21 +260,29 @@ pub const BASE_OF_LIMIT: &str = "515a7f0";
 
 impl Claim {
     /// What the claim asks for where `base` is the base's commit.
-    pub fn goal(&self, base: Option<&str>) -> Goal {
+    pub fn goal(&self, base: Option<&str>) -> Option<Goal> {
         let is_other = base.is_none_or(|base| !base.starts_with(BASE_OF_LIMIT));
-        match self.ratio {
-            Ratio::OwnNs { .. } if is_other => Goal::Shown,
-            _ => self.goal,
-        }
+        self.goal
+            .filter(|_| !(is_other && matches!(self.ratio, Ratio::OwnNs { .. })))
     }
 }
 
-const fn at_least(must: f64, aim: f64) -> Goal {
-    Goal::AtLeast { must, aim }
+const fn at_least(must: f64, aim: f64) -> Option<Goal> {
+    let is_least = true;
+    Some(Goal {
+        must,
+        aim,
+        is_least,
+    })
 }
 
-const fn at_most(must: f64, aim: f64) -> Goal {
-    Goal::AtMost { must, aim }
+const fn at_most(must: f64, aim: f64) -> Option<Goal> {
+    let is_least = false;
+    Some(Goal {
+        must,
+        aim,
+        is_least,
+    })
 }
 
 /// The claims of [`THROUGHPUT`], in the order of the table.
@@ -415,7 +427,7 @@ const fn claim(
     label: &'static str,
     over: &'static [Run],
     under: &'static [Run],
-    goal: Goal,
+    goal: Option<Goal>,
 ) -> Claim {
     Claim {
         label,
@@ -425,7 +437,7 @@ const fn claim(
 }
 
 const fn shown(label: &'static str, over: &'static [Run], under: &'static [Run]) -> Claim {
-    claim(label, over, under, Goal::Shown)
+    claim(label, over, under, None)
 }
 
 #[cfg(test)]
@@ -466,7 +478,7 @@ mod tests {
         for a in &all {
             for b in &all {
                 assert_eq!(a.id == b.id, a == b);
-                assert_eq!(a.label == b.label, a == b);
+                assert_eq!(a.label() == b.label(), a == b);
             }
         }
     }

@@ -8,14 +8,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
-use console::top::SnapshotSource;
 use records::snapshot::Snapshot;
 use serde_json::json;
 use tempfile::TempDir;
 use testkit::process::{Process, free_address, output};
 
 use crate::bench::setting::Bench;
-use crate::bench::vernierd::{Extent, MEASURED_SHARE_MIN, measured_packets};
+use crate::bench::vernierd::{Extent, MEASURED_SHARE_MIN, measured_packets, snapshot};
 
 /// Where a folder for it is made: EAL refuses libraries below folders that everyone may write to.
 const LIBRARIES: &str = "/usr/local/lib";
@@ -101,8 +100,8 @@ impl Plugin {
         bench: &Bench,
         process: &mut Process,
     ) -> Result<Option<Measured>> {
-        let measured = plugin.map(|plugin| epoch_end(&mut plugin.client.clone(), bench, process));
-        measured.transpose()
+        let of = |plugin: &Self| epoch_end(|| snapshot(&plugin.client).ok(), bench, process);
+        plugin.map(of).transpose()
     }
 }
 
@@ -140,20 +139,20 @@ impl Measured {
     }
 }
 
+/// What has been measured when the present epoch ends; until the plugin is up, there is no `latest`.
 fn epoch_end(
-    source: &mut impl SnapshotSource,
+    mut latest: impl FnMut() -> Option<Snapshot>,
     bench: &Bench,
     process: &mut Process,
 ) -> Result<Measured> {
     let mut present = None;
     process.until(&bench.stop, "the plugin ended no epoch", |_| {
-        // Until it is up, it does not answer.
-        let latest = source.latest().ok();
-        let Some(measured) = latest.and_then(|snapshot| Measured::of(&snapshot)) else {
-            return Ok(None);
-        };
-        let present = *present.get_or_insert(measured.epoch);
-        Ok((measured.epoch > present).then_some(measured))
+        let measured = latest().and_then(|snapshot| Measured::of(&snapshot));
+        let present = *present.get_or_insert(match &measured {
+            Some(measured) => measured.epoch,
+            None => return Ok(None),
+        });
+        Ok(measured.filter(|measured| measured.epoch > present))
     })
 }
 

@@ -1,17 +1,16 @@
 //! Where a packet's time and instructions go: sampled by `perf`, counted by callgrind.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use reporting::Table;
 use serde_json::json;
 
 use crate::bench::contender::Program;
 use crate::bench::load::Load;
-use crate::bench::report::Part;
 use crate::bench::setting::{Bench, Input, Memory};
-use crate::bench::vernierd::{Running, Vernierd};
+use crate::bench::vernierd::Vernierd;
 
 mod callgrind;
 mod perf;
@@ -40,48 +39,52 @@ pub fn instructions(bench: &Bench, program: Program) -> Result<f64> {
 }
 
 /// What each part of vernierd costs a packet, the dearest first.
-pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Vec<Part>> {
+pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Table> {
     let program = bench.vernierd(vernierd.build)?;
     let ns = by_source(program, &sampled(bench, vernierd)?, division)?;
     let instructions = counted(bench, Program::Vernierd(vernierd))?;
     let instructions = by_source(program, &instructions, division)?;
-    let (total_ns, total_instructions) = (ns.values().sum(), instructions.values().sum());
-    let mut sources: Vec<&String> = ns.keys().chain(instructions.keys()).collect();
-    sources.sort_unstable();
-    sources.dedup();
+    let total: [f64; 2] = [ns.values().sum(), instructions.values().sum()];
     // A source with a smaller share of the whole is shown with the others.
     let share_min = match division {
         Division::File => 0.01,
         Division::Function | Division::Line => 0.002,
     };
-    let mut rest = (0.0, 0.0);
+    let mut rest = [0.0; 2];
     let mut parts = Vec::new();
+    let sources: BTreeSet<&str> = ns
+        .keys()
+        .chain(instructions.keys())
+        .map(|of| &**of)
+        .collect();
     for source in sources {
-        let [ns, instructions] = [&ns, &instructions].map(|of| of.get(source).unwrap_or(&0.0));
-        if *ns < share_min * total_ns && *instructions < share_min * total_instructions {
-            rest = (rest.0 + ns, rest.1 + instructions);
+        let of = [&ns, &instructions].map(|of| of.get(source).copied().unwrap_or(0.0));
+        if of
+            .iter()
+            .zip(total)
+            .all(|(of, total)| *of < share_min * total)
+        {
+            rest = [rest[0] + of[0], rest[1] + of[1]];
         } else {
-            parts.push(part(source, *ns, *instructions));
+            parts.push((source, of));
         }
     }
-    parts.sort_by(|a, b| b.ns.unwrap_or(0.0).total_cmp(&a.ns.unwrap_or(0.0)));
-    parts.push(part("the rest", rest.0, rest.1));
-    parts.push(part("all", total_ns, total_instructions));
-    Ok(parts)
-}
-
-fn part(source: &str, ns: f64, instructions: f64) -> Part {
-    Part {
-        source: source.to_owned(),
-        ns: Some(ns),
-        instructions: Some(instructions),
+    parts.sort_by(|(_, a), (_, b)| b[0].total_cmp(&a[0]));
+    parts.extend([("the rest", rest), ("all", total)]);
+    let mut table = Table::default()
+        .words(["per packet"])
+        .figures(["ns", "instructions"]);
+    for (source, [ns, instructions]) in parts {
+        table.row(&[&source, &format!("{ns:.1}"), &format!("{instructions:.0}")]);
     }
+    Ok(table)
 }
 
 /// Nanoseconds a packet.
 fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
     let input = bench.input(Load::Small)?;
-    let mut running = vernierd.start(bench, &vernierd.config(bench, &input, 1)?)?;
+    let config = vernierd.config(bench, &input, 1)?;
+    let mut running = vernierd.start(bench, &config, &[])?;
     running.rate_pps(bench)?;
     let sampling = perf::Sampling::start(&running.process, bench)?;
     let rate_pps = running.rate_pps(bench)?;
@@ -134,33 +137,18 @@ fn count(
     let valgrind = callgrind::command(&folder.path().join("out"));
     let sent = match program {
         Program::Vernierd(vernierd) => {
-            send(bench, input, vernierd, &valgrind, folder.path(), packets)
+            let mut config = vernierd.config(bench, input, 1)?;
+            // The same hashes in both runs, and no rollover in either.
+            config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
+            config.json["measurement"]["interval_ms"] = json!(60_000);
+            let mut running = vernierd.start(bench, &config, &valgrind)?;
+            running.send(bench, packets)?;
+            running.end(bench, vernierd.extent)
         }
         Program::Testpmd(testpmd) => testpmd.send(bench, input, &valgrind, packets),
         Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
     }?;
     Ok((callgrind::of_the_worker(folder.path())?, sent))
-}
-
-/// Runs vernierd under `valgrind` until `packets` are sent; the packets that were.
-fn send(
-    bench: &Bench,
-    input: &Input,
-    vernierd: Vernierd,
-    valgrind: &[String],
-    folder: &Path,
-    packets: u64,
-) -> Result<u64> {
-    let mut config = vernierd.config(bench, input, 1)?;
-    // The same hashes in both runs, and no rollover in either.
-    config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
-    config.json["measurement"]["interval_ms"] = json!(60_000);
-    let mut command = Command::new(&valgrind[0]);
-    command.args(&valgrind[1..]);
-    command.arg(bench.vernierd(vernierd.build)?);
-    let mut running = Running::start_under(&mut command, folder, &config)?;
-    running.send(bench, packets)?;
-    running.end(bench, vernierd.extent)
 }
 
 /// Whether a program is here.

@@ -49,7 +49,7 @@ pub fn run(
         .collect();
     for series in &all {
         if let Err(Absence::Skipped(reason)) = &series.rates_pps {
-            eprintln!("skipped   {}: {reason}", series.run.contender.label);
+            eprintln!("skipped   {}: {reason}", series.run.contender.label());
         }
     }
     let first = usize::from(!suite.warms_up);
@@ -105,7 +105,7 @@ impl Series {
         match contender.rate_pps(bench, &input).or_else(again) {
             Ok(rate_pps) => {
                 let (mpps, load) = (rate_pps / 1e6, load.label());
-                eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label);
+                eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label());
                 Ok(Some(rate_pps))
             }
             Err(error) => {

@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use console::client::{Client, ClientError};
-use console::top::SnapshotSource as _;
 use records::snapshot::{Port, PortReading, Snapshot};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
@@ -33,6 +30,16 @@ pub enum Forwarding {
     Bridge,
 }
 
+impl Forwarding {
+    /// Its name in a configuration.
+    pub fn mode(self) -> &'static str {
+        match self {
+            Self::Patch => "patch",
+            Self::Bridge => "bridge",
+        }
+    }
+}
+
 /// How much is measured: each includes all before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
@@ -52,6 +59,19 @@ pub enum Extent {
 }
 
 impl Extent {
+    /// Its name in tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Off => "measurement off",
+            Self::Stamps => "stamped delays",
+            Self::Lda => "LDA + moments + histogram",
+            Self::Lds => "+ LDS",
+            Self::Flows => "+ flow slots",
+            Self::Everything => "everything on",
+            Self::Around => "+ around a device",
+        }
+    }
+
     /// What `measurement` is in a configuration, with counters for so many flows.
     pub fn measurement(self, flows: u32) -> Value {
         let mut keys = json!({ "enabled": self > Self::Off, "lda": null, "flows": null });
@@ -78,15 +98,34 @@ impl Vernierd {
     /// Packets a second that it forwards with `workers` workers, each on a CPU of its own. Fails when it lost
     /// count or measured less than its extent.
     pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
-        let mut running = self.start(bench, &self.config(bench, input, workers)?)?;
+        let mut running = self.start(bench, &self.config(bench, input, workers)?, &[])?;
         let rate_pps = running.rate_pps(bench)?;
         running.end(bench, self.extent)?;
         Ok(rate_pps)
     }
 
-    pub fn start(self, bench: &Bench, config: &Config) -> Result<Running> {
-        let mut command = Command::new(bench.vernierd(self.build)?);
-        Running::start_under(&mut command, &bench.folder, config)
+    /// Starts it under a tool, if there are words of one.
+    pub fn start(self, bench: &Bench, config: &Config, tool: &[String]) -> Result<Running> {
+        let program = bench.vernierd(self.build)?;
+        let mut command = match tool {
+            [] => Command::new(program),
+            [tool, words @ ..] => {
+                let mut command = Command::new(tool);
+                command.args(words).arg(program);
+                command
+            }
+        };
+        let summary = bench.folder.join("summary.json");
+        // Whatever is there afterwards is then of this run.
+        fs::write(&summary, "").context("cannot write a summary")?;
+        command.arg("--summary-json").arg(&summary);
+        command.env("VERNIER_LOG", "error");
+        let (folder, json) = (&bench.folder, &config.json);
+        Ok(Running {
+            process: Process::start_vernierd(&mut command, folder, "vernierd", json)?,
+            client: Client::new(&config.address.to_string(), None),
+            summary,
+        })
     }
 
     /// Its configuration, with a free address for HTTP.
@@ -103,10 +142,10 @@ impl Vernierd {
             1 => json!({ "core": cpu }),
             _ => json!({ "core": cpu, "queues": [[format!("p{worker}"), 0]] }),
         });
-        let forwarding = match self.forwarding {
-            Forwarding::Patch => json!({ "mode": "patch", "pairs": [["p0", "p1"]] }),
-            Forwarding::Bridge => json!({ "mode": "bridge" }),
-        };
+        let mut forwarding = json!({ "mode": self.forwarding.mode() });
+        if self.forwarding == Forwarding::Patch {
+            forwarding["pairs"] = json!([["p0", "p1"]]);
+        }
         let json = json!({
             "ports": ports.collect::<Vec<_>>(),
             "forwarding": forwarding,
@@ -137,27 +176,7 @@ pub struct Running {
     summary: PathBuf,
 }
 
-/// What it leaves behind.
-#[derive(Debug, Deserialize)]
-struct Summary {
-    snapshot: Snapshot,
-}
-
 impl Running {
-    /// Starts it by a command that takes its arguments.
-    pub fn start_under(command: &mut Command, folder: &Path, config: &Config) -> Result<Self> {
-        let summary = folder.join("summary.json");
-        // Whatever is there afterwards is then of this run.
-        fs::write(&summary, "").context("cannot write a summary")?;
-        command.arg("--summary-json").arg(&summary);
-        command.env("VERNIER_LOG", "error");
-        Ok(Self {
-            process: Process::start_vernierd(command, folder, "vernierd", &config.json)?,
-            client: Client::new(&config.address.to_string(), None),
-            summary,
-        })
-    }
-
     /// Packets a second, over the time between two of its snapshots.
     pub fn rate_pps(&mut self, bench: &Bench) -> Result<f64> {
         let started = self.snapshot(bench, |snapshot| sent(snapshot) > 0)?;
@@ -177,21 +196,16 @@ impl Running {
     }
 
     /// The first snapshot that will do.
-    fn snapshot(
-        &mut self,
-        bench: &Bench,
-        will_do: impl Fn(&Snapshot) -> bool,
-    ) -> Result<Arc<Snapshot>> {
-        let client = &mut self.client;
+    fn snapshot(&mut self, bench: &Bench, will_do: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
+        let client = &self.client;
+        let complaint = "it forwarded nothing";
         self.process
-            .until(&bench.stop, "it forwarded nothing", |_| {
-                match client.latest() {
-                    Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
-                    // Until it is up, it does not answer.
-                    Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
-                    // A base may answer in another format.
-                    Err(error) => Err(error.into()),
-                }
+            .until(&bench.stop, complaint, |_| match snapshot(client) {
+                Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
+                // Until it is up, it does not answer.
+                Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
+                // A base may answer in another format.
+                Err(error) => Err(error.into()),
             })
     }
 
@@ -199,19 +213,22 @@ impl Running {
     pub fn end(self, bench: &Bench, extent: Extent) -> Result<u64> {
         self.process.end(&bench.stop)?;
         let summary = fs::read(&self.summary).context("cannot read its summary")?;
-        let Summary { snapshot } = serde_json::from_slice(&summary)
-            .context("it left no summary, or not the one expected")?;
+        let mut summary: Value = serde_json::from_slice(&summary).context("it left no summary")?;
+        let snapshot: Snapshot = serde_json::from_value(summary["snapshot"].take())
+            .context("it left another summary than expected")?;
         check(&snapshot, extent)?;
         Ok(sent(&snapshot))
     }
 }
 
+/// What a program publishes now.
+pub fn snapshot(client: &Client) -> Result<Snapshot, ClientError> {
+    client.get("/api/v1/snapshot", &[])
+}
+
 fn sent(snapshot: &Snapshot) -> u64 {
-    snapshot
-        .ports
-        .iter()
-        .map(|port| port.counts.tx_packets)
-        .sum()
+    let ports = snapshot.ports.iter();
+    ports.map(|port| port.counts.tx_packets).sum()
 }
 
 /// Packets that left their segments, in time or late.

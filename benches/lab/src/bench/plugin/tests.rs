@@ -1,9 +1,6 @@
 use std::fs;
-use std::sync::Arc;
 
-use console::top::InProcess;
 use contract::config::{Http, Measurement};
-use records::answers::{FlowPage, FlowQuery};
 use records::snapshot::{Counts, Segment, Totals};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,16 +46,12 @@ fn the_end_of_an_epoch_is_waited_for() {
     let mut process = Process::start(Command::new("sleep").arg("60")).unwrap();
     // Each look at the switch finds a later epoch.
     let looks = AtomicU64::new(0);
-    let mut published = InProcess {
-        latest: || {
-            let epoch = looks.fetch_add(1, Ordering::Relaxed);
-            Arc::new(snapshot(epoch, 1_000 * epoch))
-        },
-        flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
-        flow: |name| Snapshot::default().answer(name),
+    let mut latest = || {
+        let epoch = looks.fetch_add(1, Ordering::Relaxed);
+        Some(snapshot(epoch, 1_000 * epoch))
     };
-    let from = epoch_end(&mut published, &bench, &mut process).unwrap();
-    let to = epoch_end(&mut published, &bench, &mut process).unwrap();
+    let from = epoch_end(&mut latest, &bench, &mut process).unwrap();
+    let to = epoch_end(&mut latest, &bench, &mut process).unwrap();
     assert!(from.epoch > 0 && to.epoch > from.epoch, "{from:?} {to:?}");
     to.check(&from, 2_000.0).unwrap();
 }
@@ -68,12 +61,7 @@ fn a_process_that_ends_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let (bench, _) = Bench::for_tests(folder.path());
     let mut process = Process::start(&mut Command::new("false")).unwrap();
-    let mut published = InProcess {
-        latest: || Arc::new(Snapshot::default()),
-        flows: |query: &FlowQuery| FlowPage::of(&Snapshot::default(), &[], query),
-        flow: |name| Snapshot::default().answer(name),
-    };
-    let error = epoch_end(&mut published, &bench, &mut process).unwrap_err();
+    let error = epoch_end(|| None, &bench, &mut process).unwrap_err();
     assert!(error.to_string().contains("ended early"), "{error}");
 }
 
