@@ -20,32 +20,15 @@ pub const REFERENCE: u8 = 5;
 /// Offset of the kind in a control frame.
 const KIND_AT: usize = 5;
 
-/// What a frame is by its bytes alone: no tag is verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Class {
-    /// The kind of a control frame, as it is on the wire; 0 for data.
-    pub kind: u8,
-}
-
-impl Class {
-    /// Data.
-    pub const DATA: Self = Self { kind: 0 };
-
-    /// Of a frame that begins with these bytes.
-    pub fn of(frame: &[u8]) -> Self {
-        let Some(body) = control(frame) else {
-            return Self::DATA;
-        };
-        let kind = body.get(KIND_AT).copied().unwrap_or(u8::MAX);
+/// The kind of a frame as it is on the wire, by its bytes alone, no tag being verified; 0 for data.
+pub fn kind(frame: &[u8]) -> u8 {
+    let Some(body) = control(frame) else {
+        return 0;
+    };
+    match body.get(KIND_AT) {
         // Kind 0 means data here: a control frame that claims it counts as of an unknown kind.
-        Self {
-            kind: if kind == 0 { u8::MAX } else { kind },
-        }
-    }
-
-    /// Whether it is a control frame.
-    pub fn is_control(self) -> bool {
-        self.kind != 0
+        None | Some(0) => u8::MAX,
+        Some(&kind) => kind,
     }
 }
 
@@ -104,34 +87,31 @@ mod tests {
     #[test]
     fn control_frames_are_known_by_their_magic() {
         let body_of_hello = body(HELLO);
-        let hello = Class { kind: HELLO };
         let in_ipv4 = ipv4(&body_of_hello);
         let ipv6 = [0x60, 0, 0, 0, 0, 0, protocol::UDP, 64];
         let in_ipv6 = [&ipv6[..], &[0; 32 + udp::BYTES], &body_of_hello].concat();
         let tagged = [&[0, 5, 8, 0], &*in_ipv4].concat();
-        let unknown = Class { kind: u8::MAX };
-        for (ethertype, payload, class) in [
-            (ETHERTYPE, &*body_of_hello, hello),
-            (0x0800, &in_ipv4, hello),
-            (0x8100, &tagged, hello),
-            (0x86dd, &in_ipv6, hello),
-            (ETHERTYPE, &body(0), unknown),
-            (ETHERTYPE, b"VRN", Class::DATA),
-            (ETHERTYPE, b"something else", Class::DATA),
-            (0x9000, &body(HELLO), Class::DATA),
-            (0x0800, &[0x45], Class::DATA),
+        for (ethertype, payload, expected) in [
+            (ETHERTYPE, &*body_of_hello, HELLO),
+            (0x0800, &in_ipv4, HELLO),
+            (0x8100, &tagged, HELLO),
+            (0x86dd, &in_ipv6, HELLO),
+            (ETHERTYPE, &body(0), u8::MAX),
+            (ETHERTYPE, b"VRN", 0),
+            (ETHERTYPE, b"something else", 0),
+            (0x9000, &body(HELLO), 0),
+            (0x0800, &[0x45], 0),
         ] {
             let frame = ethernet(ethertype, payload);
-            assert_eq!(Class::of(&frame), class, "{frame:02x?}");
+            assert_eq!(super::kind(&frame), expected, "{frame:02x?}");
         }
-        assert_eq!(Class::of(&[]), Class::DATA);
+        assert_eq!(super::kind(&[]), 0);
     }
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_have_a_class(frame: Vec<u8>) {
-            let class = Class::of(&frame);
-            proptest::prop_assert_eq!(class.is_control(), control(&frame).is_some());
+        fn any_bytes_have_a_kind(frame: Vec<u8>) {
+            proptest::prop_assert_eq!(super::kind(&frame) > 0, control(&frame).is_some());
         }
     }
 }

@@ -21,11 +21,14 @@ use testkit::process::exit_code;
 
 mod bench;
 mod frames;
+mod http;
 mod impair;
 mod mplane;
 mod nic;
 mod pktgen;
+mod ports;
 mod scale;
+mod testbed;
 mod transits;
 mod wire;
 

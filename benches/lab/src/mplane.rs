@@ -15,7 +15,7 @@
 //!
 //! - [`network`], [`cable`]: routers, links and what can be put into them; [`switches`], [`traffic`]: what runs there.
 //! - [`fault`]: what is put in, and where; [`truth`]: which segments have it.
-//! - [`watch`]: what the station says; [`mod@run`]: one fault after the other, and the quiet part; [`report`]: the page.
+//! - [`testbed`]: everything that runs, and what the station says; [`mod@run`]: one fault after the other, and the quiet part; [`report`]: the page.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +34,6 @@ mod switches;
 mod testbed;
 mod traffic;
 mod truth;
-mod watch;
 
 /// Six routers with OSPF, two of them m-routers; faults are put in, and the station has to name their place (needs root)
 #[derive(Debug, Clone, Args)]

@@ -17,26 +17,27 @@
 //! What it is not: a hardware tester. Sender and receiver share a clock and a core, and on a machine
 //! where others run as well, losses and tails are theirs as much as the switch's.
 
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Subcommand};
+use contract::config::device::Generate;
 use contract::config::{Config, Device};
-use dpdk_bindings::{Eal, EalOptions, PortConfig, allowed_cpus, keep_to_cpus};
-use measure::time::TickRate;
+use dpdk_bindings::{EalOptions, PortConfig, allowed_cpus};
 use serde::Serialize;
-use testkit::process::{stop_on_signals, until};
+use testkit::process::stop_on_signals;
 
-pub use crate::pktgen::arguments::Arguments;
-use crate::pktgen::arguments::{Command, Common, Limits};
 use crate::pktgen::dut::Dut;
 use crate::pktgen::frames::Frames;
 use crate::pktgen::report::Row;
-use crate::pktgen::search::Search;
+use crate::pktgen::search::Limits;
 use crate::pktgen::trial::{Load, Outcome};
 use crate::pktgen::wire::Ports;
+use crate::ports::with_ports;
 
-mod arguments;
 mod dut;
 mod frames;
 mod report;
@@ -44,8 +45,90 @@ mod search;
 mod trial;
 mod wire;
 
-/// How long the links of both ports may take to come up.
-const LINK_PATIENCE: Duration = Duration::from_secs(15);
+/// Offers traffic to a switch and sees what comes back.
+///
+/// Without --device it starts a vernierd of its own and connects by shared memory (`net_memif`): no
+/// NIC, no hugepages and no root are needed. It sends on one CPU; the switch should have another.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 done, 1 failed while running, 2 bad usage.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The highest rate within a loss limit, by bisection (RFC 2544 section 26.1)
+    Throughput(Limits),
+    /// Delays at shares of the throughput, which is searched first
+    Latency {
+        /// Loads, % of the throughput
+        #[arg(long, value_delimiter = ',', default_value = "10,25,50,75,90,95", value_parser = over_zero)]
+        loads: Vec<f64>,
+        #[command(flatten)]
+        limits: Limits,
+    },
+    /// One rate for a while
+    Run {
+        /// Million packets a second each way
+        #[arg(long, value_name = "MPPS", value_parser = over_zero)]
+        rate: f64,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Traffic, as in a configuration; its rate and bursts do not matter
+    #[arg(long, global = true, value_name = "generate:...", default_value = "generate:size=60", value_parser = traffic)]
+    traffic: Generate,
+    /// Different frames on each side, which are sent over and over
+    #[arg(long, global = true, default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    frames: u32,
+    #[command(flatten)]
+    load: Load,
+    /// DPDK device to use in place of shared memory with a vernierd of our own; twice
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Vec<String>,
+    /// The switch's configuration; its first two ports come to be on shared memory
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "device")]
+    config: Option<PathBuf>,
+    /// CPU to send from; by default the first that this process may use
+    #[arg(long, global = true)]
+    core: Option<usize>,
+    /// Take memory from hugepages, as NICs need
+    #[arg(long, global = true)]
+    hugepages: bool,
+    /// Write all figures to this file (JSON)
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn over_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "expected a number over 0".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    over_zero(text).map(Duration::from_secs_f64)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (0.0..100.0).contains(number));
+    number.ok_or_else(|| "expected 0 or more, under 100".to_owned())
+}
+
+fn traffic(text: &str) -> Result<Generate, String> {
+    match Device::from_str(text) {
+        Ok(Device::Generate(spec)) => Ok(spec),
+        Ok(_) => Err("expected generate:KEY=VALUE,...".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// All figures of a run.
 #[derive(Debug, Default, Serialize)]
@@ -97,36 +180,27 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
         pci: devices.iter().any(is_pci),
         ..EalOptions::default()
     };
-    let eal = Eal::init("vernier-pktgen", &options)?;
-    keep_to_cpus(&[core]).with_context(|| format!("cannot keep to CPU {core}"))?;
-    let pool = eal.mempool("pktgen", 65_535, 512, 2_048)?;
-    let config = PortConfig::default();
-    let [a, b] = devices;
-    let ports = [
-        eal.attach(a)?.start(&config, &pool)?,
-        eal.attach(b)?.start(&config, &pool)?,
-    ];
-    let no_link = "a port has no link; is the switch running, and at the other end?";
-    until(LINK_PATIENCE, stop, no_link, || {
-        Ok(ports.iter().all(|port| port.link().up).then_some(()))
-    })?;
-    let rate = TickRate::from_hz(eal.tsc_hz());
-    let wire = Ports::new([&ports[0], &ports[1]], &pool, rate).context("queues are taken")?;
-    let frames = |side| Frames::generate(&common.traffic, side, common.frames as usize, config.mtu);
-    let mut bench = Bench {
-        wire,
-        frames: [frames(0)?, frames(1)?],
-        common,
-        stop,
+    let frames = |side| {
+        let mtu = PortConfig::default().mtu;
+        Frames::generate(&common.traffic, side, common.frames as usize, mtu)
     };
-    bench.offer(&arguments.command)
+    let frames = [frames(0)?, frames(1)?];
+    with_ports(devices, &options, &[core], stop, |ports, pool, rate| {
+        let mut bench = Bench {
+            wire: Ports::new(ports, pool, rate).context("queues are taken")?,
+            frames,
+            load: &common.load,
+            stop,
+        };
+        bench.offer(&arguments.command)
+    })
 }
 
 /// Both ports, and what is offered there.
 struct Bench<'a, 'pool> {
     wire: Ports<'pool>,
     frames: [Frames; 2],
-    common: &'a Common,
+    load: &'a Load,
     stop: &'a AtomicBool,
 }
 
@@ -156,29 +230,21 @@ impl Bench<'_, '_> {
     /// One rate for a while.
     fn trial(&mut self, rate_pps: f64) -> Result<Outcome> {
         ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-        let common = self.common;
-        let load = Load {
+        Ok(trial::run(
+            &mut self.wire,
+            &self.frames,
             rate_pps,
-            duration: Duration::from_secs_f64(common.trial),
-            settle: Duration::from_secs_f64(common.settle),
-            both_ways: common.both_ways,
-            probe_every: common.probe_every,
-        };
-        Ok(trial::run(&mut self.wire, &self.frames, &load))
+            self.load,
+        ))
     }
 
     fn find(&mut self, limits: &Limits) -> Result<search::Found> {
-        let search = Search {
-            max_pps: limits.max * 1e6,
-            loss_max: limits.loss / 100.0,
-            tries: limits.tries,
-        };
-        let found = search::throughput(&search, |rate_pps| self.trial(rate_pps))?;
+        let found = search::throughput(limits, |rate_pps| self.trial(rate_pps))?;
         for step in &found.steps {
             println!("{}", report::step(step));
         }
         let [frames, _] = &self.frames;
-        println!("{}", report::found(&found, frames, search.loss_max));
+        println!("{}", report::found(&found, frames, limits.loss));
         Ok(found)
     }
 }

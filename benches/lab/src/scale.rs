@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use testkit::nats::NatsServer;
 mod generator;
 mod stations;
 
-use generator::Generator;
+use generator::{Generator, Switches};
 use stations::{Station, answer_times, settled, usage};
 
 /// Threads that wait for answers.
@@ -61,8 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let generator = Generator::start(&url, arguments.switches, arguments.ports)?;
     std::thread::sleep(Duration::from_secs(5));
 
-    let measure =
-        |what, stations: &[Station]| measure(what, arguments, &generator, stations, &server);
+    let measure = |what, stations: &[Station]| {
+        let switches = &generator.switches;
+        measure(what, arguments.seconds, switches, stations, &server)
+    };
     let mut parts = vec![measure("two stations", &stations)?];
     stations.push(start(2)?);
     parts.push(measure("a third is added", &stations)?);
@@ -70,12 +73,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     parts.push(measure("the first is killed", &stations)?);
     parts.push(measure("two stations again", &stations)?);
 
-    let (stored, failed) = (generator.stored.clone(), generator.failed.clone());
+    let switches = Arc::clone(&generator.switches);
     generator.stop()?;
-    let (stored, failed) = (
-        stored.load(Ordering::Relaxed),
-        failed.load(Ordering::Relaxed),
-    );
+    let [stored, failed] =
+        [&switches.stored, &switches.failed].map(|count| count.load(Ordering::Relaxed));
     let counts = settled(&stations[0], stored)?;
     let page = page(arguments, &parts, [stored, failed], counts)?;
     print!("{page}");
@@ -87,33 +88,28 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// One part of the run.
 fn measure(
     what: &'static str,
-    arguments: &Arguments,
-    generator: &Generator,
+    seconds: u64,
+    switches: &Switches,
     stations: &[Station],
     server: &NatsServer,
 ) -> Result<Part> {
-    eprintln!("{what}: {} s", arguments.seconds);
+    eprintln!("{what}: {seconds} s");
     let ids: Vec<u32> = (stations.iter().map(|station| station.process.child.id()))
         .chain(server.id())
         .collect();
     let usages = || ids.iter().map(|&id| usage(id)).collect::<Result<Vec<_>>>();
-    let addresses: Vec<SocketAddr> = stations.iter().map(Station::address).collect();
-    let (before, began, stored) = (
-        usages()?,
-        Instant::now(),
-        generator.stored.load(Ordering::Relaxed),
-    );
+    let addresses: Vec<SocketAddr> = stations.iter().map(|station| station.address).collect();
+    let stored = || switches.stored.load(Ordering::Relaxed);
+    let (before, began, stored_before) = (usages()?, Instant::now(), stored());
     let stop = AtomicBool::new(false);
     let times: Vec<f64> = std::thread::scope(|scope| {
         let probes: Vec<_> = (0..PROBES)
             .map(|seed| {
                 let (addresses, stop) = (&addresses, &stop);
-                scope.spawn(move || {
-                    answer_times(addresses, generator, arguments.switches, seed, stop)
-                })
+                scope.spawn(move || answer_times(addresses, switches, seed, stop))
             })
             .collect();
-        std::thread::sleep(Duration::from_secs(arguments.seconds));
+        std::thread::sleep(Duration::from_secs(seconds));
         stop.store(true, Ordering::Relaxed);
         probes
             .into_iter()
@@ -123,10 +119,9 @@ fn measure(
     let elapsed_s = began.elapsed().as_secs_f64();
     let after = usages()?;
     let lag = stations[0].metric("vernier_station_lag_reports")?;
-    let sent = generator.stored.load(Ordering::Relaxed) - stored;
     Ok(Part {
         what,
-        reports_per_s: sent as f64 / elapsed_s,
+        reports_per_s: (stored() - stored_before) as f64 / elapsed_s,
         median_s: statistics::median(times.iter().copied()),
         p99_s: statistics::quantile(times.iter().copied(), 0.99),
         greatest_s: times.iter().copied().fold(0.0, f64::max),

@@ -22,7 +22,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::frames::{Class, KINDS};
+use crate::frames::KINDS;
 
 /// What a file begins with.
 pub const MAGIC: [u8; 8] = *b"VRNRBOX1";
@@ -58,15 +58,6 @@ impl Fate {
     ];
 }
 
-/// What was done to a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Done {
-    /// It was held back, so that later ones overtake it.
-    pub is_held_back: bool,
-    /// The box itself made it up.
-    pub is_made_up: bool,
-}
-
 /// A packet's transit of the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transit {
@@ -86,16 +77,18 @@ pub struct Transit {
     pub direction: u8,
     /// What became of it.
     pub fate: Fate,
-    /// What it is.
-    pub class: Class,
-    /// What was done to it.
-    pub done: Done,
+    /// The kind of a control frame; 0 for data.
+    pub kind: u8,
+    /// It was held back, so that later packets overtake it.
+    pub is_held_back: bool,
+    /// The box itself made it up.
+    pub is_made_up: bool,
 }
 
 impl Transit {
     /// Its record.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
-        let done = u8::from(self.done.is_held_back) | u8::from(self.done.is_made_up) << 1;
+        let done = u8::from(self.is_held_back) | u8::from(self.is_made_up) << 1;
         let mut bytes = [0; RECORD_BYTES];
         let fields: [&[u8]; 7] = [
             &self.packet.to_le_bytes(),
@@ -104,7 +97,7 @@ impl Transit {
             &self.arrived.to_le_bytes(),
             &self.left.to_le_bytes(),
             &self.bytes.to_le_bytes(),
-            &[self.direction, self.fate as u8, self.class.kind, done],
+            &[self.direction, self.fate as u8, self.kind, done],
         ];
         let bytes_of_fields = fields.into_iter().flatten();
         for (byte, of_field) in bytes.iter_mut().zip(bytes_of_fields) {
@@ -126,11 +119,9 @@ impl Transit {
             bytes: u32_at(record, 32),
             direction,
             fate,
-            class: Class { kind },
-            done: Done {
-                is_held_back: done & 1 != 0,
-                is_made_up: done & 2 != 0,
-            },
+            kind,
+            is_held_back: done & 1 != 0,
+            is_made_up: done & 2 != 0,
         })
     }
 
@@ -182,15 +173,16 @@ pub struct Counts {
 impl Counts {
     /// Counts a packet whose fate is known.
     pub fn count(&mut self, transit: &Transit) {
-        let done = transit.done;
         match transit.fate {
             Fate::Passed => {
                 self.passed += 1;
-                self.held_back += u64::from(done.is_held_back);
-                if done.is_made_up {
+                self.held_back += u64::from(transit.is_held_back);
+                if transit.is_made_up {
                     self.made_up_passed += 1;
                 } else {
-                    self.count_kind(transit);
+                    let kind = usize::from(transit.kind).min(KINDS);
+                    self.passed_by_kind[kind] += 1;
+                    self.passed_bytes_by_kind[kind] += u64::from(transit.bytes);
                 }
             }
             Fate::Lost => self.lost += 1,
@@ -198,12 +190,6 @@ impl Counts {
             Fate::Expired => self.expired += 1,
             Fate::Overrun => self.overrun += 1,
         }
-    }
-
-    fn count_kind(&mut self, transit: &Transit) {
-        let kind = usize::from(transit.class.kind).min(KINDS);
-        self.passed_by_kind[kind] += 1;
-        self.passed_bytes_by_kind[kind] += u64::from(transit.bytes);
     }
 
     /// Whether all that came in, or was made here, is accounted for.

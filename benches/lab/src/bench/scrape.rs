@@ -17,6 +17,8 @@ use reporting::{BUILD, Machine, Table};
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
+use crate::http::{get, values};
+
 /// Ports of the bridge: 870 segments.
 const PORTS: usize = 30;
 
@@ -52,7 +54,6 @@ pub struct Report {
 pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> Result<Report> {
     let address = free_address()?;
     let load = fs::read_to_string("/proc/loadavg").context("cannot read the load average")?;
-    let load_before = load.split(' ').next().unwrap_or("unknown").to_owned();
     let command = &mut Command::new(vernierd);
     command.env("VERNIER_LOG", "error");
     let mut process = Process::start_vernierd(command, folder, "scrape", &config(address))?;
@@ -63,7 +64,7 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> 
     )?;
     let mut report = Report {
         rounds,
-        load_before,
+        load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
         ..Report::default()
     };
     // Every second round the other way round, so that what drifts favours neither.
@@ -164,27 +165,6 @@ fn spread_ms(seconds: &[f64]) -> String {
     )
 }
 
-fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let mut answer = ureq::get(format!("http://{address}{path}")).call()?;
-    let limit = 1 << 30;
-    let text = answer
-        .body_mut()
-        .with_config()
-        .limit(limit)
-        .read_to_string();
-    text.with_context(|| format!("cannot read http://{address}{path}"))
-}
-
-/// Values of a family without suffixes.
-fn values<'p>(page: &'p str, family: &'p str) -> impl Iterator<Item = f64> + 'p {
-    let samples = page.lines().filter_map(move |line| {
-        let rest = line.strip_prefix(family)?;
-        let is_whole = rest.starts_with(['{', ' ']);
-        is_whole.then(|| rest.rsplit(' ').next())?
-    });
-    samples.filter_map(|value| value.parse().ok())
-}
-
 fn config(address: SocketAddr) -> Value {
     let ports = (0..PORTS).map(|port| {
         let device = match port {
@@ -210,12 +190,6 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-
-    #[test]
-    fn values_are_those_of_the_family_alone() {
-        let page = "# TYPE a gauge\na{w=\"0\"} 1.5\na{w=\"1\"} 2\na_total 7\nab 8\na 0.5\n";
-        assert_eq!(values(page, "a").collect::<Vec<_>>(), [1.5, 2.0, 0.5]);
-    }
 
     #[test]
     fn a_spread_is_in_milliseconds() {

@@ -2,21 +2,21 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::frames::Class;
-use crate::transits::{Counts, Fate, Summary, Transit};
 use arrayvec::ArrayVec;
-use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue, tsc};
+use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
 use measure::packet::Hasher;
 use measure::time::TickRate;
 
-use crate::impair::flood::Flood;
-use crate::impair::impairment::{Direction, Plan};
-use crate::impair::mutate::Mutator;
+use crate::frames::kind;
+use crate::impair::Plan;
+use crate::impair::flood::{Flood, Replay};
+use crate::impair::mutate::{MadeUp, Mutator};
 use crate::impair::pipeline::{Arrival, Pipeline};
 use crate::impair::record::Recorder;
-
-/// Packets received or sent at a time.
-pub(crate) const BURST: usize = 32;
+use crate::impair::rewrite::rewrite;
+use crate::impair::rule::Rule;
+use crate::ports::{BURST, Clock};
+use crate::transits::{Counts, Fate, Summary, Transit};
 
 /// Longest nap of the loop, and how late it may wake up.
 const NAP_NS: u64 = 100_000;
@@ -39,13 +39,14 @@ pub struct Bridge<'pool> {
 struct Common<'pool> {
     pool: &'pool Mempool<'pool>,
     hasher: Hasher,
-    clock: Clock,
+    clock: SystemClock,
     recorder: Option<Recorder>,
 }
 
 /// One direction.
 #[derive(Debug)]
 struct Way<'pool> {
+    rule: Rule,
     rx: RxQueue<'pool>,
     tx: TxQueue<'pool>,
     pipeline: Pipeline<Mbuf<'pool>>,
@@ -68,28 +69,33 @@ impl<'pool> Bridge<'pool> {
         recorder: Option<Recorder>,
     ) -> Option<Self> {
         let [left, right] = ports;
-        let way = |number: u8, direction: &Direction, from: &Port<'pool>, to: &Port<'pool>| {
-            let seed = [plan.seed, number.into()];
+        let rule = |rule: &Option<Rule>| rule.clone().or(plan.both.clone()).unwrap_or_default();
+        let way = |direction: u8, rule: Rule, from: &Port<'pool>, to: &Port<'pool>| {
+            let (made_up, replay) = match direction {
+                0 => (plan.made_up.clone(), plan.replay.clone()),
+                _ => (MadeUp::default(), Replay::default()),
+            };
             Some(Way {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
-                pipeline: Pipeline::new(number, &direction.rule, plan.seed, ROOM),
-                mutator: Mutator::new(&direction.made_up, seed),
-                flood: Flood::new(direction.replay.clone()),
+                pipeline: Pipeline::new(direction, &rule, plan.seed, ROOM),
+                mutator: Mutator::new(&made_up, plan.seed, direction),
+                flood: Flood::new(replay),
                 due: ArrayVec::new(),
                 transits: ArrayVec::new(),
                 counts: Counts::default(),
+                rule,
             })
         };
         Some(Self {
             ways: [
-                way(0, &plan.to_right, left, right)?,
-                way(1, &plan.to_left, right, left)?,
+                way(0, rule(&plan.to_right), left, right)?,
+                way(1, rule(&plan.to_left), right, left)?,
             ],
             common: Common {
                 pool,
                 hasher,
-                clock: Clock::new(rate),
+                clock: SystemClock::new(rate),
                 recorder,
             },
         })
@@ -140,9 +146,9 @@ impl<'pool> Way<'pool> {
         let made_up = self.mutator.next(now_ns);
         for mbuf in burst {
             let arrival = common.arrival(&mbuf, now_ns);
-            if arrival.class.is_control() {
+            if arrival.kind > 0 {
                 self.mutator.see(mbuf.head());
-                self.flood.see(mbuf.head(), arrival.class, now_ns);
+                self.flood.see(mbuf.head(), arrival.kind, now_ns);
             }
             self.arrive(common, arrival, mbuf);
         }
@@ -159,7 +165,8 @@ impl<'pool> Way<'pool> {
         received > 0
     }
 
-    fn arrive(&mut self, common: &mut Common<'pool>, arrival: Arrival, mbuf: Mbuf<'pool>) {
+    fn arrive(&mut self, common: &mut Common<'pool>, mut arrival: Arrival, mut mbuf: Mbuf<'pool>) {
+        arrival.is_expired = rewrite(&self.rule, mbuf.head_mut()).is_err();
         self.pipeline.arrive(arrival, mbuf, |transit| {
             common.note(&mut self.counts, transit);
         });
@@ -196,8 +203,10 @@ impl Common<'_> {
         Arrival {
             now_ns,
             packet: parsed.packet.0,
-            class: Class::of(mbuf.head()),
+            bytes: mbuf.len_bytes(),
+            kind: kind(mbuf.head()),
             is_made_up: false,
+            is_expired: false,
         }
     }
 
@@ -218,21 +227,18 @@ impl Common<'_> {
     }
 }
 
-/// Nanoseconds by the counter since the start, and how far the system's clock is ahead of them.
+/// A clock, and how far the system's clock is ahead of it.
 #[derive(Debug)]
-struct Clock {
-    rate: TickRate,
-    started: u64,
-    /// What the system's clock is ahead by.
+struct SystemClock {
+    clock: Clock,
     ahead_ns: u64,
     compared_ns: u64,
 }
 
-impl Clock {
+impl SystemClock {
     fn new(rate: TickRate) -> Self {
         let mut clock = Self {
-            rate,
-            started: tsc::now(),
+            clock: Clock::new(rate),
             ahead_ns: 0,
             compared_ns: 0,
         };
@@ -240,10 +246,8 @@ impl Clock {
         clock
     }
 
-    /// Only rises.
     fn now_ns(&mut self) -> u64 {
-        let elapsed = tsc::now().wrapping_sub(self.started);
-        let now_ns = self.rate.ticks_to_ns(elapsed);
+        let now_ns = self.clock.now_ns();
         if now_ns >= self.compared_ns + CLOCK_NS {
             self.compare(now_ns);
         }

@@ -2,18 +2,33 @@
 //! frames, and none to be accepted.
 
 use crate::frames::{ETHERTYPE, control};
+use clap::Args;
 use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 
-use crate::impair::impairment::MadeUp;
+use crate::impair::pipeline::{stream, whole};
 
 /// Frames that are remembered to make others of.
 const SEEN_MAX: usize = 64;
 
 /// Numbers that like to break things.
 const ODD: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
+
+/// Control frames that the box makes up.
+#[derive(Debug, Clone, Default, Args)]
+pub struct MadeUp {
+    /// Control frames a second to make up from those that pass to the right
+    #[arg(long, value_name = "PPS", default_value_t = 0.0)]
+    made_up_right: f64,
+    /// Seconds after the first control frame that passed to begin with that
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    made_up_after: f64,
+    /// Seconds to go on with it; for ever without
+    #[arg(long, value_name = "SECONDS")]
+    made_up_for: Option<f64>,
+}
 
 /// Makes up control frames at a steady rate.
 #[derive(Debug)]
@@ -33,19 +48,15 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    pub fn new(made_up: &MadeUp, seed: [u64; 2]) -> Self {
-        let [seed, direction] = seed;
-        let MadeUp {
-            pps,
-            after_s,
-            for_s,
-        } = *made_up;
-        let ns = |seconds: f64| crate::impair::pipeline::whole(seconds * 1e9);
+    /// For a direction, 0 or 1.
+    pub fn new(made_up: &MadeUp, seed: u64, direction: u8) -> Self {
+        let pps = made_up.made_up_right;
+        let ns = |seconds: f64| whole(seconds * 1e9);
         Self {
-            random: crate::impair::pipeline::stream([seed, direction, u64::MAX, 0]),
+            random: stream([seed, direction.into(), u64::MAX, 0]),
             gap_ns: (pps > 0.0).then(|| ns(1.0 / pps).max(1)),
-            after_ns: ns(after_s),
-            for_ns: for_s.map_or(u64::MAX, ns),
+            after_ns: ns(made_up.made_up_after),
+            for_ns: made_up.made_up_for.map_or(u64::MAX, ns),
             times_ns: None,
             seen: Vec::new(),
             place: 0,
@@ -139,14 +150,14 @@ impl Mutator {
 
 #[cfg(test)]
 mod tests {
-    use crate::frames::Class;
+    use crate::frames::kind;
     use measure::wire::frame::Frame;
 
     use super::*;
 
     fn at(pps: f64) -> MadeUp {
         MadeUp {
-            pps,
+            made_up_right: pps,
             ..MadeUp::default()
         }
     }
@@ -166,7 +177,7 @@ mod tests {
 
     #[test]
     fn made_up_frames_are_control_frames_and_none_that_was_seen() {
-        let mut mutator = Mutator::new(&at(1e6), [1, 0]);
+        let mut mutator = Mutator::new(&at(1e6), 1, 0);
         assert_eq!(mutator.next(0), None, "of nothing");
         for frame in seen() {
             mutator.see(&frame);
@@ -174,7 +185,7 @@ mod tests {
         let mut parsed = 0;
         for step in 0..20_000 {
             let frame = mutator.next(1_000 * step).unwrap();
-            assert!(Class::of(&frame).is_control(), "{frame:02x?}");
+            assert!(kind(&frame) > 0, "{frame:02x?}");
             assert!(!seen().contains(&frame) && frame.len() <= 1_514);
             let body = control(&frame).unwrap();
             parsed += u32::from(Frame::parse(body).is_ok());
@@ -185,20 +196,20 @@ mod tests {
 
     #[test]
     fn they_come_at_their_rate() {
-        let mut mutator = Mutator::new(&at(1_000.0), [1, 0]);
+        let mut mutator = Mutator::new(&at(1_000.0), 1, 0);
         for frame in seen() {
             mutator.see(&frame);
         }
         let made = (0..100_000).filter(|i| mutator.next(i * 10_000).is_some());
         assert!((990..=1_001).contains(&made.count()));
         let never = MadeUp::default();
-        assert!(Mutator::new(&never, [1, 0]).next(0).is_none());
+        assert!(Mutator::new(&never, 1, 0).next(0).is_none());
         let late = MadeUp {
-            after_s: 0.1,
-            for_s: Some(0.2),
+            made_up_after: 0.1,
+            made_up_for: Some(0.2),
             ..at(1_000.0)
         };
-        let mut mutator = Mutator::new(&late, [1, 0]);
+        let mut mutator = Mutator::new(&late, 1, 0);
         mutator.see(&seen()[0]);
         let made: Vec<_> = (0..100)
             .filter(|i| mutator.next(i * 10_000_000).is_some())
@@ -215,7 +226,7 @@ mod tests {
         frame.extend([0; 18]);
         frame.extend(MAGIC);
         frame.extend([1; 100]);
-        let mut mutator = Mutator::new(&at(1e6), [1, 0]);
+        let mut mutator = Mutator::new(&at(1e6), 1, 0);
         mutator.see(&frame);
         for step in 0..1_000 {
             let made = mutator.next(1_000 * step).unwrap();

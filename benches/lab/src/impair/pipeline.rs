@@ -5,19 +5,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::frames::Class;
-use crate::transits::{Done, Fate, NEVER, Transit};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
-use crate::impair::frame::Frame;
-use crate::impair::impairment::Impairment;
-use crate::impair::rewrite::rewrite;
+use crate::impair::rule::Rule;
+use crate::transits::{Fate, NEVER, Transit};
 
-mod dice;
 #[cfg(test)]
 mod tests;
-
-use dice::Dice;
-pub use dice::{stream, whole};
 
 /// Bytes that may wait for a rate limit; more are dropped.
 const QUEUE_BYTES: f64 = 1_500_000.0;
@@ -30,23 +25,27 @@ const HELD_NS_MAX: u64 = 1_000_000;
 pub struct Arrival {
     pub now_ns: u64,
     pub packet: u64,
-    pub class: Class,
+    pub bytes: u32,
+    /// The kind of a control frame; 0 for data.
+    pub kind: u8,
     /// Whether the box made it up.
     pub is_made_up: bool,
+    /// Whether its time to live is over.
+    pub is_expired: bool,
 }
 
 /// One direction of the box, for packets of type `P`.
 #[derive(Debug)]
 pub struct Pipeline<P> {
     direction: u8,
-    rule: Impairment,
+    rule: Rule,
     dice: Dice,
     /// When the link behind is done with all before.
     free_ns: u64,
     /// When the last packet is due.
     last_due_ns: u64,
     /// By the time when it is due, and its serial number.
-    under_way: BTreeMap<(u64, u64), Packet<P>>,
+    under_way: BTreeMap<(u64, u64), (P, Transit)>,
     /// Packets that left and were not held back.
     passed: u64,
     held: VecDeque<Held<P>>,
@@ -56,13 +55,6 @@ pub struct Pipeline<P> {
     left: u32,
 }
 
-/// A packet that waits for its time.
-#[derive(Debug)]
-struct Packet<P> {
-    transit: Transit,
-    packet: P,
-}
-
 /// A packet that waits for others to overtake it.
 #[derive(Debug)]
 struct Held<P> {
@@ -70,12 +62,12 @@ struct Held<P> {
     passed: u64,
     /// ... or at this time.
     until_ns: u64,
-    packet: Packet<P>,
+    packet: (P, Transit),
 }
 
-impl<P: Frame> Pipeline<P> {
+impl<P> Pipeline<P> {
     /// A direction (0 to the right, 1 to the left) under `rule`, with room for as many packets.
-    pub fn new(direction: u8, rule: &Impairment, seed: u64, room: usize) -> Self {
+    pub fn new(direction: u8, rule: &Rule, seed: u64, room: usize) -> Self {
         Self {
             direction,
             rule: rule.clone(),
@@ -92,7 +84,7 @@ impl<P: Frame> Pipeline<P> {
     }
 
     /// Takes a packet in; `ended` gets it if it goes no further.
-    pub fn arrive(&mut self, arrival: Arrival, mut packet: P, ended: impl FnOnce(Transit)) {
+    pub fn arrive(&mut self, arrival: Arrival, packet: P, ended: impl FnOnce(Transit)) {
         let Arrival { now_ns, .. } = arrival;
         let mut transit = Transit {
             packet: arrival.packet,
@@ -100,18 +92,16 @@ impl<P: Frame> Pipeline<P> {
             departure_ns: 0,
             arrived: self.arrived,
             left: NEVER,
-            bytes: packet.len_bytes(),
+            bytes: arrival.bytes,
             direction: self.direction,
             fate: Fate::Passed,
-            class: arrival.class,
-            done: Done {
-                is_made_up: arrival.is_made_up,
-                ..Done::default()
-            },
+            kind: arrival.kind,
+            is_held_back: false,
+            is_made_up: arrival.is_made_up,
         };
         self.arrived = self.arrived.wrapping_add(1);
         let end = |fate| ended(Transit { fate, ..transit });
-        if rewrite(&self.rule, &mut packet).is_err() {
+        if arrival.is_expired {
             return end(Fate::Expired);
         }
         if self.dice.loss.falls() {
@@ -123,9 +113,9 @@ impl<P: Frame> Pipeline<P> {
         let Some(due_ns) = self.due_ns(now_ns, transit.bytes) else {
             return end(Fate::Queue);
         };
-        transit.done.is_held_back = self.dice.hold_back.falls();
+        transit.is_held_back = self.dice.hold_back.falls();
         let key = (due_ns, u64::from(transit.arrived));
-        self.under_way.insert(key, Packet { transit, packet });
+        self.under_way.insert(key, (packet, transit));
     }
 
     /// When a packet that arrives now leaves, or begins to wait for others; `None` if the queue is full.
@@ -150,8 +140,10 @@ impl<P: Frame> Pipeline<P> {
     /// which [`leave`](Self::leave) fills in once it is gone.
     pub fn next(&mut self, now_ns: u64) -> Option<(P, Transit)> {
         loop {
-            if let Some(released) = self.release(now_ns) {
-                return Some((released.packet, released.transit));
+            let passed = self.passed;
+            let is_free = |held: &mut Held<P>| held.passed <= passed || held.until_ns <= now_ns;
+            if let Some(held) = self.held.pop_front_if(is_free) {
+                return Some(held.packet);
             }
             let first = self.under_way.first_entry()?;
             let (due_ns, _) = *first.key();
@@ -159,9 +151,9 @@ impl<P: Frame> Pipeline<P> {
                 return None;
             }
             let packet = first.remove();
-            if !packet.transit.done.is_held_back {
+            if !packet.1.is_held_back {
                 self.passed += 1;
-                return Some((packet.packet, packet.transit));
+                return Some(packet);
             }
             self.held.push_back(Held {
                 passed: self.passed + u64::from(self.rule.reorder_packets),
@@ -179,13 +171,6 @@ impl<P: Frame> Pipeline<P> {
         held.into_iter().chain(under_way).min()
     }
 
-    /// A packet that was held back long enough.
-    fn release(&mut self, now_ns: u64) -> Option<Packet<P>> {
-        let passed = self.passed;
-        let is_free = |held: &mut Held<P>| held.passed <= passed || held.until_ns <= now_ns;
-        self.held.pop_front_if(is_free).map(|held| held.packet)
-    }
-
     /// A packet has left: the rest of its transit.
     pub fn leave(&mut self, transit: Transit, now_ns: u64) -> Transit {
         let left = self.left;
@@ -201,11 +186,82 @@ impl<P: Frame> Pipeline<P> {
     pub fn end(&mut self, mut ended: impl FnMut(Transit)) {
         let held = self.held.drain(..).map(|held| held.packet);
         let under_way = std::mem::take(&mut self.under_way);
-        for packet in held.chain(under_way.into_values()) {
-            ended(Transit {
-                fate: Fate::Overrun,
-                ..packet.transit
-            });
+        for (_, transit) in held.chain(under_way.into_values()) {
+            let fate = Fate::Overrun;
+            ended(Transit { fate, ..transit });
         }
+    }
+}
+
+/// The nearest whole number, at least 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded; what is less than nothing becomes nothing"
+)]
+pub fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// The dice of one rule, a stream for each purpose.
+#[derive(Debug)]
+struct Dice {
+    loss: Chance,
+    hold_back: Chance,
+    delay_ns: f64,
+    /// To either side of the delay.
+    jitter_ns: f64,
+    jitter_random: Pcg64Mcg,
+}
+
+impl Dice {
+    /// Dice of a rule; `names` tell it from the other direction's.
+    fn new(rule: &Rule, names: [u64; 2]) -> Self {
+        let stream = |purpose| stream([names[0], names[1], 0, purpose]);
+        let chance = |share, purpose| Chance {
+            share,
+            random: stream(purpose),
+        };
+        Self {
+            loss: chance(rule.loss, 0),
+            hold_back: chance(rule.reorder, 1),
+            delay_ns: rule.delay_us * 1e3,
+            jitter_ns: rule.jitter_us * 1e3,
+            jitter_random: stream(2),
+        }
+    }
+
+    /// This packet's delay with its jitter.
+    fn delay_ns(&mut self) -> u64 {
+        let most = self.jitter_ns;
+        let jitter_ns = if most > 0.0 {
+            self.jitter_random.random_range(-most..=most)
+        } else {
+            0.0
+        };
+        whole((self.delay_ns + jitter_ns).max(0.0))
+    }
+}
+
+/// A stream of random numbers with a name: neighbours' are as far apart as any.
+pub fn stream(names: [u64; 4]) -> Pcg64Mcg {
+    let mut state = 0;
+    for name in names {
+        let mut step = Pcg64Mcg::seed_from_u64(state ^ name);
+        state = step.random();
+    }
+    Pcg64Mcg::seed_from_u64(state)
+}
+
+/// Falls for a share of all throws.
+#[derive(Debug)]
+struct Chance {
+    share: f64,
+    random: Pcg64Mcg,
+}
+
+impl Chance {
+    fn falls(&mut self) -> bool {
+        self.share > 0.0 && self.random.random_bool(self.share)
     }
 }

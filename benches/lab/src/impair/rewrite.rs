@@ -3,24 +3,23 @@
 use measure::packet::header::checksum::Sum;
 use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, vlan};
 
-use crate::impair::frame::Frame;
-use crate::impair::impairment::Impairment;
+use crate::impair::rule::Rule;
 
 /// A packet that goes no further: its time to live is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired;
 
 /// Applies what `rule` says of rewriting. Fails where it takes a hop off a packet that has none left.
-pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired> {
+pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
     if rule.hop || rule.dscp.is_some() {
-        rewrite_ip(rule, frame.head_mut())?;
+        rewrite_ip(rule, frame)?;
     }
     let addresses = [
         (rule.destination_mac, ethernet::field::DESTINATION),
         (rule.source_mac, ethernet::field::SOURCE),
     ];
     for (address, field) in addresses {
-        if let (Some(address), Some(bytes)) = (address, frame.head_mut().get_mut(field)) {
+        if let (Some(address), Some(bytes)) = (address, frame.get_mut(field)) {
             bytes.copy_from_slice(&address.0);
         }
     }
@@ -28,7 +27,7 @@ pub fn rewrite(rule: &Impairment, frame: &mut impl Frame) -> Result<(), Expired>
 }
 
 /// Leaves what is not IP, or is cut off in its header, as it is.
-fn rewrite_ip(rule: &Impairment, frame: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
     let mut rest = frame
         .get_mut(ethernet::field::ETHERTYPE.start..)
         .unwrap_or_default();
@@ -47,7 +46,7 @@ fn rewrite_ip(rule: &Impairment, frame: &mut [u8]) -> Result<(), Expired> {
     Ok(())
 }
 
-fn rewrite_ipv4(rule: &Impairment, ip: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ipv4(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
     use ipv4::field::{CHECKSUM, DSCP_AND_ECN, TTL};
     if rule.hop {
         take_hop(&mut ip[TTL])?;
@@ -64,7 +63,7 @@ fn rewrite_ipv4(rule: &Impairment, ip: &mut [u8]) -> Result<(), Expired> {
     Ok(())
 }
 
-fn rewrite_ipv6(rule: &Impairment, ip: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ipv6(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
     if rule.hop {
         take_hop(&mut ip[ipv6::field::HOP_LIMIT])?;
     }
@@ -105,7 +104,7 @@ mod tests {
         Sum::default().add(header).finish()
     }
 
-    fn rule(text: &str) -> Impairment {
+    fn rule(text: &str) -> Rule {
         text.parse().unwrap()
     }
 
@@ -176,10 +175,10 @@ mod tests {
             ip.extend(payload);
             let mut packet = frame(&[], [8, 0], &ip);
             let hasher = Hasher::new([9; 16]);
-            let before = hasher.parse(&packet, packet.len_bytes());
+            let before = hasher.parse(&packet, u32::try_from(packet.len()).unwrap());
             let change = format!("hop,dscp={dscp},source_mac=02:00:00:00:00:0a");
             rewrite(&rule(&change), &mut packet).unwrap();
-            prop_assert_eq!(hasher.parse(&packet, packet.len_bytes()), before);
+            prop_assert_eq!(hasher.parse(&packet, u32::try_from(packet.len()).unwrap()), before);
         }
     }
 }

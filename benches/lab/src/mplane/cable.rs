@@ -8,15 +8,18 @@
 //! Both ends are interfaces of the testbed's own namespace. A filter with a smaller number comes first, so that the box is put
 //! in, and taken out, between two packets.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
-use testkit::namespace::{ip, skip_process_ids, switch_offloads_off};
+use testkit::namespace::{ip, switch_offloads_off};
 use testkit::process::{Process, output};
+
+use crate::mplane::favoured;
+use crate::testbed::start_box;
 
 /// The box's interfaces, and their peers that packets are led through.
 const BOX: [[&str; 2]; 2] = [["box-l", "box-l2"], ["box-r", "box-r2"]];
@@ -111,23 +114,10 @@ pub struct ImpairmentBox {
 impl ImpairmentBox {
     /// Starts it with its arguments for rules.
     pub fn start(folder: &Path, rules: &[String], seed: u64, stop: &AtomicBool) -> Result<Self> {
-        let out: PathBuf = folder.join("box.out");
-        let [left, right] = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
-        skip_process_ids()?;
-        let mut process = Process::start_logged(
-            super::favoured(&std::env::current_exe()?)
-                .arg("impair")
-                .args(["--left", &left, "--right", &right])
-                .args(rules)
-                .arg(format!("--seed={seed}"))
-                .stdin(Stdio::null())
-                .stdout(File::create(&out)?),
-            folder.join("box.log"),
-        )?;
-        process.until(stop, "the impairment box does not forward", |_| {
-            let said = fs::read_to_string(&out)?;
-            Ok(said.contains("ready").then_some(()))
-        })?;
+        let devices = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
+        let command = favoured(&std::env::current_exe()?);
+        let arguments = [rules, &[format!("--seed={seed}")]].concat();
+        let process = start_box(command, folder, devices, &arguments, stop)?;
         Ok(Self { process })
     }
 

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use serde::Serialize;
 use testkit::frr::{Link, TOY};
 use testkit::namespace::inside;
 use testkit::process::{output, wait};
@@ -26,8 +25,7 @@ const TRAFFIC_MIN_BPS: f64 = 100_000.0;
 const CUTS: [Link<'static>; 2] = [("E", "F", 2), ("A", "F", 1)];
 
 /// Where a fault is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The link between two routers.
     Link(&'static str, &'static str),
@@ -45,8 +43,7 @@ impl fmt::Display for Place {
 }
 
 /// What is wrong there.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Packets take so much longer, and up to a tenth of it more or less.
     Delay {
@@ -95,7 +92,7 @@ impl fmt::Display for Kind {
 }
 
 /// A fault to come.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fault {
     pub number: u32,
     pub kind: Kind,

@@ -1,15 +1,13 @@
 //! The page of results, and the limits.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Result;
-use reporting::{BUILD, Checks, Machine, Table, now_utc, write};
-use serde::Serialize;
+use records::blame::Risen;
+use reporting::{BUILD, Checks, Machine, Table, now_utc};
 
 use crate::mplane::Arguments;
 use crate::mplane::fault::Fault;
-use crate::mplane::run::{Alarm, Outcome, REPORTS_MAX};
+use crate::mplane::run::{Outcome, REPORTS_MAX};
 use crate::mplane::truth::{Blamed, Relation, Verdict};
 
 /// So many of so many faults must be named rightly.
@@ -17,7 +15,7 @@ const RIGHT: usize = 28;
 const OF: usize = 30;
 
 /// What came of the run.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Report {
     machine: Machine,
     at: String,
@@ -25,8 +23,8 @@ pub struct Report {
     interval_ms: u32,
     quiet_minutes: u64,
     pub outcomes: Vec<Outcome>,
-    /// What was blamed without a fault; `None` before that part was run.
-    pub alarms: Option<Vec<Alarm>>,
+    /// What was blamed without a fault, and so many seconds after the beginning; `None` before that part was run.
+    pub alarms: Option<Vec<(f64, Risen)>>,
 }
 
 impl Report {
@@ -107,8 +105,8 @@ impl Report {
                 &kind.word(),
                 &kind,
                 &cut.map_or_else(String::new, |(from, to)| format!("{from}-{to}")),
-                &of(|blamed| blamed.title.clone()),
-                &of(|blamed| blamed.signal.clone()),
+                &of(|blamed| blamed.risen.title.clone()),
+                &of(|blamed| blamed.risen.signal.clone()),
                 &besides(outcome),
                 &of(|blamed| format!("{:.0}", blamed.reports)),
                 &outcome.error.as_deref().unwrap_or(outcome.verdict.word()),
@@ -128,21 +126,16 @@ impl Report {
             .figures(["after, s"])
             .words(["blamed", "signal"])
             .figures(["now", "usual"]);
-        for alarm in alarms {
+        for (after_s, risen) in alarms {
             table.row(&[
-                &format!("{:.0}", alarm.after_s),
-                &alarm.title,
-                &alarm.signal,
-                &format!("{:.4}", alarm.now),
-                &format!("{:.4}", alarm.usual),
+                &format!("{after_s:.0}"),
+                &risen.title,
+                &risen.signal,
+                &format!("{:.4}", risen.now),
+                &format!("{:.4}", risen.usual),
             ]);
         }
         table.markdown()
-    }
-
-    /// Writes page and figures.
-    pub fn write_to(&self, folder: &Path) -> Result<()> {
-        write(folder, "mplane", &self.page(), self)
     }
 }
 
@@ -162,11 +155,16 @@ pub fn line(outcome: &Outcome) -> String {
         fault.kind,
         verdict.word()
     );
-    for blamed in blamed {
+    for Blamed {
+        risen,
+        relation,
+        reports,
+    } in blamed
+    {
         let _ = write!(
             line,
-            "\n     {:?}, {} reports: {} {} ({:.4} -> {:.4})",
-            blamed.relation, blamed.reports, blamed.signal, blamed.title, blamed.usual, blamed.now
+            "\n     {relation:?}, {reports} reports: {} {} ({:.4} -> {:.4})",
+            risen.signal, risen.title, risen.usual, risen.now
         );
     }
     if let Some(error) = error {
@@ -204,7 +202,7 @@ mod tests {
     use super::*;
     use crate::mplane::fault::faults;
 
-    fn report(right: usize, alarms: Option<Vec<Alarm>>) -> Report {
+    fn report(right: usize, alarms: Option<Vec<(f64, Risen)>>) -> Report {
         let mut report = {
             let arguments = crate::Arguments::parse_from(["vernier-lab", "mplane"]);
             let crate::Command::Mplane(arguments) = &arguments.command else {
@@ -233,14 +231,11 @@ mod tests {
     fn limits_are_28_of_30_and_nothing_without_a_fault() {
         assert!(report(28, Some(Vec::new())).checks().hold());
         assert!(!report(27, Some(Vec::new())).checks().hold());
-        let alarm = Alarm {
-            after_s: 1.0,
+        let alarm = Risen {
             title: "A > B".to_owned(),
-            signal: "delay".to_owned(),
-            now: 2.0,
-            usual: 1.0,
+            ..Risen::default()
         };
-        let noisy = report(30, Some(vec![alarm]));
+        let noisy = report(30, Some(vec![(1.0, alarm)]));
         assert!(!noisy.checks().hold());
         let page = noisy.page();
         assert!(

@@ -2,9 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -16,6 +14,7 @@ use crate::mplane::network::{
 };
 use crate::mplane::traffic::TRAFFIC_PORTS;
 use crate::mplane::{favoured, favoured_inside};
+use crate::testbed::write_key;
 
 /// Where NATS listens, in the testbed's own namespace.
 pub const NATS_PORT: u16 = 4_222;
@@ -37,9 +36,7 @@ pub fn inner_port(neighbour: &str) -> String {
 
 /// Starts the `vernierd` of each m-router.
 pub fn start_switches(folder: &Path, interval_ms: u32) -> Result<Vec<Process>> {
-    let key = folder.join("wire.key");
-    fs::write(&key, "00112233445566778899aabbccddeeff\n").context("cannot write a key")?;
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+    let key = write_key(folder)?;
     let vernierd = beside_this_program("vernierd")?;
     let start = |(router, number): (&&str, u16)| {
         skip_process_ids()?;
@@ -124,8 +121,7 @@ pub fn start_probers(
         fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
         let mut command = favoured_inside(name, &probe);
         command.arg("--config").arg(&file);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Process::start_logged(&mut command, folder.join(format!("{name}.probe.log")))
+        Process::start_quiet(&mut command, folder.join(format!("{name}.probe.log")))
     };
     names.iter().map(start).collect()
 }

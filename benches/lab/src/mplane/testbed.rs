@@ -3,11 +3,15 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use console::client::Client;
+use records::blame::{Blame, Risen};
+use records::station::{Paths, StationSegments};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use testkit::frr::{Frr, TOY};
 use testkit::nats::NatsServer;
@@ -16,7 +20,6 @@ use testkit::process::{Process, beside_this_program, until};
 use crate::mplane::network::{self, Network};
 use crate::mplane::switches::{NATS_PORT, start_probers, start_switches};
 use crate::mplane::traffic::Traffic;
-use crate::mplane::watch::Station;
 
 /// How long the first reports of all may take.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -29,7 +32,7 @@ const SEGMENTS: u32 = 256;
 
 /// The network and all programs.
 #[derive(Debug)]
-pub struct Testbed {
+pub struct Testbed<'a> {
     // Ended in this order.
     pub traffic: Traffic,
     probers: Vec<Process>,
@@ -38,12 +41,14 @@ pub struct Testbed {
     _nats: NatsServer,
     pub network: Network,
     interval_ms: u32,
+    pub folder: &'a Path,
+    pub stop: &'a AtomicBool,
     pub answers: Station,
 }
 
-impl Testbed {
+impl<'a> Testbed<'a> {
     /// Starts everything, and waits until the path from A to D is measured from end to end.
-    pub fn start(folder: &Path, interval_ms: u32, stop: &AtomicBool) -> Result<Self> {
+    pub fn start(folder: &'a Path, interval_ms: u32, stop: &'a AtomicBool) -> Result<Self> {
         let frr = Frr::find().context("FRR is missing: make setup-test unpacks it")?;
         let mut network = Network::build(&frr, folder).context("cannot build the network")?;
         let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, NATS_PORT));
@@ -61,6 +66,8 @@ impl Testbed {
             _nats: nats,
             network,
             interval_ms,
+            folder,
+            stop,
             answers,
         };
         let mut last = None;
@@ -83,12 +90,16 @@ impl Testbed {
         Ok(testbed)
     }
 
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms.into())
+    }
+
     /// Starts the probers anew, with the m-sets of the network as it is now.
-    pub fn renew_probers(&mut self, folder: &Path) -> Result<()> {
+    pub fn renew_probers(&mut self) -> Result<()> {
         self.probers.clear();
         let names: Vec<_> = self.network.names().map(str::to_owned).collect();
         let plan = self.network.plan()?;
-        self.probers = start_probers(folder, &names, &plan, self.interval_ms)?;
+        self.probers = start_probers(self.folder, &names, &plan, self.interval_ms)?;
         Ok(())
     }
 
@@ -116,7 +127,73 @@ fn start_station(folder: &Path) -> Result<(Process, Station)> {
     fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
     let mut command = Command::new(beside_this_program("vernier-station")?);
     command.arg("--config").arg(&file);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let process = Process::start_logged(&mut command, folder.join("station.log"))?;
-    Ok((process, Station { address }))
+    let process = Process::start_quiet(&mut command, folder.join("station.log"))?;
+    let client = Client::new(&address.to_string(), None).of_station();
+    Ok((process, Station { client }))
+}
+
+/// How often it is asked before that is an error.
+const ATTEMPTS: usize = 3;
+
+/// What the station says.
+#[derive(Debug)]
+pub struct Station {
+    client: Client,
+}
+
+/// Seconds since 1970.
+pub fn now_unix_s() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default().as_secs_f64()
+}
+
+/// What distinguishes a rise from others.
+pub type Key = (String, String, String);
+
+/// The segment and the signal.
+pub fn key(risen: &Risen) -> Key {
+    let segment = format!("{} {}>{} {}", risen.kind, risen.from, risen.to, risen.class);
+    (risen.switch.clone(), segment, risen.signal.clone())
+}
+
+impl Station {
+    /// The answer at a path; a busy machine may keep it waiting, and then it is asked again.
+    fn ask<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
+        let query: Vec<_> = query
+            .iter()
+            .map(|(key, of)| (*key, (*of).to_owned()))
+            .collect();
+        let once = || self.client.get(path, &query);
+        let again = (1..ATTEMPTS).find_map(|_| once().ok());
+        Ok(again.map_or_else(once, Ok)?)
+    }
+
+    /// Segments of all paths that are not measured; at least one path there is.
+    pub fn uncovered(&self, from: &str, to: &str) -> Result<Vec<String>> {
+        let paths: Paths = self.ask("/api/v1/path", &[("from", from), ("to", to)])?;
+        ensure!(!paths.paths.is_empty(), "no path leads from {from} to {to}");
+        let hops = paths.paths.into_iter().flat_map(|path| path.chain);
+        let uncovered = hops.filter(|hop| hop.figures.is_none());
+        Ok(uncovered.map(|hop| hop.title).collect())
+    }
+
+    /// What is risen in all of the network.
+    pub fn blame(&self) -> Result<Blame> {
+        self.ask("/api/v1/blame", &[("limit", "1000")])
+    }
+
+    /// When the last interval of a segment ended, in seconds since 1970.
+    pub fn last_end_unix_s(&self, risen: &Risen) -> Result<f64> {
+        let query = [("switch", &*risen.switch), ("limit", "1000")];
+        let answer: StationSegments = self.ask("/api/v1/segments", &query)?;
+        let now = now_unix_s();
+        let is_it = |segment: &&records::station::StationSegment| {
+            let ends = segment.from == risen.from && segment.to == risen.to;
+            ends && segment.kind == risen.kind && segment.class == risen.class
+        };
+        let segment = answer.segments.iter().find(is_it);
+        let segment =
+            segment.with_context(|| format!("the station does not know {}", risen.title))?;
+        Ok(now - segment.age_s)
+    }
 }

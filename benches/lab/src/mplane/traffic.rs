@@ -1,7 +1,7 @@
 //! Traffic between routers, both ways at a bounded rate: iperf3 over UDP, and ping.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::Result;
 use testkit::namespace::inside;
@@ -98,7 +98,6 @@ impl Traffic {
     }
 
     fn run(&self, command: &mut Command, name: &str) -> Result<Process> {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Process::start_logged(command, self.folder.join(format!("{name}.log")))
+        Process::start_quiet(command, self.folder.join(format!("{name}.log")))
     }
 }

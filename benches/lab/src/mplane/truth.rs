@@ -1,15 +1,13 @@
 //! Which segments have the place of a fault in them, and what follows for what was blamed.
 
 use records::blame::Risen;
-use serde::Serialize;
 
 use crate::mplane::fault::Place;
 use crate::mplane::network::{Plan, is_m_router};
 use crate::mplane::switches::inner_port;
 
 /// What a segment has to do with a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
     /// It is elsewhere.
     Innocent,
@@ -77,30 +75,28 @@ fn probed(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
 }
 
 /// A segment that was blamed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Blamed {
-    /// In the station's words.
-    pub title: String,
-    pub kind: String,
-    pub signal: String,
+    pub risen: Risen,
     pub relation: Relation,
     /// Reports of it whose interval began after the fault, when the station first named it.
     pub reports: f64,
-    /// Nanoseconds, or share of packets lost.
-    pub now: f64,
-    pub usual: f64,
-    /// How bad the rise is, as the station orders them.
-    pub weight_ns: f64,
 }
 
-/// How bad a rise is: nanoseconds; a share of packets lost counts as so much of a second, as the station has it.
-pub fn weight_ns(risen: &Risen) -> f64 {
-    risen.rise * if risen.signal == "loss" { 1e9 } else { 1.0 }
+impl Blamed {
+    /// How bad the rise is: nanoseconds; a share of packets lost counts as so much of a second, as the station orders them.
+    fn weight_ns(&self) -> f64 {
+        let unit = if self.risen.signal == "loss" {
+            1e9
+        } else {
+            1.0
+        };
+        self.risen.rise * unit
+    }
 }
 
 /// What came of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The narrowest segment was blamed in time, and none worth mentioning that has not the place in it.
     Right,
@@ -132,12 +128,9 @@ pub fn judge(blamed: &[Blamed], reports_max: f64) -> Verdict {
         .filter(|segment| segment.relation == Relation::Narrowest)
         .map(|segment| segment.reports)
         .reduce(f64::min);
-    let worst_ns = blamed
-        .iter()
-        .map(|segment| segment.weight_ns)
-        .fold(0.0, f64::max);
+    let worst_ns = blamed.iter().map(Blamed::weight_ns).fold(0.0, f64::max);
     let is_elsewhere = blamed.iter().any(|segment| {
-        segment.relation == Relation::Innocent && segment.weight_ns > SIDE_EFFECT * worst_ns
+        segment.relation == Relation::Innocent && segment.weight_ns() > SIDE_EFFECT * worst_ns
     });
     match narrowest {
         _ if blamed.is_empty() => Verdict::Missed,
@@ -221,14 +214,12 @@ mod tests {
     #[test]
     fn only_the_narrowest_in_time_and_nothing_elsewhere_is_right() {
         let blamed = |relation, reports| Blamed {
-            title: String::new(),
-            kind: String::new(),
-            signal: String::new(),
+            risen: Risen {
+                rise: 1.0,
+                ..Risen::default()
+            },
             relation,
             reports,
-            now: 0.0,
-            usual: 0.0,
-            weight_ns: 1.0,
         };
         let narrowest = blamed(Relation::Narrowest, 3.0);
         let of = |blamed: &[Blamed]| judge(blamed, 3.0);

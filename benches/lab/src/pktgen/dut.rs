@@ -9,6 +9,8 @@ use contract::config::{Config, Device};
 use tempfile::TempDir;
 use testkit::process::{Process, beside_this_program, free_address, memif};
 
+use crate::http::get;
+
 /// The switch under test.
 #[derive(Debug)]
 pub struct Dut {
@@ -46,10 +48,9 @@ impl Dut {
             "vernier",
             &json,
         )?;
-        let url = format!("http://{listen}/healthz");
         process
             .until(stop, "vernierd did not answer", |_| {
-                Ok(ureq::get(&url).call().ok().map(drop))
+                Ok(get(listen, "/healthz").ok().map(drop))
             })
             .context("vernierd")?;
         Ok(Self { process, folder })

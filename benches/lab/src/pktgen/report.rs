@@ -29,7 +29,7 @@ pub fn step(step: &Step) -> String {
 }
 
 /// What the search came to.
-pub fn found(found: &Found, frames: &Frames, loss_max: f64) -> String {
+pub fn found(found: &Found, frames: &Frames, loss: f64) -> String {
     let Found {
         rate_pps, is_ours, ..
     } = found;
@@ -39,10 +39,9 @@ pub fn found(found: &Found, frames: &Frames, loss_max: f64) -> String {
         ""
     };
     format!(
-        "throughput {}pps, {}bit/s on the wire, each way, at {:.4} % loss{whose}",
+        "throughput {}pps, {}bit/s on the wire, each way, at {loss:.4} % loss{whose}",
         rate(*rate_pps),
         rate(frames.wire_bps(*rate_pps)),
-        loss_max * 100.0
     )
 }
 

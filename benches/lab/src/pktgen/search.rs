@@ -1,18 +1,22 @@
 //! The highest rate within a loss limit, in the manner of RFC 2544 section 26.1.
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::pktgen::trial::Outcome;
+use crate::pktgen::{over_zero, percent};
 
 /// How it is searched.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Search {
-    /// Rate to begin with, packets a second on each side that sends; nothing over it is tried.
-    pub max_pps: f64,
-    /// Share of packets that may be lost; the RFC's is 0.
-    pub loss_max: f64,
-    /// A rate fails when so many trials of it fail, 1 or more; the RFC's is 1. More for machines on
-    /// which others run as well.
+#[derive(Debug, Args)]
+pub struct Limits {
+    /// Packets that may be lost, %
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent)]
+    pub loss: f64,
+    /// Rate to begin with, million packets a second each way
+    #[arg(long, value_name = "MPPS", default_value_t = 10.0, value_parser = over_zero)]
+    pub max: f64,
+    /// Trials that must fail before a rate does; more where others use the machine, too
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tries: u32,
 }
 
@@ -44,18 +48,18 @@ const RATES_MAX: u32 = 64;
 
 /// Searches; `trial` offers a rate.
 pub fn throughput<E>(
-    search: &Search,
+    limits: &Limits,
     mut trial: impl FnMut(f64) -> Result<Outcome, E>,
 ) -> Result<Found, E> {
-    let (mut low, mut high) = (0.0, search.max_pps);
-    let mut rate = search.max_pps;
+    let (max_pps, loss_max) = (limits.max * 1e6, limits.loss / 100.0);
+    let (mut low, mut high, mut rate) = (0.0, max_pps, max_pps);
     let mut steps = Vec::new();
     let mut is_ours = true;
     for _ in 0..RATES_MAX {
         let mut holds = false;
-        for _ in 0..search.tries.max(1) {
+        for _ in 0..limits.tries.max(1) {
             let outcome = trial(rate)?;
-            let is_within = outcome.loss() <= search.loss_max;
+            let is_within = outcome.loss() <= loss_max;
             let is_short = outcome.is_short();
             holds = is_within && !is_short;
             steps.push(Step {
@@ -73,7 +77,7 @@ pub fn throughput<E>(
         } else {
             high = rate;
         }
-        if high - low <= RESOLUTION * high || low >= search.max_pps {
+        if high - low <= RESOLUTION * high || low >= max_pps {
             break;
         }
         rate = f64::midpoint(low, high);
@@ -93,9 +97,9 @@ mod tests {
 
     use super::*;
 
-    const SEARCH: Search = Search {
-        max_pps: 20e6,
-        loss_max: 0.0,
+    const SEARCH: Limits = Limits {
+        max: 20.0,
+        loss: 0.0,
         tries: 1,
     };
 
@@ -119,7 +123,7 @@ mod tests {
         }
     }
 
-    fn found(search: &Search, capacity_pps: f64, own_pps: f64) -> Found {
+    fn found(search: &Limits, capacity_pps: f64, own_pps: f64) -> Found {
         let trial = |rate| Ok::<_, Infallible>(outcome(rate, capacity_pps, own_pps));
         throughput(search, trial).unwrap()
     }
@@ -128,16 +132,16 @@ mod tests {
         #[test]
         fn the_capacity_is_found_to_the_resolution(capacity_pps in 20_000.0..40e6_f64) {
             let found = found(&SEARCH, capacity_pps, f64::MAX);
-            let reachable = capacity_pps.min(SEARCH.max_pps);
+            let reachable = capacity_pps.min(20e6);
             prop_assert!(found.rate_pps <= reachable);
             prop_assert!(found.rate_pps >= reachable * (1.0 - RESOLUTION) - 1.0);
             prop_assert!(found.steps.len() < 30);
-            prop_assert_eq!(found.is_ours, capacity_pps >= SEARCH.max_pps);
+            prop_assert_eq!(found.is_ours, capacity_pps >= 20e6);
         }
 
         #[test]
         fn losses_up_to_the_limit_are_allowed(loss_max in 0.001..0.2_f64) {
-            let search = Search { loss_max, ..SEARCH };
+            let search = Limits { loss: 100.0 * loss_max, ..SEARCH };
             let found = found(&search, 1e6, f64::MAX);
             let expected = 1e6 / (1.0 - loss_max);
             prop_assert!((found.rate_pps / expected - 1.0).abs() < 1.1 * RESOLUTION);
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn one_good_trial_of_several_is_enough() {
-        let search = Search { tries: 3, ..SEARCH };
+        let search = Limits { tries: 3, ..SEARCH };
         // Every second trial is disturbed.
         let mut trials = 0;
         let found = throughput(&search, |rate| {

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use clap::Args;
 use serde::Serialize;
 
 use crate::pktgen::frames::{Frame, Frames, Seen, look};
-use crate::pktgen::wire::{BURST, Wire};
+use crate::pktgen::seconds;
+use crate::pktgen::wire::Wire;
+use crate::ports::BURST;
 
 /// Probes whose delay is kept, at most.
 const DELAYS_MAX: usize = 1 << 20;
@@ -15,17 +18,20 @@ const DELAYS_MAX: usize = 1 << 20;
 /// it would come out as a burst that was not asked for.
 const BACKLOG_MAX: u64 = 256;
 
-/// What is offered.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What is offered at a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 pub struct Load {
-    /// Packets a second on each side that sends, over 0.
-    pub rate_pps: f64,
-    pub duration: Duration,
-    /// How long stragglers are waited for (RFC 2544 section 26.1: two seconds).
-    pub settle: Duration,
-    /// Whether side 1 sends, too.
+    /// Send from both sides
+    #[arg(long, global = true)]
     pub both_ways: bool,
-    /// Every so many frames are probes; 0: none.
+    /// Seconds of a trial; the RFC's is 60
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub trial: Duration,
+    /// Seconds to wait for stragglers; the RFC's is 2
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
+    pub settle: Duration,
+    /// Every so many frames carry their time of sending
+    #[arg(long, global = true, value_name = "FRAMES", default_value_t = 100)]
     pub probe_every: u32,
 }
 
@@ -107,6 +113,7 @@ impl Tally {
 struct Sender<'a> {
     side: usize,
     frames: &'a Frames,
+    rate_pps: f64,
     /// Frames that have been due, those not made up for included.
     due: u64,
     offered: u64,
@@ -121,7 +128,7 @@ impl Sender<'_> {
             clippy::cast_sign_loss,
             reason = "packets of a trial"
         )]
-        let due = (elapsed_ns as f64 * load.rate_pps / 1e9) as u64;
+        let due = (elapsed_ns as f64 * self.rate_pps / 1e9) as u64;
         let backlog = due.saturating_sub(self.due);
         if backlog > BACKLOG_MAX {
             self.due = due - BACKLOG_MAX;
@@ -144,15 +151,16 @@ impl Sender<'_> {
     }
 }
 
-/// Offers `load` and counts what comes back. Frames of both sides are needed: also the side that
+/// Offers so many packets a second on each side that sends, and counts what comes back. Frames of both sides are needed: also the side that
 /// does not send says hello, so that a bridge knows where its stations are.
-pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], load: &Load) -> Outcome {
+pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], rate_pps: f64, load: &Load) -> Outcome {
     greet(wire, frames, load.settle);
     let sending = if load.both_ways { 2 } else { 1 };
     let mut senders: Vec<Sender> = (0..sending)
         .map(|side| Sender {
             side,
             frames: &frames[side],
+            rate_pps,
             due: 0,
             offered: 0,
             refused: 0,
@@ -163,7 +171,7 @@ pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], load: &Load) -> Outcome {
         ..Tally::default()
     };
     let started_ns = wire.now_ns();
-    let duration_ns = nanoseconds(load.duration);
+    let duration_ns = nanoseconds(load.trial);
     let mut elapsed_ns = 0;
     while elapsed_ns < duration_ns {
         let now_ns = wire.now_ns();
@@ -188,7 +196,7 @@ pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], load: &Load) -> Outcome {
     }
     tally.delays_ns.sort_unstable();
     Outcome {
-        wanted_pps: load.rate_pps * sending as f64,
+        wanted_pps: rate_pps * sending as f64,
         offered_pps: offered as f64 * 1e9 / elapsed_ns as f64,
         offered,
         refused: senders.iter().map(|sender| sender.refused).sum(),
@@ -241,20 +249,17 @@ mod tests {
         [0, 1].map(|side| Frames::generate(&Generate::default(), side, 100, 1_500).unwrap())
     }
 
-    fn load(rate_pps: f64) -> Load {
-        Load {
-            rate_pps,
-            duration: Duration::from_millis(100),
-            settle: Duration::from_millis(20),
-            both_ways: false,
-            probe_every: 10,
-        }
-    }
+    const LOAD: Load = Load {
+        both_ways: false,
+        trial: Duration::from_millis(100),
+        settle: Duration::from_millis(20),
+        probe_every: 10,
+    };
 
     #[test]
     fn what_the_switch_can_do_comes_back_whole() {
         let mut model = Model::new(1e6, 100, 5_000, 200);
-        let outcome = run(&mut model, &frames(), &load(500_000.0));
+        let outcome = run(&mut model, &frames(), 500_000.0, &LOAD);
         assert_eq!(model.lost, 0);
         assert_eq!((outcome.received, outcome.refused), (outcome.offered, 0));
         assert!(
@@ -275,7 +280,7 @@ mod tests {
     #[test]
     fn what_is_lost_is_counted_exactly() {
         let mut model = Model::new(1e6, 100, 5_000, 200);
-        let outcome = run(&mut model, &frames(), &load(2e6));
+        let outcome = run(&mut model, &frames(), 2e6, &LOAD);
         assert_eq!(outcome.offered - outcome.received, model.lost);
         // Half of it, less what the queue holds.
         assert!((outcome.loss() - 0.5).abs() < 0.01, "{}", outcome.loss());
@@ -288,9 +293,14 @@ mod tests {
     fn both_ways_is_twice_as_much() {
         let both = Load {
             both_ways: true,
-            ..load(300_000.0)
+            ..LOAD
         };
-        let outcome = run(&mut Model::new(1e6, 100, 5_000, 200), &frames(), &both);
+        let outcome = run(
+            &mut Model::new(1e6, 100, 5_000, 200),
+            &frames(),
+            300_000.0,
+            &both,
+        );
         assert!((outcome.offered_pps / 600_000.0 - 1.0).abs() < 0.001);
         assert_eq!(outcome.received, outcome.offered);
     }
@@ -301,7 +311,8 @@ mod tests {
         let outcome = run(
             &mut Model::new(1e9, 10_000, 0, 100_000),
             &frames(),
-            &load(5e6),
+            5e6,
+            &LOAD,
         );
         assert!(outcome.is_short(), "{outcome:?}");
         assert_eq!(outcome.received, outcome.offered);

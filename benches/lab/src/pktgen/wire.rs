@@ -1,13 +1,11 @@
 //! Two ports, a side each.
 
 use arrayvec::ArrayVec;
-use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue, tsc};
+use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
 use measure::time::TickRate;
 
 use crate::pktgen::frames::Frame;
-
-/// Frames sent or received at a time.
-pub const BURST: usize = 32;
+use crate::ports::{BURST, Clock};
 
 /// What connects us with the switch.
 pub trait Wire {
@@ -23,8 +21,7 @@ pub trait Wire {
 #[derive(Debug)]
 pub struct Ports<'pool> {
     pool: &'pool Mempool<'pool>,
-    rate: TickRate,
-    started: u64,
+    clock: Clock,
     sides: [(RxQueue<'pool>, TxQueue<'pool>); 2],
     burst: ArrayVec<Mbuf<'pool>, BURST>,
 }
@@ -40,8 +37,7 @@ impl<'pool> Ports<'pool> {
         let [a, b] = ports;
         Some(Self {
             pool,
-            rate,
-            started: tsc::now(),
+            clock: Clock::new(rate),
             sides: [queues(a)?, queues(b)?],
             burst: ArrayVec::new(),
         })
@@ -50,8 +46,7 @@ impl<'pool> Ports<'pool> {
 
 impl Wire for Ports<'_> {
     fn now_ns(&mut self) -> u64 {
-        let elapsed = tsc::now().wrapping_sub(self.started);
-        self.rate.ticks_to_ns(elapsed)
+        self.clock.now_ns()
     }
 
     fn send(&mut self, side: usize, frames: &[Frame]) -> usize {

@@ -13,21 +13,30 @@ use report::connection::Connection;
 use report::msp::{self, Health, Quantiles, Report};
 use report::subject;
 
+use crate::PROGRAM;
+
 /// Names of ports before those of class and method.
 const CLASS: &str = "all";
 
-/// The switches.
+/// The switches, and what became of their reports.
+#[derive(Debug)]
+pub struct Switches {
+    /// Reports that JetStream has stored.
+    pub stored: AtomicU64,
+    /// Reports that it did not.
+    pub failed: AtomicU64,
+    stop: AtomicBool,
+    /// When the first epoch of switch 0 ended.
+    origin: Instant,
+    pub count: u32,
+    ports: u32,
+}
+
+/// The thread that sends.
 #[derive(Debug)]
 pub struct Generator {
-    /// Reports that JetStream has stored.
-    pub stored: Arc<AtomicU64>,
-    /// Reports that it did not.
-    pub failed: Arc<AtomicU64>,
-    /// When the first epochs ended, those of switch 0.
-    pub origin: Instant,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
-    switches: u32,
+    pub switches: Arc<Switches>,
+    thread: JoinHandle<Result<()>>,
 }
 
 /// A switch's name.
@@ -87,36 +96,37 @@ pub fn report(switch: u32, ports: u32, epoch: u64) -> Report {
 
 impl Generator {
     /// Starts; the streams are there already.
-    pub fn start(url: &str, switches: u32, ports: u32) -> Result<Self> {
-        let (stored, failed): (Arc<AtomicU64>, Arc<AtomicU64>) = Default::default();
-        let stop = Arc::new(AtomicBool::new(false));
-        let origin = Instant::now() + Duration::from_secs(1);
-        let connection = Connection::of(&Nats::to(url))?;
-        let sending = Sending {
-            stored: Arc::clone(&stored),
-            failed: Arc::clone(&failed),
-            stop: Arc::clone(&stop),
-            origin,
-            switches,
+    pub fn start(url: &str, count: u32, ports: u32) -> Result<Self> {
+        let switches = Arc::new(Switches {
+            stored: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            origin: Instant::now() + Duration::from_secs(1),
+            count,
             ports,
-        };
+        });
+        let connection = Connection::of(&Nats::to(url))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let thread = std::thread::spawn(move || runtime.block_on(sending.run(&connection)));
-        Ok(Self {
-            stored,
-            failed,
-            origin,
-            stop,
-            thread: Some(thread),
-            switches,
-        })
+        let sending = Arc::clone(&switches);
+        let thread = std::thread::spawn(move || runtime.block_on(sending.send(&connection)));
+        Ok(Self { switches, thread })
     }
 
-    /// When an epoch of a switch ends.
+    /// Sends no more, and waits for what is under way.
+    pub fn stop(self) -> Result<()> {
+        self.switches.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.join();
+        ended.map_err(|_| anyhow!("the generator panicked"))?
+    }
+}
+
+impl Switches {
+    /// When an epoch of a switch ends: each has its own time within the second.
     pub fn end_of(&self, switch: u32, epoch: u64) -> Instant {
-        end_of(self.origin, self.switches, switch, epoch)
+        let offset = Duration::from_secs(1) * switch / self.count;
+        self.origin + Duration::from_secs(epoch) + offset
     }
 
     /// The first epoch of a switch that has not ended yet.
@@ -125,45 +135,16 @@ impl Generator {
         since.as_secs() + 1
     }
 
-    /// Sends no more, and waits for what is under way.
-    pub fn stop(mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self
-            .thread
-            .take()
-            .ok_or_else(|| anyhow!("it was stopped before"))?;
-        thread
-            .join()
-            .map_err(|_| anyhow!("the generator panicked"))?
-    }
-}
-
-fn end_of(origin: Instant, switches: u32, switch: u32, epoch: u64) -> Instant {
-    let offset = Duration::from_secs(1) * switch / switches;
-    origin + Duration::from_secs(epoch) + offset
-}
-
-struct Sending {
-    stored: Arc<AtomicU64>,
-    failed: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    origin: Instant,
-    switches: u32,
-    ports: u32,
-}
-
-impl Sending {
-    async fn run(self, connection: &Connection) -> Result<()> {
+    async fn send(self: Arc<Self>, connection: &Connection) -> Result<()> {
         let client = connection
-            .connect("vernier-lab", |_| ())
+            .connect(PROGRAM, |_| ())
             .await
             .map_err(|error| anyhow!(error))?;
         let context = jetstream::new(client);
         let mut answers = tokio::task::JoinSet::new();
         'epochs: for epoch in 0.. {
-            for switch in 0..self.switches {
-                tokio::time::sleep_until(end_of(self.origin, self.switches, switch, epoch).into())
-                    .await;
+            for switch in 0..self.count {
+                tokio::time::sleep_until(self.end_of(switch, epoch).into()).await;
                 if self.stop.load(Ordering::Relaxed) {
                     break 'epochs;
                 }
@@ -174,13 +155,18 @@ impl Sending {
                 let sent = context
                     .send_publish(subject::of_switch(&report.switch), message)
                     .await;
-                let (stored, failed) = (Arc::clone(&self.stored), Arc::clone(&self.failed));
+                let counts = Arc::clone(&self);
                 answers.spawn(async move {
                     let is_stored = match sent {
                         Ok(answer) => answer.await.is_ok(),
                         Err(_) => false,
                     };
-                    if is_stored { &stored } else { &failed }.fetch_add(1, Ordering::Relaxed);
+                    let count = if is_stored {
+                        &counts.stored
+                    } else {
+                        &counts.failed
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
                 });
                 while answers.try_join_next().is_some() {}
             }
@@ -208,8 +194,15 @@ mod tests {
 
     #[test]
     fn switches_share_the_second() {
-        let origin = Instant::now();
-        let at = |switch, epoch| end_of(origin, 1_000, switch, epoch) - origin;
-        assert_eq!(at(500, 2), Duration::from_millis(2_500));
+        let switches = Switches {
+            stored: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            origin: Instant::now(),
+            count: 1_000,
+            ports: 16,
+        };
+        let end = switches.end_of(500, 2) - switches.origin;
+        assert_eq!(end, Duration::from_millis(2_500));
     }
 }

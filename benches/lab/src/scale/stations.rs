@@ -13,7 +13,8 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 use testkit::process::{Process, beside_this_program, free_address, until};
 
-use crate::scale::generator::{Generator, name};
+use crate::http::{get, values};
+use crate::scale::generator::{Switches, name};
 
 /// How often the answer is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -26,7 +27,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 pub struct Station {
     /// Its process.
     pub process: Process,
-    address: SocketAddr,
+    /// Where it answers.
+    pub address: SocketAddr,
 }
 
 impl Station {
@@ -45,57 +47,38 @@ impl Station {
         station
             .process
             .until(&stop, "the station is not ready", |_| {
-                let answer = ureq::get(format!("http://{address}/readyz")).call();
-                Ok(answer.ok().map(drop))
+                Ok(get(address, "/readyz").ok())
             })?;
         Ok(station)
     }
 
-    /// Where it answers.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The JSON at a path.
-    pub fn json(&self, path: &str) -> Result<Value> {
-        json(self.address, path)
-    }
-
     /// A metric, by its whole name.
     pub fn metric(&self, name: &str) -> Result<f64> {
-        let page = text(self.address, "/metrics")?;
-        let value = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Ok(value.with_context(|| format!("no {name}"))?.parse()?)
+        let page = get(self.address, "/metrics")?;
+        values(&page, name)
+            .next()
+            .with_context(|| format!("no {name}"))
     }
-}
-
-fn text(address: SocketAddr, path: &str) -> Result<String> {
-    let mut answer = ureq::get(format!("http://{address}{path}")).call()?;
-    let body = answer.body_mut().with_config().limit(1 << 30);
-    Ok(body.read_to_string()?)
 }
 
 fn json(address: SocketAddr, path: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&text(address, path)?)?)
+    Ok(serde_json::from_str(&get(address, path)?)?)
 }
 
 /// Waits for random switches' epochs to end, and takes the time until a station answers with them: seconds.
 pub fn answer_times(
     stations: &[SocketAddr],
-    generator: &Generator,
-    switches: u32,
+    switches: &Switches,
     seed: u64,
     stop: &AtomicBool,
 ) -> Vec<f64> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut times = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        let switch = random.random_range(0..switches);
+        let switch = random.random_range(0..switches.count);
         let station = stations[random.random_range(0..stations.len())];
-        let epoch = generator.next_of(switch);
-        let end = generator.end_of(switch, epoch);
+        let epoch = switches.next_of(switch);
+        let end = switches.end_of(switch, epoch);
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
         let path = format!("/api/v1/switches?switch={}", name(switch));
         let is_there = || {
@@ -124,7 +107,7 @@ pub fn usage(id: u32) -> Result<(f64, f64)> {
 /// Waits until all that was stored is counted; what every switch's state says: reports counted, again, missed.
 pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
     let counts = || -> Result<[u64; 3]> {
-        let answer = station.json("/api/v1/switches")?;
+        let answer = json(station.address, "/api/v1/switches")?;
         let switches = answer["switches"].as_array().context("no switches")?;
         Ok(["reports", "duplicates", "missed_epochs"].map(|name| {
             switches

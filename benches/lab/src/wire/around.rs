@@ -74,9 +74,9 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let mut switch = Process::start_vernierd(&mut command, &folder, "switch", &config)?;
     let ask = || client.get::<Snapshot>("/api/v1/snapshot", &[]);
     switch.until(stop, "the switch does not answer", |_| Ok(ask().ok()))?;
-    let [left, right] = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
     let rule = ["--both".to_owned(), RULE.to_owned()];
-    let impair = Impair::start(setting, &folder, [&left, &right], &rule)?;
+    let impair = Impair::start(setting, &folder, devices, &rule)?;
     Traffic::begin(Load::Mix, setting.flow_duration, stop)?.end(setting.flow_duration, stop)?;
     // What is lost is known by then, and published an epoch later.
     let rest = 2 * TIMEOUT_MS + 10 * INTERVAL_MS;

@@ -125,13 +125,13 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
     let plans = [0, 1].map(|index| plan(index, &sockets[index]));
     let mut switches = Switch::start_both(setting, &folder, &plans)?;
-    let [left, right] = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
     let rule = format!(
         "delay_us=1000,loss=0.01,rate_mbps={}",
         CAPACITY_BPS / 1_000_000
     );
     let rule = [format!("--to-right={rule}")];
-    let impair = Impair::start(setting, &folder, [&left, &right], &rule)?;
+    let impair = Impair::start(setting, &folder, devices, &rule)?;
     Switch::wait_for_sessions(&mut switches, stop)?;
     // The first epoch of a session is not whole; then all shards go round once until there are percentiles.
     wait(

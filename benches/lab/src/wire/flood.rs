@@ -96,12 +96,12 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
     let plans = [0, 1].map(|at| Plan::memif(at, &sockets[at], "server", CAPACITY_BPS, RATE_PPS));
     let mut switches = Switch::start_both(setting, &folder, &plans)?;
-    let [left, right] = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
     let replay = [
         format!("--replay-right={FLOOD_S}"),
         format!("--replay-after={BEFORE_S}"),
     ];
-    let impair = Impair::start(setting, &folder, [&left, &right], &replay)?;
+    let impair = Impair::start(setting, &folder, devices, &replay)?;
     Switch::wait_for_sessions(&mut switches, stop)?;
     // The first epochs of a session are not whole.
     wait(Duration::from_secs(1), stop)?;

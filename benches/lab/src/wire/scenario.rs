@@ -330,8 +330,8 @@ fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Resul
             format!("--made-up-for={seconds}"),
         ]);
     }
-    let [left, right] = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
-    Impair::start(setting, folder, [&left, &right], &arguments)
+    let devices = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
+    Impair::start(setting, folder, devices, &arguments)
 }
 
 /// The router's address towards switch 1 (index 0) or 2.
@@ -403,7 +403,7 @@ fn cross_check(joined: &Joined, transits: &[Transit], from: usize) -> CrossCheck
     let data = || {
         let of_way = transits.iter();
         let of_way = of_way.filter(move |transit| usize::from(transit.direction) == from);
-        of_way.filter(|transit| !transit.class.is_control())
+        of_way.filter(|transit| transit.kind == 0)
     };
     let epochs = || joined.epochs.values();
     let sum_ns: i128 = epochs().map(|truth| truth.delays.sum_ns).sum();

@@ -1,10 +1,9 @@
 //! The switches and the impairment box.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif};
 
+use crate::testbed::{start_box, write_key};
 use crate::wire::probability::Bank;
 use crate::wire::stamps::{self, Stamp};
 use crate::wire::watch;
@@ -168,9 +168,7 @@ impl Switch {
     pub fn start(setting: &Setting<'_>, folder: &Path, index: usize, plan: &Plan) -> Result<Self> {
         let number = index + 1;
         let name = format!("switch-{number}");
-        let key = folder.join(format!("{name}.key"));
-        fs::write(&key, "00112233445566778899aabbccddeeff\n").context("cannot write a key")?;
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600))?;
+        let key = write_key(folder)?;
         let mut command = Command::new(&setting.vernierd);
         let stamps = match plan.recording {
             Recording::On => Some(folder.join(format!("{name}.stamps"))),
@@ -252,31 +250,24 @@ impl Impair {
     pub fn start(
         setting: &Setting<'_>,
         folder: &Path,
-        devices: [&str; 2],
+        devices: [String; 2],
         arguments: &[String],
     ) -> Result<Self> {
-        let [transits, summary, out] =
-            ["transits", "summary", "out"].map(|what| folder.join(format!("box.{what}")));
-        let [left, right] = devices;
-        skip_process_ids()?;
-        let mut process = Process::start_logged(
-            Command::new(std::env::current_exe()?)
-                .arg("impair")
-                .args(["--left", left, "--right", right])
-                .arg(format!("--hash-seed={HASH_SEED:032x}"))
-                .arg("--record")
-                .arg(&transits)
-                .arg("--summary")
-                .arg(&summary)
-                .args(arguments)
-                .stdin(Stdio::null())
-                .stdout(File::create(&out)?),
-            folder.join("box.log"),
+        let [transits, summary] =
+            ["transits", "summary"].map(|what| folder.join(format!("box.{what}")));
+        let program = Command::new(std::env::current_exe()?);
+        let own = [
+            format!("--hash-seed={HASH_SEED:032x}"),
+            format!("--record={}", transits.display()),
+            format!("--summary={}", summary.display()),
+        ];
+        let process = start_box(
+            program,
+            folder,
+            devices,
+            &[&own, arguments].concat(),
+            setting.stop,
         )?;
-        process.until(setting.stop, "the box does not forward", |_| {
-            let said = fs::read_to_string(&out)?;
-            Ok(said.contains("ready").then_some(()))
-        })?;
         Ok(Self {
             process,
             transits,

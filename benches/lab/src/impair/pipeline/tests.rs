@@ -11,7 +11,7 @@ fn packet(number: u64) -> Vec<u8> {
     packet
 }
 
-fn rule(text: &str) -> Impairment {
+fn rule(text: &str) -> Rule {
     text.parse().unwrap()
 }
 
@@ -44,7 +44,7 @@ fn here(pipeline: &Pipeline<Vec<u8>>) -> usize {
 }
 
 /// Lets packets arrive every `gap_ns`, and takes each out when it is due.
-fn run(rule: &Impairment, seed: u64, packets: u64, gap_ns: u64, room: usize) -> Outcome {
+fn run(rule: &Rule, seed: u64, packets: u64, gap_ns: u64, room: usize) -> Outcome {
     let mut pipeline = Pipeline::new(0, rule, seed, room);
     let mut outcome = Outcome::default();
     let mut now_ns = 0;
@@ -61,8 +61,10 @@ fn run(rule: &Impairment, seed: u64, packets: u64, gap_ns: u64, room: usize) -> 
         let arrival = Arrival {
             now_ns,
             packet: number,
-            class: Class::DATA,
+            bytes: 100,
+            kind: 0,
             is_made_up: false,
+            is_expired: false,
         };
         pipeline.arrive(arrival, packet(number), |transit| {
             outcome.transits.push(transit);
@@ -139,20 +141,20 @@ fn jitter_keeps_the_order() {
 fn held_back_packets_are_overtaken_by_as_many_as_asked_for() {
     let rule = rule("reorder=0.05,reorder_packets=3");
     let outcome = run(&rule, 1, 100_000, 100, 1_000);
-    let held = |transit: &Transit| transit.done.is_held_back;
+    let held = |transit: &Transit| transit.is_held_back;
     assert!((outcome.share(held) - 0.05).abs() < 0.003);
     let numbers = outcome.numbers();
     let mut later = 0;
     for (at, number) in numbers.iter().enumerate() {
         let transit = outcome.transits[at];
-        if !transit.done.is_held_back {
+        if !transit.is_held_back {
             continue;
         }
         // Three that were not held back came first, and those held back among them do not count.
         let near = &outcome.transits[at.saturating_sub(50)..at];
         let overtook = near
             .iter()
-            .filter(|p| p.packet > *number && !p.done.is_held_back);
+            .filter(|p| p.packet > *number && !p.is_held_back);
         let count = overtook.count();
         assert!(count == 3 || *number > 99_900, "{number}: {count}");
         later += usize::from(count == 3);
@@ -209,8 +211,10 @@ fn what_is_left_at_the_end_is_accounted_for() {
         let arrival = Arrival {
             now_ns: 0,
             packet: number,
-            class: Class::DATA,
+            bytes: 100,
+            kind: 0,
             is_made_up: false,
+            is_expired: false,
         };
         pipeline.arrive(arrival, packet(number), |transit| fates.push(transit));
     }
@@ -224,18 +228,18 @@ fn what_is_left_at_the_end_is_accounted_for() {
     assert_eq!((fates.len(), here(&pipeline)), (3, 0));
 }
 
-fn rules() -> impl Strategy<Value = Impairment> {
+fn rules() -> impl Strategy<Value = Rule> {
     let shares = (0.0..0.5_f64, 0.0..0.5_f64);
     let times = (0.0..50.0_f64, 0.0..50.0_f64);
     let further = (1..4_u32, prop::option::of(1.0..1e4_f64));
-    (shares, times, further).prop_map(|(shares, times, further)| Impairment {
+    (shares, times, further).prop_map(|(shares, times, further)| Rule {
         loss: shares.0,
         reorder: shares.1,
         delay_us: times.0,
         jitter_us: times.1,
         reorder_packets: further.0,
         rate_mbps: further.1,
-        ..Impairment::default()
+        ..Rule::default()
     })
 }
 

@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use crate::frames::{Class, ETHERTYPE, HELLO};
-use crate::transits::{self, Fate, Summary};
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
 use measure::packet::Hasher;
 use measure::time::TickRate;
 use measure::wire::frame::MAGIC;
 
+use crate::frames::{ETHERTYPE, HELLO, kind};
+use crate::impair::Plan;
 use crate::impair::bridge::Bridge;
-use crate::impair::impairment::{Direction, Impairment, Plan, Replay};
+use crate::impair::flood::Replay;
 use crate::impair::record::Recorder;
+use crate::impair::rule::Rule;
+use crate::transits::{self, Fate, Summary};
 
-fn rule(text: &str) -> Impairment {
-    text.parse().unwrap()
+fn rule(text: &str) -> Option<Rule> {
+    Some(text.parse().unwrap())
 }
 
 /// A frame of its own kind of bytes.
@@ -55,14 +57,11 @@ fn frames_go_through_and_are_recorded() {
     let eal = Eal::init("impair-test", &EalOptions::default()).unwrap();
     let pool = eal.mempool("impair", 8_191, 256, 2_048).unwrap();
     let ports = start(&eal, &pool);
-    let direction = |text: &str| Direction {
-        rule: rule(text),
-        ..Direction::default()
-    };
     let plan = Plan {
         seed: 3,
-        to_right: direction("delay_us=100"),
-        to_left: direction("loss=0.5"),
+        to_right: rule("delay_us=100"),
+        to_left: rule("loss=0.5"),
+        ..Plan::default()
     };
     let hasher = Hasher::new([1; 16]);
     // Put in before the box takes the queues.
@@ -129,20 +128,14 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         frame.extend(MAGIC);
         frame.extend([2, HELLO, number]);
         frame.resize(80, 0);
-        assert_eq!(Class::of(&frame).kind, HELLO);
+        assert_eq!(kind(&frame), HELLO);
         frame
     };
     let plan = Plan {
-        to_right: Direction {
-            replay: Some(Replay {
-                after_s: 0.0,
-                for_s: 0.05,
-            }),
-            ..Direction::default()
-        },
-        to_left: Direction {
-            rule: rule("loss=1"),
-            ..Direction::default()
+        to_left: rule("loss=1"),
+        replay: Replay {
+            replay_right: Some(0.05),
+            replay_after: 0.0,
         },
         ..Plan::default()
     };

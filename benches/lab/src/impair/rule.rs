@@ -7,10 +7,10 @@ use contract::address::MacAddress;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A rule: what is done to packets. Shares are probabilities, 0 to 1.
+/// What is done to packets. Shares are probabilities, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Impairment {
+pub struct Rule {
     /// Delay of every packet, microseconds.
     pub delay_us: f64,
     /// Evenly distributed further delay, up to so much more or less. Packets stay in order.
@@ -29,7 +29,7 @@ pub struct Impairment {
     pub dscp: Option<u8>,
 }
 
-impl Impairment {
+impl Rule {
     /// Fails at the first number that makes no sense.
     pub fn check(&self) -> Result<()> {
         for (key, share) in [("loss", self.loss), ("reorder", self.reorder)] {
@@ -53,7 +53,7 @@ impl Impairment {
 }
 
 /// `KEY=VALUE,...`: `loss=0.01,delay_us=500,hop`.
-impl FromStr for Impairment {
+impl FromStr for Rule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -73,58 +73,19 @@ impl FromStr for Impairment {
     }
 }
 
-/// One direction.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Direction {
-    /// What is done to every packet.
-    pub rule: Impairment,
-    pub made_up: MadeUp,
-    /// A recorded hello is sent again, if any.
-    pub replay: Option<Replay>,
-}
-
-/// The first hello that passes, sent again as fast as the port takes it beside what is due.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Replay {
-    /// From so long after it passed, in seconds.
-    pub after_s: f64,
-    /// For so long, in seconds.
-    pub for_s: f64,
-}
-
-/// Control frames that the box makes up.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MadeUp {
-    pub pps: f64,
-    /// From so long after the first control frame that passed, in seconds.
-    pub after_s: f64,
-    /// For so long, in seconds; for ever without.
-    pub for_s: Option<f64>,
-}
-
-/// All that the box does.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan {
-    pub seed: u64,
-    /// From the left port to the right one.
-    pub to_right: Direction,
-    /// From the right port to the left one.
-    pub to_left: Direction,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn rules_are_read_from_the_command_line() {
-        let rule: Impairment = "loss=0.05,hop,dscp=46,source_mac=02:00:00:00:00:01"
+        let rule: Rule = "loss=0.05,hop,dscp=46,source_mac=02:00:00:00:00:01"
             .parse()
             .unwrap();
         assert_eq!((rule.loss, rule.dscp), (0.05, Some(46)));
         assert!(rule.hop);
         assert_eq!(rule.source_mac, Some(MacAddress([2, 0, 0, 0, 0, 1])));
-        assert_eq!("".parse(), Ok(Impairment::default()));
+        assert_eq!("".parse(), Ok(Rule::default()));
         for (text, complaint) in [
             ("loss=1.5", "loss=1.5: expected a share"),
             ("loss=0.1,loss=0.2", "loss is given twice"),
@@ -135,7 +96,7 @@ mod tests {
             ("dscp=64", "0 to 63"),
             ("source_mac=02:00", "Ethernet address"),
         ] {
-            let error = text.parse::<Impairment>().unwrap_err();
+            let error = text.parse::<Rule>().unwrap_err();
             assert!(error.contains(complaint), "{text}: {error}");
         }
     }
