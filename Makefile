@@ -143,11 +143,11 @@ endif
 
 .PHONY: bench
 bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS=1: the cost of each step; BASE=COMMIT
-	$(CARGO) build --release --locked -p daemon -p throughput
+	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
 	$(if $(BASE),mkdir -p '$(BASE_FOLDER)'; git archive '$(BASE_COMMIT)' | tar -x -C '$(BASE_FOLDER)'; \
 	  cd '$(BASE_FOLDER)'; $(CARGO) build --release --locked --bin vernierd)
 	@status=0; for part in throughput $(if $(STEPS),steps profile); do \
-	  target/release/vernier-bench $$part --ovs '$(OVS_ROOT)' \
+	  target/release/vernier-lab bench $$part --ovs '$(OVS_ROOT)' \
 	    $(if $(BASE),--base '$(BASE_COMMIT)=$(BASE_FOLDER)/target/release/vernierd') $(BENCH_ARGS) || status=$$?; \
 	done; exit $$status
 
@@ -155,7 +155,7 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS
 instructions: setup-test ## Fail where a step takes 3 % more instructions than in .ci/instructions.txt; RENEW=1 writes it
 	$(BUILD_DEBUG)
 	$(CARGO) build --release --locked -p daemon
-	target/debug/vernier-bench instructions .ci/instructions.txt --core 0 --programs target/release $(if $(RENEW),--renew)
+	target/debug/vernier-lab bench instructions .ci/instructions.txt --core 0 --programs target/release $(if $(RENEW),--renew)
 
 # What `make profile` shows: a step (off_patch, off, stamps, lda, lds, flows, everything), and how finely it is divided.
 STEP ?= everything
@@ -163,30 +163,30 @@ BY ?= function
 
 .PHONY: profile
 profile: setup-bench ## Nanoseconds and instructions of a STEP (everything) BY file, function or line
-	$(CARGO) build --release --locked -p daemon -p throughput
-	target/release/vernier-bench profile '$(STEP)' --by '$(BY)'
+	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
+	target/release/vernier-lab bench profile '$(STEP)' --by '$(BY)'
 
 .PHONY: bench-plugin
 bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
-	$(CARGO) build --release --locked -p daemon -p throughput -p plugin -p vhost
-	$(SUDO) env "PATH=$$PATH" target/release/vernier-bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
+	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p plugin -p vhost
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
-	$(CARGO) bench --locked -p throughput
+	$(CARGO) bench --locked -p lab@0.1.0
 
 .PHONY: bench-scrape
 bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
-	$(CARGO) build --release --locked -p daemon -p throughput
-	target/release/vernier-bench scrape $(BENCH_ARGS)
+	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
+	target/release/vernier-lab bench scrape $(BENCH_ARGS)
 
 # Further arguments of `make wire`, such as `--only af_packet,loss-5` or `--keep /tmp/testbed`.
 WIRE_ARGS ?=
 
 .PHONY: wire
 wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
-	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p impair -p wire-bench
-	$(SUDO) env "PATH=$$PATH" target/release/vernier-wire $(WIRE_ARGS)
+	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p lab@0.1.0
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab wire $(WIRE_ARGS)
 
 # The version that machines are upgraded from, and its programs, where they are built already.
 UPGRADE_FROM ?= 78f1034
@@ -205,16 +205,16 @@ MPLANE_ARGS ?=
 
 .PHONY: mplane
 mplane: setup-mplane ## Six routers with OSPF, two of them m-routers: faults, and whether the station names their place; MPLANE_ARGS
-	$(CARGO) build --release --locked -p daemon -p impair -p mplane -p probe -p station
-	$(SUDO) env "PATH=$$PATH" target/release/vernier-mplane $(MPLANE_ARGS)
+	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p probe -p station
+	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab mplane $(MPLANE_ARGS)
 
 # Further arguments of `make scale`, such as `--switches 2000` or `--seconds 10`.
 SCALE_ARGS ?=
 
 .PHONY: scale
 scale: setup-station ## Reports as if from 1,000 switches, through one NATS server and two stations; SCALE_ARGS
-	$(CARGO) build --release --locked -p station -p scale
-	target/release/vernier-scale $(SCALE_ARGS)
+	$(CARGO) build --release --locked -p station -p lab@0.1.0
+	target/release/vernier-lab scale $(SCALE_ARGS)
 
 # The networks that `make plan` takes: Rocketfuel's six autonomous systems.
 PLANNED ?= $(sort $(wildcard ../shared/topologies/rocketfuel/*.weights.intra))
@@ -238,7 +238,7 @@ NIC_ARGS ?=
 .PHONY: nic
 nic: setup-nic ## Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine: a table of what was shown; NIC_ARGS
 	$(BUILD_DEBUG)
-	$(SUDO) env "PATH=$$PATH" unshare --net target/debug/vernier-nic $(NIC_ARGS)
+	$(SUDO) env "PATH=$$PATH" unshare --net target/debug/vernier-lab nic $(NIC_ARGS)
 
 # The capture of `make accuracy`, beside the project where there is one.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
@@ -313,7 +313,7 @@ install: ## Install vernierd, vernier, vernier-probe, vernier-station and the pl
 
 # The program that makes the book, and what the book is made from: the documents, and what they link to.
 MDBOOK_VERSION := 0.5.4
-BOOK_FILES := *.md LICENSE-* docs examples dashboards packages benches/results benches/pktgen/README.md \
+BOOK_FILES := *.md LICENSE-* docs examples dashboards packages benches/results benches/lab/pktgen/README.md \
   control/contract/src/config/demo.json control/src/decode/tests.rs
 
 .PHONY: book

@@ -9,14 +9,11 @@
 //! - [`nats`]: a NATS server of one's own.
 //! - [`page`]: the page of a switch or a station in that browser.
 //! - [`pcap`]: captures, written and read.
-//! - [`frames`]: which frames are control frames.
-//! - [`transits`]: the record of the impairment box.
 //!
 //! What it is not: it measures nothing and prints nothing.
 #![forbid(unsafe_code)]
 
 pub mod browser;
-pub mod frames;
 pub mod frr;
 pub mod golden;
 pub mod hosts;
@@ -25,7 +22,6 @@ pub mod nats;
 pub mod page;
 pub mod pcap;
 pub mod process;
-pub mod transits;
 
 /// Says that a test was skipped, which CI does not accept.
 ///

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -78,8 +78,7 @@ impl NatsServer {
         std::fs::write(&config, text).context("cannot write nats.conf")?;
         let mut command = Command::new(program());
         command.arg("--config").arg(&config);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let process = Process::start_logged(&mut command, folder.join("nats.log"))
+        let process = Process::start_quiet(&mut command, folder.join("nats.log"))
             .context("is Debian's package nats-server there? `make setup-test` unpacks it")?;
         let process = self.process.insert(process);
         until(

@@ -54,6 +54,14 @@ impl Process {
         Ok(process)
     }
 
+    /// As [`Process::start_logged`], without input and with standard output discarded.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_quiet(command: &mut Command, log: PathBuf) -> Result<Self> {
+        Self::start_logged(command.stdin(Stdio::null()).stdout(Stdio::null()), log)
+    }
+
     /// Starts a `vernierd` with `config`. Its files are `NAME.json` and `NAME.log` in `folder`. `command` is
     /// the program, perhaps with a tool before it.
     ///
@@ -68,8 +76,7 @@ impl Process {
         let file = folder.join(format!("{name}.json"));
         fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
         command.arg("--config").arg(&file);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Self::start_logged(command, folder.join(format!("{name}.log")))
+        Self::start_quiet(command, folder.join(format!("{name}.log")))
     }
 
     /// The contents of its log; empty without one.

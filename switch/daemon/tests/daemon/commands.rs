@@ -37,7 +37,7 @@ const WAYS: [(&str, Way); 34] = [
     ("udevadm", Way::Elsewhere),   // make deb-test installs the rule.
     ("chgrp vernier", Way::Elsewhere), // make deb-test
     ("dpdk-testpmd", Way::Elsewhere), // switch/plugin/tests
-    ("ovs-vsctl", Way::Elsewhere), // benches/throughput/tests/ovs.rs
+    ("ovs-vsctl", Way::Elsewhere), // benches/lab/src/bench/ovs.rs
     ("systemctl", Way::Elsewhere), // make deb-test
     ("apt install", Way::Elsewhere), // make deb-test
     ("install -g vernier", Way::Elsewhere), // make deb-test

@@ -1,0 +1,419 @@
+//! Open vSwitch with DPDK, in a database and a folder of its own: what the machine may run of it
+//! already is not touched.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testkit::process::{PATIENCE, Process, output, until, wait};
+
+use crate::bench::plugin::Plugin;
+use crate::bench::setting::{Bench, Input};
+use crate::bench::vernierd::Extent;
+
+/// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
+/// its ports need, else half of it, and so on.
+pub const MEMORY_MIB: u64 = 1_024;
+
+/// Memory of a virtual machine in MiB.
+pub const MACHINE_MIB: u64 = 256;
+
+/// Time for its caches to settle.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Seconds in which it has to apply a configuration.
+const CONFIGURED_S: u64 = 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenVSwitch {
+    /// When it gets its rules.
+    pub rules: Rules,
+    /// What its second port leads to.
+    pub second: Second,
+    /// What the plugin measures in it, where it is loaded.
+    pub plugin: Option<Extent>,
+}
+
+/// What the second port of a bridge leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Second {
+    /// A capture, as the first.
+    Capture,
+    /// A virtual machine that gives back what it is sent: testpmd on virtio-user, on the CPU of the other threads.
+    Machine,
+}
+
+/// When it gets two rules on `in_port`: all that enters one port leaves by the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// As an operator types it: a bridge, ports, then rules that replace the one that is there.
+    /// Until then it is a learning bridge, whose cached entries, one for each pair of addresses, stay
+    /// in use: they do the same as the rules.
+    AfterPorts,
+    /// Before the ports: its cache then never holds anything but two entries, and it takes its
+    /// fastest path (simple match).
+    BeforePorts,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OvsPrograms {
+    root: PathBuf,
+}
+
+impl OvsPrograms {
+    /// Looks below `root`, which is `/` where the package is installed, and the folder it was
+    /// unpacked into elsewhere.
+    pub fn find(root: &Path) -> Result<Self, String> {
+        let found = Self {
+            root: root.to_owned(),
+        };
+        let needed = ["usr/bin/ovsdb-tool", "usr/bin/ovs-vsctl", SCHEMA, VSWITCHD];
+        match needed.iter().find(|file| !root.join(file).exists()) {
+            None => Ok(found),
+            Some(_) => Err(
+                "Open vSwitch with DPDK is not here; make bench unpacks it, and so does \
+                 `apt-get install openvswitch-switch-dpdk`, which starts its service"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.root.join(file)
+    }
+
+    /// Packets a second that it forwards, set up as `ovs` says.
+    pub fn rate_pps(&self, bench: &Bench, input: &Input, ovs: OpenVSwitch) -> Result<f64> {
+        let OpenVSwitch {
+            rules,
+            second,
+            plugin,
+        } = ovs;
+        let install = |extent| Plugin::install(bench, extent, input.flows);
+        let plugin = plugin.map(install).transpose()?;
+        let plugin = plugin.as_ref();
+        let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
+        let instance = Instance {
+            programs: self,
+            folder: folder.path(),
+        };
+        let mut ovs = Running::start(instance, bench, plugin)?;
+        let mut machine = match second {
+            Second::Capture => None,
+            Second::Machine => Some(Machine::start(bench, folder.path())?),
+        };
+        ovs.forward(input, rules, machine.as_ref())?;
+        until(PATIENCE, &bench.stop, "it forwarded nothing", || {
+            if let Some(machine) = &mut machine {
+                machine.testpmd.check_alive()?;
+            }
+            Ok((ovs.sent()? > 0).then_some(()))
+        })?;
+        wait(SETTLING + bench.warm_up, &bench.stop)?;
+        let measured_before = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
+        let (from, began) = (ovs.sent()?, Instant::now());
+        wait(bench.measured, &bench.stop)?;
+        let measured = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
+        let (to, elapsed) = (ovs.sent()?, began.elapsed());
+        ovs.end(bench)?;
+        drop(machine);
+        let rate_pps = (to - from) as f64 / elapsed.as_secs_f64();
+        if let Some((before, measured)) = measured_before.zip(measured) {
+            measured.check(&before, rate_pps)?;
+        }
+        Ok(rate_pps)
+    }
+}
+
+const SCHEMA: &str = "usr/share/openvswitch/vswitch.ovsschema";
+const VSWITCHD: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+
+/// A virtual machine, as far as a switch can tell; killed when this is dropped.
+struct Machine {
+    socket: PathBuf,
+    testpmd: Process,
+}
+
+impl Machine {
+    /// Starts one that waits for a switch at its socket.
+    fn start(bench: &Bench, folder: &Path) -> Result<Self> {
+        let socket = folder.join("machine.sock");
+        let cpu = bench.cpus[1];
+        let mut command = Command::new("dpdk-testpmd");
+        command
+            .arg(format!("--lcores=0@{cpu},1@{cpu}"))
+            .args(["-m".to_owned(), MACHINE_MIB.to_string()])
+            // Memory that a switch can map is in files.
+            .args(["--in-memory", "--single-file-segments"])
+            .args(["--no-pci", "--no-telemetry"])
+            .arg(format!(
+                "--vdev=net_virtio_user0,path={},server=1,queue_size=1024",
+                socket.display()
+            ))
+            .args(["--", "--auto-start", "--forward-mode=io"])
+            .args(["--port-topology=loop", "--total-num-mbufs=16384"])
+            // Else it ends as its input does.
+            .arg("--stats-period=1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut testpmd = Process::start_logged(&mut command, folder.join("machine.log"))?;
+        testpmd.until(&bench.stop, "it did not start", |_| {
+            Ok(socket.exists().then_some(()))
+        })?;
+        Ok(Self { socket, testpmd })
+    }
+}
+
+/// A database server and a switch. The switch is dropped first.
+struct Running<'p> {
+    instance: Instance<'p>,
+    switch: Process,
+    database: Process,
+}
+
+impl<'p> Running<'p> {
+    fn start(instance: Instance<'p>, bench: &Bench, plugin: Option<&Plugin>) -> Result<Self> {
+        let file = instance.folder.join("conf.db");
+        output(
+            instance
+                .command("usr/bin/ovsdb-tool")
+                .arg("create")
+                .arg(&file)
+                .arg(instance.programs.path(SCHEMA)),
+        )?;
+        let mut server = instance.command("usr/sbin/ovsdb-server");
+        server
+            .arg(&file)
+            .arg(format!("--remote=punix:{}", instance.socket("db.sock")));
+        let database = instance.start(&mut server, "database", bench)?;
+
+        let [worker, other] = bench.cpus.map(|cpu| format!("{:#x}", 1_u128 << cpu));
+        let eal = "--no-pci --no-telemetry --file-prefix=vernier-bench".to_owned();
+        let loaded = plugin.map_or_else(Vec::new, |plugin| plugin.arguments().to_vec());
+        let eal = [&[eal], &*loaded].concat().join(" ");
+        output(instance.vsctl().args(["--no-wait", "init"]))?;
+        output(
+            instance
+                .vsctl()
+                .args(["--no-wait", "set", "Open_vSwitch", "."])
+                .arg("other_config:dpdk-init=true")
+                .arg(format!("other_config:pmd-cpu-mask={worker}"))
+                .arg(format!("other_config:dpdk-lcore-mask={other}"))
+                .arg(format!("other_config:dpdk-socket-mem={MEMORY_MIB}"))
+                .arg(format!("other_config:dpdk-extra={eal}")),
+        )?;
+        let mut switch = instance.command(VSWITCHD);
+        switch.arg(format!("unix:{}", instance.socket("db.sock")));
+        if let Some(plugin) = plugin {
+            plugin.configure(&mut switch);
+            plugin.preload(&mut switch);
+        }
+        Ok(Self {
+            switch: instance.start(&mut switch, "switch", bench)?,
+            instance,
+            database,
+        })
+    }
+
+    /// Makes a bridge of two ports.
+    fn forward(&mut self, input: &Input, rules: Rules, machine: Option<&Machine>) -> Result<()> {
+        let mut bridge = self.instance.vsctl();
+        bridge.args(["add-br", "br0", "--", "set", "bridge", "br0"]);
+        bridge.arg("datapath_type=netdev");
+        match rules {
+            Rules::AfterPorts => {
+                output(&mut bridge)?;
+                self.add_ports(input, machine)?;
+                self.add_rules()?;
+            }
+            Rules::BeforePorts => {
+                // A bridge that is not secure learns until it has rules.
+                output(bridge.arg("fail_mode=secure"))?;
+                self.add_rules()?;
+                self.add_ports(input, machine)?;
+            }
+        }
+        self.switch.check_alive()
+    }
+
+    fn add_rules(&self) -> Result<()> {
+        output(&mut self.instance.ofctl("del-flows"))?;
+        for rule in ["in_port=1,actions=output:2", "in_port=2,actions=output:1"] {
+            output(self.instance.ofctl("add-flow").arg(rule))?;
+        }
+        Ok(())
+    }
+
+    fn add_ports(&self, input: &Input, machine: Option<&Machine>) -> Result<()> {
+        let mut ports = input
+            .devices()
+            .map(|device| ("dpdk", format!("dpdk-devargs={device}")));
+        if let Some(Machine { socket, .. }) = machine {
+            let path = format!("vhost-server-path={}", socket.display());
+            ports[1] = ("dpdkvhostuserclient", path);
+        }
+        let mut vsctl = self.instance.vsctl();
+        for (number, (kind, option)) in (1..).zip(ports) {
+            let name = format!("p{number}");
+            vsctl
+                .args(["--", "add-port", "br0", &name])
+                .args(["--", "set", "Interface", &name])
+                .arg(format!("type={kind}"))
+                .arg(format!("ofport_request={number}"))
+                .arg(format!("options:{option}"));
+        }
+        output(&mut vsctl)
+            .map(drop)
+            .with_context(|| self.switch.log())
+    }
+
+    /// Packets that both ports have sent since they were added.
+    fn sent(&self) -> Result<u64> {
+        let said = output(&mut self.instance.ofctl("dump-ports"))?;
+        let sent = sent_packets(&said);
+        ensure!(sent.len() == 2, "it did not report two ports:\n{said}");
+        Ok(sent.iter().sum())
+    }
+
+    fn end(mut self, bench: &Bench) -> Result<()> {
+        for (name, process) in [
+            ("switch", &mut self.switch),
+            ("database", &mut self.database),
+        ] {
+            let control = self.instance.socket(&format!("{name}.ctl"));
+            let mut exit = self.instance.command("usr/bin/ovs-appctl");
+            output(exit.args(["-t", &control, "exit"]))?;
+            process.wait(&bench.stop)?;
+        }
+        Ok(())
+    }
+}
+
+/// Programs, and the folder of one run.
+#[derive(Debug, Clone, Copy)]
+struct Instance<'p> {
+    programs: &'p OvsPrograms,
+    folder: &'p Path,
+}
+
+impl Instance<'_> {
+    /// A program of it that leaves nothing outside of the folder.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.programs.path(program));
+        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+            command.env(variable, self.folder);
+        }
+        command.env(
+            "OVS_PKGDATADIR",
+            self.programs.path("usr/share/openvswitch"),
+        );
+        command
+    }
+
+    fn socket(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn vsctl(&self) -> Command {
+        let mut command = self.command("usr/bin/ovs-vsctl");
+        command
+            .arg(format!("--db=unix:{}", self.socket("db.sock")))
+            .arg(format!("--timeout={CONFIGURED_S}"));
+        command
+    }
+
+    fn ofctl(&self, verb: &str) -> Command {
+        let mut command = self.command("usr/bin/ovs-ofctl");
+        command.args([verb, &format!("unix:{}", self.socket("br0.mgmt"))]);
+        command
+    }
+
+    /// Starts a daemon with its log and its control socket, and waits for the latter.
+    fn start(&self, command: &mut Command, name: &str, bench: &Bench) -> Result<Process> {
+        let control = self.folder.join(format!("{name}.ctl"));
+        command.arg(format!("--unixctl={}", control.display()));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let log = self.folder.join(format!("{name}.log"));
+        let mut process = Process::start_logged(command, log)?;
+        process.until(&bench.stop, "it did not start", |_| {
+            Ok(control.exists().then_some(()))
+        })?;
+        Ok(process)
+    }
+}
+
+/// Packets sent by each numbered port, from `ovs-ofctl dump-ports`:
+///
+/// ```text
+///   port  1: rx pkts=2032800, bytes=121968000, drop=0, errs=0, frame=?, over=?, crc=?
+///            tx pkts=1999881, bytes=119992860, drop=0, errs=0, coll=?
+/// ```
+fn sent_packets(said: &str) -> Vec<u64> {
+    let mut is_numbered = false;
+    let mut sent = Vec::new();
+    for line in said.lines().map(str::trim_start) {
+        if let Some(port) = line.strip_prefix("port ") {
+            is_numbered = port.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        } else if is_numbered && let Some(figures) = line.strip_prefix("tx pkts=") {
+            // A port of a machine that is not there yet has `?`.
+            let packets = figures.split(',').next();
+            sent.push(packets.map_or(0, |packets| packets.parse().unwrap_or(0)));
+        }
+    }
+    sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::setting::{Memory, missing_pages};
+
+    #[test]
+    fn it_forwards_and_reports_its_rate() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, input) = Bench::for_tests(folder.path());
+        let bench = Bench {
+            memory: if missing_pages(MEMORY_MIB).is_ok_and(|missing| missing == 0) {
+                Memory::Hugepages
+            } else {
+                Memory::OrdinaryPages
+            },
+            ..bench
+        };
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let ovs = match &bench.ovs {
+            Ok(ovs) if cpus > 1 && bench.memory == Memory::Hugepages => ovs,
+            Ok(_) => return eprintln!("SKIPPED: Open vSwitch takes two CPUs and hugepages"),
+            Err(missing) => return eprintln!("SKIPPED: {missing}"),
+        };
+        for rules in [Rules::AfterPorts, Rules::BeforePorts] {
+            let setup = OpenVSwitch {
+                rules,
+                second: Second::Capture,
+                plugin: None,
+            };
+            let rate_pps = ovs.rate_pps(&bench, &input, setup).unwrap();
+            assert!(rate_pps > 10_000.0, "{rate_pps}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = OvsPrograms::find(folder.path()).unwrap_err();
+        assert!(missing.contains("openvswitch-switch-dpdk"), "{missing}");
+    }
+
+    #[test]
+    fn the_local_port_is_left_out() {
+        let said = "OFPST_PORT reply (xid=0x2): 3 ports\n  \
+            port LOCAL: rx pkts=0, bytes=0, drop=0, errs=0, frame=0, over=0, crc=0\n           \
+            tx pkts=7, bytes=0, drop=3327, errs=0, coll=0\n  \
+            port  1: rx pkts=5, bytes=300, drop=0, errs=0, frame=?, over=?, crc=?\n           \
+            tx pkts=1999881, bytes=119992860, drop=0, errs=0, coll=?\n  \
+            port  2: rx pkts=6, bytes=360, drop=0, errs=0, frame=?, over=?, crc=?\n           \
+            tx pkts=?, bytes=?, drop=?, errs=?, coll=?\n";
+        assert_eq!(sent_packets(said), [1_999_881, 0]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Where a packet's time and instructions go: sampled by `perf`, counted by callgrind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use reporting::Table;
+use serde_json::json;
+
+use crate::bench::contender::Program;
+use crate::bench::load::Load;
+use crate::bench::setting::{Bench, Input, Memory};
+use crate::bench::vernierd::Vernierd;
+
+mod callgrind;
+mod perf;
+mod sources;
+
+pub use sources::Division;
+use sources::by_source;
+
+/// Something spent at one address of one program or library.
+#[derive(Debug, Clone, PartialEq)]
+struct Spent {
+    object: String,
+    /// The address in it, as its own tables give it.
+    address: u64,
+    amount: f64,
+}
+
+/// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
+/// ways. The longer one sends more than twice as many.
+const PACKETS_MIN: u64 = 100_000;
+
+/// Instructions of the thread that forwards, for a packet.
+pub fn instructions(bench: &Bench, program: Program) -> Result<f64> {
+    let counted = counted(bench, program)?;
+    Ok(counted.iter().map(|spent| spent.amount).sum())
+}
+
+/// What each part of vernierd costs a packet, the dearest first.
+pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Table> {
+    let program = bench.vernierd(vernierd.build)?;
+    let ns = by_source(program, &sampled(bench, vernierd)?, division)?;
+    let instructions = counted(bench, Program::Vernierd(vernierd))?;
+    let instructions = by_source(program, &instructions, division)?;
+    let total: [f64; 2] = [ns.values().sum(), instructions.values().sum()];
+    // A source with a smaller share of the whole is shown with the others.
+    let share_min = match division {
+        Division::File => 0.01,
+        Division::Function | Division::Line => 0.002,
+    };
+    let mut rest = [0.0; 2];
+    let mut parts = Vec::new();
+    let sources: BTreeSet<&str> = ns
+        .keys()
+        .chain(instructions.keys())
+        .map(|of| &**of)
+        .collect();
+    for source in sources {
+        let of = [&ns, &instructions].map(|of| of.get(source).copied().unwrap_or(0.0));
+        if of
+            .iter()
+            .zip(total)
+            .all(|(of, total)| *of < share_min * total)
+        {
+            rest = [rest[0] + of[0], rest[1] + of[1]];
+        } else {
+            parts.push((source, of));
+        }
+    }
+    parts.sort_by(|(_, a), (_, b)| b[0].total_cmp(&a[0]));
+    parts.extend([("the rest", rest), ("all", total)]);
+    let mut table = Table::default()
+        .words(["per packet"])
+        .figures(["ns", "instructions"]);
+    for (source, [ns, instructions]) in parts {
+        table.row(&[&source, &format!("{ns:.1}"), &format!("{instructions:.0}")]);
+    }
+    Ok(table)
+}
+
+/// Nanoseconds a packet.
+fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
+    let input = bench.input(Load::Small)?;
+    let config = vernierd.config(bench, &input, 1)?;
+    let mut running = vernierd.start(bench, &config, &[])?;
+    running.rate_pps(bench)?;
+    let sampling = perf::Sampling::start(&running.process, bench)?;
+    let rate_pps = running.rate_pps(bench)?;
+    let mut spent = sampling.end(bench)?;
+    running.end(bench, vernierd.extent)?;
+    let samples: f64 = spent.iter().map(|spent| spent.amount).sum();
+    for spent in &mut spent {
+        spent.amount *= 1e9 / rate_pps / samples;
+    }
+    Ok(spent)
+}
+
+/// Instructions a packet: the difference of a longer run and a shorter one, so that neither the start nor new
+/// flows count.
+fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
+    let bench = Bench {
+        // Valgrind has no hugepages.
+        memory: Memory::OrdinaryPages,
+        ..bench.clone()
+    };
+    let input = bench.input(Load::Counted)?;
+    let (shorter, fewer) = count(&bench, &input, program, PACKETS_MIN)?;
+    let (longer, more) = count(&bench, &input, program, 2 * fewer + PACKETS_MIN)?;
+    let packets = more.saturating_sub(fewer) as f64;
+    let mut by_address = BTreeMap::<(String, u64), f64>::new();
+    for (spent, sign) in [(longer, 1.0), (shorter, -1.0)] {
+        for spent in spent {
+            let address = (spent.object, spent.address);
+            *by_address.entry(address).or_default() += sign * spent.amount / packets;
+        }
+    }
+    let spent = by_address
+        .into_iter()
+        .map(|((object, address), amount)| Spent {
+            object,
+            address,
+            amount,
+        });
+    Ok(spent.collect())
+}
+
+/// Instructions of the thread that forwards until `packets` are sent, and the packets that were.
+fn count(
+    bench: &Bench,
+    input: &Input,
+    program: Program,
+    packets: u64,
+) -> Result<(Vec<Spent>, u64)> {
+    let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
+    let valgrind = callgrind::command(&folder.path().join("out"));
+    let sent = match program {
+        Program::Vernierd(vernierd) => {
+            let mut config = vernierd.config(bench, input, 1)?;
+            // The same hashes in both runs, and no rollover in either.
+            config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
+            config.json["measurement"]["interval_ms"] = json!(60_000);
+            let mut running = vernierd.start(bench, &config, &valgrind)?;
+            running.send(bench, packets)?;
+            running.end(bench, vernierd.extent)
+        }
+        Program::Testpmd(testpmd) => testpmd.send(bench, input, &valgrind, packets),
+        Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
+    }?;
+    Ok((callgrind::of_the_worker(folder.path())?, sent))
+}
+
+/// Whether a program is here.
+pub fn is_here(program: &str) -> bool {
+    let mut version = Command::new(program);
+    version.arg("--version").stdin(Stdio::null());
+    let version = version.stdout(Stdio::null()).stderr(Stdio::null());
+    version.status().is_ok_and(|status| status.success())
+}

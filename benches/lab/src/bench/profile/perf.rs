@@ -1,0 +1,166 @@
+//! Time, sampled by `perf` with the CPU's clock: virtual machines rarely have counters.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use testkit::process::{Process, output};
+
+use super::Spent;
+use crate::bench::setting::Bench;
+
+/// Samples a second: a prime, out of step with whatever else is periodic.
+const RATE_HZ: u32 = 1_999;
+
+/// A `perf` at work on the thread of a process that is busiest.
+pub struct Sampling {
+    perf: Process,
+    data: PathBuf,
+    maps: Vec<Mapping>,
+}
+
+impl Sampling {
+    pub fn start(process: &Process, bench: &Bench) -> Result<Self> {
+        let id = process.child.id();
+        let data = bench.folder.join("perf.data");
+        let maps =
+            fs::read_to_string(format!("/proc/{id}/maps")).context("cannot read its maps")?;
+        let thread = busiest_thread(Path::new(&format!("/proc/{id}/task")))?;
+        let mut perf = Command::new("perf");
+        perf.args(["record", "--quiet", "--event=cpu-clock"])
+            .arg(format!("--freq={RATE_HZ}"))
+            .arg(format!("--tid={thread}"))
+            .arg(format!("--output={}", data.display()));
+        perf.stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Ok(Self {
+            perf: Process::start(&mut perf).context("perf is in the Debian package linux-perf")?,
+            data,
+            maps: maps.lines().filter_map(Mapping::parse).collect(),
+        })
+    }
+
+    /// Ends it; what it saw.
+    pub fn end(mut self, bench: &Bench) -> Result<Vec<Spent>> {
+        self.perf.terminate()?;
+        // It writes what it has and ends by the signal.
+        let _ = self.perf.wait(&bench.stop);
+        let mut script = Command::new("perf");
+        script
+            .args(["script", "--fields=ip", "--input"])
+            .arg(&self.data);
+        let addresses = output(&mut script)?;
+        let addresses = addresses.split_whitespace();
+        let addresses = addresses.filter_map(|hex| u64::from_str_radix(hex, 16).ok());
+        let spent: Vec<Spent> = addresses
+            .map(|address| locate(&self.maps, address))
+            .collect();
+        ensure!(!spent.is_empty(), "perf took no sample");
+        Ok(spent)
+    }
+}
+
+/// The thread that used most CPU time so far, by `/proc/<process>/task/<thread>/stat`.
+fn busiest_thread(tasks: &Path) -> Result<String> {
+    let entries = fs::read_dir(tasks).context("cannot read its threads")?;
+    let thread = entries.flatten().filter_map(|entry| {
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        Some((
+            user_time(&stat)?,
+            entry.file_name().to_string_lossy().into_owned(),
+        ))
+    });
+    let (_, thread) = thread.max().context("it has no thread")?;
+    Ok(thread)
+}
+
+/// Field 14 of proc(5)'s `stat`, counted after the name, which may hold anything.
+fn user_time(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(11)?.parse().ok()
+}
+
+/// A file in memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    file: String,
+}
+
+impl Mapping {
+    /// A line of `/proc/<process>/maps`, if it is of a file or named.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let offset = fields.nth(1)?;
+        let file = fields.nth(2)?.to_owned();
+        let hex = |digits| u64::from_str_radix(digits, 16).ok();
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            offset: hex(offset)?,
+            file,
+        })
+    }
+}
+
+/// Where an address is: the file, and the address as the file's own tables give it, which is what
+/// is above the mapping of the file's beginning.
+fn locate(maps: &[Mapping], address: u64) -> Spent {
+    let found = maps
+        .iter()
+        .find(|map| (map.start..map.end).contains(&address));
+    let (object, base) = match found {
+        None => ("kernel".to_owned(), 0),
+        Some(found) => {
+            let first = maps
+                .iter()
+                .find(|map| map.file == found.file && map.offset == 0);
+            (found.file.clone(), first.map_or(0, |first| first.start))
+        }
+    };
+    Spent {
+        object,
+        address: address - base,
+        amount: 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_the_file() {
+        let maps = "55d0c0000000-55d0c0100000 r--p 00000000 fe:00 123 /bin/vernierd\n\
+                    55d0c0100000-55d0c0300000 r-xp 000ff000 fe:00 123 /bin/vernierd\n\
+                    7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n\
+                    7ffc00000000-7ffc00001000 r-xp 00000000 00:00 0 [vdso]";
+        let maps: Vec<Mapping> = maps.lines().filter_map(Mapping::parse).collect();
+        assert_eq!(maps.len(), 3);
+        let found = [0x55d0_c010_0010, 0x7ffc_0000_0123, 0xffff_ffff_8000_0000]
+            .map(|address| locate(&maps, address))
+            .map(|spent| (spent.object, spent.address));
+        let expected = [
+            ("/bin/vernierd", 0x10_0010),
+            ("[vdso]", 0x123),
+            ("kernel", 0xffff_ffff_8000_0000),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(object, address)| (object.to_owned(), address))
+        );
+    }
+
+    #[test]
+    fn time_is_read_behind_a_name_with_brackets() {
+        let stat = "77 (worker) 0) R 1 2 3 4 5 6 7 8 9 10 4321 17 0";
+        assert_eq!(user_time(stat), Some(4_321));
+        let own = busiest_thread(Path::new("/proc/self/task")).unwrap();
+        assert!(own.parse::<u32>().is_ok());
+    }
+}

@@ -1,0 +1,208 @@
+//! What a scrape of some ten thousand series costs: time, bytes, and how much longer the workers'
+//! receive queues are not polled meanwhile, beside the same switch without scrapes.
+//!
+//! One `vernierd`, a bridge of thirty ports; two of them generate traffic that is flooded to all
+//! others. Spells with scrapes and spells without alternate.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use reporting::statistics::Spread;
+use reporting::{BUILD, Machine, Table};
+use serde_json::{Value, json};
+use testkit::process::{Process, free_address, wait};
+
+use crate::http::{get, values};
+
+/// Ports of the bridge: 870 segments.
+const PORTS: usize = 30;
+
+/// Of these, ports that generate traffic.
+const GENERATORS: usize = 2;
+
+/// How often is scraped in a spell with scrapes: thirty times as often as Prometheus does by default.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Length of a spell. The gap that is read at its end is that of its last second or so.
+const SPELL: Duration = Duration::from_secs(4);
+
+/// What it costs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Spells of each kind.
+    pub rounds: usize,
+    /// Load average over the minute before: what else the machine had to do.
+    pub load_before: String,
+    pub series: usize,
+    pub bytes: usize,
+    /// Time of each scrape, in seconds, from the request to the last byte.
+    pub scrapes_s: Vec<f64>,
+    /// The longest gap between two polls of a worker in each spell without scrapes, in seconds.
+    pub idle_gaps_s: Vec<f64>,
+    /// The same with scrapes.
+    pub scraped_gaps_s: Vec<f64>,
+    /// Epochs that workers missed, in all spells.
+    pub missed_epochs: f64,
+}
+
+/// Runs `vernierd` with its files in `folder`.
+pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> Result<Report> {
+    let address = free_address()?;
+    let load = fs::read_to_string("/proc/loadavg").context("cannot read the load average")?;
+    let command = &mut Command::new(vernierd);
+    command.env("VERNIER_LOG", "error");
+    let mut process = Process::start_vernierd(command, folder, "scrape", &config(address))?;
+    process.until(
+        stop,
+        "it is not ready",
+        |_| Ok(get(address, "/readyz").ok()),
+    )?;
+    let mut report = Report {
+        rounds,
+        load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
+        ..Report::default()
+    };
+    // Every second round the other way round, so that what drifts favours neither.
+    for round in 0..rounds {
+        for is_scraped in [round % 2 == 0, round % 2 == 1] {
+            process.check_alive()?;
+            report.spell(address, is_scraped, stop)?;
+        }
+    }
+    process.end(stop)?;
+    Ok(report)
+}
+
+impl Report {
+    fn spell(&mut self, address: SocketAddr, is_scraped: bool, stop: &AtomicBool) -> Result<()> {
+        let began = Instant::now();
+        if is_scraped {
+            let mut next = began;
+            while next < began + SPELL {
+                wait(next.saturating_duration_since(Instant::now()), stop)?;
+                next += EVERY;
+                let asked = Instant::now();
+                get(address, "/metrics")?;
+                self.scrapes_s.push(asked.elapsed().as_secs_f64());
+            }
+        }
+        wait(SPELL.saturating_sub(began.elapsed()), stop)?;
+        let page = get(address, "/metrics")?;
+        let gap = values(&page, "vernier_worker_stamp_uncertainty_seconds").fold(0.0, f64::max);
+        let gaps = if is_scraped {
+            &mut self.scraped_gaps_s
+        } else {
+            &mut self.idle_gaps_s
+        };
+        gaps.push(gap);
+        self.missed_epochs = values(&page, "vernier_worker_missed_epochs_total").sum();
+        self.series = page.lines().filter(|line| !line.starts_with('#')).count();
+        self.bytes = page.len();
+        Ok(())
+    }
+
+    /// Machine and build, then the table.
+    pub fn markdown(&self) -> String {
+        let mut table = Table::default().words([""]).figures([""]);
+        table.row(&[&"series", &self.series]);
+        table.row(&[&"bytes", &self.bytes]);
+        table.row(&[&"scrapes", &self.scrapes_s.len()]);
+        let spreads = [
+            ("time of a scrape", &self.scrapes_s),
+            (
+                "longest gap between two polls, without scrapes",
+                &self.idle_gaps_s,
+            ),
+            (
+                "longest gap between two polls, scraped",
+                &self.scraped_gaps_s,
+            ),
+        ];
+        for (what, seconds) in spreads {
+            table.row(&[&what, &spread_ms(seconds)]);
+        }
+        table.row(&[&"epochs that workers missed", &self.missed_epochs]);
+        format!(
+            "{}; {BUILD} build; {} spells of each kind; load average before the run {}.\n\n{}",
+            Machine::of_this_run(),
+            self.rounds,
+            self.load_before,
+            table.markdown()
+        )
+    }
+
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let page = format!("{PREFACE}{}", self.markdown());
+        reporting::write_page(folder, "scrape", &page)
+    }
+}
+
+/// The text above the table.
+const PREFACE: &str = "# Scraping
+
+What a scrape of more than ten thousand series costs, and what it does to the workers: `make bench-scrape`.
+
+One `vernierd`, a bridge of thirty ports (870 segments); two of them generate 20,000 packets a second each, flooded to all others,
+with LDA, moments and histogram for each segment. Two workers that may sleep, epochs of 250 ms; the control core and the HTTP server
+share their CPUs where there are no others. Spells of four seconds alternate: scraped twice a second (Prometheus' default is every
+15 s), and not at all but for the one at the end that reads the gap. A gap is the longest time in the last second or so of a
+spell between two polls of one receive queue, by the worker where it is longest; it includes the worker's own sleep and all that a
+machine does to any thread. Median, least and greatest over spells, or over scrapes; times in milliseconds.
+
+";
+
+/// Median, least and greatest, in milliseconds.
+fn spread_ms(seconds: &[f64]) -> String {
+    let ms = |value: f64| format!("{:.2}", value * 1e3);
+    Spread::of(seconds).map_or_else(
+        || "-".to_owned(),
+        |of| format!("{} ({} to {})", ms(of.median), ms(of.min), ms(of.max)),
+    )
+}
+
+fn config(address: SocketAddr) -> Value {
+    let ports = (0..PORTS).map(|port| {
+        let device = match port {
+            port if port < GENERATORS => {
+                format!("generate:flows=1000,rate=20000,seed={port},side={port}")
+            }
+            _ => "sink".to_owned(),
+        };
+        json!({ "name": format!("port{port}"), "device": device })
+    });
+    json!({
+        "ports": ports.collect::<Vec<_>>(),
+        "forwarding": { "mode": "bridge", "flood_limit_pps": 1_000_000 },
+        "measurement": { "interval_ms": 250, "lda": { "banks": [{ "rows": 256, "probability": 1.0 }] } },
+        "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
+        "http": { "listen": address.to_string() },
+        "dpdk": { "mbufs": 131_072, "memory_mib": 1_024 },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_spread_is_in_milliseconds() {
+        assert_eq!(spread_ms(&[0.003, 0.001, 0.0025]), "2.50 (1.00 to 3.00)");
+    }
+
+    #[test]
+    fn the_configuration_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("vernier.json");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9464));
+        fs::write(&file, config(address).to_string()).unwrap();
+        let config = contract::config::Config::load(&file).unwrap();
+        assert_eq!(config.ports.len(), PORTS);
+    }
+}

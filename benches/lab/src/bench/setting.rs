@@ -1,0 +1,251 @@
+//! What all runs have in common: programs, CPUs, memory, and what the two ports receive.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench::load::Load;
+use crate::bench::ovs::OvsPrograms;
+
+/// What all runs have in common.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// A folder for captures, configurations and summaries.
+    pub folder: PathBuf,
+    pub vernierd: PathBuf,
+    /// Another commit's vernierd that runs in the same rounds.
+    pub base: Option<Base>,
+    pub plugin: PathBuf,
+    /// Open vSwitch, or why it is missing.
+    pub ovs: Result<OvsPrograms, String>,
+    /// The CPU that forwards; then the one of all other threads, which forwards, too, where two
+    /// are asked for.
+    pub cpus: [usize; 2],
+    pub memory: Memory,
+    pub warm_up: Duration,
+    /// Time measured, at least.
+    pub measured: Duration,
+    /// Set when the user interrupts.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// vernierd of another commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    pub commit: String,
+    pub vernierd: PathBuf,
+}
+
+impl FromStr for Base {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (commit, vernierd) = text.split_once('=').ok_or("no `=` in it")?;
+        Ok(Self {
+            commit: commit.to_owned(),
+            vernierd: vernierd.into(),
+        })
+    }
+}
+
+/// Which vernierd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// The one beside this program.
+    This,
+    /// The base's.
+    Base,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    Hugepages,
+    OrdinaryPages,
+}
+
+impl Memory {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hugepages => "hugepages",
+            Self::OrdinaryPages => "ordinary pages",
+        }
+    }
+
+    /// EAL's arguments. Nothing is left behind either way.
+    pub fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Hugepages => &["--in-memory"],
+            Self::OrdinaryPages => &["--no-huge", "--no-shconf", "--iova-mode=va"],
+        }
+    }
+}
+
+impl Bench {
+    /// What a run of `load` needs, its captures written.
+    pub fn input(&self, load: Load) -> Result<Input> {
+        let captures = load
+            .captures(&self.folder)
+            .with_context(|| format!("cannot write captures to {}", self.folder.display()))?;
+        Ok(Input {
+            captures,
+            flows: load.flows(),
+            mbufs: load.mbufs(),
+            memory_mib: load.memory_mib(self.memory),
+        })
+    }
+
+    /// The program of a build. Fails for the base's when there is no base.
+    pub fn vernierd(&self, build: Build) -> Result<&Path> {
+        match build {
+            Build::This => Ok(&self.vernierd),
+            Build::Base => {
+                let base = self.base.as_ref().context("there is no base")?;
+                Ok(&base.vernierd)
+            }
+        }
+    }
+
+    /// Fails once the user has interrupted.
+    pub fn check_wanted(&self) -> Result<()> {
+        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+        Ok(())
+    }
+
+    /// A bench of short runs without hugepages, and a little traffic.
+    #[cfg(test)]
+    pub fn for_tests(folder: &Path) -> (Self, Input) {
+        use lab::capture::{STATIONS, Sizes, Traffic};
+        let captures = [0, 1].map(|side| {
+            let traffic = Traffic {
+                flows: 1_000,
+                packets: 16_384,
+                stations: STATIONS,
+                side,
+            };
+            let file = folder.join(format!("{side}.pcap"));
+            traffic.write(&file, Sizes::Min).unwrap();
+            file
+        });
+        let bench = Self {
+            folder: folder.to_owned(),
+            vernierd: folder.join("vernierd"),
+            base: None,
+            plugin: folder.join("librte_vernier.so"),
+            ovs: OvsPrograms::find(Path::new("/")),
+            cpus: [1, 0],
+            memory: Memory::OrdinaryPages,
+            warm_up: Duration::from_millis(100),
+            measured: Duration::from_millis(300),
+            stop: Arc::default(),
+        };
+        let input = Input {
+            captures,
+            flows: 2_000,
+            mbufs: 65_535,
+            memory_mib: 512,
+        };
+        (bench, input)
+    }
+}
+
+/// What one run receives.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// The captures that the two ports receive without end.
+    pub captures: [PathBuf; 2],
+    /// Flows in both.
+    pub flows: u32,
+    pub mbufs: u32,
+    pub memory_mib: u64,
+}
+
+impl Input {
+    /// The ports. Without `tx_pcap` or `tx_iface` the driver drops what it is given, counted as
+    /// sent.
+    pub fn devices(&self) -> [String; 2] {
+        [0, 1].map(|port| {
+            let capture = self.captures[port].display();
+            format!("net_pcap{port},rx_pcap={capture},infinite_rx=1")
+        })
+    }
+}
+
+const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Free hugepages, reserved if there were too few; those are given back on drop.
+#[derive(Debug)]
+pub struct Hugepages {
+    /// The reservation to go back to, if it was changed.
+    reserved_before: Option<u64>,
+}
+
+impl Hugepages {
+    /// Makes sure that `mebibytes` of hugepages are free. Fails where there are too few and no
+    /// more can be reserved (which takes root, and memory that is not fragmented); nothing has changed then.
+    pub fn reserve(mebibytes: u64) -> io::Result<Self> {
+        let missing = missing_pages(mebibytes)?;
+        if missing == 0 {
+            let reserved_before = None;
+            return Ok(Self { reserved_before });
+        }
+        let before = fs::read_to_string(RESERVED)?;
+        let before: u64 = before.trim().parse().map_err(io::Error::other)?;
+        fs::write(RESERVED, (before + missing).to_string())?;
+        let reserved_before = Some(before);
+        let reservation = Self { reserved_before };
+        // The kernel reserves what it can and does not complain.
+        if missing_pages(mebibytes)? > 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                format!("the kernel found no {mebibytes} MiB of unfragmented memory"),
+            ));
+        }
+        Ok(reservation)
+    }
+}
+
+impl Drop for Hugepages {
+    fn drop(&mut self) {
+        if let Some(before) = self.reserved_before
+            && let Err(error) = fs::write(RESERVED, before.to_string())
+        {
+            eprintln!("vernier-lab: cannot set {RESERVED} back to {before}: {error}");
+        }
+    }
+}
+
+/// Hugepages that are missing for `mebibytes` to be free.
+pub fn missing_pages(mebibytes: u64) -> io::Result<u64> {
+    let page_kib = meminfo("Hugepagesize")?.max(1);
+    let wanted = (mebibytes * 1024).div_ceil(page_kib);
+    Ok(wanted.saturating_sub(meminfo("HugePages_Free")?))
+}
+
+/// The number that `/proc/meminfo` gives for `key`.
+fn meminfo(key: &str) -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let number = text.lines().find_map(|line| {
+        let rest = line.strip_prefix(key)?.strip_prefix(':')?;
+        rest.split_whitespace().next()?.parse().ok()
+    });
+    number.ok_or_else(|| io::Error::other(format!("/proc/meminfo has no {key}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_is_read_by_whole_keys() {
+        assert!(meminfo("MemTotal").unwrap() >= meminfo("MemFree").unwrap());
+        let error = meminfo("Mem").unwrap_err();
+        assert_eq!(error.to_string(), "/proc/meminfo has no Mem");
+    }
+}

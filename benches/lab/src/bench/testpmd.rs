@@ -1,0 +1,217 @@
+//! `dpdk-testpmd`, DPDK's own forwarder.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use testkit::process::{Process, wait};
+
+use crate::bench::plugin::Plugin;
+use crate::bench::setting::{Bench, Input};
+use crate::bench::vernierd::Extent;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Testpmd {
+    /// `--forward-mode`.
+    pub mode: &'static str,
+    pub meter: Meter,
+}
+
+/// What measures packets in testpmd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meter {
+    None,
+    /// `--latencystats`: DPDK's own latency measurement on every packet.
+    Latencystats,
+    Plugin(Extent),
+}
+
+impl Testpmd {
+    /// Packets a second that it forwards on `cpus` of the bench's CPUs. Fails when the plugin measures too few
+    /// of them.
+    pub fn rate_pps(self, bench: &Bench, input: &Input, cpus: usize) -> Result<f64> {
+        let plugin = match self.meter {
+            Meter::Plugin(extent) => Some(Plugin::install(bench, extent, input.flows)?),
+            _ => None,
+        };
+        let plugin = plugin.as_ref();
+        let mut command = self.command(bench, input, cpus, plugin, &[]);
+        let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
+        // The first answer comes once packets flow; each is the rate since the one before.
+        testpmd.rate_pps(&bench.stop)?;
+        wait(bench.warm_up, &bench.stop)?;
+        let from = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
+        testpmd.rate_pps(&bench.stop)?;
+        wait(bench.measured, &bench.stop)?;
+        let to = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
+        let rate_pps = testpmd.rate_pps(&bench.stop)?;
+        testpmd.quit(&bench.stop)?;
+        if let Some((from, to)) = from.zip(to) {
+            to.check(&from, rate_pps)?;
+        }
+        Ok(rate_pps)
+    }
+
+    /// Forwards under a tool until `packets` are sent; the packets that were.
+    pub fn send(self, bench: &Bench, input: &Input, tool: &[String], packets: u64) -> Result<u64> {
+        let mut command = self.command(bench, input, 1, None, tool);
+        let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
+        while testpmd.sum("show port stats all", "TX-packets:", &bench.stop)? < packets {
+            wait(Duration::from_millis(100), &bench.stop)?;
+        }
+        let sent = testpmd.sum("stop", "TX-packets:", &bench.stop)?;
+        testpmd.quit(&bench.stop)?;
+        Ok(sent)
+    }
+
+    /// Its command, with the words of a tool that it runs under.
+    fn command(
+        self,
+        bench: &Bench,
+        input: &Input,
+        cpus: usize,
+        plugin: Option<&Plugin>,
+        tool: &[String],
+    ) -> Command {
+        let [worker, other] = bench.cpus;
+        let lcores = match cpus {
+            1 => format!("0@{other},1@{worker}"),
+            _ => format!("0@{other},1@{worker},2@{other}"),
+        };
+        // Into a pipe it would write in blocks, and answer when the next one is full.
+        let mut command = Command::new("stdbuf");
+        command
+            .arg("--output=L")
+            .args(tool)
+            .arg("dpdk-testpmd")
+            .arg(format!("--lcores={lcores}"))
+            .args(["-m".to_owned(), input.memory_mib.to_string()])
+            .args(bench.memory.arguments())
+            .args(plugin.map(Plugin::arguments).iter().flatten())
+            .args(["--no-pci", "--no-telemetry"])
+            .arg("--file-prefix=vernier-bench")
+            .args(input.devices().map(|device| format!("--vdev={device}")))
+            .args(["--", "--interactive", "--auto-start"])
+            .arg(format!("--nb-cores={cpus}"))
+            .arg(format!("--forward-mode={}", self.mode))
+            .arg(format!("--total-num-mbufs={}", input.mbufs));
+        if self.meter == Meter::Latencystats {
+            command.arg("--latencystats=0");
+        }
+        if let Some(plugin) = plugin {
+            plugin.configure(&mut command);
+        }
+        command
+    }
+}
+
+/// A testpmd that takes commands at its prompt.
+struct Conversation {
+    process: Process,
+    prompt: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Conversation {
+    fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = Process::start_logged(command, log)?;
+        let child = &mut process.child;
+        let (Some(prompt), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("dpdk-testpmd has no pipes");
+        };
+        let (send, lines) = mpsc::channel();
+        // Ends with the process, whose output it reads.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+            for line in lines.map(|line| String::from_utf8_lossy(&line).into_owned()) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self {
+            process,
+            prompt,
+            lines,
+        })
+    }
+
+    /// Packets a second that both ports sent since this was last asked.
+    fn rate_pps(&mut self, stop: &AtomicBool) -> Result<f64> {
+        Ok(self.sum("show port stats all", "Tx-pps:", stop)? as f64)
+    }
+
+    /// The sum of what it answers under `name` for both ports.
+    fn sum(&mut self, command: &str, name: &str, stop: &AtomicBool) -> Result<u64> {
+        writeln!(self.prompt, "{command}").context("it takes no commands")?;
+        let mut ports: Vec<u64> = Vec::new();
+        let sum = self.process.until(stop, "it gave no figures", |_| {
+            let lines = self.lines.try_iter();
+            ports.extend(lines.filter_map(|line| figure(&line, name)));
+            Ok((ports.len() >= 2).then(|| ports[..2].iter().sum()))
+        });
+        sum.context("dpdk-testpmd, of the Debian package dpdk-dev")
+    }
+
+    fn quit(mut self, stop: &AtomicBool) -> Result<()> {
+        writeln!(self.prompt, "quit").context("it takes no commands")?;
+        self.process.wait(stop)
+    }
+}
+
+/// The figure that is first in a line such as `  Tx-pps:      9038938          Tx-bps:   4338690488`.
+fn figure(line: &str, name: &str) -> Option<u64> {
+    let figure = line.trim_start().strip_prefix(name)?;
+    figure.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With memory from ordinary pages, so that it runs anywhere.
+    #[test]
+    fn testpmd_forwards_and_reports_its_rate() {
+        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+            eprintln!("SKIPPED: testpmd takes two CPUs");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, input) = Bench::for_tests(folder.path());
+        for meter in [Meter::None, Meter::Latencystats] {
+            let mode = "macswap";
+            let testpmd = Testpmd { mode, meter };
+            let rate_pps = testpmd.rate_pps(&bench, &input, 1).unwrap();
+            assert!(rate_pps > 10_000.0, "{rate_pps}");
+        }
+    }
+
+    #[test]
+    fn a_second_lcore_shares_the_cpu_of_the_first_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bench, input) = Bench::for_tests(folder.path());
+        let testpmd = Testpmd {
+            mode: "io",
+            meter: Meter::None,
+        };
+        for (cpus, lcores) in [(1, "--lcores=0@0,1@1"), (2, "--lcores=0@0,1@1,2@0")] {
+            let command = testpmd.command(&bench, &input, cpus, None, &[]);
+            let arguments: Vec<_> = command.get_args().filter_map(|a| a.to_str()).collect();
+            assert!(arguments.contains(&lcores), "{arguments:?}");
+            assert!(arguments.contains(&&*format!("--nb-cores={cpus}")));
+        }
+    }
+
+    #[test]
+    fn figures_are_read() {
+        let line = "  Tx-pps:      9038938          Tx-bps:   4338690488\r";
+        assert_eq!(figure(line, "Tx-pps:"), Some(9_038_938));
+        let other = "  Rx-pps:      9038938          Rx-bps:   4338690488";
+        assert_eq!(figure(other, "Tx-pps:"), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! `vernierd`, which reports over HTTP what it has sent.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use console::client::{Client, ClientError};
+use records::snapshot::{Port, PortReading, Snapshot};
+use serde_json::{Value, json};
+use testkit::process::{Process, free_address, wait};
+
+use crate::bench::setting::{Bench, Build, Input, Memory};
+
+/// Least share of the packets sent that have to be measured where measurement is on: epochs that
+/// went unmeasured would make a switch look fast.
+pub const MEASURED_SHARE_MIN: f64 = 0.9;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vernierd {
+    pub build: Build,
+    pub forwarding: Forwarding,
+    pub extent: Extent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarding {
+    Patch,
+    Bridge,
+}
+
+impl Forwarding {
+    /// Its name in a configuration.
+    pub fn mode(self) -> &'static str {
+        match self {
+            Self::Patch => "patch",
+            Self::Bridge => "bridge",
+        }
+    }
+}
+
+/// How much is measured: each includes all before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    Off,
+    /// Stamped delays: hashes, moments and a histogram.
+    Stamps,
+    /// One LDA for each segment.
+    Lda,
+    /// An LDS of 70,000 cells in three rows for each egress port.
+    Lds,
+    /// Counters of their own for all flows.
+    Flows,
+    /// RLI with a reference after every 100 packets.
+    Everything,
+    /// A device between the two ports: a capture that begins anew gives back what was sent.
+    Around,
+}
+
+impl Extent {
+    /// Its name in tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Off => "measurement off",
+            Self::Stamps => "stamped delays",
+            Self::Lda => "LDA + moments + histogram",
+            Self::Lds => "+ LDS",
+            Self::Flows => "+ flow slots",
+            Self::Everything => "everything on",
+            Self::Around => "+ around a device",
+        }
+    }
+
+    /// What `measurement` is in a configuration, with counters for so many flows.
+    pub fn measurement(self, flows: u32) -> Value {
+        let mut keys = json!({ "enabled": self > Self::Off, "lda": null, "flows": null });
+        if self >= Self::Lda {
+            keys["lda"] = json!({});
+        }
+        if self >= Self::Lds {
+            keys["lds"] = json!({ "cells": 70_000, "rows": [1.0, 1.0, 1.0] });
+        }
+        if self >= Self::Flows {
+            keys["flows"] = json!({ "slots": flows.next_power_of_two(), "select": "all" });
+        }
+        if self >= Self::Everything {
+            keys["rli"] = json!({ "policy": { "kind": "count", "packets": 100 } });
+        }
+        if self >= Self::Around {
+            keys["around"] = json!([{ "name": "device", "ports": ["p0", "p1"] }]);
+        }
+        keys
+    }
+}
+
+impl Vernierd {
+    /// Packets a second that it forwards with `workers` workers, each on a CPU of its own. Fails when it lost
+    /// count or measured less than its extent.
+    pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
+        let mut running = self.start(bench, &self.config(bench, input, workers)?, &[])?;
+        let rate_pps = running.rate_pps(bench)?;
+        running.end(bench, self.extent)?;
+        Ok(rate_pps)
+    }
+
+    /// Starts it under a tool, if there are words of one.
+    pub fn start(self, bench: &Bench, config: &Config, tool: &[String]) -> Result<Running> {
+        let program = bench.vernierd(self.build)?;
+        let mut command = match tool {
+            [] => Command::new(program),
+            [tool, words @ ..] => {
+                let mut command = Command::new(tool);
+                command.args(words).arg(program);
+                command
+            }
+        };
+        let summary = bench.folder.join("summary.json");
+        // Whatever is there afterwards is then of this run.
+        fs::write(&summary, "").context("cannot write a summary")?;
+        command.arg("--summary-json").arg(&summary);
+        command.env("VERNIER_LOG", "error");
+        let (folder, json) = (&bench.folder, &config.json);
+        Ok(Running {
+            process: Process::start_vernierd(&mut command, folder, "vernierd", json)?,
+            client: Client::new(&config.address.to_string(), None),
+            summary,
+        })
+    }
+
+    /// Its configuration, with a free address for HTTP.
+    pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Config> {
+        let address = free_address()?;
+        let ports = (0..).zip(input.devices()).map(|(port, device)| {
+            // With two workers, each receives from one port and sends to the other, as testpmd's
+            // cores do.
+            let owner = (workers > 1).then_some(1 - port);
+            json!({ "name": format!("p{port}"), "device": device, "egress": { "owner": owner } })
+        });
+        let cpus = (0..).zip(bench.cpus.iter().take(workers));
+        let workers = cpus.map(|(worker, cpu)| match workers {
+            1 => json!({ "core": cpu }),
+            _ => json!({ "core": cpu, "queues": [[format!("p{worker}"), 0]] }),
+        });
+        let mut forwarding = json!({ "mode": self.forwarding.mode() });
+        if self.forwarding == Forwarding::Patch {
+            forwarding["pairs"] = json!([["p0", "p1"]]);
+        }
+        let json = json!({
+            "ports": ports.collect::<Vec<_>>(),
+            "forwarding": forwarding,
+            "measurement": self.extent.measurement(input.flows),
+            "workers": workers.collect::<Vec<_>>(),
+            "http": { "listen": address },
+            "dpdk": {
+                "hugepages": bench.memory == Memory::Hugepages,
+                "memory_mib": input.memory_mib,
+                "mbufs": input.mbufs,
+            },
+        });
+        Ok(Config { json, address })
+    }
+}
+
+/// The configuration of one process, and where it answers.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub json: Value,
+    pub address: SocketAddr,
+}
+
+#[derive(Debug)]
+pub struct Running {
+    pub process: Process,
+    client: Client,
+    summary: PathBuf,
+}
+
+impl Running {
+    /// Packets a second, over the time between two of its snapshots.
+    pub fn rate_pps(&mut self, bench: &Bench) -> Result<f64> {
+        let started = self.snapshot(bench, |snapshot| sent(snapshot) > 0)?;
+        wait(bench.warm_up, &bench.stop)?;
+        let from_s = started.uptime_s + bench.warm_up.as_secs_f64();
+        let from = self.snapshot(bench, |snapshot| snapshot.uptime_s >= from_s)?;
+        wait(bench.measured, &bench.stop)?;
+        let to_s = from.uptime_s + bench.measured.as_secs_f64();
+        let to = self.snapshot(bench, |snapshot| snapshot.uptime_s >= to_s)?;
+        Ok((sent(&to) - sent(&from)) as f64 / (to.uptime_s - from.uptime_s))
+    }
+
+    /// Waits until so many packets are sent.
+    pub fn send(&mut self, bench: &Bench, packets: u64) -> Result<()> {
+        self.snapshot(bench, |snapshot| sent(snapshot) >= packets)?;
+        Ok(())
+    }
+
+    /// The first snapshot that will do.
+    fn snapshot(&mut self, bench: &Bench, will_do: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
+        let client = &self.client;
+        let complaint = "it forwarded nothing";
+        self.process
+            .until(&bench.stop, complaint, |_| match snapshot(client) {
+                Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
+                // Until it is up, it does not answer.
+                Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
+                // A base may answer in another format.
+                Err(error) => Err(error.into()),
+            })
+    }
+
+    /// Ends it; the packets that it has sent. Fails when it lost count, or measured less than `extent`.
+    pub fn end(self, bench: &Bench, extent: Extent) -> Result<u64> {
+        self.process.end(&bench.stop)?;
+        let summary = fs::read(&self.summary).context("cannot read its summary")?;
+        let mut summary: Value = serde_json::from_slice(&summary).context("it left no summary")?;
+        let snapshot: Snapshot = serde_json::from_value(summary["snapshot"].take())
+            .context("it left another summary than expected")?;
+        check(&snapshot, extent)?;
+        Ok(sent(&snapshot))
+    }
+}
+
+/// What a program publishes now.
+pub fn snapshot(client: &Client) -> Result<Snapshot, ClientError> {
+    client.get("/api/v1/snapshot", &[])
+}
+
+fn sent(snapshot: &Snapshot) -> u64 {
+    let ports = snapshot.ports.iter();
+    ports.map(|port| port.counts.tx_packets).sum()
+}
+
+/// Packets that left their segments, in time or late.
+pub fn measured_packets(snapshot: &Snapshot) -> u64 {
+    let counts = snapshot.segments.iter().map(|segment| segment.total.counts);
+    counts
+        .map(|counts| counts.received_packets + counts.late_packets)
+        .sum()
+}
+
+/// Every packet has to be accounted for, and measured where that was asked for.
+fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
+    let ports = &snapshot.ports;
+    let all: PortReading = ports.iter().map(|port| port.counts).sum();
+    let dropped: u64 = ports.iter().map(Port::dropped_packets).sum();
+    let came = all.rx_packets + all.copies;
+    let went = all.tx_packets + dropped + all.queued_packets;
+    ensure!(
+        came == went,
+        "it lost count: {came} packets received and copied, {went} sent, dropped and queued"
+    );
+    let share = measured_packets(snapshot) as f64 / sent(snapshot).max(1) as f64;
+    match extent {
+        Extent::Off => ensure!(
+            snapshot.segments.is_empty(),
+            "it measured; measurement was off"
+        ),
+        _ => ensure!(
+            share >= MEASURED_SHARE_MIN,
+            "it measured {:.0} % of its packets",
+            100.0 * share
+        ),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

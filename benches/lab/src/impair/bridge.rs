@@ -1,0 +1,268 @@
+//! Two DPDK ports, and the loop between them.
+
+use std::time::UNIX_EPOCH;
+
+use arrayvec::ArrayVec;
+use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
+use measure::packet::Hasher;
+use measure::time::TickRate;
+
+use crate::frames::kind;
+use crate::impair::Plan;
+use crate::impair::flood::{Flood, Replay};
+use crate::impair::mutate::{MadeUp, Mutator};
+use crate::impair::pipeline::{Arrival, Pipeline};
+use crate::impair::record::Recorder;
+use crate::impair::rewrite::rewrite;
+use crate::impair::rule::Rule;
+use crate::ports::{BURST, Clock};
+use crate::transits::{Counts, Fate, Summary, Transit};
+
+/// Longest nap of the loop, and how late it may wake up.
+const NAP_NS: u64 = 100_000;
+
+/// How often the counter is compared with the system's clock.
+const CLOCK_NS: u64 = 100_000_000;
+
+/// Packets under way in each direction, at most.
+const ROOM: usize = 16_384;
+
+#[derive(Debug)]
+pub struct Bridge<'pool> {
+    /// To the right, and to the left.
+    ways: [Way<'pool>; 2],
+    common: Common<'pool>,
+}
+
+/// What both directions use.
+#[derive(Debug)]
+struct Common<'pool> {
+    pool: &'pool Mempool<'pool>,
+    hasher: Hasher,
+    clock: SystemClock,
+    recorder: Option<Recorder>,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Way<'pool> {
+    rule: Rule,
+    rx: RxQueue<'pool>,
+    tx: TxQueue<'pool>,
+    pipeline: Pipeline<Mbuf<'pool>>,
+    mutator: Mutator,
+    flood: Flood<'pool>,
+    /// What is due, and not with the driver yet.
+    due: ArrayVec<Mbuf<'pool>, BURST>,
+    transits: ArrayVec<Transit, BURST>,
+    counts: Counts,
+}
+
+impl<'pool> Bridge<'pool> {
+    /// Takes the first queues of both ports; `None` where they are taken.
+    pub fn new(
+        ports: [&Port<'pool>; 2],
+        pool: &'pool Mempool<'pool>,
+        rate: TickRate,
+        plan: &Plan,
+        hasher: Hasher,
+        recorder: Option<Recorder>,
+    ) -> Option<Self> {
+        let [left, right] = ports;
+        let rule = |rule: &Option<Rule>| rule.clone().or(plan.both.clone()).unwrap_or_default();
+        let way = |direction: u8, rule: Rule, from: &Port<'pool>, to: &Port<'pool>| {
+            let (made_up, replay) = match direction {
+                0 => (plan.made_up.clone(), plan.replay.clone()),
+                _ => (MadeUp::default(), Replay::default()),
+            };
+            Some(Way {
+                rx: from.rx_queue(0)?,
+                tx: to.tx_queue(0)?,
+                pipeline: Pipeline::new(direction, &rule, plan.seed, ROOM),
+                mutator: Mutator::new(&made_up, plan.seed, direction),
+                flood: Flood::new(replay),
+                due: ArrayVec::new(),
+                transits: ArrayVec::new(),
+                counts: Counts::default(),
+                rule,
+            })
+        };
+        Some(Self {
+            ways: [
+                way(0, rule(&plan.to_right), left, right)?,
+                way(1, rule(&plan.to_left), right, left)?,
+            ],
+            common: Common {
+                pool,
+                hasher,
+                clock: SystemClock::new(rate),
+                recorder,
+            },
+        })
+    }
+
+    /// Takes in what has come, and sends what is due. Returns whether there was, or is, anything to do.
+    pub fn pass(&mut self) -> bool {
+        let mut is_busy = false;
+        for way in &mut self.ways {
+            is_busy |= way.take_in(&mut self.common);
+            is_busy |= way.send(&mut self.common);
+        }
+        is_busy
+    }
+
+    /// What was done so far.
+    pub fn summary(&self) -> Summary {
+        let recorder = self.common.recorder.as_ref();
+        Summary {
+            ways: self.ways.each_ref().map(|way| way.counts.clone()),
+            unwritten: recorder.map_or(0, Recorder::unwritten),
+        }
+    }
+
+    /// Drops what is still here, and waits until the record is written.
+    pub fn end(mut self) -> std::io::Result<Summary> {
+        for way in &mut self.ways {
+            for transit in way.transits.drain(..) {
+                let fate = Fate::Overrun;
+                self.common
+                    .note(&mut way.counts, Transit { fate, ..transit });
+            }
+            way.pipeline
+                .end(|transit| self.common.note(&mut way.counts, transit));
+        }
+        let summary = self.summary();
+        self.common.recorder.map_or(Ok(()), Recorder::end)?;
+        Ok(summary)
+    }
+}
+
+impl<'pool> Way<'pool> {
+    fn take_in(&mut self, common: &mut Common<'pool>) -> bool {
+        let mut burst: ArrayVec<Mbuf<'pool>, BURST> = ArrayVec::new();
+        let received = self.rx.receive(&mut burst);
+        self.counts.arrived += received as u64;
+        let now_ns = common.clock.now_ns();
+        let made_up = self.mutator.next(now_ns);
+        for mbuf in burst {
+            let arrival = common.arrival(&mbuf, now_ns);
+            if arrival.kind > 0 {
+                self.mutator.see(mbuf.head());
+                self.flood.see(mbuf.head(), arrival.kind, now_ns);
+            }
+            self.arrive(common, arrival, mbuf);
+        }
+        if let Some(frame) = made_up
+            && let Some(mbuf) = common.pool.alloc_frame(&frame, 0)
+        {
+            self.counts.made_up += 1;
+            let arrival = Arrival {
+                is_made_up: true,
+                ..common.arrival(&mbuf, now_ns)
+            };
+            self.arrive(common, arrival, mbuf);
+        }
+        received > 0
+    }
+
+    fn arrive(&mut self, common: &mut Common<'pool>, mut arrival: Arrival, mut mbuf: Mbuf<'pool>) {
+        arrival.is_expired = rewrite(&self.rule, mbuf.head_mut()).is_err();
+        self.pipeline.arrive(arrival, mbuf, |transit| {
+            common.note(&mut self.counts, transit);
+        });
+    }
+
+    fn send(&mut self, common: &mut Common<'pool>) -> bool {
+        let now_ns = common.clock.now_ns();
+        while !self.due.is_full()
+            && let Some((mbuf, transit)) = self.pipeline.next(now_ns)
+        {
+            self.due.push(mbuf);
+            self.transits.push(transit);
+        }
+        if self.due.is_empty() {
+            let replayed = self.flood.send(&mut self.tx, common.pool, now_ns);
+            self.counts.replayed += replayed;
+            // What is soon due is not slept on.
+            let next_ns = self.pipeline.next_ns();
+            return replayed > 0 || next_ns.is_some_and(|next_ns| next_ns < now_ns + NAP_NS);
+        }
+        let sent = self.tx.transmit(&mut self.due);
+        let now_ns = common.clock.now_ns();
+        for transit in self.transits.drain(..sent) {
+            let transit = self.pipeline.leave(transit, now_ns);
+            common.note(&mut self.counts, transit);
+        }
+        true
+    }
+}
+
+impl Common<'_> {
+    fn arrival(&self, mbuf: &Mbuf<'_>, now_ns: u64) -> Arrival {
+        let parsed = self.hasher.parse(mbuf.head(), mbuf.len_bytes());
+        Arrival {
+            now_ns,
+            packet: parsed.packet.0,
+            bytes: mbuf.len_bytes(),
+            kind: kind(mbuf.head()),
+            is_made_up: false,
+            is_expired: false,
+        }
+    }
+
+    /// Counts what became of a packet, and records it by the system's clock.
+    fn note(&mut self, counts: &mut Counts, transit: Transit) {
+        counts.count(&transit);
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        recorder.put(Transit {
+            arrival_ns: self.clock.system_ns(transit.arrival_ns),
+            departure_ns: match transit.fate {
+                Fate::Passed => self.clock.system_ns(transit.departure_ns),
+                _ => 0,
+            },
+            ..transit
+        });
+    }
+}
+
+/// A clock, and how far the system's clock is ahead of it.
+#[derive(Debug)]
+struct SystemClock {
+    clock: Clock,
+    ahead_ns: u64,
+    compared_ns: u64,
+}
+
+impl SystemClock {
+    fn new(rate: TickRate) -> Self {
+        let mut clock = Self {
+            clock: Clock::new(rate),
+            ahead_ns: 0,
+            compared_ns: 0,
+        };
+        clock.compare(0);
+        clock
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        let now_ns = self.clock.now_ns();
+        if now_ns >= self.compared_ns + CLOCK_NS {
+            self.compare(now_ns);
+        }
+        now_ns
+    }
+
+    fn compare(&mut self, now_ns: u64) {
+        // A clock before 1970 reads 0, and 64 bits last until 2554.
+        let since_1970 = UNIX_EPOCH.elapsed().unwrap_or_default();
+        let since_1970_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        self.ahead_ns = since_1970_ns.saturating_sub(now_ns);
+        self.compared_ns = now_ns;
+    }
+
+    fn system_ns(&self, now_ns: u64) -> u64 {
+        now_ns + self.ahead_ns
+    }
+}

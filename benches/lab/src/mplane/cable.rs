@@ -1,0 +1,182 @@
+//! Cables that something can be put into while packets pass: a delay, losses, a slower link.
+//!
+//! ```text
+//!  ... ==== left [tc: redirect] right ==== ...              plain: what comes in by one end leaves by the other
+//!  ... ==== left ==> box-l' == box-l [impair] box-r == box-r' ==> right ==== ...         with the box in it
+//! ```
+//!
+//! Both ends are interfaces of the testbed's own namespace. A filter with a smaller number comes first, so that the box is put
+//! in, and taken out, between two packets.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, ensure};
+use testkit::namespace::{ip, switch_offloads_off};
+use testkit::process::{Process, output};
+
+use crate::mplane::favoured;
+use crate::testbed::start_box;
+
+/// The box's interfaces, and their peers that packets are led through.
+const BOX: [[&str; 2]; 2] = [["box-l", "box-l2"], ["box-r", "box-r2"]];
+/// Numbers of filters: what is put in, and the plain cable.
+const INSIDE: u8 = 1;
+const PLAIN: u8 = 2;
+
+/// A cable, by the interfaces at its ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cable {
+    /// Where packets of either direction come in.
+    pub ends: [String; 2],
+}
+
+impl Cable {
+    /// Joins two interfaces that are there.
+    pub fn join(left: &str, right: &str) -> Result<Self> {
+        let cable = Self {
+            ends: [left.to_owned(), right.to_owned()],
+        };
+        for end in &cable.ends {
+            open(end)?;
+        }
+        tc(&[redirect(left, right, PLAIN), redirect(right, left, PLAIN)])?;
+        Ok(cable)
+    }
+
+    /// Bytes that have left by an end.
+    pub fn bytes(&self, end: usize) -> Result<u64> {
+        let file = format!("/sys/class/net/{}/statistics/tx_bytes", self.ends[end]);
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+        Ok(text.trim().parse()?)
+    }
+
+    /// Limits the rate at which packets leave by an end.
+    pub fn limit(&self, end: usize, rate_bps: u64, queue_bytes: u64) -> Result<()> {
+        tc(&[format!(
+            "qdisc add dev {} root tbf rate {rate_bps}bit burst 3200 limit {queue_bytes}",
+            self.ends[end]
+        )])
+    }
+
+    /// Takes the limit away.
+    pub fn unlimit(&self, end: usize) -> Result<()> {
+        tc(&[format!("qdisc del dev {} root", self.ends[end])])
+    }
+
+    /// Leads packets to these ends (left, right) through the box, between two of them; others stay as they are.
+    pub fn insert(&self, to: [bool; 2], _ready: &ImpairmentBox) -> Result<()> {
+        let [left, right] = &self.ends;
+        let [[_, inner_left], [_, inner_right]] = BOX;
+        let to_left = [
+            redirect(inner_left, left, PLAIN),
+            redirect(right, inner_right, INSIDE),
+        ];
+        let to_right = [
+            redirect(inner_right, right, PLAIN),
+            redirect(left, inner_left, INSIDE),
+        ];
+        let ways = [to_left, to_right].into_iter().zip(to);
+        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
+        tc(&inserted.flat_map(|(way, _)| way).collect::<Vec<_>>())
+    }
+
+    /// Makes the cable plain again; what is in the box still comes out.
+    pub fn remove(&self, to: [bool; 2]) -> Result<()> {
+        let [left, right] = &self.ends;
+        let ways = [right, left].into_iter().zip(to);
+        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
+        tc(&inserted
+            .map(|(end, _)| unredirect(end, INSIDE))
+            .collect::<Vec<_>>())
+    }
+}
+
+/// Makes the box's interfaces.
+pub fn prepare_box() -> Result<()> {
+    for [inner, outer] in BOX {
+        ip(&format!("link add {inner} type veth peer name {outer}"))?;
+        open(inner)?;
+        open(outer)?;
+    }
+    Ok(())
+}
+
+/// `vernier-lab impair` between its two interfaces, ready.
+#[derive(Debug)]
+pub struct ImpairmentBox {
+    process: Process,
+}
+
+impl ImpairmentBox {
+    /// Starts it with its arguments for rules.
+    pub fn start(folder: &Path, rules: &[String], seed: u64, stop: &AtomicBool) -> Result<Self> {
+        let devices = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
+        let command = favoured(&std::env::current_exe()?);
+        let arguments = [rules, &[format!("--seed={seed}")]].concat();
+        let process = start_box(command, folder, devices, &arguments, stop)?;
+        Ok(Self { process })
+    }
+
+    /// Ends it, and forgets to which ends its packets went.
+    pub fn end(self, to: [bool; 2], stop: &AtomicBool) -> Result<()> {
+        self.process.end(stop)?;
+        let ways = BOX.into_iter().zip(to);
+        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
+        tc(&inserted
+            .map(|([_, outer], _)| unredirect(outer, PLAIN))
+            .collect::<Vec<_>>())
+    }
+}
+
+/// Takes an interface up, ready for filters.
+fn open(interface: &str) -> Result<()> {
+    switch_offloads_off(&mut Command::new("ethtool"), interface)?;
+    ip(&format!("link set {interface} up"))?;
+    tc(&[format!("qdisc add dev {interface} clsact")])
+}
+
+fn redirect(from: &str, to: &str, number: u8) -> String {
+    format!(
+        "filter add dev {from} ingress protocol all prio {number} u32 match u32 0 0 action mirred egress redirect dev {to}"
+    )
+}
+
+fn unredirect(from: &str, number: u8) -> String {
+    format!("filter del dev {from} ingress protocol all prio {number}")
+}
+
+/// Calls `tc` once with many commands.
+pub fn tc(commands: &[String]) -> Result<()> {
+    tc_by(&mut Command::new("tc"), commands)
+}
+
+/// As [`tc`], by a command that may lead into a namespace.
+pub fn tc_by(tc: &mut Command, commands: &[String]) -> Result<()> {
+    let mut child = tc
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start tc")?;
+    let mut input = child.stdin.take().context("tc takes no commands")?;
+    input.write_all((commands.join("\n") + "\n").as_bytes())?;
+    drop(input);
+    let done = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    ensure!(
+        done.status.success(),
+        "tc: {}: {commands:?}",
+        said.trim_end()
+    );
+    Ok(())
+}
+
+/// Calls `nft` in a namespace.
+pub fn nft(space: &str, arguments: &str) -> Result<()> {
+    output(testkit::namespace::inside(space, "nft").args(arguments.split(' '))).map(drop)
+}

@@ -1,0 +1,408 @@
+//! Faults: which, where, how great, and how they are put in.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use testkit::frr::{Link, TOY};
+use testkit::namespace::inside;
+use testkit::process::{output, wait};
+
+use crate::mplane::cable::{Cable, ImpairmentBox, nft, tc_by};
+use crate::mplane::network::{M_ROUTERS, Network, neighbours};
+use crate::mplane::traffic::TRAFFIC_PORTS;
+
+/// How long traffic is counted before its rate is limited.
+const COUNTED: Duration = Duration::from_secs(2);
+/// Traffic at less than this is not worth a limit, bits a second.
+const TRAFFIC_MIN_BPS: f64 = 100_000.0;
+/// Links that are cut, each for a fifth of the faults, after those of the whole network.
+const CUTS: [Link<'static>; 2] = [("E", "F", 2), ("A", "F", 1)];
+
+/// Where a fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The link between two routers.
+    Link(&'static str, &'static str),
+    /// Inside an m-router, where packets leave to a neighbour.
+    Port(&'static str, &'static str),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(from, to) => write!(f, "link {from}-{to}"),
+            Self::Port(router, to) => write!(f, "router {router}, port to {to}"),
+        }
+    }
+}
+
+/// What is wrong there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Packets take so much longer, and up to a tenth of it more or less.
+    Delay {
+        /// Milliseconds.
+        ms: f64,
+    },
+    /// A share of packets is lost.
+    Loss {
+        /// Per cent.
+        percent: f64,
+    },
+    /// The rate is limited to a part of the traffic there.
+    Rate {
+        /// Per cent of the traffic.
+        percent: f64,
+        /// Milliseconds that a full queue takes.
+        queue_ms: f64,
+    },
+}
+
+impl Kind {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Delay { .. } => "delay",
+            Self::Loss { .. } => "loss",
+            Self::Rate { .. } => "rate limit",
+        }
+    }
+}
+
+/// Its size.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delay { ms } => write!(f, "{ms:.0} ms"),
+            Self::Loss { percent } => write!(f, "{percent:.0} %"),
+            Self::Rate { percent, queue_ms } => {
+                write!(
+                    f,
+                    "{percent:.0} % of the traffic, queue of {queue_ms:.0} ms"
+                )
+            }
+        }
+    }
+}
+
+/// A fault to come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fault {
+    pub number: u32,
+    pub kind: Kind,
+    pub place: Place,
+    /// The link that is cut meanwhile.
+    pub cut: Option<(&'static str, &'static str)>,
+    seed: u64,
+}
+
+/// The faults of a seed: each place comes once before any comes again. Three fifths are in the whole network, the others
+/// after a link was cut.
+pub fn faults(seed: u64, count: u32) -> Vec<Fault> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut deck = Vec::new();
+    let mut previous = None;
+    let fault = |number: u32| {
+        let cut = match 5 * number / count.max(1) {
+            0..3 => None,
+            fifth => CUTS.get(usize::from(fifth > 3)).copied(),
+        };
+        if deck.is_empty() || cut != previous {
+            deck = places(cut);
+            deck.shuffle(&mut random);
+        }
+        previous = cut;
+        let place = deck.pop().unwrap_or(Place::Link("A", "B"));
+        Fault {
+            number: number + 1,
+            kind: kind(place, &mut random),
+            place,
+            cut: cut.map(|(from, to, _)| (from, to)),
+            seed: random.random(),
+        }
+    };
+    (0..count).map(fault).collect()
+}
+
+fn places(cut: Option<Link<'static>>) -> Vec<Place> {
+    let ends = cut.map(|(from, to, _)| [(from, to), (to, from)]);
+    let links = TOY.iter().filter(|link| Some(**link) != cut);
+    let links = links.map(|&(from, to, _)| Place::Link(from, to));
+    let ports = M_ROUTERS.iter().flat_map(|&router| {
+        let ports = neighbours(router).into_iter();
+        ports.map(move |to| (router, to))
+    });
+    let ports = ports.filter(|port| !ends.is_some_and(|ends| ends.contains(port)));
+    links
+        .chain(ports.map(|(router, to)| Place::Port(router, to)))
+        .collect()
+}
+
+fn kind(place: Place, random: &mut Pcg64Mcg) -> Kind {
+    // Of a device with more than two ports nobody knows where a lost packet would have left it.
+    let has_losses = !matches!(place, Place::Port(router, _) if neighbours(router).len() > 2);
+    match random.random_range(0..if has_losses { 3 } else { 2 }) {
+        0 => Kind::Delay {
+            ms: random.random_range(5.0_f64..50.0).round(),
+        },
+        1 => Kind::Rate {
+            percent: random.random_range(40.0_f64..70.0).round(),
+            queue_ms: random.random_range(20.0_f64..50.0).round(),
+        },
+        _ => Kind::Loss {
+            percent: random.random_range(2.0_f64..20.0).round(),
+        },
+    }
+}
+
+/// Something that was put in, and how to take it out.
+#[derive(Debug)]
+pub enum Inserted<'n> {
+    /// The box, for packets to these ends.
+    Box(&'n Cable, [bool; 2], ImpairmentBox),
+    Limit(&'n Cable, usize),
+    Queue(&'static str, &'static str),
+    Drops(&'static str),
+}
+
+impl Fault {
+    /// Puts it in; what is prepared is prepared before.
+    pub fn insert<'n>(
+        &self,
+        network: &'n Network,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Inserted<'n>> {
+        match (self.kind, self.place) {
+            (Kind::Loss { percent }, Place::Port(router, to)) => drops(router, to, percent),
+            (Kind::Rate { percent, queue_ms }, Place::Port(router, to)) => {
+                let rate_bps = limit(transit_bps(router, to, stop)?, percent)?;
+                queue(router, to, rate_bps, queue_ms)
+            }
+            (Kind::Rate { percent, queue_ms }, Place::Link(from, to)) => {
+                let cable = network.link(from, to)?;
+                let [back_bps, there_bps] = traffic_bps(cable, stop)?;
+                let end = usize::from(there_bps >= back_bps);
+                let rate_bps = limit(there_bps.max(back_bps), percent)?;
+                cable.limit(end, rate_bps, queue_bytes(rate_bps, queue_ms))?;
+                Ok(Inserted::Limit(cable, end))
+            }
+            (kind, Place::Link(from, to)) => {
+                self.boxed(kind, network.link(from, to)?, folder, stop)
+            }
+            (kind, Place::Port(router, to)) => {
+                self.boxed(kind, network.port(router, to)?, folder, stop)
+            }
+        }
+    }
+
+    fn boxed<'n>(
+        &self,
+        kind: Kind,
+        cable: &'n Cable,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Inserted<'n>> {
+        let rule = match kind {
+            Kind::Delay { ms } => {
+                let us = 1e3 * ms;
+                format!("delay_us={us:.0},jitter_us={:.0}", us / 10.0)
+            }
+            Kind::Loss { percent } => format!("loss={}", percent / 100.0),
+            Kind::Rate { .. } => String::new(),
+        };
+        // Of a port the direction in which packets leave the router; of links one, the other, or both.
+        let to = match (self.place, self.seed % 3) {
+            (Place::Link(..), 0) => [false, true],
+            (Place::Link(..), 1) | (Place::Port(..), _) => [true, false],
+            _ => [true, true],
+        };
+        let rules = ["--both".to_owned(), rule];
+        let ready = ImpairmentBox::start(folder, &rules, self.seed, stop)?;
+        cable.insert(to, &ready)?;
+        Ok(Inserted::Box(cable, to, ready))
+    }
+}
+
+impl Inserted<'_> {
+    /// Takes it out.
+    pub fn remove(self, stop: &AtomicBool) -> Result<()> {
+        match self {
+            Self::Box(cable, to, ready) => {
+                cable.remove(to)?;
+                // What is still inside comes out.
+                wait(Duration::from_millis(200), stop)?;
+                ready.end(to, stop)
+            }
+            Self::Limit(cable, end) => cable.unlimit(end),
+            Self::Queue(router, to) => {
+                nft(router, "delete table inet fault")?;
+                tc_by(
+                    &mut inside(router, "tc"),
+                    &[format!("qdisc del dev {router}{to} root")],
+                )
+            }
+            Self::Drops(router) => nft(router, "delete table inet fault"),
+        }
+    }
+}
+
+/// Bits a second that leave by both ends of a cable.
+fn traffic_bps(cable: &Cable, stop: &AtomicBool) -> Result<[f64; 2]> {
+    let bytes = || Ok::<_, anyhow::Error>([cable.bytes(0)?, cable.bytes(1)?]);
+    let before = bytes()?;
+    wait(COUNTED, stop)?;
+    let after = bytes()?;
+    let bps = |end: usize| (after[end] - before[end]) as f64 * 8.0 / COUNTED.as_secs_f64();
+    Ok([bps(0), bps(1)])
+}
+
+/// Bits a second of the transit traffic that a router forwards to a neighbour.
+fn transit_bps(router: &str, to: &str, stop: &AtomicBool) -> Result<f64> {
+    for_transit(router, to, "counter")?;
+    wait(COUNTED, stop)?;
+    let rules = output(inside(router, "nft").args(["list", "table", "inet", "fault"]))?;
+    nft(router, "delete table inet fault")?;
+    let words: Vec<_> = rules.split_whitespace().collect();
+    let counts = words.windows(2).filter(|pair| pair[0] == "bytes");
+    let bytes: f64 = counts.filter_map(|pair| pair[1].parse::<f64>().ok()).sum();
+    Ok(8.0 * bytes / COUNTED.as_secs_f64())
+}
+
+fn limit(traffic_bps: f64, percent: f64) -> Result<u64> {
+    ensure!(
+        traffic_bps > TRAFFIC_MIN_BPS,
+        "there is too little traffic for a limit: {traffic_bps:.0} bit/s"
+    );
+    let bps = traffic_bps * percent / 100.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of a rate"
+    )]
+    Ok(bps as u64)
+}
+
+/// Bytes that take so long at a rate; two packets at least.
+fn queue_bytes(rate_bps: u64, queue_ms: f64) -> u64 {
+    let bytes = rate_bps as f64 / 8.0 * queue_ms / 1e3;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some kilobytes"
+    )]
+    (bytes as u64).max(3_200)
+}
+
+/// Packets of the transit traffic are dropped where the router forwards them.
+fn drops(router: &'static str, to: &str, percent: f64) -> Result<Inserted<'static>> {
+    hook(router)?;
+    nft(
+        router,
+        &format!(
+            "add rule inet fault hop oifname {router}{to} numgen random mod 1000 < {:.0} drop",
+            10.0 * percent
+        ),
+    )?;
+    Ok(Inserted::Drops(router))
+}
+
+/// Forwarded packets share a slow queue; what the router sends itself passes it by.
+fn queue(
+    router: &'static str,
+    to: &'static str,
+    rate_bps: u64,
+    queue_ms: f64,
+) -> Result<Inserted<'static>> {
+    let own = format!("{router}{to}");
+    let bytes = queue_bytes(rate_bps, queue_ms);
+    tc_by(
+        &mut inside(router, "tc"),
+        &[
+            format!("qdisc add dev {own} root handle 1: htb default 2"),
+            format!("class add dev {own} parent 1: classid 1:2 htb rate 1gbit quantum 6000"),
+            format!("class add dev {own} parent 1: classid 1:10 htb rate {rate_bps}bit burst 1600 cburst 1600 quantum 1600"),
+            format!("qdisc add dev {own} parent 1:10 bfifo limit {bytes}"),
+        ],
+    )
+    .context("cannot make a queue")?;
+    for_transit(router, to, "meta priority set 1:10")?;
+    Ok(Inserted::Queue(router, to))
+}
+
+/// What is done with the transit traffic to a neighbour.
+fn for_transit(router: &str, to: &str, what: &str) -> Result<()> {
+    hook(router)?;
+    let [first, last] = TRAFFIC_PORTS;
+    for ports in ["sport", "dport"] {
+        let packets = format!("oifname {router}{to} udp {ports} {first}-{last}");
+        nft(router, &format!("add rule inet fault hop {packets} {what}"))?;
+    }
+    Ok(())
+}
+
+fn hook(router: &str) -> Result<()> {
+    nft(router, "add table inet fault")?;
+    nft(
+        router,
+        "add chain inet fault hop { type filter hook forward priority 0 ; }",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_same_seed_has_the_same_faults() {
+        assert_eq!(faults(7, 30), faults(7, 30));
+        assert_ne!(faults(7, 30), faults(8, 30));
+    }
+
+    #[test]
+    fn every_place_comes_before_any_comes_again() {
+        for seed in 0..50 {
+            let all = faults(seed, 30);
+            let (whole, cut): (Vec<&Fault>, Vec<&Fault>) =
+                all.iter().partition(|fault| fault.cut.is_none());
+            assert_eq!((whole.len(), cut.len()), (18, 12));
+            let first: BTreeSet<_> = whole[..13]
+                .iter()
+                .map(|fault| fault.place.to_string())
+                .collect();
+            assert_eq!(first.len(), places(None).len());
+            for fault in cut {
+                let (from, to) = fault.cut.unwrap();
+                assert_ne!(fault.place, Place::Link(from, to));
+                assert!(![Place::Port(from, to), Place::Port(to, from)].contains(&fault.place));
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_as_documented() {
+        for fault in (0..50).flat_map(|seed| faults(seed, 30)) {
+            match fault.kind {
+                Kind::Delay { ms } => assert!((5.0..=50.0).contains(&ms)),
+                Kind::Loss { percent } => {
+                    assert!((2.0..=20.0).contains(&percent));
+                    assert!(!matches!(fault.place, Place::Port("F", _)));
+                }
+                Kind::Rate { percent, queue_ms } => {
+                    assert!((40.0..=70.0).contains(&percent));
+                    assert!((20.0..=50.0).contains(&queue_ms));
+                }
+            }
+        }
+        assert_eq!(queue_bytes(8_000_000, 20.0), 20_000);
+        assert_eq!(queue_bytes(8_000, 20.0), 3_200);
+    }
+}

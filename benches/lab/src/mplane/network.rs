@@ -1,0 +1,317 @@
+//! The network: routers, cables, and a way to NATS for every router.
+//!
+//! ```text
+//!  plain router X            cable              m-router Y's switch           cable          m-router Y
+//!    [XY] ======= c-XY [redirect] c-YX ======= p-YX [vernierd] q-YX ======= k-YX [redirect] r-YX ======= [YX]
+//! ```
+//!
+//! Between two plain routers there is the first cable only.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testkit::frr::{Frr, Hello, Link, Routers, TOY, link_address, router_id};
+use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
+use testkit::process::{output, until};
+use topology::Topology;
+use topology::mset::{Deployment, Member, mset};
+use topology::paths::Paths;
+use topology::read::{self, Format};
+
+use crate::mplane::cable::{Cable, prepare_box};
+
+/// The m-routers of the figures.
+pub const M_ROUTERS: [&str; 2] = ["C", "F"];
+
+/// How long OSPF may take to converge.
+const CONVERGENCE: Duration = Duration::from_secs(90);
+
+/// Everything that packets pass.
+#[derive(Debug)]
+pub struct Network {
+    routers: Routers,
+    /// By the names of both ends, in the order of [`TOY`].
+    links: BTreeMap<(String, String), Cable>,
+    /// Between an m-router's switch and itself: m-router, neighbour.
+    ports: BTreeMap<(String, String), Cable>,
+    cut: Option<Link<'static>>,
+}
+
+pub fn is_m_router(name: &str) -> bool {
+    M_ROUTERS.contains(&name)
+}
+
+/// The neighbours of a router, by name.
+pub fn neighbours(router: &str) -> Vec<&'static str> {
+    let mut all: Vec<_> = TOY
+        .iter()
+        .filter_map(|&(a, b, _)| match router {
+            _ if router == a => Some(b),
+            _ if router == b => Some(a),
+            _ => None,
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// A router's own address.
+pub fn address_of(router: &str) -> Ipv4Addr {
+    router_id(usize::from(router.as_bytes()[0] - b'A'))
+}
+
+/// The address of a router's end of the link to a neighbour.
+pub fn address_towards(router: &str, neighbour: &str) -> Option<Ipv4Addr> {
+    TOY.iter().zip(0..).find_map(|(&(a, b, _), index)| {
+        let at = [(a, b), (b, a)]
+            .iter()
+            .position(|ends| *ends == (router, neighbour))?;
+        Some(link_address(index, u8::try_from(at).ok()?))
+    })
+}
+
+/// Where a router reaches the testbed's own namespace, and itself is reached there.
+pub fn management(router: &str) -> [Ipv4Addr; 2] {
+    let base = 4 * (router.as_bytes()[0] - b'A');
+    [1, 2].map(|last| Ipv4Addr::new(10, 250, 0, base + last))
+}
+
+impl Network {
+    /// Makes it and starts the routers.
+    pub fn build(frr: &Frr, folder: &Path) -> Result<Self> {
+        prepare()?;
+        ip("link set lo up")?;
+        prepare_box()?;
+        let mut links = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        let routers = Routers::start_with(frr, TOY, folder, Hello::Steady, |&(from, to, _)| {
+            for (end, other) in [(from, to), (to, from)] {
+                if let Some(cable) = connect(end, other)? {
+                    ports.insert((end.to_owned(), other.to_owned()), cable);
+                }
+            }
+            let cable = Cable::join(&format!("c-{from}{to}"), &format!("c-{to}{from}"))?;
+            links.insert((from.to_owned(), to.to_owned()), cable);
+            Ok(())
+        })?;
+        let network = Self {
+            routers,
+            links,
+            ports,
+            cut: None,
+        };
+        for name in network.names() {
+            manage(name)?;
+            // Ways of equal cost are chosen by ports, too.
+            let by_ports = "net.ipv4.fib_multipath_hash_policy=1";
+            output(inside(name, "sysctl").args(["-qw", by_ports]))?;
+        }
+        Ok(network)
+    }
+
+    /// The routers' names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.routers.names()
+    }
+
+    /// The cable of a link of [`TOY`].
+    pub fn link(&self, from: &str, to: &str) -> Result<&Cable> {
+        let cable = self.links.get(&(from.to_owned(), to.to_owned()));
+        cable.with_context(|| format!("there is no link {from}-{to}"))
+    }
+
+    /// The cable between an m-router and its switch, on the side of a neighbour.
+    pub fn port(&self, router: &str, neighbour: &str) -> Result<&Cable> {
+        let cable = self.ports.get(&(router.to_owned(), neighbour.to_owned()));
+        cable.with_context(|| format!("{router} has no port to {neighbour}"))
+    }
+
+    /// Cuts a link at both ends, or restores the one that is cut.
+    pub fn set_cut(&mut self, cut: Option<Link<'static>>) -> Result<()> {
+        for (link, is_up) in [(self.cut, true), (cut, false)] {
+            if let Some((from, to, _)) = link {
+                self.routers.set_link(from, to, is_up)?;
+                self.routers.set_link(to, from, is_up)?;
+            }
+        }
+        self.cut = cut;
+        Ok(())
+    }
+
+    /// The link that is cut.
+    pub fn cut(&self) -> Option<Link<'static>> {
+        self.cut
+    }
+
+    /// Links that are not cut.
+    pub fn open_links(&self) -> impl Iterator<Item = Link<'static>> + use<> {
+        let cut = self.cut;
+        TOY.iter().copied().filter(move |link| Some(*link) != cut)
+    }
+
+    /// Waits until every router sends packets to every other by shortest paths only.
+    pub fn wait_for_routes(&mut self, stop: &AtomicBool) -> Result<()> {
+        let plan = self.plan()?;
+        let names: Vec<String> = self.names().map(str::to_owned).collect();
+        until(CONVERGENCE, stop, "OSPF has not converged", || {
+            self.routers.check_alive()?;
+            for from in &names {
+                for to in names.iter().filter(|to| *to != from) {
+                    let (hops, planned) = (hops(from, to)?, plan.first_hops(from, to));
+                    if hops.is_empty() || hops.iter().any(|hop| !planned.contains(hop)) {
+                        return Ok(None);
+                    }
+                }
+            }
+            Ok(Some(()))
+        })
+    }
+
+    /// Fails if a router has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.routers.check_alive()
+    }
+
+    /// The topology as it is now.
+    pub fn plan(&self) -> Result<Plan> {
+        Plan::of(self.open_links())
+    }
+}
+
+/// Neighbours that a router sends packets to another's own address by, as the kernel has them.
+fn hops(from: &str, to: &str) -> Result<Vec<String>> {
+    let route =
+        output(inside(from, "ip").args(["route", "show", &format!("{}/32", address_of(to))]))?;
+    let words: Vec<_> = route.split_whitespace().collect();
+    let mut hops: Vec<String> = words
+        .windows(2)
+        .filter(|pair| pair[0] == "dev")
+        .filter_map(|pair| pair[1].strip_prefix(from).map(str::to_owned))
+        .collect();
+    hops.sort_unstable();
+    Ok(hops)
+}
+
+/// Makes one end of a link, from the router to the cable; the cable between an m-router and its switch.
+fn connect(end: &str, other: &str) -> Result<Option<Cable>> {
+    let own = format!("{end}{other}");
+    let off = |interface: &str| switch_offloads_off(&mut Command::new("ethtool"), interface);
+    if !is_m_router(end) {
+        ip(&format!(
+            "link add {own} netns {end} type veth peer name c-{own}"
+        ))?;
+        switch_offloads_off(&mut inside(end, "ethtool"), &own)?;
+        return Ok(None);
+    }
+    ip(&format!("link add p-{own} type veth peer name c-{own}"))?;
+    ip(&format!("link add q-{own} type veth peer name k-{own}"))?;
+    ip(&format!(
+        "link add {own} netns {end} type veth peer name r-{own}"
+    ))?;
+    for port in ["p", "q"] {
+        off(&format!("{port}-{own}"))?;
+        ip(&format!("link set {port}-{own} up"))?;
+    }
+    switch_offloads_off(&mut inside(end, "ethtool"), &own)?;
+    Cable::join(&format!("k-{own}"), &format!("r-{own}")).map(Some)
+}
+
+/// Gives a router a way to the testbed's own namespace, which no other router knows.
+fn manage(router: &str) -> Result<()> {
+    let [here, there] = management(router);
+    ip(&format!(
+        "link add m-{router} type veth peer name mgmt netns {router}"
+    ))?;
+    ip(&format!("addr add {here}/30 dev m-{router}"))?;
+    ip(&format!("link set m-{router} up"))?;
+    ip(&format!("-n {router} addr add {there}/30 dev mgmt"))?;
+    ip(&format!("-n {router} link set mgmt up"))
+}
+
+/// Shortest paths and m-sets of the network.
+#[derive(Debug)]
+pub struct Plan {
+    topology: Topology,
+    paths: Paths,
+    deployment: Deployment,
+}
+
+impl Plan {
+    pub(crate) fn of(links: impl Iterator<Item = Link<'static>>) -> Result<Self> {
+        let topology = read::bytes(json(links).to_string().as_bytes(), "the toy", Format::Json)?;
+        let paths = Paths::new(&topology)?;
+        let upgraded: Vec<_> = M_ROUTERS
+            .iter()
+            .filter_map(|name| topology.find(name))
+            .collect();
+        let deployment = Deployment::new(&topology, &upgraded, None);
+        Ok(Self {
+            topology,
+            paths,
+            deployment,
+        })
+    }
+
+    /// The ways of a node's m-set, each as the names of its routers.
+    pub fn ways(&self, of: &str) -> Vec<Vec<String>> {
+        let Some(router) = self.topology.find(of) else {
+            return Vec::new();
+        };
+        let members = mset(&self.paths, &self.deployment, router);
+        let ways = members.iter().flat_map(|member: &Member| &member.ways);
+        let name = |router: &topology::Router| self.topology.name(*router).to_owned();
+        ways.map(|way| way.routers.iter().map(name).collect())
+            .collect()
+    }
+
+    /// All shortest paths between two routers.
+    pub fn paths(&self, from: &str, to: &str) -> Vec<Vec<String>> {
+        let find = |name| self.topology.find(name);
+        let (Some(from), Some(to)) = (find(from), find(to)) else {
+            return Vec::new();
+        };
+        let listed = self
+            .paths
+            .list(from, to, &vec![false; self.paths.routers()]);
+        let name = |router: &topology::Router| self.topology.name(*router).to_owned();
+        let ways = listed.ways.iter();
+        ways.map(|way| way.routers.iter().map(name).collect())
+            .collect()
+    }
+
+    /// The neighbours by which the shortest paths leave, by name.
+    fn first_hops(&self, from: &str, to: &str) -> Vec<String> {
+        let paths = self.paths(from, to);
+        let mut hops: Vec<_> = paths
+            .iter()
+            .filter_map(|path| path.get(1).cloned())
+            .collect();
+        hops.sort_unstable();
+        hops.dedup();
+        hops
+    }
+}
+
+/// The network as `vernier plan` and the station read it.
+pub fn json(links: impl Iterator<Item = Link<'static>>) -> Value {
+    let links: Vec<_> = links
+        .map(|(from, to, cost)| json!({ "from": from, "to": to, "weight": cost }))
+        .collect();
+    let role = |name: &str| {
+        if is_m_router(name) {
+            "m-router"
+        } else {
+            "m-server"
+        }
+    };
+    let nodes: Vec<_> = ["A", "B", "C", "D", "E", "F"]
+        .map(|name| json!({ "name": name, "role": role(name), "id": address_of(name) }))
+        .into();
+    json!({ "nodes": nodes, "links": links })
+}

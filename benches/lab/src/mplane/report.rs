@@ -1,0 +1,255 @@
+//! The page of results, and the limits.
+
+use std::fmt::Write as _;
+
+use records::station::Risen;
+use reporting::{BUILD, Checks, Machine, Table, now_utc};
+
+use crate::mplane::Arguments;
+use crate::mplane::fault::Fault;
+use crate::mplane::run::{Outcome, REPORTS_MAX};
+use crate::mplane::truth::{Blamed, Relation, Verdict};
+
+/// So many of so many faults must be named rightly.
+const RIGHT: usize = 28;
+const OF: usize = 30;
+
+/// What came of the run.
+#[derive(Debug)]
+pub struct Report {
+    machine: Machine,
+    at: String,
+    seed: u64,
+    interval_ms: u32,
+    quiet_minutes: u64,
+    pub outcomes: Vec<Outcome>,
+    /// What was blamed without a fault, and so many seconds after the beginning; `None` before that part was run.
+    pub alarms: Option<Vec<(f64, Risen)>>,
+}
+
+impl Report {
+    pub fn new(arguments: &Arguments) -> Self {
+        Self {
+            machine: Machine::of_this_run(),
+            at: now_utc(),
+            seed: arguments.seed,
+            interval_ms: arguments.interval_ms,
+            quiet_minutes: arguments.quiet_minutes,
+            outcomes: Vec::new(),
+            alarms: None,
+        }
+    }
+
+    /// What had to hold.
+    pub fn checks(&self) -> Checks {
+        let mut checks = Checks::default();
+        let right = self.right();
+        let all = self.outcomes.len();
+        if all > 0 {
+            let needed = all * RIGHT / OF;
+            let what = format!("faults named rightly within {REPORTS_MAX} reports");
+            let got = format!("{right} of {all}, limit {needed}");
+            checks.add(what, got, right >= needed);
+        }
+        if let Some(alarms) = &self.alarms {
+            let what = format!("blamed in {} minutes without a fault", self.quiet_minutes);
+            let got = format!("{} segments, limit 0", alarms.len());
+            checks.add(what, got, alarms.is_empty());
+        }
+        checks
+    }
+
+    fn right(&self) -> usize {
+        let right = |outcome: &&Outcome| outcome.verdict == Verdict::Right;
+        self.outcomes.iter().filter(right).count()
+    }
+
+    pub fn page(&self) -> String {
+        let mut page = format!(
+            "# Faults in a network, and where the station says they are\n\n\
+             Written by `make mplane` at {}, commit {}, {BUILD} build, on {}.\n\n\
+             Six routers of FRR with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
+             `vernier-probe`; an interval is {} ms. [What it is, and how to read it](../../docs/mplane.md). Seed {}.\n\n",
+            self.at, self.machine.commit, self.machine, self.interval_ms, self.seed
+        );
+        page += &self.checks().table().markdown();
+        page += "\n## Faults\n\n";
+        page += &self.faults();
+        page += "\n## Without a fault\n\n";
+        page += &self.quiet();
+        page
+    }
+
+    fn faults(&self) -> String {
+        let words = [
+            "place", "kind", "size", "cut", "blamed", "signal", "besides",
+        ];
+        let mut table = Table::default()
+            .figures(["number"])
+            .words(words)
+            .figures(["reports"])
+            .words(["verdict"]);
+        for outcome in &self.outcomes {
+            let Fault {
+                number,
+                kind,
+                place,
+                cut,
+                ..
+            } = outcome.fault;
+            let first = outcome.first();
+            let of = |get: fn(&Blamed) -> String| first.map_or_else(String::new, get);
+            table.row(&[
+                &number,
+                &place,
+                &kind.word(),
+                &kind,
+                &cut.map_or_else(String::new, |(from, to)| format!("{from}-{to}")),
+                &of(|blamed| blamed.risen.title.clone()),
+                &of(|blamed| blamed.risen.signal.clone()),
+                &besides(outcome),
+                &of(|blamed| format!("{:.0}", blamed.reports)),
+                &outcome.error.as_deref().unwrap_or(outcome.verdict.word()),
+            ]);
+        }
+        table.markdown()
+    }
+
+    fn quiet(&self) -> String {
+        let Some(alarms) = &self.alarms else {
+            return "Not run.\n".to_owned();
+        };
+        if alarms.is_empty() {
+            return format!("Nothing was blamed in {} minutes.\n", self.quiet_minutes);
+        }
+        let mut table = Table::default()
+            .figures(["after, s"])
+            .words(["blamed", "signal"])
+            .figures(["now", "usual"]);
+        for (after_s, risen) in alarms {
+            table.row(&[
+                &format!("{after_s:.0}"),
+                &risen.title,
+                &risen.signal,
+                &format!("{:.4}", risen.now),
+                &format!("{:.4}", risen.usual),
+            ]);
+        }
+        table.markdown()
+    }
+}
+
+/// A fault in a line.
+pub fn line(outcome: &Outcome) -> String {
+    let Outcome {
+        fault,
+        verdict,
+        blamed,
+        error,
+    } = outcome;
+    let mut line = format!(
+        "{:2} {}: {}, {}: {}",
+        fault.number,
+        fault.place,
+        fault.kind.word(),
+        fault.kind,
+        verdict.word()
+    );
+    for Blamed {
+        risen,
+        relation,
+        reports,
+    } in blamed
+    {
+        let _ = write!(
+            line,
+            "\n     {relation:?}, {reports} reports: {} {} ({:.4} -> {:.4})",
+            risen.signal, risen.title, risen.usual, risen.now
+        );
+    }
+    if let Some(error) = error {
+        let _ = write!(line, "\n     {error}");
+    }
+    line
+}
+
+/// Other segments that were blamed: how many of what kind.
+fn besides(outcome: &Outcome) -> String {
+    let count = |relation: Relation| {
+        let of = outcome
+            .blamed
+            .iter()
+            .filter(|blamed| blamed.relation == relation);
+        of.count()
+    };
+    let narrowest = count(Relation::Narrowest).saturating_sub(1);
+    let parts = [
+        (narrowest, "as narrow"),
+        (count(Relation::Wider), "wider"),
+        (count(Relation::Innocent), "elsewhere"),
+    ];
+    let words = parts.iter().filter(|(count, _)| *count > 0);
+    let words: Vec<_> = words
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::mplane::fault::faults;
+
+    fn report(right: usize, alarms: Option<Vec<(f64, Risen)>>) -> Report {
+        let mut report = {
+            let arguments = crate::Arguments::parse_from(["vernier-lab", "mplane"]);
+            let crate::Command::Mplane(arguments) = &arguments.command else {
+                unreachable!("another command");
+            };
+            Report::new(arguments)
+        };
+        let outcomes = faults(1, 30).into_iter().enumerate();
+        report.outcomes = outcomes
+            .map(|(index, fault)| Outcome {
+                fault,
+                verdict: if index < right {
+                    Verdict::Right
+                } else {
+                    Verdict::Missed
+                },
+                blamed: Vec::new(),
+                error: None,
+            })
+            .collect();
+        report.alarms = alarms;
+        report
+    }
+
+    #[test]
+    fn limits_are_28_of_30_and_nothing_without_a_fault() {
+        assert!(report(28, Some(Vec::new())).checks().hold());
+        assert!(!report(27, Some(Vec::new())).checks().hold());
+        let alarm = Risen {
+            title: "A > B".to_owned(),
+            ..Risen::default()
+        };
+        let noisy = report(30, Some(vec![(1.0, alarm)]));
+        assert!(!noisy.checks().hold());
+        let page = noisy.page();
+        assert!(
+            page.contains("30 of 30, limit 28") && page.contains("A > B"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_page_does_not_claim_a_part_that_was_not_run() {
+        let page = report(30, None).page();
+        assert!(
+            page.contains("Not run.") && !page.contains("30 minutes"),
+            "{page}"
+        );
+    }
+}

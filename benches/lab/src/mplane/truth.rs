@@ -1,0 +1,238 @@
+//! Which segments have the place of a fault in them, and what follows for what was blamed.
+
+use records::station::Risen;
+
+use crate::mplane::fault::Place;
+use crate::mplane::network::{Plan, is_m_router};
+use crate::mplane::switches::inner_port;
+
+/// What a segment has to do with a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// It is elsewhere.
+    Innocent,
+    /// It has the place in it, and more: a virtual link, or a probe that ends in the router.
+    Wider,
+    /// There is no shorter segment that has the place in it.
+    Narrowest,
+}
+
+/// What a segment has to do with a place, in a network whose m-sets are those of a plan.
+pub fn relation(risen: &Risen, place: Place, plan: &Plan) -> Relation {
+    let (from, to) = (risen.from.as_str(), risen.to.as_str());
+    match (risen.kind.as_str(), place) {
+        ("wire", Place::Link(one, other)) if is_m_router(one) && is_m_router(other) => {
+            Relation::Narrowest
+        }
+        ("around", Place::Port(router, neighbour)) => {
+            let leaves = to.split_once(':').map(|(_, port)| port) == Some(&inner_port(neighbour));
+            if risen.switch == router && leaves {
+                Relation::Narrowest
+            } else {
+                Relation::Innocent
+            }
+        }
+        ("probe" | "round_trip", place) => probed(from, to, place, plan),
+        _ => Relation::Innocent,
+    }
+}
+
+/// Probes are lost in either direction, and the round trip has both: the direction is not looked at.
+fn probed(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
+    let ways = [(from, to), (to, from)].map(|(of, member)| {
+        let ways = plan.ways(of).into_iter();
+        ways.filter(move |way| way.last().is_some_and(|last| last == member))
+    });
+    let relation = |way: Vec<String>| {
+        let is_hop = |hop: &[String], one: &str, other: &str| {
+            (hop[0] == one && hop[1] == other) || (hop[0] == other && hop[1] == one)
+        };
+        match place {
+            Place::Link(one, other) => {
+                if !way.windows(2).any(|hop| is_hop(hop, one, other)) {
+                    Relation::Innocent
+                } else if way.len() == 2 {
+                    Relation::Narrowest
+                } else {
+                    Relation::Wider
+                }
+            }
+            // They begin or end in the router, behind its port.
+            Place::Port(router, neighbour) => {
+                let mut ends = [way.get(..2), way.get(way.len() - 2..)]
+                    .into_iter()
+                    .flatten();
+                if ends.any(|hop| is_hop(hop, router, neighbour)) {
+                    Relation::Wider
+                } else {
+                    Relation::Innocent
+                }
+            }
+        }
+    };
+    let relations = ways.into_iter().flatten().map(relation);
+    relations.max().unwrap_or(Relation::Innocent)
+}
+
+/// A segment that was blamed.
+#[derive(Debug, Clone)]
+pub struct Blamed {
+    pub risen: Risen,
+    pub relation: Relation,
+    /// Reports of it whose interval began after the fault, when the station first named it.
+    pub reports: f64,
+}
+
+impl Blamed {
+    /// How bad the rise is: nanoseconds; a share of packets lost counts as so much of a second, as the station orders them.
+    fn weight_ns(&self) -> f64 {
+        let unit = if self.risen.signal == "loss" {
+            1e9
+        } else {
+            1.0
+        };
+        self.risen.rise * unit
+    }
+}
+
+/// What came of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The narrowest segment was blamed in time, and none worth mentioning that has not the place in it.
+    Right,
+    /// The narrowest segment was blamed, but too late.
+    Late,
+    /// A segment elsewhere was blamed, or only a wider one.
+    Wrong,
+    /// Nothing was blamed.
+    Missed,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Late => "late",
+            Self::Wrong => "wrong",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+/// A rise elsewhere below this part of the worst is a side effect: on two CPUs the box itself costs some microseconds.
+const SIDE_EFFECT: f64 = 0.02;
+
+/// Judges what was blamed while a fault was in.
+pub fn judge(blamed: &[Blamed], reports_max: f64) -> Verdict {
+    let narrowest = (blamed.iter())
+        .filter(|segment| segment.relation == Relation::Narrowest)
+        .map(|segment| segment.reports)
+        .reduce(f64::min);
+    let worst_ns = blamed.iter().map(Blamed::weight_ns).fold(0.0, f64::max);
+    let is_elsewhere = blamed.iter().any(|segment| {
+        segment.relation == Relation::Innocent && segment.weight_ns() > SIDE_EFFECT * worst_ns
+    });
+    match narrowest {
+        _ if blamed.is_empty() => Verdict::Missed,
+        Some(reports) if !is_elsewhere && reports <= reports_max => Verdict::Right,
+        Some(_) if !is_elsewhere => Verdict::Late,
+        _ => Verdict::Wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::frr::TOY;
+
+    use super::*;
+
+    fn risen(kind: &str, switch: &str, from: &str, to: &str) -> Risen {
+        Risen {
+            kind: kind.to_owned(),
+            switch: switch.to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            ..Risen::default()
+        }
+    }
+
+    fn plan(without: Option<(&str, &str)>) -> Plan {
+        let links = TOY.iter().copied();
+        Plan::of(links.filter(|link| Some((link.0, link.1)) != without)).unwrap()
+    }
+
+    #[test]
+    fn a_probe_has_the_links_of_its_way() {
+        let whole = plan(None);
+        let of = |from: &str, to: &str, one, other| {
+            relation(
+                &risen("probe", "", from, to),
+                Place::Link(one, other),
+                &whole,
+            )
+        };
+        assert_eq!(of("A", "F", "A", "F"), Relation::Narrowest);
+        assert_eq!(of("F", "A", "A", "F"), Relation::Narrowest);
+        assert_eq!(of("B", "F", "A", "F"), Relation::Innocent);
+        // Virtual links: C to E through D, F to D by its second way.
+        assert_eq!(of("C", "E", "D", "E"), Relation::Wider);
+        assert_eq!(of("E", "C", "C", "D"), Relation::Wider);
+        assert_eq!(of("F", "D", "E", "F"), Relation::Wider);
+        assert_eq!(of("F", "D", "C", "D"), Relation::Innocent);
+        let cut = plan(Some(("A", "F")));
+        let of_virtual = risen("round_trip", "", "A", "F");
+        assert_eq!(
+            relation(&of_virtual, Place::Link("A", "B"), &cut),
+            Relation::Wider
+        );
+    }
+
+    #[test]
+    fn around_a_router_counts_where_packets_leave() {
+        let whole = plan(None);
+        let place = Place::Port("F", "E");
+        let around = |switch: &str, to: &str| {
+            let of = risen("around", switch, "router:A.router", to);
+            relation(&of, place, &whole)
+        };
+        assert_eq!(around("F", "router:E.router"), Relation::Narrowest);
+        assert_eq!(around("F", "router:B.router"), Relation::Innocent);
+        assert_eq!(around("C", "router:E.router"), Relation::Innocent);
+        // What is probed behind the port.
+        let of = |from: &str, to: &str| relation(&risen("probe", "", from, to), place, &whole);
+        assert_eq!(of("E", "F"), Relation::Wider);
+        assert_eq!(of("F", "D"), Relation::Wider);
+        assert_eq!(of("F", "A"), Relation::Innocent);
+        let wire = risen("wire", "C", "F:peer", "F");
+        assert_eq!(
+            relation(&wire, Place::Link("C", "F"), &whole),
+            Relation::Narrowest
+        );
+        assert_eq!(relation(&wire, place, &whole), Relation::Innocent);
+    }
+
+    #[test]
+    fn only_the_narrowest_in_time_and_nothing_elsewhere_is_right() {
+        let blamed = |relation, reports| Blamed {
+            risen: Risen {
+                rise: 1.0,
+                ..Risen::default()
+            },
+            relation,
+            reports,
+        };
+        let narrowest = blamed(Relation::Narrowest, 3.0);
+        let of = |blamed: &[Blamed]| judge(blamed, 3.0);
+        assert_eq!(of(&[]), Verdict::Missed);
+        assert_eq!(
+            of(&[blamed(Relation::Wider, 2.0), narrowest.clone()]),
+            Verdict::Right
+        );
+        assert_eq!(of(&[blamed(Relation::Narrowest, 4.0)]), Verdict::Late);
+        assert_eq!(of(&[blamed(Relation::Wider, 2.0)]), Verdict::Wrong);
+        assert_eq!(
+            of(&[narrowest, blamed(Relation::Innocent, 9.0)]),
+            Verdict::Wrong
+        );
+    }
+}

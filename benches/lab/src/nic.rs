@@ -1,0 +1,99 @@
+//! What the switch and the plugin do with real PCI drivers.
+//!
+//! ```text
+//!  host                                    guest: Debian's kernel, an IOMMU, vfio-pci
+//!   frames <- unix sockets, a tap ------->  e1000e, vmxnet3, virtio <- DPDK <- vernierd, testpmd
+//!   commands <- virtio-serial ----------->  busybox
+//!   links, devices that are pulled <- QMP   the host's /usr and programs, read only (9p)
+//! ```
+//!
+//! The guest is emulated (no KVM), so that its times say nothing of the switch's speed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use checks::{DRIVERS, Driver, Shown};
+use image::Image;
+use reporting::RESULTS;
+use testkit::process::stop_on_signals;
+
+mod checks;
+mod flows;
+mod frames;
+mod guest;
+mod image;
+mod program;
+mod qmp;
+mod report;
+
+/// Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine, with the switch and the plugin.
+///
+/// It takes root and a network namespace of its own for one tap: `unshare --net`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 all was shown, 1 something was not, 2 bad usage.")]
+pub struct Arguments {
+    /// Only these drivers; nothing is written then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Where the guests' files are kept; by default nowhere
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+/// Where `make setup-nic` unpacks the kernel's package.
+const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/nic");
+
+/// Shows each driver, or says why that is skipped, which CI does not accept; whether all was shown.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match can_run() {
+        Ok(()) => show(arguments),
+        Err(error) if std::env::var_os("CI").is_some() => Err(error),
+        Err(error) => {
+            println!("vernier-lab: skipped: {error:#}");
+            Ok(true)
+        }
+    }
+}
+
+/// Whether what it takes is there.
+fn can_run() -> Result<()> {
+    let version = Command::new(guest::QEMU).arg("--version").output();
+    version.with_context(|| format!("no {} (make setup-nic)", guest::QEMU))?;
+    let folder = Path::new(KERNEL).join("boot");
+    std::fs::read_dir(&folder)
+        .with_context(|| format!("no kernel in {} (make setup-nic)", folder.display()))?;
+    Ok(())
+}
+
+fn show(arguments: &Arguments) -> Result<bool> {
+    let stop = stop_on_signals()?;
+    let program = std::env::current_exe()?.canonicalize()?;
+    let programs = program.parent().context("a program is in a folder")?;
+    let temporary = tempfile::tempdir()?;
+    let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
+    let image = Image::build(Path::new(KERNEL), &folder.join("image"))?;
+    let is_asked = |driver: &Driver| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| name == driver.name)
+    };
+    let drivers: Vec<Driver> = DRIVERS.into_iter().filter(is_asked).collect();
+    let shown: Vec<(Driver, Vec<Shown>)> = drivers
+        .into_iter()
+        .map(|driver| {
+            let folder = folder.join(driver.name);
+            (
+                driver,
+                checks::all(driver, &image, programs, &folder, &stop),
+            )
+        })
+        .collect();
+    let table = report::table(&shown);
+    print!("{table}");
+    let has_failed = report::complain(&shown);
+    if arguments.only.is_empty() && !has_failed {
+        reporting::write_page(RESULTS.as_ref(), "nic", &report::page(&table))?;
+    }
+    Ok(!has_failed)
+}

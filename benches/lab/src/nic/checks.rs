@@ -1,0 +1,411 @@
+//! What is shown of each driver.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use measure::packet::header::ethernet;
+use serde_json::{Value, json};
+
+use crate::nic::flows::{FLOWS, PACKETS, Source};
+use crate::nic::frames::{Way, exchange, of_all_kinds, receive_within, try_send};
+use crate::nic::guest::{Far, Guest, address, device_id};
+use crate::nic::image::Image;
+use crate::nic::program::{Measured, Program};
+
+/// Frames in each direction.
+const FRAMES: usize = 300;
+
+/// A driver, and what QEMU's model of its device has.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    /// As it is asked for, and shown.
+    pub name: &'static str,
+    /// DPDK's name for it.
+    pub dpdk: &'static str,
+    /// QEMU's device and its properties.
+    pub model: &'static str,
+    /// The largest MTU with which frames come in: where they outgrow a buffer of the switch (2048 bytes),
+    /// QEMU's vmxnet3 gives DPDK's driver none.
+    pub mtu: u16,
+    /// What becomes of several receive queues.
+    pub queues: Queues,
+}
+
+/// What becomes of several receive queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// There are two, and all packets come by the first: the driver (e1000e) or QEMU's device (vmxnet3)
+    /// spreads none.
+    First,
+    /// The device spreads flows, where the kernel's tap is behind it.
+    Two,
+}
+
+pub const DRIVERS: [Driver; 3] = [
+    Driver {
+        name: "e1000e",
+        dpdk: "net_e1000_em",
+        model: "e1000e",
+        mtu: 9000,
+        queues: Queues::First,
+    },
+    Driver {
+        name: "vmxnet3",
+        dpdk: "net_vmxnet3",
+        model: "vmxnet3",
+        mtu: 2026,
+        queues: Queues::First,
+    },
+    Driver {
+        name: "virtio",
+        dpdk: "net_virtio",
+        model: "virtio-net-pci,disable-legacy=on,iommu_platform=on",
+        mtu: 9000,
+        queues: Queues::Two,
+    },
+];
+
+/// What was shown, or why not.
+#[derive(Debug)]
+pub struct Shown {
+    pub what: &'static str,
+    /// A figure or a few words; or what went wrong.
+    pub figure: Result<String>,
+}
+
+/// Everything about one driver, in one guest.
+pub fn all(
+    driver: Driver,
+    image: &Image,
+    programs: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Vec<Shown> {
+    let mut shown = Vec::new();
+    let began = Instant::now();
+    let done = checks(driver, image, programs, folder, stop, &mut shown);
+    let figure = done.map(|()| format!("{:.0} s", began.elapsed().as_secs_f64()));
+    let what = "all of it";
+    shown.push(Shown { what, figure });
+    shown
+}
+
+fn checks(
+    driver: Driver,
+    image: &Image,
+    programs: &Path,
+    folder: &Path,
+    stop: &AtomicBool,
+    shown: &mut Vec<Shown>,
+) -> Result<()> {
+    let mut fars = vec![Far::Socket; 3];
+    if driver.queues == Queues::Two {
+        fars.push(Far::Tap);
+    }
+    let mut guest = Guest::boot(image, programs, driver.model, &fars, folder, stop)?;
+    guest.bind(fars.len())?;
+    let mut say = |what, figure: String| {
+        eprintln!("{:8} {what}: {figure}", driver.name);
+        let figure = Ok(figure);
+        shown.push(Shown { what, figure });
+    };
+    say("guest boots", format!("{:.1} s", guest.boot.as_secs_f64()));
+    guest.run("echo 96 >/proc/sys/vm/nr_hugepages")?;
+    several_queues(driver, &mut guest, &mut say)?;
+    forwarding(driver, &mut guest, &mut say)?;
+    plugin(&mut guest, &mut say)?;
+    guest.power_off(stop)
+}
+
+/// Where figures go.
+type Say<'s> = &'s mut dyn FnMut(&'static str, String);
+
+/// What DPDK's memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Hugepages,
+    Ordinary,
+}
+
+/// The configuration of two patched pairs, and of a worker that sleeps.
+fn config(ports: &Value, pairs: &Value, workers: &Value, memory: Memory) -> Value {
+    json!({
+        "ports": ports,
+        "forwarding": { "mode": "patch", "pairs": pairs, "link_loss_forwarding": true },
+        "dpdk": { "hugepages": memory == Memory::Hugepages, "memory_mib": 96, "mbufs": 16_383 },
+        "measurement": { "interval_ms": 250 },
+        "workers": workers,
+    })
+}
+
+/// Writes the configuration down in the guest, and the command that runs the switch by it.
+fn vernierd(guest: &mut Guest, config: &Value) -> Result<&'static str> {
+    guest.run(&format!("echo '{config}' >/tmp/config.json"))?;
+    Ok("/vernier/vernierd --config /tmp/config.json")
+}
+
+/// Flows over two receive queues, each served by a worker, with hugepages.
+fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
+    let many = if driver.queues == Queues::Two { 3 } else { 0 };
+    let ports = json!([
+        { "name": "many", "device": address(many), "rx_queues": 2 },
+        { "name": "one", "device": address(2), "rx_queues": 1 },
+    ]);
+    let workers = json!([
+        { "core": 1, "idle": "sleep", "queues": [["many", 0], ["one", 0]] },
+        { "core": 2, "idle": "sleep", "queues": [["many", 1]] },
+    ]);
+    let config = config(
+        &ports,
+        &json!([["many", "one"]]),
+        &workers,
+        Memory::Hugepages,
+    );
+    let command = vernierd(guest, &config)?;
+    let free = "grep HugePages_Free /proc/meminfo";
+    let before = guest.run(free)?;
+    let mut program = Program::start(guest, command)?;
+    ensure!(
+        program.guest.run(free)? != before,
+        "no hugepages are in use"
+    );
+    let start = program.start.as_secs_f64();
+    say("start with hugepages", format!("{start:.1} s"));
+    let packets = usize::from(FLOWS) * PACKETS as usize;
+    let measured = program.measure(&[("many", "one")], packets, |program| {
+        let source = match driver.queues {
+            Queues::Two => Source::over_tap()?,
+            Queues::First => Source::Frames(program.guest.end(many)?),
+        };
+        source.send_all(program.guest.end(2)?)
+    })?;
+    let sent = measured.tries * packets;
+    program.counts("many", sent, 0)?;
+    program.counts("one", 0, sent)?;
+    let status = program.get("status")?;
+    let workers = status["workers"].as_array().context("no workers")?;
+    let by_worker: Vec<u64> = workers
+        .iter()
+        .filter_map(|worker| worker["busy_packets"].as_u64())
+        .collect();
+    let total: u64 = by_worker.iter().sum();
+    ensure!(total == sent as u64, "{sent} packets came by {by_worker:?}");
+    let is_spread = by_worker.iter().filter(|packets| **packets > 0).count() > 1;
+    ensure!(
+        is_spread == (driver.queues == Queues::Two),
+        "{by_worker:?} packets by queue"
+    );
+    let counts: Vec<String> = by_worker.iter().map(ToString::to_string).collect();
+    let figure = match driver.queues {
+        Queues::First => "2 set up, the first used",
+        Queues::Two => "2, flows spread over both",
+    };
+    say("receive queues", figure.to_owned());
+    say(
+        "packets by queue",
+        format!(
+            "{} ({FLOWS} flows of {PACKETS}, each in order){}",
+            counts.join(" + "),
+            measured.note()
+        ),
+    );
+    let (_, log) = program.end()?;
+    ensure!(!log.contains("ERROR"), "{log}");
+    Ok(())
+}
+
+/// The plugin in testpmd.
+fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
+    guest.run("mkfifo /tmp/prompt; sleep 600 >/tmp/prompt & true")?;
+    let pmds = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+    let devices = [0, 1].map(|n| format!("-a {}", address(n))).join(" ");
+    let command = format!(
+        "dpdk-testpmd --lcores=0@0,1@1 -m 96 --in-memory --no-telemetry {devices} \
+         -d /vernier/librte_vernier.so -d {pmds} -- --interactive --auto-start --forward-mode=io \
+         --total-num-mbufs=8192 </tmp/prompt"
+    );
+    let mut program = Program::start(guest, &command)?;
+    let (a, b) = (address(0), address(1));
+    // A transmit queue is measured from an epoch on that begins after the program has set it up.
+    let mut since = (None, 0);
+    program.until("its measurement goes on changing", |program| {
+        let is_up = |port: Result<Value>| port.is_ok_and(|port| port["facts"]["is_up"] == true);
+        let are_up = is_up(program.port(&a)) && is_up(program.port(&b));
+        let status = program.get("status")?;
+        let generation = status["generation"].as_u64().filter(|_| are_up);
+        let epoch = status["epoch"].as_u64().unwrap_or(0);
+        if generation != since.0 {
+            since = (generation, epoch);
+        }
+        Ok((generation.is_some() && epoch >= since.1 + 3).then_some(()))
+    })?;
+    let measured = both_ways_counted(&mut program, (&a, &b), 1500, 3)?;
+    program.guest.run("echo quit >/tmp/prompt")?;
+    program
+        .until("", |_| Ok(None::<()>))
+        .err()
+        .context("testpmd goes on")?;
+    let code = program.guest.run("cat /tmp/code")?;
+    ensure!(code.trim() == "0", "testpmd ended with {code}");
+    let note = measured.note();
+    let figure = format!("{FRAMES} frames each way; all counts exact{note}");
+    say("plugin in testpmd", figure);
+    Ok(())
+}
+
+/// Frames of all kinds both ways between the first two devices.
+fn both_ways(program: &mut Program<'_>, mtu: usize, seed: u64) -> Result<()> {
+    let (a, b) = (program.guest.end(0)?, program.guest.end(1)?);
+    let way = |from, to, seed| Way::of_frames(from, to, of_all_kinds(FRAMES, mtu, seed));
+    exchange(vec![way(a, b, seed), way(b, a, seed + 1)])
+}
+
+/// The same, and exact counts of both ports and both segments.
+fn both_ways_counted(
+    program: &mut Program<'_>,
+    (a, b): (&str, &str),
+    mtu: usize,
+    seed: u64,
+) -> Result<Measured> {
+    let measured = program.measure(&[(a, b), (b, a)], FRAMES, |program| {
+        both_ways(program, mtu, seed)
+    })?;
+    let frames = measured.tries * FRAMES;
+    for name in [a, b] {
+        program.counts(name, frames, frames)?;
+    }
+    Ok(measured)
+}
+
+/// A patch panel without hugepages: frames, counters, the largest MTU, links, and a device that is
+/// pulled.
+fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
+    let mtu = usize::from(driver.mtu);
+    let ports = json!([
+        { "name": "a", "device": address(0), "mtu": mtu },
+        { "name": "b", "device": address(1), "mtu": mtu },
+        { "name": "c", "device": address(2) },
+        { "name": "drain", "device": "sink" },
+    ]);
+    let pairs = json!([["a", "b"], ["c", "drain"]]);
+    let workers = json!([{ "core": 1, "idle": "sleep" }]);
+    let command = vernierd(guest, &config(&ports, &pairs, &workers, Memory::Ordinary))?;
+    let mut program = Program::start(guest, command)?;
+    let start = program.start.as_secs_f64();
+    say("start without hugepages", format!("{start:.1} s"));
+    let driver_name = program.port("a")?["facts"]["driver"].clone();
+    ensure!(driver_name == driver.dpdk, "the driver is {driver_name}");
+
+    let measured = both_ways_counted(&mut program, ("a", "b"), mtu, 5)?;
+    say(
+        "frames byte for byte",
+        format!(
+            "{FRAMES} each way, 60 to {} bytes, in order",
+            mtu + ethernet::BYTES
+        ),
+    );
+    let (there_us, back_us) = (measured.mean_us[0], measured.mean_us[1]);
+    say(
+        "counters and segments",
+        format!(
+            "exact; mean delay {there_us:.0} and {back_us:.0} us{}",
+            measured.note()
+        ),
+    );
+    links(&mut program, say)?;
+    pulled(&mut program, say)?;
+    let (end, log) = program.end()?;
+    ensure!(!log.contains("panic"), "{log}");
+    say(
+        "end by SIGTERM",
+        format!("exit code 0 in {:.1} s", end.as_secs_f64()),
+    );
+    Ok(())
+}
+
+/// The link of the first device goes, and comes back.
+fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
+    let set = |program: &mut Program<'_>, up: bool| {
+        let arguments = json!({ "name": device_id(0), "up": up });
+        program.guest.qmp.execute("set_link", &arguments).map(drop)
+    };
+    let frame = of_all_kinds(1, 100, 7).remove(0);
+    let flaps = |program: &mut Program<'_>| -> Result<u64> {
+        let facts = program.port("a")?["facts"].take();
+        facts["link_flaps"].as_u64().context("no flaps")
+    };
+    let before = flaps(program)?;
+    let began = Instant::now();
+    set(program, false)?;
+    program.says("port a is down")?;
+    let down = began.elapsed().as_secs_f64();
+    let log = program.says("port b: link")?;
+    let forwarded = if log.contains("port b: link taken down with its partner's") {
+        "the partner's link goes down"
+    } else {
+        ensure!(log.contains("cannot set its link up or down"), "{log}");
+        "the driver cannot lower a link; the log says so"
+    };
+    ensure!(try_send(program.guest.end(1)?, &frame)?, "no room");
+    let came = receive_within(program.guest.end(0)?, Duration::from_millis(500))?;
+    ensure!(came.is_none(), "a frame came over a link that is down");
+    let began = Instant::now();
+    set(program, true)?;
+    program.until("port b does not come back", |program| {
+        let is_up = |port: Value| port["facts"]["is_up"] == true;
+        Ok((is_up(program.port("a")?) && is_up(program.port("b")?)).then_some(()))
+    })?;
+    let up = began.elapsed().as_secs_f64();
+    ensure!(flaps(program)? == before + 1, "one flap is counted");
+    both_ways(program, 1500, 9)?;
+    say(
+        "link down, and up",
+        format!("in {down:.1} s, and {up:.1} s; {FRAMES} frames each way after it"),
+    );
+    say("link-loss forwarding", forwarded.to_owned());
+    Ok(())
+}
+
+/// The third device is pulled while packets come in by all.
+fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
+    let id = device_id(2);
+    let frame = of_all_kinds(1, 100, 11).remove(0);
+    let began = Instant::now();
+    let asked = json!({ "id": id });
+    program.guest.qmp.execute("device_del", &asked)?;
+    let mut seed = 13;
+    let mut flow = |program: &mut Program<'_>| -> Result<()> {
+        // As many as there is room for; what comes after the device is gone goes nowhere.
+        for _ in 0..4 {
+            let _ = try_send(program.guest.end(2)?, &frame);
+        }
+        seed += 2;
+        both_ways(program, 1500, seed)
+    };
+    program.until("the switch does not see it", |program| {
+        flow(program)?;
+        let facts = program.port("c")?["facts"].take();
+        Ok((facts["is_removed"] == true && facts["is_up"] == false).then_some(()))
+    })?;
+    program.says("port c: its device is being removed")?;
+    program.says("port c: its device is released")?;
+    program.until("QEMU does not let it go", |program| {
+        flow(program)?;
+        let is_gone = program.guest.qmp.has_event("DEVICE_DELETED", &id)?;
+        Ok(is_gone.then_some(()))
+    })?;
+    let took = began.elapsed().as_secs_f64();
+    let gone = program
+        .guest
+        .try_run(&format!("test -e /sys/bus/pci/devices/{}", address(2)))?;
+    ensure!(gone.0 != 0, "the guest's kernel still has it");
+    let status = program.get("status")?;
+    let unready = status["unready"].to_string();
+    ensure!(unready.contains("port c: device was removed"), "{unready}");
+    both_ways(program, 1500, 12)?;
+    let figure = format!("given up, and gone in {took:.1} s; no frame lost between the others");
+    say("device pulled", figure);
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! A virtual machine with an IOMMU and network devices, and the program that it runs commands by.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testkit::process::Process;
+
+use crate::nic::image::Image;
+use crate::nic::qmp::Qmp;
+
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// How long a boot may take, and a command.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Ends what a command has said; its exit code follows.
+const END_OF_OUTPUT: u8 = 4;
+
+/// What a network device is connected to on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Far {
+    /// A socket: a frame is a datagram.
+    Socket,
+    /// An interface of the kernel's, of two pairs of queues.
+    Tap,
+}
+
+/// The interface of a [`Far::Tap`].
+pub const TAP: &str = "vernier-tap";
+
+/// A guest that runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Guest {
+    pub qmp: Qmp,
+    /// The host's ends of the devices; none where it is the kernel's.
+    pub ends: Vec<Option<UnixDatagram>>,
+    /// How long it took to boot.
+    pub boot: Duration,
+    agent: BufReader<UnixStream>,
+    folder: PathBuf,
+    process: Process,
+}
+
+/// The PCI address of device `n` in the guest: each is behind a root port of its own.
+pub fn address(n: usize) -> String {
+    format!("0000:{:02x}:00.0", n + 1)
+}
+
+/// The device's name in QEMU.
+pub fn device_id(n: usize) -> String {
+    format!("nic{n}")
+}
+
+impl Guest {
+    /// Boots with one network device of `model` for each of `fars`. `programs` is what the guest has
+    /// at `/vernier`.
+    pub fn boot(
+        image: &Image,
+        programs: &Path,
+        model: &str,
+        fars: &[Far],
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        let began = Instant::now();
+        fs::create_dir_all(folder)?;
+        let listen = |name: &str| -> Result<UnixListener> {
+            let listener = UnixListener::bind(folder.join(name))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let (monitor, agent) = (listen("monitor")?, listen("agent")?);
+        let ends = (0..).zip(fars).map(|(n, far)| end(folder, n, *far));
+        let ends = ends.collect::<Result<_>>()?;
+        let mut command = Command::new("timeout");
+        // Should this process be killed, nothing is left for long.
+        command.args(["--kill-after=1", "180", QEMU]);
+        add_machine(&mut command, image, programs, folder);
+        for (n, far) in fars.iter().enumerate() {
+            add_network_device(&mut command, model, n, *far, folder);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process = Process::start_logged(&mut command, folder.join("qemu.log"))?;
+        let mut accept = |listener: &UnixListener| {
+            process.until(stop, "QEMU did not connect", |_| {
+                Ok(listener.accept().ok().map(|(stream, _)| stream))
+            })
+        };
+        let (monitor, agent) = (accept(&monitor)?, accept(&agent)?);
+        for stream in [&monitor, &agent] {
+            stream.set_nonblocking(false)?;
+        }
+        agent.set_read_timeout(Some(PATIENCE))?;
+        let mut guest = Self {
+            qmp: Qmp::new(monitor)?,
+            ends,
+            boot: Duration::ZERO,
+            agent: BufReader::new(agent),
+            folder: folder.to_owned(),
+            process,
+        };
+        let mut ready = String::new();
+        let greeted = guest.agent.read_line(&mut ready);
+        greeted.with_context(|| format!("the guest does not boot: {}", guest.console()))?;
+        ensure!(ready == "ready\n", "the guest says {ready:?}");
+        for (n, end) in guest.ends.iter().enumerate() {
+            if let Some(end) = end {
+                end.connect(folder.join(format!("near{n}")))?;
+            }
+        }
+        guest.boot = began.elapsed();
+        Ok(guest)
+    }
+
+    /// What the guest's kernel has said.
+    pub fn console(&self) -> String {
+        fs::read_to_string(self.folder.join("console.log")).unwrap_or_default()
+    }
+
+    /// Runs a shell command of one line in the guest; its exit code, and what it said.
+    pub fn try_run(&mut self, command: &str) -> Result<(i32, String)> {
+        ensure!(!command.contains('\n'), "a command is one line");
+        writeln!(self.agent.get_mut(), "{command}")?;
+        let mut said = Vec::new();
+        let read = self.agent.read_until(END_OF_OUTPUT, &mut said);
+        read.with_context(|| format!("{command}: no answer: {}", self.console()))?;
+        ensure!(
+            said.pop() == Some(END_OF_OUTPUT),
+            "{command}: the guest has ended: {}",
+            self.console()
+        );
+        let mut code = String::new();
+        self.agent.read_line(&mut code)?;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((code.trim().parse()?, said))
+    }
+
+    /// Runs a command that must succeed; what it said.
+    pub fn run(&mut self, command: &str) -> Result<String> {
+        let (code, said) = self.try_run(command)?;
+        ensure!(code == 0, "{command}: exit code {code}: {said}");
+        Ok(said)
+    }
+
+    /// Binds the first `count` devices to vfio-pci.
+    pub fn bind(&mut self, count: usize) -> Result<()> {
+        for device in (0..count).map(address) {
+            let folder = format!("/sys/bus/pci/devices/{device}");
+            self.run(&format!(
+                "echo vfio-pci >{folder}/driver_override; \
+                 [ ! -e {folder}/driver ] || echo {device} >{folder}/driver/unbind; \
+                 echo {device} >/sys/bus/pci/drivers_probe; \
+                 readlink {folder}/driver | grep -q vfio-pci"
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// The host's end of a device that has one.
+    pub fn end(&self, n: usize) -> Result<&UnixDatagram> {
+        let end = self.ends.get(n).and_then(Option::as_ref);
+        end.with_context(|| format!("device {n} has no socket"))
+    }
+
+    /// Ends the guest, and QEMU with it.
+    pub fn power_off(mut self, stop: &AtomicBool) -> Result<()> {
+        writeln!(self.agent.get_mut(), "poweroff -f")?;
+        self.process.wait(stop)
+    }
+}
+
+fn end(folder: &Path, n: usize, far: Far) -> Result<Option<UnixDatagram>> {
+    if far != Far::Socket {
+        return Ok(None);
+    }
+    let end = UnixDatagram::bind(folder.join(format!("far{n}")))?;
+    end.set_nonblocking(true)?;
+    Ok(Some(end))
+}
+
+/// The machine and all that is not a network device. Emulation by itself: KVM in a virtual machine
+/// starts, and then its guest hangs.
+fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &Path) {
+    let words = "-nodefaults -no-user-config -display none -no-reboot -accel tcg,thread=multi -cpu max -smp 3 \
+                 -m 1024 -machine q35,kernel-irqchip=off -device intel-iommu,intremap=on,caching-mode=on \
+                 -device virtio-serial-pci -device virtserialport,chardev=agent \
+                 -mon chardev=monitor,mode=control";
+    for id in ["agent", "monitor"] {
+        let path = folder.join(id);
+        let socket = format!("socket,id={id},path={}", path.display());
+        command.args(["-chardev", &socket]);
+    }
+    command.args(words.split_whitespace());
+    for (tag, path) in [("usr", Path::new("/usr")), ("vernier", programs)] {
+        let share = format!(
+            "local,id={tag},path={},security_model=none,readonly=on",
+            path.display()
+        );
+        let device = format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}");
+        command.args(["-fsdev", &share, "-device", &device]);
+    }
+    let console = folder.join("console.log");
+    command.args(["-serial", &format!("file:{}", console.display())]);
+    command.arg("-kernel").arg(&image.kernel);
+    command.arg("-initrd").arg(&image.initrd);
+    // On a machine that is busy the kernel's check of its timer fails, and with it the boot.
+    let boot = "console=ttyS0 quiet loglevel=4 intel_iommu=on panic=-1 no_timer_check";
+    command.args(["-append", boot]);
+}
+
+fn add_network_device(command: &mut Command, model: &str, n: usize, far: Far, folder: &Path) {
+    let at = |name: &str| folder.join(format!("{name}{n}")).display().to_string();
+    let (netdev, more) = match far {
+        Far::Socket => (
+            format!(
+                "dgram,id=net{n},local.type=unix,local.path={},remote.type=unix,remote.path={}",
+                at("near"),
+                at("far")
+            ),
+            "",
+        ),
+        Far::Tap => (
+            format!("tap,id=net{n},ifname={TAP},queues=2,script=no,downscript=no,vhost=off"),
+            ",mq=on,rss=on,vectors=6",
+        ),
+    };
+    let id = device_id(n);
+    let port = format!("pcie-root-port,id=root{n},chassis={}", n + 1);
+    let device =
+        format!("{model},id={id},netdev=net{n},bus=root{n},mac=52:54:00:00:00:{n:02x}{more}");
+    command.args(["-device", &port, "-netdev", &netdev, "-device", &device]);
+}

@@ -1,0 +1,251 @@
+//! A program in the guest that answers over HTTP: `vernierd`, or testpmd with the plugin in it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::nic::guest::Guest;
+
+/// How long it may take to start, to end, or to come to what it is waited for.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// How often it is asked.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often packets are sent again because an epoch went unmeasured.
+const TRIES_MAX: usize = 4;
+
+/// How long a segment counts nothing more before it is taken that nothing more comes: several epochs.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// What a segment has counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sent: u64,
+    received: u64,
+    delay_sum_s: f64,
+}
+
+impl Total {
+    fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            delay_sum_s: self.delay_sum_s - before.delay_sum_s,
+        }
+    }
+}
+
+/// Packets that were all measured.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// How often they were sent: all but the last time an epoch went unmeasured.
+    pub tries: usize,
+    /// Mean delay by segment, in microseconds.
+    pub mean_us: Vec<f64>,
+}
+
+impl Measured {
+    /// For the table: that it took several tries.
+    pub fn note(&self) -> String {
+        match self.tries {
+            1 => String::new(),
+            tries => format!(" (in try {tries}: epochs went unmeasured before)"),
+        }
+    }
+}
+
+/// The program in the guest that runs, if any. Its log is `/tmp/log`, its exit code `/tmp/code`.
+#[derive(Debug)]
+pub struct Program<'g> {
+    pub guest: &'g mut Guest,
+    /// From its start to its readiness.
+    pub start: Duration,
+}
+
+impl<'g> Program<'g> {
+    /// Starts it, and waits until it is ready.
+    pub fn start(guest: &'g mut Guest, command: &str) -> Result<Self> {
+        guest.run("rm -f /tmp/code /tmp/pid")?;
+        let began = Instant::now();
+        guest.run(&format!(
+            "({command} >/tmp/log 2>&1 & echo $! >/tmp/pid; wait $!; echo $? >/tmp/code) >/dev/null 2>&1 &"
+        ))?;
+        let mut program = Self {
+            guest,
+            start: Duration::ZERO,
+        };
+        program.until("it is not ready", |program| {
+            let (code, _) = program
+                .guest
+                .try_run("wget -qO- http://127.0.0.1:9464/readyz")?;
+            Ok((code == 0).then_some(()))
+        })?;
+        program.start = began.elapsed();
+        Ok(program)
+    }
+
+    /// Asks again and again until there is an answer.
+    pub fn until<T>(
+        &mut self,
+        complaint: &str,
+        mut ask: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = ask(self)? {
+                return Ok(answer);
+            }
+            let has_ended = self.guest.try_run("test -e /tmp/code")?.0 == 0;
+            ensure!(
+                !has_ended && Instant::now() < deadline,
+                "{complaint}: {}",
+                self.log()?
+            );
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    pub fn log(&mut self) -> Result<String> {
+        self.guest.run("cat /tmp/log")
+    }
+
+    /// An answer of its API.
+    pub fn get(&mut self, what: &str) -> Result<Value> {
+        let get = format!("wget -qO- http://127.0.0.1:9464/api/v1/{what}");
+        let answer = self.guest.run(&get)?;
+        serde_json::from_str(&answer).with_context(|| format!("{what}: {answer}"))
+    }
+
+    /// One port of its answer.
+    pub fn port(&mut self, name: &str) -> Result<Value> {
+        let mut answer = self.get("ports")?;
+        let ports = answer["ports"].as_array_mut();
+        let port = ports.and_then(|ports| ports.iter_mut().find(|port| port["name"] == name));
+        Ok(port.with_context(|| format!("no port {name}"))?.take())
+    }
+
+    /// Waits until the counters of a port are exactly these: received, transmitted.
+    pub fn counts(&mut self, name: &str, rx: usize, tx: usize) -> Result<()> {
+        let mut last = Value::Null;
+        let counted = self.until("", |program| {
+            last = program.port(name)?;
+            Ok((last["rx_packets"] == rx && last["tx_packets"] == tx).then_some(()))
+        });
+        counted
+            .with_context(|| format!("port {name} should have received {rx} and sent {tx}: {last}"))
+    }
+
+    /// What a segment has counted, nothing where it is not there yet; and epochs that a worker did not
+    /// measure, or not whole.
+    fn total(&mut self, (from, to): (&str, &str)) -> Result<(Total, u64)> {
+        let (segments, status) = (self.get("segments")?, self.get("status")?);
+        let mut segments = segments["segments"].as_array().into_iter().flatten();
+        let segment =
+            segments.find(|segment| segment["ingress"] == from && segment["egress"] == to);
+        let total = segment.map_or(&Value::Null, |segment| &segment["total"]);
+        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        let workers = status["workers"].as_array().into_iter().flatten();
+        let missed: u64 = workers.map(|worker| count(&worker["missed_epochs"])).sum();
+        let counted = Total {
+            sent: count(&total["counts"]["sent_packets"]),
+            received: count(&total["counts"]["received_packets"]),
+            delay_sum_s: total["delay_sum_s"].as_f64().unwrap_or(0.0),
+        };
+        // The plugin marks an epoch as `link`, too, when the control core held a queue's shard as packets left.
+        let unusable = ["missed_shard", "link"].map(|why| count(&total["unusable_epochs"][why]));
+        Ok((counted, missed + unusable.iter().sum::<u64>()))
+    }
+
+    /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly
+    /// these at both ends. Where fewer are counted and an epoch went unmeasured meanwhile (the guest's CPUs are
+    /// emulated, and others use the machine), all is sent again, [`TRIES_MAX`] times at most.
+    ///
+    /// The mean delays must be plausible: more than nothing, less than a second.
+    pub fn measure(
+        &mut self,
+        segments: &[(&str, &str)],
+        packets: usize,
+        mut send: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Measured> {
+        let mut measured = Measured::default();
+        let packets = packets as u64;
+        while measured.tries < TRIES_MAX {
+            measured.tries += 1;
+            measured.mean_us.clear();
+            let before = segments.iter().map(|&segment| self.total(segment));
+            let before: Vec<(Total, u64)> = before.collect::<Result<_>>()?;
+            send(self)?;
+            let mut unmeasured = 0;
+            for (&segment, &before) in segments.iter().zip(&before) {
+                let (total, missed) = self.settled(segment, before, packets)?;
+                unmeasured += missed;
+                let mean_us = total.delay_sum_s * 1e6 / packets as f64;
+                ensure!(
+                    missed > 0 || (mean_us > 0.0 && mean_us < 1e6),
+                    "{segment:?}: a mean delay of {mean_us} us"
+                );
+                measured.mean_us.push(mean_us);
+            }
+            if unmeasured == 0 {
+                return Ok(measured);
+            }
+            let tries = measured.tries;
+            eprintln!(
+                "{segments:?}: {unmeasured} epochs went unmeasured in try {tries} of {TRIES_MAX}"
+            );
+        }
+        bail!("{segments:?}: an epoch went unmeasured in each of {TRIES_MAX} tries")
+    }
+
+    /// What a segment has counted since `before`, once that is `packets` at both ends, with 0; or once
+    /// nothing is added any more and epochs went unmeasured, with their number.
+    fn settled(
+        &mut self,
+        segment: (&str, &str),
+        (before, missed_before): (Total, u64),
+        packets: u64,
+    ) -> Result<(Total, u64)> {
+        let (mut last, mut since) = (Total::default(), Instant::now());
+        let settled = self.until("", |program| {
+            let (total, missed) = program.total(segment)?;
+            let (total, missed) = (total.since(before), missed - missed_before);
+            if (total.sent, total.received) != (last.sent, last.received) {
+                since = Instant::now();
+            }
+            last = total;
+            let is_less = total.sent <= packets && total.received <= packets;
+            let is_whole = total.sent == packets && total.received == packets;
+            let is_cut = is_less && missed > 0 && since.elapsed() > QUIET;
+            Ok(match (is_whole, is_cut) {
+                (true, _) => Some((total, 0)),
+                (_, true) => Some((total, missed)),
+                _ => None,
+            })
+        });
+        settled.with_context(|| format!("{segment:?}: {packets} packets, counted {last:?}"))
+    }
+
+    /// Waits until the log says something; all of it from then on.
+    pub fn says(&mut self, words: &str) -> Result<String> {
+        self.until(&format!("it does not say {words:?}"), |program| {
+            let log = program.log()?;
+            Ok(log.contains(words).then_some(log))
+        })
+    }
+
+    /// Ends it by SIGTERM; it must end with 0. How long that took, and what it has said in all.
+    pub fn end(self) -> Result<(Duration, String)> {
+        let began = Instant::now();
+        self.guest.run("kill $(cat /tmp/pid)")?;
+        let mut code = String::new();
+        while began.elapsed() < PATIENCE && code.is_empty() {
+            std::thread::sleep(LOOK);
+            code = self.guest.try_run("cat /tmp/code 2>/dev/null")?.1;
+        }
+        let log = self.guest.run("cat /tmp/log")?;
+        ensure!(code.trim() == "0", "it ended with {code:?}: {log}");
+        Ok((began.elapsed(), log))
+    }
+}

@@ -1,0 +1,128 @@
+//! The stations under test, and how long they take to answer.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::Value;
+use testkit::process::{Process, beside_this_program, free_address, until};
+
+use crate::http::{get, values};
+use crate::scale::generator::{Switches, name};
+
+/// How often the answer is looked for.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// An answer that takes longer counts as so long.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// A station.
+#[derive(Debug)]
+pub struct Station {
+    /// Its process.
+    pub process: Process,
+    /// Where it answers.
+    pub address: SocketAddr,
+}
+
+impl Station {
+    /// Starts one and waits until it is ready.
+    pub fn start(url: &str, folder: &Path, number: usize) -> Result<Self> {
+        let address = free_address()?;
+        let mut command = Command::new(beside_this_program("vernier-station")?);
+        command.args(["--nats", url, "--listen", &address.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let log = folder.join(format!("station-{number}.log"));
+        let mut station = Self {
+            process: Process::start_logged(&mut command, log)?,
+            address,
+        };
+        let stop = AtomicBool::new(false);
+        station
+            .process
+            .until(&stop, "the station is not ready", |_| {
+                Ok(get(address, "/readyz").ok())
+            })?;
+        Ok(station)
+    }
+
+    /// A metric, by its whole name.
+    pub fn metric(&self, name: &str) -> Result<f64> {
+        let page = get(self.address, "/metrics")?;
+        values(&page, name)
+            .next()
+            .with_context(|| format!("no {name}"))
+    }
+}
+
+fn json(address: SocketAddr, path: &str) -> Result<Value> {
+    Ok(serde_json::from_str(&get(address, path)?)?)
+}
+
+/// Waits for random switches' epochs to end, and takes the time until a station answers with them: seconds.
+pub fn answer_times(
+    stations: &[SocketAddr],
+    switches: &Switches,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Vec<f64> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut times = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let switch = random.random_range(0..switches.count);
+        let station = stations[random.random_range(0..stations.len())];
+        let epoch = switches.next_of(switch);
+        let end = switches.end_of(switch, epoch);
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        let path = format!("/api/v1/switches?switch={}", name(switch));
+        let is_there = || {
+            let answer = json(station, &path).unwrap_or_default();
+            answer["switches"][0]["epoch"].as_u64() >= Some(epoch)
+        };
+        while !is_there() && end.elapsed() < ANSWER_MAX {
+            std::thread::sleep(LOOK);
+        }
+        times.push(end.elapsed().as_secs_f64());
+    }
+    times
+}
+
+/// Memory in use and CPU time of a process: MiB and seconds.
+pub fn usage(id: u32) -> Result<(f64, f64)> {
+    let mib = testkit::process::resident_kib(id)? as f64 / 1_024.0;
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let fields = stat.rsplit_once(") ").context("no fields")?.1;
+    // User and system time, the 14th and 15th field, in hundredths of a second.
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
+    let ticks: f64 = ticks.sum::<Result<f64, _>>()?;
+    Ok((mib, ticks / 100.0))
+}
+
+/// Waits until all that was stored is counted; what every switch's state says: reports counted, again, missed.
+pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
+    let counts = || -> Result<[u64; 3]> {
+        let answer = json(station.address, "/api/v1/switches")?;
+        let switches = answer["switches"].as_array().context("no switches")?;
+        Ok(["reports", "duplicates", "missed_epochs"].map(|name| {
+            switches
+                .iter()
+                .filter_map(|switch| switch[name].as_u64())
+                .sum()
+        }))
+    };
+    let stop = AtomicBool::new(false);
+    // What is wrong is shown by the counts.
+    let _ = until(
+        Duration::from_secs(30),
+        &stop,
+        "reports are missing",
+        || Ok((counts()?[0] >= stored).then_some(())),
+    );
+    counts()
+}

@@ -1,0 +1,159 @@
+//! A testbed of two hosts, two switches and an impairment box between them. What the switches
+//! report of the path between them is compared with what happened to each packet.
+//!
+//! ```text
+//!  namespace a          the testbed's own namespace, no way out            namespace b
+//!   eth0 ------ l1 [switch 1] w1 ------ x1 [box] x2 ------ w2 [switch 2] l2 ------ eth0
+//!   10.9.0.1          | stamps          | transits          | stamps         10.9.0.2
+//!                     '------> truth: joined by packet hash <'
+//! ```
+//!
+//! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
+//! - [`watch`]: what switches report; [`stamps`] and [`truth`]: what happened; [`probability`]: what is expected.
+//! - [`verdict`]: reports compared with what happened.
+//! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`around`]: one switch around the box; [`asked`]: one flow
+//!   after the other; [`flood`]: under a replayed hello.
+//! - [`limits`], [`report`]: what had to hold, and the page.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Subcommand};
+use testkit::process::{beside_this_program, stop_on_signals};
+
+use crate::wire::report::Report;
+use crate::wire::scenario::SCENARIOS;
+use crate::wire::switch::Setting;
+
+mod around;
+mod asked;
+mod attack;
+mod capture;
+mod flood;
+mod limits;
+mod memif;
+mod namespaces;
+mod probability;
+mod report;
+mod scenario;
+mod stamps;
+mod switch;
+mod traffic;
+mod truth;
+mod verdict;
+mod watch;
+
+/// Two switches, an impaired path between them, and their reports compared with what happened (needs root)
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 all limits kept, 1 one was missed or a run failed, 2 bad usage."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+
+    /// Only runs of these names, `memif` and `flood` among them; nothing is written then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// How long traffic flows in each run, seconds
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(2..))]
+    flow_seconds: u16,
+    /// How long attacks last, and the run beside them, seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(5..))]
+    attack_seconds: u16,
+    /// Where all files of the runs are kept; by default nowhere
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+/// What this program does inside a host.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Sends a mix of flows to the other host
+    #[command(hide = true)]
+    Mix(traffic::Mix),
+    /// Receives the mix
+    #[command(hide = true)]
+    Sink {
+        /// Its own address
+        address: String,
+    },
+}
+
+/// All runs, or a part of one; whether all limits are kept.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.part {
+        Some(Part::Mix(mix)) => mix.send().map(|_| true),
+        Some(Part::Sink { address }) => traffic::sink(address).map(|()| true),
+        None => {
+            namespaces::enter()?;
+            run_all(arguments)
+        }
+    }
+}
+
+/// All runs, one after the other; whether all limits are kept.
+fn run_all(arguments: &Arguments) -> Result<bool> {
+    let stop = stop_on_signals()?;
+    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let setting = Setting {
+        vernierd: beside_this_program("vernierd")?,
+        flow_duration: Duration::from_secs(arguments.flow_seconds.into()),
+        attack_duration: Duration::from_secs(arguments.attack_seconds.into()),
+        folder: arguments.keep.as_deref().unwrap_or(temporary.path()),
+        stop: &stop,
+    };
+    namespaces::build().context("cannot build the testbed")?;
+    let mut report = Report::new();
+    let mut attempt = |name: &str, words: &str, run: &mut dyn FnMut(&mut Report) -> Result<()>| {
+        if !arguments.only.is_empty() && !arguments.only.iter().any(|wanted| wanted == name) {
+            return Ok(());
+        }
+        eprintln!("{name}: {words} ...");
+        if let Err(error) = run(&mut report) {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            eprintln!("{name}: {error:#}");
+            let why = format!("{error:#}");
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            report.failed.push((name.to_owned(), why));
+        }
+        Ok(())
+    };
+    for scenario in &SCENARIOS {
+        attempt(scenario.name, scenario.words, &mut |report| {
+            report.runs.push(scenario::run(scenario, &setting)?);
+            Ok(())
+        })?;
+    }
+    attempt("memif", "at full speed", &mut |report| {
+        report.memif = Some(memif::run(&setting)?);
+        Ok(())
+    })?;
+    attempt(
+        "around",
+        "a box between two ports of one switch",
+        &mut |report| {
+            report.around = Some(around::run(&setting)?);
+            Ok(())
+        },
+    )?;
+    attempt("asked", "every flow asked for by name", &mut |report| {
+        report.asked = Some(asked::run(&setting)?);
+        Ok(())
+    })?;
+    attempt("flood", "one recorded hello, replayed", &mut |report| {
+        report.flood = Some(flood::run(&setting)?);
+        Ok(())
+    })?;
+    println!("{}", report.markdown());
+    let checks = limits::checks(&report);
+    for line in checks.verdict() {
+        eprintln!("{line}");
+    }
+    if arguments.only.is_empty() {
+        report.write(reporting::RESULTS.as_ref())?;
+    }
+    Ok(checks.hold())
+}

@@ -1,0 +1,118 @@
+//! Attackers, and what became of their frames.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use records::snapshot::WireTotals;
+use serde::{Deserialize, Serialize};
+use testkit::process::Process;
+
+use crate::wire::namespaces::WIRES;
+use crate::wire::watch::{Counts, Seen, since};
+
+/// What the attackers did.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Outcome {
+    /// Frames that the box made up, for switch 2.
+    pub made_up: u64,
+    /// Frames sent by scapy, by trick. Both switches receive them: scapy is on the link between.
+    pub sent: BTreeMap<String, u64>,
+    /// What switch 1 and switch 2 made of it.
+    pub at: [Refused; 2],
+    /// Epochs lost in each direction, by fate.
+    pub epochs_lost: [Counts; 2],
+}
+
+impl Outcome {
+    pub fn by_scapy(&self) -> u64 {
+        self.sent.values().sum()
+    }
+
+    /// Genuine hellos among these, sent again: their tags are right, and they must have no effect.
+    pub fn old_hellos(&self) -> u64 {
+        self.sent.get("old hello").copied().unwrap_or(0)
+    }
+}
+
+/// What a switch made of frames that it had no reason to accept.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Refused {
+    /// Frames that it did not authenticate, by reason.
+    pub by_reason: Counts,
+    /// Frames that it authenticated and found no use for.
+    pub useless: u64,
+}
+
+impl Refused {
+    /// While a switch was watched.
+    pub fn during(seen: &Seen) -> Self {
+        let reports = seen.reports.as_ref();
+        reports.map_or_else(Self::default, |(first, last)| {
+            Self::since(&first.total, &last.total)
+        })
+    }
+
+    pub fn since(before: &WireTotals, after: &WireTotals) -> Self {
+        let events = since(&before.events, &after.events).into_iter();
+        let useless = events.filter(|(event, _)| event.contains("useless"));
+        Self {
+            by_reason: since(&before.disbelieved_frames, &after.disbelieved_frames),
+            useless: useless.map(|(_, count)| count).sum(),
+        }
+    }
+
+    /// Frames that it did not authenticate.
+    pub fn frames(&self) -> u64 {
+        self.by_reason.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// The attacker's script.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wire/attack.py");
+
+/// The script at work.
+#[derive(Debug)]
+pub struct Attacker {
+    process: Process,
+    counts: PathBuf,
+}
+
+/// What the script writes at its end.
+#[derive(Debug, Deserialize)]
+struct Report {
+    thrown: BTreeMap<String, u64>,
+}
+
+impl Attacker {
+    pub fn begin(folder: &Path, duration: Duration) -> Result<Self> {
+        let counts = folder.join("attack.json");
+        let (victim, own) = WIRES[1];
+        let seconds = duration.as_secs().saturating_sub(3).to_string();
+        // Debian's own Python has Debian's scapy.
+        let process = Process::start_logged(
+            Command::new("/usr/bin/python3")
+                .arg(SCRIPT)
+                .args(["--interface", own, "--victim", victim])
+                .args(["--seconds", &seconds])
+                .arg("--counts")
+                .arg(&counts)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null()),
+            folder.join("attack.log"),
+        )?;
+        Ok(Self { process, counts })
+    }
+
+    /// Waits for its end; the frames that it sent, by trick.
+    pub fn end(mut self, stop: &AtomicBool) -> Result<BTreeMap<String, u64>> {
+        self.process.wait(stop).context("the attacker")?;
+        let counts = fs::read_to_string(&self.counts).context("the attacker left no counts")?;
+        let report: Report = serde_json::from_str(&counts)?;
+        Ok(report.thrown)
+    }
+}

@@ -1,0 +1,134 @@
+//! What both hosts saw, byte for byte.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::frames::control;
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use testkit::pcap;
+use testkit::process::Process;
+
+use crate::wire::namespaces::Host;
+
+/// A tcpdump at a host's `eth0`.
+#[derive(Debug)]
+pub struct Capture {
+    process: Process,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// Begins, with all frames that pass `filter`.
+    pub fn begin(host: &Host, filter: &str, folder: &Path, stop: &AtomicBool) -> Result<Self> {
+        let file = folder.join(format!("{}.pcap", host.name));
+        let mut process = Process::start_logged(
+            host.command("tcpdump")
+                .args(["-i", "eth0", "-n", "-s", "0", "-B", "65536", "-w"])
+                .arg(&file)
+                .arg(filter)
+                .stdin(Stdio::null()),
+            folder.join(format!("{}.tcpdump", host.name)),
+        )?;
+        process.until(stop, "tcpdump does not listen", |tcpdump| {
+            Ok(tcpdump.log().contains("listening on").then_some(()))
+        })?;
+        Ok(Self { process, file })
+    }
+
+    /// Ends; the capture. Fails where the kernel dropped packets before tcpdump saw them.
+    pub fn end(self, stop: &AtomicBool) -> Result<Vec<u8>> {
+        // What it still buffers.
+        std::thread::sleep(Duration::from_millis(500));
+        let log = self.process.end(stop).context("tcpdump")?;
+        let has_all = log
+            .lines()
+            .any(|line| line == "0 packets dropped by kernel");
+        ensure!(has_all, "tcpdump missed packets: {log}");
+        fs::read(&self.file).context("tcpdump left no capture")
+    }
+}
+
+/// How two captures of the same path compare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Frames that one host sent.
+    pub sent: u64,
+    /// Frames of these that the other received.
+    pub received: u64,
+    /// Frames that the other received from there and that were never sent so: changed, or made up.
+    pub changed: u64,
+    /// Control frames among what the other received: no switch may let one out.
+    pub control: u64,
+}
+
+/// Compares what left a host with the Ethernet address `from` with what came to another.
+pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: &str) -> Result<Comparison> {
+    let octets = from.split(':').map(|octet| u8::from_str_radix(octet, 16));
+    let from: Vec<u8> = octets
+        .collect::<Result<_, _>>()
+        .context("this is no Ethernet address")?;
+    let is_ours = |frame: &&[u8]| frame.get(6..12) == Some(&from);
+    let mut comparison = Comparison::default();
+    let mut open: HashMap<&[u8], u64> = HashMap::new();
+    for frame in pcap::frames(at_sender)?.into_iter().filter(is_ours) {
+        *open.entry(frame).or_default() += 1;
+        comparison.sent += 1;
+    }
+    for frame in pcap::frames(at_receiver)? {
+        comparison.control += u64::from(control(frame).is_some());
+        if is_ours(&frame) {
+            match open.get_mut(frame) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    comparison.received += 1;
+                }
+                _ => comparison.changed += 1,
+            }
+        }
+    }
+    Ok(comparison)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::frames::ETHERTYPE;
+
+    use super::*;
+
+    fn capture(frames: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = pcap::Writer::new(&mut bytes).unwrap();
+        for frame in frames {
+            writer.write(frame).unwrap();
+        }
+        bytes
+    }
+
+    fn frame(from: u8, payload: &[u8]) -> Vec<u8> {
+        [&[9; 6], &[2, 0, 0, 0, 0, from][..], payload].concat()
+    }
+
+    #[test]
+    fn one_changed_bit_is_found() {
+        let (once, twice) = (frame(1, b"\x08\x00once"), frame(1, b"\x08\x00twice"));
+        let sender = capture(&[&once, &twice, &twice, &frame(2, b"\x08\x00back")]);
+        let compared = |at_receiver: &[u8]| {
+            let from = "02:00:00:00:00:01";
+            let of = compare(&sender, at_receiver, from).unwrap();
+            (of.sent, of.received, of.changed, of.control)
+        };
+        let same = capture(&[&twice, &once, &frame(3, b"\x08\x00else")]);
+        assert_eq!(compared(&same), (3, 2, 0, 0));
+        let mut changed = once.clone();
+        changed[15] ^= 1;
+        let mut leaked = frame(7, &ETHERTYPE.to_be_bytes());
+        leaked.extend(b"VRNR");
+        let other = capture(&[&changed, &twice, &twice, &twice, &leaked]);
+        assert_eq!(compared(&other), (3, 2, 2, 1));
+    }
+}

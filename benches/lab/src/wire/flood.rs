@@ -1,0 +1,162 @@
+//! One recorded hello, replayed over shared memory as fast as a core makes copies, between two switches
+//! that measure. Box, workers and control cores share the CPUs: other work on the machine costs epochs, too.
+//!
+//! ```text
+//!  [switch 1] ---- memif ---- [box] ---- memif ---- [switch 2]
+//!   200,000 packets/s          + the first hello of switch 1, over and over
+//! ```
+
+use std::mem;
+use std::time::{Duration, Instant};
+
+use crate::frames::HELLO;
+use anyhow::Result;
+use records::snapshot::WireTotals;
+use reporting::statistics::median;
+use serde::Serialize;
+use testkit::process::{PATIENCE, until, wait};
+
+use crate::wire::attack::Refused;
+use crate::wire::scenario::lost;
+use crate::wire::switch::{Impair, Plan, Setting, Switch, both};
+use crate::wire::watch::{self, Counts, Seen, Watch, since};
+
+/// Packets a second from switch 1 to switch 2.
+const RATE_PPS: f64 = 200e3;
+
+/// Capacity of the path, as far as control frames are concerned.
+const CAPACITY_BPS: u64 = 1_000_000_000;
+
+/// Seconds from the first hello to the flood: a session begins in them, and [`QUIET`] passes.
+const BEFORE_S: u64 = 9;
+
+/// Seconds that the flood lasts.
+const FLOOD_S: u64 = 15;
+
+/// Time watched before the flood.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Time watched in the flood: 120 epochs.
+const WATCHED: Duration = Duration::from_secs(12);
+
+/// The flood has begun when so many hellos were refused.
+const FLOOD_MIN: u64 = 1_000;
+
+/// What came of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Outcome {
+    /// Copies of the hello that went to switch 2.
+    pub replayed: u64,
+    /// Hellos a second that switch 2 refused while it was watched.
+    pub replayed_pps: f64,
+    /// Hellos that switch 2 accepted, genuine and replayed ones, since its start.
+    pub accepted: u64,
+    /// Control frames that switch 2 refused, since its start.
+    pub refused: Refused,
+    /// Genuine hellos that the box forwarded.
+    pub hellos: u64,
+    /// Switch 2 before the flood.
+    pub quiet: Phase,
+    /// Switch 2 from just before the flood on.
+    pub flooded: Phase,
+    /// Packets lost between the switches, over the usable epochs watched in the flood.
+    pub lost_packets: i64,
+    /// Whether both switches kept the session that they had.
+    pub is_session_kept: bool,
+}
+
+/// What a switch reported for some time.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Phase {
+    pub fates: Counts,
+    /// Median number of packets in an epoch.
+    pub packets: f64,
+}
+
+impl Phase {
+    fn of(seen: &Seen) -> Self {
+        Self {
+            fates: seen.fates(),
+            packets: median(seen.received_packets()),
+        }
+    }
+
+    /// Epochs with packets, and how many of them were lost.
+    pub fn epochs(&self) -> (u64, u64) {
+        let busy = self.fates.iter().filter(|(fate, _)| fate != "idle");
+        let missed = lost(&self.fates);
+        let missed = missed.iter().map(|(_, count)| count);
+        (busy.map(|(_, count)| count).sum(), missed.sum())
+    }
+}
+
+pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+    let stop = setting.stop;
+    let folder = setting.folder_of("flood")?;
+    let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
+    let plans = [0, 1].map(|at| Plan::memif(at, &sockets[at], "server", CAPACITY_BPS, RATE_PPS));
+    let mut switches = Switch::start_both(setting, &folder, &plans)?;
+    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let replay = [
+        format!("--replay-right={FLOOD_S}"),
+        format!("--replay-after={BEFORE_S}"),
+    ];
+    let impair = Impair::start(setting, &folder, devices, &replay)?;
+    Switch::wait_for_sessions(&mut switches, stop)?;
+    // The first epochs of a session are not whole.
+    wait(Duration::from_secs(1), stop)?;
+
+    let total = || Ok::<_, anyhow::Error>(watch::ask(&switches[1].client)?.total);
+    let refused = || Ok::<_, anyhow::Error>(refused_by(&total()?).frames());
+    let watch = || switches.each_ref().map(|one| Watch::begin(&one.client));
+    let watches = watch();
+    wait(QUIET, stop)?;
+    let quiet = both(watches, Watch::end)?;
+    let watches = watch();
+    until(PATIENCE, stop, "there is no flood", || {
+        Ok((refused()? >= FLOOD_MIN).then_some(()))
+    })?;
+    let (at_first, began) = (refused()?, Instant::now());
+    wait(WATCHED, stop)?;
+    let replayed_pps = (refused()? - at_first) as f64 / began.elapsed().as_secs_f64();
+    let flooded = both(watches, Watch::end)?;
+    let mut counted = 0;
+    until(PATIENCE, stop, "the flood does not end", || {
+        wait(Duration::from_secs(1), stop)?;
+        let earlier = mem::replace(&mut counted, refused()?);
+        Ok((earlier == counted).then_some(()))
+    })?;
+    let (_, summary) = impair.end(stop)?;
+    let total = total()?;
+    both(switches, |switch| switch.end(stop))?;
+
+    let accepted = total.believed_frames.iter();
+    let mut accepted = accepted.filter(|kind| kind.label == "hello");
+    let [to_right, _] = &summary.ways;
+    let lost = flooded[1].epochs.values();
+    Ok(Outcome {
+        replayed: to_right.replayed,
+        replayed_pps,
+        accepted: accepted.next().map_or(0, |hellos| hellos.packets),
+        refused: refused_by(&total),
+        hellos: to_right.passed_by_kind[usize::from(HELLO)],
+        quiet: Phase::of(&quiet[1]),
+        flooded: Phase::of(&flooded[1]),
+        lost_packets: lost.filter_map(|epoch| epoch.lost_packets).sum(),
+        is_session_kept: quiet.iter().zip(&flooded).all(is_kept),
+    })
+}
+
+/// What a switch has refused since its start.
+fn refused_by(total: &WireTotals) -> Refused {
+    Refused::since(&WireTotals::default(), total)
+}
+
+/// Whether the session of a switch neither began nor ended since.
+fn is_kept((before, during): (&Seen, &Seen)) -> bool {
+    let (Ok(before), Ok(during)) = (before.last(), during.last()) else {
+        return false;
+    };
+    let mut events = since(&before.total.events, &during.total.events).into_iter();
+    during.session == "established" && !events.any(|(event, _)| event.starts_with("session_"))
+}

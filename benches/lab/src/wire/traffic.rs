@@ -1,0 +1,224 @@
+//! Traffic between the hosts: iperf3, ping, and a mix of UDP flows: heavy-tailed, bursty, of IMIX sizes. Every
+//! packet of the mix differs from every other in its first bytes.
+
+use std::io::Read as _;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Geometric};
+use rand_pcg::Pcg64Mcg;
+use reporting::statistics::whole;
+use serde_json::Value;
+use testkit::process::{PATIENCE, Process, until, wait};
+
+use crate::wire::namespaces::HOSTS;
+
+/// Port that the mix is sent to.
+const PORT: u16 = 5_500;
+
+/// Payloads of 64, 594 and 1,518 bytes on the wire, 7 : 4 : 1.
+const SIZES: [(u32, usize); 3] = [(7, 18), (4, 548), (1, 1_472)];
+
+/// Flows from one host to the other, each from a port of its own.
+const FLOWS: u16 = 200;
+
+/// Packets that come back to back, on average.
+const BURST: f64 = 6.0;
+
+/// What the hosts send each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// A mix of UDP flows both ways, some TCP, and ping.
+    Mix,
+    /// As much TCP as possible, beside a thin mix.
+    Tcp,
+}
+
+/// A mix of flows from one host to the other.
+#[derive(Debug, Args)]
+pub struct Mix {
+    /// Address of the sender
+    from: String,
+    /// Address of the receiver
+    to: String,
+    /// Packets a second
+    #[arg(long)]
+    pps: f64,
+    /// Seconds that it lasts
+    #[arg(long)]
+    seconds: f64,
+}
+
+impl Mix {
+    /// Sends it; the number of packets.
+    pub fn send(&self) -> Result<u64> {
+        let to = SocketAddr::new(self.to.parse().context("not an address")?, PORT);
+        let socket = |_| {
+            let socket = UdpSocket::bind((self.from.as_str(), 0)).context("no socket")?;
+            socket.connect(to).context("no route to the other host")?;
+            Ok(socket)
+        };
+        let duration = Duration::from_secs_f64(self.seconds);
+        let sockets: Vec<UdpSocket> = (0..FLOWS).map(socket).collect::<Result<_>>()?;
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let more = Geometric::new(1.0 / BURST)?;
+        let gap_s = BURST / self.pps;
+        let began = Instant::now();
+        let mut next = Duration::ZERO;
+        let (mut payload, mut sent) = ([0; 1_472], 0_u64);
+        while next < duration {
+            // A late sender catches up: the rate is kept.
+            std::thread::sleep(next.saturating_sub(began.elapsed()));
+            for _ in 0..=more.sample(&mut random) {
+                payload[..8].copy_from_slice(&sent.to_be_bytes());
+                payload[8..16].copy_from_slice(&random.random::<[u8; 8]>());
+                let flow = pick_flow(&mut random, sockets.len());
+                let size = pick_size(random.random_range(0..12));
+                // A packet that finds the kernel's queue full is one that was never sent.
+                let _ = sockets[flow].send(&payload[..size]);
+                sent += 1;
+            }
+            let gap: f64 = Exp1.sample(&mut random);
+            next += Duration::from_secs_f64(gap * gap_s);
+        }
+        Ok(sent)
+    }
+}
+
+/// A flow by Zipf's law: the first sends most.
+fn pick_flow(random: &mut Pcg64Mcg, flows: usize) -> usize {
+    let rank = whole((flows as f64 + 1.0).powf(random.random::<f64>()));
+    rank.saturating_sub(1).min(flows.saturating_sub(1))
+}
+
+/// A size by a number from 0 to 11.
+fn pick_size(mut die: u32) -> usize {
+    for (share, size) in SIZES {
+        if die < share {
+            return size;
+        }
+        die -= share;
+    }
+    SIZES[0].1
+}
+
+/// Receives a mix and discards it, until it is killed.
+pub fn sink(address: &str) -> Result<()> {
+    let socket = UdpSocket::bind((address, PORT)).context("no socket")?;
+    let mut payload = [0; 2_048];
+    loop {
+        socket.recv(&mut payload).context("cannot receive")?;
+    }
+}
+
+/// All processes that send and receive.
+pub struct Traffic {
+    /// Sinks and senders, killed at the end.
+    others: Vec<Process>,
+    iperf: Process,
+}
+
+impl Traffic {
+    pub fn begin(load: Load, duration: Duration, stop: &AtomicBool) -> Result<Self> {
+        let own = std::env::current_exe().context("the path of this program is not known")?;
+        let own = own.to_string_lossy();
+        let quiet = |command: &mut Command| {
+            Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()))
+        };
+        let [a, b] = &HOSTS;
+        let mut others = Vec::new();
+        for host in &HOSTS {
+            others.push(quiet(host.command(&own).args([
+                "wire",
+                "sink",
+                host.address,
+            ]))?);
+        }
+        others.push(quiet(b.command("iperf3").args(["-s", "-B", b.address]))?);
+        until(PATIENCE, stop, "iperf3 does not listen", || {
+            let sockets = b.command("ss").arg("-ltn").output()?;
+            let sockets = String::from_utf8_lossy(&sockets.stdout).contains(":5201");
+            Ok(sockets.then_some(()))
+        })?;
+        let seconds = duration.as_secs().to_string();
+        let (pps, rate) = match load {
+            Load::Mix => (["8000", "4000"], "40M"),
+            Load::Tcp => (["1000", "1000"], "0"),
+        };
+        for ((from, to), pps) in [(a, b), (b, a)].into_iter().zip(pps) {
+            let mut mix = from.command(&own);
+            mix.args(["wire", "mix", from.address, to.address]);
+            mix.args(["--pps", pps, "--seconds", &seconds]);
+            others.push(quiet(&mut mix)?);
+        }
+        let ping = ["-q", "-i", "0.02", "-w", &seconds, b.address];
+        others.push(quiet(a.command("ping").args(ping))?);
+        let iperf = Process::start(
+            a.command("iperf3")
+                .args(["-c", b.address, "-J", "--connect-timeout", "5000"])
+                .args(["-t", &seconds, "-b", rate])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped()),
+        )?;
+        Ok(Self { others, iperf })
+    }
+
+    /// Waits for its end; bits a second that TCP carried, or `None` if it gave up.
+    pub fn end(mut self, duration: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
+        wait(duration, stop)?;
+        let Some(mut out) = self.iperf.child.stdout.take() else {
+            bail!("iperf3 has no pipe");
+        };
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            out.read_to_string(&mut text).map(|_| text)
+        });
+        // It ends by itself. One that hangs is killed, and the reader ends with it.
+        let patience = Instant::now() + Duration::from_secs(15);
+        while !reader.is_finished() && Instant::now() < patience {
+            wait(Duration::from_millis(50), stop)?;
+        }
+        drop((self.others, self.iperf));
+        let text = reader.join().ok().and_then(Result::ok);
+        let report: Option<Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(report.and_then(|report| report["end"]["sum_received"]["bits_per_second"].as_f64()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_flows_have_their_shares() {
+        let of = |size| (0..12).filter(|&die| pick_size(die) == size).count();
+        assert_eq!([of(18), of(548), of(1_472)], [7, 4, 1]);
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let mut counts = [0_u32; 100];
+        for _ in 0..100_000 {
+            counts[pick_flow(&mut random, 100)] += 1;
+        }
+        // ln 2 / ln 101 of all are the first flow's.
+        assert!((f64::from(counts[0]) / 1e5 - 0.1502).abs() < 0.01);
+        assert!(counts.iter().all(|count| *count > 50));
+    }
+
+    #[test]
+    fn a_mix_keeps_its_rate() {
+        let sink = UdpSocket::bind(("127.0.0.1", PORT));
+        let mix = Mix {
+            from: "127.0.0.1".to_owned(),
+            to: "127.0.0.1".to_owned(),
+            pps: 2_000.0,
+            seconds: 0.5,
+        };
+        let sent = mix.send().unwrap();
+        assert!((700..1_400).contains(&sent), "{sent}");
+        drop(sink);
+    }
+}

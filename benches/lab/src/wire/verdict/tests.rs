@@ -1,0 +1,196 @@
+use measure::observation::End;
+use records::snapshot::{Flow, FlowFigures, FlowMethod, FlowQuantiles};
+
+use super::*;
+use crate::wire::stamps::Stamp;
+
+const FLOW: &str = "10.0.0.1:5>10.0.0.2:6/udp";
+
+fn hasher() -> Hasher {
+    Hasher::new([1; 16])
+}
+
+/// Ten epochs of so many packets of one flow, the last of each lost; delays from 100 ns, each 1 ns longer.
+fn joined(packets: u64) -> Joined {
+    let flow = hasher().flow_hash(&FLOW.parse().unwrap()).0;
+    let stamp = |end, epoch: u32, i: u64, tai_ns| Stamp {
+        packet: u64::from(epoch) * 1_000 + i,
+        flow,
+        tai_ns,
+        epoch,
+        end,
+        port: 1,
+        segment: 0,
+    };
+    let all = || (0..10_u32).flat_map(|epoch| (0..packets).map(move |i| (epoch, i)));
+    let at = |epoch: u32, i: u64| u64::from(epoch) * 100_000 + i * 10;
+    let sent: Vec<_> = all()
+        .map(|(epoch, i)| stamp(End::Sender, epoch, i, at(epoch, i)))
+        .collect();
+    let received: Vec<_> = all()
+        .filter(|(_, i)| *i < packets - 1)
+        .map(|(epoch, i)| stamp(End::Receiver, epoch, i, at(epoch, i) + 100 + i))
+        .collect();
+    Joined::new(&sent, 1, &received, 1)
+}
+
+fn lda(mean_ns: f64) -> WireEstimate {
+    WireEstimate {
+        method: "lda".to_owned(),
+        mean_ns,
+        bound_ns: Some(2.0),
+        effective_samples: Some(5),
+    }
+}
+
+fn estimate(method: FlowMethod, mean_ns: f64) -> FlowEstimate {
+    FlowEstimate {
+        method,
+        epoch: 0,
+        epochs: 1,
+        packets: 5,
+        mean_ns,
+        bound_ns: Some(2.0),
+        is_within_bound: None,
+    }
+}
+
+/// The flow in every epoch: what was chosen is the mean of joint decoding.
+fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
+    let joint = estimate(FlowMethod::LdsJoint, joint_ns);
+    let flow = WireFlow {
+        flow: Flow {
+            flow: FLOW.to_owned(),
+            last: FlowFigures {
+                packets,
+                ..FlowFigures::default()
+            },
+            estimate: Some(joint),
+            estimates: vec![joint, estimate(FlowMethod::RliS, rli_ns)],
+            quantiles: Some(FlowQuantiles {
+                p99_ns: 1_100.0,
+                ..FlowQuantiles::default()
+            }),
+            ..Flow::default()
+        },
+        is_counted: true,
+    };
+    let mut seen = Seen::default();
+    seen.flows
+        .extend((0..10).map(|epoch| (epoch, vec![flow.clone()])));
+    seen
+}
+
+fn verdict(packets: u64, segment: u8, seen: &Seen) -> Verdict {
+    judge(
+        &joined(packets),
+        (segment, "all"),
+        seen,
+        &[],
+        0.0,
+        &hasher(),
+    )
+}
+
+#[test]
+fn reports_are_compared_with_what_happened() {
+    let mut seen = seen(9, 104.0, 114.4);
+    for epoch in (0..10).filter(|epoch| *epoch != 5) {
+        // Of the six that count one is missing, one is wrong, one lost too few, one has no counts.
+        let mean_ns = if epoch == 3 { 107.0 } else { 105.0 };
+        let figures = WireFigures {
+            epoch,
+            sent_packets: Some(10),
+            received_packets: Some(9),
+            lost_packets: (epoch != 6).then_some(i64::from(epoch != 4)),
+            usable_cells_ratio: 0.5,
+            estimates: vec![lda(mean_ns)],
+            chosen: Some(lda(104.0)),
+            ..WireFigures::default()
+        };
+        seen.epochs.insert(("all".to_owned(), epoch), figures);
+    }
+    let verdict = verdict(10, 0, &seen);
+    let path = &verdict.path;
+    assert_eq!((path.epochs, verdict.usable), (6, 5));
+    assert!((path.mean_ns - 104.0).abs() < 1e-9 && (path.loss - 0.1).abs() < 1e-9);
+    assert_eq!((verdict.counted, verdict.counts_exact), (4, 3));
+    let [lda, chosen] = verdict.means.as_slice() else {
+        panic!("{:?}", verdict.means);
+    };
+    assert_eq!((lda.epochs, lda.within), (5, 4));
+    assert!((lda.error_ns - 1.0).abs() < 1e-9);
+    let of_chosen = (chosen.method.as_str(), chosen.within_share());
+    assert_eq!(of_chosen, (CHOSEN, 1.0));
+    // Nine packets are too few.
+    assert!(verdict.flows.is_empty());
+    assert_eq!(self::verdict(10, 1, &seen).path.epochs, 0);
+}
+
+#[test]
+fn flows_are_judged_beside_flows_of_their_size() {
+    let seen = seen(11, 106.05, 115.5);
+    // Eleven arrive after 105 ns on average; 101 after 150.
+    for (packets, size, best_method, chosen_error, best_error) in [
+        (12, 10, "lds-joint", 0.01, 0.01),
+        (102, 100, "rli-s", 0.293, 0.23),
+    ] {
+        let classes = verdict(packets, 0, &seen).flows;
+        let sizes = classes.iter();
+        let sizes = sizes.map(|class| (*class.packets.start(), class.is_all()));
+        assert_eq!(sizes.collect::<Vec<_>>(), [(size, false), (10, true)]);
+        let (chosen, best) = classes[0].chosen_and_best().unwrap();
+        assert_eq!((chosen.flows, best.method.as_str()), (6, best_method));
+        assert!((chosen.error - chosen_error).abs() < 1e-9);
+        assert!((best.error - best_error).abs() < 1e-9);
+        let within = if best.method == "lds-joint" { 6 } else { 0 };
+        assert_eq!((best.bounded, best.within), (6, within));
+        assert_eq!((chosen.bounded, chosen.within), (6, within));
+    }
+}
+
+#[test]
+fn a_method_with_few_flows_is_no_measure() {
+    let of = |method: &str, flows, error| FlowErrors {
+        method: method.to_owned(),
+        flows,
+        error,
+        error_min: error,
+        bounded: 0,
+        within: 0,
+    };
+    let class = FlowClass {
+        packets: 10..=99,
+        errors: vec![
+            of("hybrid", 95, 0.02),
+            of("rli-s", 89, 0.01),
+            of(CHOSEN, 100, 0.02),
+        ],
+    };
+    let (_, best) = class.chosen_and_best().unwrap();
+    assert_eq!(best.method, "hybrid");
+}
+
+#[test]
+fn the_interval_of_a_median_narrows_with_its_numbers() {
+    // Between the 40th and the 41st of 100.
+    let least = |count: u32| median_min(&(1..=count).map(f64::from).collect::<Vec<_>>());
+    assert!((40.0..41.0).contains(&least(100)));
+    assert!((4_902.0..4_903.0).contains(&least(10_000)));
+    assert!((least(1) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_tail_of_large_flows_is_held_against_every_packet() {
+    // Packets lie closer in epochs than epochs here: 1,000 arrive, of 100 to 1,099 ns.
+    let verdict = verdict(1_001, 0, &seen(1_001, 0.0, 0.0));
+    let tails = verdict.tails;
+    assert_eq!((tails.flows, tails.known), (6, 6));
+    let exact_ns = 100.0 + 0.99 * 999.0;
+    assert!(
+        (tails.error - (1_100.0 / exact_ns - 1.0)).abs() < 1e-9,
+        "{tails:?}"
+    );
+    let small = super::tails(&[], &Seen::default(), &hasher());
+    assert_eq!((small.flows, small.known), (0, 0));
+}
