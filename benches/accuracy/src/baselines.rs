@@ -14,23 +14,25 @@
 //! references do.
 //! Exact matching of every packet at both ends is the truth.
 
-mod probes;
-pub mod sampling;
-
 use std::sync::Arc;
 
 use anyhow::Result;
 use measure::rli::Method;
+use rand::SeedableRng;
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64;
 use reporting::Limit;
-use reporting::statistics::quantile;
+use reporting::statistics::{quantile, whole};
 
-use crate::experiment::{Experiment, Found, Plan, Row, Setting};
-use crate::queue::LinkConfig;
+use crate::experiment::{Experiment, Found, Plan, Setting};
+use crate::queue::{Crossing, LinkConfig};
+use crate::report::Row;
 use crate::rli::exchange::Exchange;
 use crate::rli::{UTILISATIONS, lda_mean_ns, one_in};
-use crate::traffic::supply::{Supply, Wander, in_words};
-use crate::truth::Truth;
-use probes::Probes;
+use crate::traffic::{
+    CAPACITY_BPS, Kind, PS_PER_NS, PS_PER_S, Supply, Wander, in_words, mix, serialisation_ps,
+};
+use crate::truth::{FlowTruth, Truth};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "baselines",
@@ -41,6 +43,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 const SEEDS: u32 = 3;
 /// How many times better RLI must be than probes and samples that a link can afford.
 const TIMES_BETTER: Limit = Limit::AtLeast(10.0);
+
+/// A probe frame on the wire.
+const PROBE_BYTES: u32 = 64;
+/// The most probes of a run.
+const PROBES_MAX: usize = 10_000_000;
 
 /// The errors of one method in per cent, over all flows of a run.
 struct Errors {
@@ -135,14 +142,186 @@ fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Resul
         ("0.1 % sampling", 0.001, judged),
         ("1 % sampling", 0.01, None),
     ] {
-        let estimates_ns = sampling::trajectories_ns(crossings, traffic.flows, share, seed);
+        let estimates_ns = trajectories_ns(crossings, traffic.flows, share, seed);
         add(name, limit, estimates_ns);
     }
     for (name, share) in [("MPE 1 %", 0.01), ("MPE 10 %", 0.1)] {
-        let estimates_ns = sampling::multi_point_ns(crossings, &truth, share, seed);
+        let packets = crossings.iter().filter(|c| c.kind == Kind::Regular);
+        let packets = packets.filter_map(|c| Some((c.flow, c.sent_ps, c.delay_ns()?)));
+        let estimates_ns = multi_point_ns(packets, flows, share, seed);
         add(name, None, estimates_ns);
     }
     Ok(all)
+}
+
+/// What Poisson active probes found, packets of their own that sample the segment's delay, in order of time.
+#[derive(Debug, Clone, Default)]
+struct Probes {
+    sent_ps: Vec<u64>,
+    /// Sum of the delays of the probes before each, and of all: one more entry than probes.
+    sums_ns: Vec<f64>,
+}
+
+impl Probes {
+    /// Sends `rate_hz` probes a second, at random, through a FIFO queue that `crossings` went
+    /// through. They see the queue as it was and do not lengthen it: a favour, since 10,000 of
+    /// them a second take 0.05 % of the link.
+    fn send(crossings: &[Crossing], rate_hz: f64, seed: u64) -> Self {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let mut probes = Self {
+            sent_ps: Vec::new(),
+            sums_ns: vec![0.0],
+        };
+        let mut gap_ps = || {
+            let gap: f64 = Exp1.sample(&mut rng);
+            whole(gap / rate_hz * PS_PER_S as f64) as u64
+        };
+        let serialisation_ps = serialisation_ps(PROBE_BYTES, CAPACITY_BPS);
+        let mut next_ps = gap_ps();
+        let mut free_at_ps = 0_u64;
+        let mut sum_ns = 0.0;
+        for crossing in crossings {
+            while next_ps < crossing.sent_ps && probes.sent_ps.len() < PROBES_MAX {
+                let delay_ps = free_at_ps.saturating_sub(next_ps) + serialisation_ps;
+                sum_ns += delay_ps as f64 / PS_PER_NS as f64;
+                probes.sent_ps.push(next_ps);
+                probes.sums_ns.push(sum_ns);
+                next_ps = next_ps.saturating_add(gap_ps());
+            }
+            free_at_ps = crossing.received_ps.unwrap_or(free_at_ps);
+        }
+        probes
+    }
+
+    /// Mean delay of the probes sent from `first_ps` to `last_ps` in nanoseconds; not a number
+    /// where there are none.
+    fn mean_ns(&self, first_ps: u64, last_ps: u64) -> f64 {
+        let from = self.sent_ps.partition_point(|&at_ps| at_ps < first_ps);
+        let to = self.sent_ps.partition_point(|&at_ps| at_ps <= last_ps);
+        match (self.sums_ns.get(from), self.sums_ns.get(to)) {
+            (Some(before), Some(behind)) => (behind - before) / (to - from) as f64,
+            _ => f64::NAN,
+        }
+    }
+
+    /// The mean delay of each flow in nanoseconds: that of the probes during its life, or of all
+    /// where none was sent then.
+    fn estimates_ns<'a>(&'a self, truth: &'a Truth) -> impl Iterator<Item = f64> + 'a {
+        let overall_ns = self.mean_ns(0, u64::MAX);
+        truth.flows.iter().map(move |flow| {
+            let mean_ns = self.mean_ns(flow.first_ps, flow.last_ps);
+            if mean_ns.is_nan() {
+                overall_ns
+            } else {
+                mean_ns
+            }
+        })
+    }
+}
+
+/// Whether a hash falls into a share of all: both ends pick the same packets, or the same flows.
+fn picks(hash: u64, share: f64) -> bool {
+    (hash as f64) < share * 2.0_f64.powi(64)
+}
+
+/// Trajectory sampling (Duffield and Grossglauser 2001): a share of all packets is stamped at both
+/// ends. A flow's mean is that of its samples; of a flow without any, that of all samples.
+fn trajectories_ns(crossings: &[Crossing], flows: u32, share: f64, seed: u64) -> Vec<f64> {
+    let picked: Vec<Crossing> = crossings
+        .iter()
+        .filter(|crossing| crossing.kind == Kind::Regular)
+        .zip(0_u64..)
+        .filter(|(_, number)| picks(mix(number ^ seed.rotate_left(32)), share))
+        .map(|(crossing, _)| *crossing)
+        .collect();
+    let samples = Truth::of(&picked, flows);
+    let overall_ns = samples.segment.mean_ns();
+    let mean_ns = |flow: &FlowTruth| {
+        if flow.packets > 0 {
+            flow.mean_ns()
+        } else {
+            overall_ns
+        }
+    };
+    samples.flows.iter().map(mean_ns).collect()
+}
+
+/// The multi-point estimator (Lee, Duffield, Kompella, INFOCOM 2010): of a share of all flows the
+/// first and the last packet are stamped at both ends, as `NetFlow` records have them. The delay
+/// over time is taken to be the line through all these samples, and a flow's mean is the mean of
+/// the line over its life; of a flow that is not sampled, the mean of the line over the run.
+/// Each of `packets` that arrived has its flow, when it was sent, and its delay.
+pub fn multi_point_ns(
+    packets: impl Iterator<Item = (u32, u64, f64)>,
+    flows: usize,
+    share: f64,
+    seed: u64,
+) -> Vec<f64> {
+    let mut ends: Vec<Option<[(u64, f64); 2]>> = vec![None; flows];
+    for (flow, at, delay_ns) in packets {
+        if picks(mix(u64::from(flow) ^ seed.rotate_left(16)), share)
+            && let Some(ends) = ends.get_mut(flow as usize)
+        {
+            let packet = (at, delay_ns);
+            let [first, last] = ends.get_or_insert([packet; 2]);
+            if at < first.0 {
+                *first = packet;
+            }
+            if at > last.0 {
+                *last = packet;
+            }
+        }
+    }
+    let mut samples: Vec<(u64, f64)> = ends.iter().flatten().flatten().copied().collect();
+    samples.sort_by_key(|&(at, _)| at);
+    let line = Line::through(samples);
+    let overall_ns = line.mean_ns(0, u64::MAX);
+    let mean_ns = |ends: Option<[(u64, f64); 2]>| {
+        ends.map_or(overall_ns, |[first, last]| line.mean_ns(first.0, last.0))
+    };
+    ends.into_iter().map(mean_ns).collect()
+}
+
+/// A line through samples of the delay, in order of time.
+struct Line {
+    samples: Vec<Sample>,
+}
+
+struct Sample {
+    at: u64,
+    delay_ns: f64,
+    /// Area under the line up to here, in ns times the unit of time.
+    area: f64,
+}
+
+impl Line {
+    fn through(samples: impl IntoIterator<Item = (u64, f64)>) -> Self {
+        let mut line: Vec<Sample> = Vec::new();
+        for (at, delay_ns) in samples {
+            let area = line.last().map_or(0.0, |last| {
+                let height_ns = f64::midpoint(last.delay_ns, delay_ns);
+                last.area + height_ns * at.saturating_sub(last.at) as f64
+            });
+            line.push(Sample { at, delay_ns, area });
+        }
+        Self { samples: line }
+    }
+
+    /// Its mean from the first sample not before `first` to the last not after `last`; not a
+    /// number where there are none.
+    fn mean_ns(&self, first: u64, last: u64) -> f64 {
+        let from = self.samples.partition_point(|s| s.at < first);
+        let to = self.samples.partition_point(|s| s.at <= last);
+        let within = self.samples.get(from..to).unwrap_or_default();
+        match within {
+            [] => f64::NAN,
+            [first, .., last] if last.at > first.at => {
+                let length = (last.at - first.at) as f64;
+                (last.area - first.area) / length
+            }
+            same => same.iter().map(|s| s.delay_ns).sum::<f64>() / same.len() as f64,
+        }
+    }
 }
 
 #[cfg(test)]

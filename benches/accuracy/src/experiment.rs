@@ -7,9 +7,7 @@ use rayon::prelude::*;
 use reporting::statistics::mean;
 use serde::Serialize;
 
-mod findings;
-
-pub use findings::{Findings, Row, Table};
+use crate::report::{Row, Table};
 
 /// How experiments are run.
 #[derive(Debug, Clone, Serialize)]
@@ -24,7 +22,7 @@ pub struct Setting {
 
 impl Setting {
     /// Whether limits hold for it: generated packets at scale 1.
-    fn is_judged(&self) -> bool {
+    pub fn is_judged(&self) -> bool {
         self.capture.is_none() && self.scale >= 1.0
     }
 
@@ -79,8 +77,10 @@ impl Plan {
         seeds: u32,
         run: impl Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'static,
     ) {
-        let run = Box::new(run);
-        self.cases.push(Case { seeds, run });
+        self.cases.push(Case {
+            seeds,
+            run: Box::new(run),
+        });
     }
 
     /// Runs of all cases.
@@ -89,7 +89,7 @@ impl Plan {
     }
 
     /// Runs all cases with all seeds in parallel; `step` is called after each.
-    pub fn run(mut self, setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Findings> {
+    pub fn run(mut self, setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Vec<Table>> {
         let runs: Vec<(&Case, u64)> = (self.cases.iter())
             .flat_map(|case| (0..u64::from(case.seeds)).map(move |seed| (case, seed)))
             .collect();
@@ -109,9 +109,7 @@ impl Plan {
                 self.tables[table].rows.push(row.judged(setting));
             }
         }
-        Ok(Findings {
-            tables: self.tables,
-        })
+        Ok(self.tables)
     }
 }
 
@@ -151,43 +149,6 @@ fn mean_rows(runs: &[Found]) -> Vec<(usize, Row)> {
         (*table, row.divided())
     });
     rows.collect()
-}
-
-/// A quick look at generated traffic, for tests.
-#[cfg(test)]
-pub fn quick(seeds: u32, scale: f64) -> Setting {
-    Setting {
-        capture: None,
-        seeds: Some(seeds),
-        scale,
-    }
-}
-
-/// Runs `experiment` in one go, for tests.
-#[cfg(test)]
-pub fn run(experiment: &Experiment, setting: &Setting) -> Findings {
-    let plan = (experiment.plan)(setting).unwrap();
-    let steps = plan.steps();
-    let taken = std::sync::atomic::AtomicU64::new(0);
-    let step = || {
-        taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    };
-    let findings = plan.run(setting, &step).unwrap();
-    assert_eq!(taken.into_inner(), steps);
-    findings
-}
-
-/// All rows, in order.
-#[cfg(test)]
-pub fn rows(findings: &Findings) -> impl Iterator<Item = &Row> {
-    findings.tables.iter().flat_map(|table| &table.rows)
-}
-
-/// The first row whose check begins so.
-#[cfg(test)]
-pub fn row<'a>(findings: &'a Findings, check: &str) -> &'a Row {
-    let row = rows(findings).find(|row| row.check.starts_with(check));
-    row.unwrap()
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use measure::rli;
 use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
 
-use crate::experiment::{Experiment, Found, Plan, Row, Setting};
+use crate::capture::Replay;
+use crate::experiment::{Experiment, Found, Plan, Setting};
 use crate::interpolation::Interpolated;
-use crate::replay::Replay;
-use crate::sketched::{Known, Sketched, columns_for, errors, means};
-use crate::trace::{Losses, Scenario, Trace, Truth};
+use crate::report::Row;
+use crate::sketched::{Known, Sketched, columns_for, means};
+use crate::trace::{ALL, HUNDREDS, Losses, Scenario, THOUSANDS, Trace, Truth};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hybrid",
@@ -24,14 +25,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Seeds that the limits ask for.
 const SEEDS: u32 = 5;
-/// Groups of flows by packets.
-const ALL: Range<f64> = 0.0..f64::INFINITY;
-const HUNDREDS: Range<f64> = 100.0..f64::INFINITY;
-/// Groups with their names, and the number of the prototype's figures for them.
+/// Groups of flows by packets with their names, and the number of the prototype's figures for them.
 const GROUPS: [(Range<f64>, &str, Option<usize>); 3] = [
     (ALL, "all flows", Some(0)),
     (HUNDREDS, ">= 100 packets", None),
-    (1000.0..f64::INFINITY, ">= 1000 packets", Some(1)),
+    (THOUSANDS, ">= 1000 packets", Some(1)),
 ];
 /// References are interpolated by lines.
 const RLI: Method = Method::Rli(rli::Method::Linear);
@@ -58,9 +56,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
         let title = format!("packets of {} over two paths", path.display());
         let case = describe("capture", &title, seeds, None, &mut plan);
         plan.case(seeds, move |seed, found| {
-            let references = replay.references.clone();
-            let trace = Trace::from_crossings(&replay.crossings, references, seed);
-            case.run(&trace, seed, found)
+            case.run(&replay.trace(seed), seed, found)
         });
         return Ok(plan);
     }
@@ -143,11 +139,8 @@ impl Case {
         found: &mut Found,
     ) {
         let name = self.name;
-        let errors_of = |estimates: &[f64], packets: Range<f64>| {
-            errors(estimates, &truth.mean_ns, truth.flows(packets))
-        };
         let error =
-            |estimates: &[f64], packets: &Range<f64>| median(errors_of(estimates, packets.clone()));
+            |estimates: &[f64], packets: &Range<f64>| truth.median(estimates, packets.clone());
         for (packets, group, of_prototype) in GROUPS {
             let row = Row::new(format!("{name}: {group}"), "%", error(hybrid, &packets));
             let others = others.iter();
@@ -177,7 +170,6 @@ impl Case {
         let means = choices.iter();
         let means = means.map(|choice| choice.map_or(f64::NAN, |choice| choice.mean_ticks));
         let means: Vec<f64> = means.collect();
-        let error = |packets| median(errors(&means, &truth.mean_ns, truth.flows(packets)));
         let share_of = |method| {
             let is_chosen = |choice: &Option<Candidate>| choice.is_some_and(|c| c.method == method);
             percent_of(choices.iter().map(is_chosen))
@@ -201,9 +193,12 @@ impl Case {
         let by = [Method::Combined, Method::Hybrid, RLI];
         let by = by.map(|method| (format!("by {} (%)", method.name()), share_of(method)));
         let check = format!("{name}: error of the choice, all flows");
-        found.row(table, Row::new(check, "%", error(ALL)).others(by));
+        found.row(
+            table,
+            Row::new(check, "%", truth.median(&means, ALL)).others(by),
+        );
         let check = format!("{name}: error of the choice, >= 100 packets");
-        found.row(table, Row::new(check, "%", error(HUNDREDS)));
+        found.row(table, Row::new(check, "%", truth.median(&means, HUNDREDS)));
         let check = format!("{name}: flows in the bound of the choice");
         let row = Row::new(check, "%", held(ALL)).others([
             (">= 100 packets", held(HUNDREDS)),
@@ -235,6 +230,3 @@ fn choices(
     };
     (0..trace.flows()).map(choice).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,13 +6,14 @@
 use anyhow::Result;
 use measure::rli::{Adaptive, Policy};
 use reporting::Limit;
+use reporting::statistics::percent_of;
 
-use crate::experiment::{Experiment, Found, Plan, Row, Setting};
+use crate::experiment::{Experiment, Found, Plan, Setting};
 use crate::queue::{Crossing, Dropping, LinkConfig, cross};
+use crate::report::Row;
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
-use crate::traffic::supply::{Supply, in_words};
-use crate::traffic::{Kind, Traffic};
+use crate::traffic::{Kind, Supply, Traffic, in_words};
 use crate::truth::Truth;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -99,10 +100,8 @@ fn compare(
         found.row(0, row);
         let check = format!("delay added: {policy_name}, {name}");
         let added_us = mean_us(crossings, traffic.flows) - delay_us;
-        found.row(
-            0,
-            Row::new(check, "us", added_us).other("without", delay_us),
-        );
+        let row = Row::new(check, "us", added_us);
+        found.row(0, row.other("without", delay_us));
     }
     Ok(())
 }
@@ -110,15 +109,9 @@ fn compare(
 /// Lost packets in per cent, references apart.
 fn lost_percent(crossings: &[Crossing]) -> f64 {
     let data = crossings.iter().filter(|c| c.kind != Kind::Reference);
-    let (lost, all) = data.fold((0_u64, 0_u64), |(lost, all), c| {
-        (lost + u64::from(c.received_ps.is_none()), all + 1)
-    });
-    100.0 * lost as f64 / all as f64
+    percent_of(data.map(|c| c.received_ps.is_none()))
 }
 
 fn mean_us(crossings: &[Crossing], flows: u32) -> f64 {
     Truth::of(crossings, flows).segment.mean_ns() / 1_000.0
 }
-
-#[cfg(test)]
-mod tests;

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod baselines;
+mod capture;
 pub mod cli;
 mod experiment;
 mod hybrid;
@@ -25,7 +26,6 @@ mod locality;
 mod quantiles;
 mod queue;
 mod recording;
-mod replay;
 mod report;
 mod rli;
 mod sketched;

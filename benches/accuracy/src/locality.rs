@@ -11,12 +11,11 @@ use anyhow::Result;
 use rand_distr::Weibull;
 use reporting::statistics::mean;
 
-use crate::experiment::{Experiment, Plan, Row, Setting};
-use crate::queue::paths::{Path, cross_paths, jitter};
-use crate::queue::{Crossing, LinkConfig, cross};
+use crate::experiment::{Experiment, Plan, Setting};
+use crate::queue::{Crossing, LinkConfig, cross, cross_paths, jitter};
+use crate::report::Row;
 use crate::rli::UTILISATIONS;
-use crate::traffic::supply::{CAPACITY_BPS, Supply, Wander, in_words};
-use crate::traffic::{Kind, Traffic, mix};
+use crate::traffic::{CAPACITY_BPS, Kind, Supply, Traffic, Wander, in_words, mix};
 use crate::truth::Truth;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -70,11 +69,7 @@ impl Segment {
             Self::TwoPaths => {
                 link.capacity_bps /= 2;
                 spread_cross_traffic(&mut traffic);
-                let path = |propagation_ps| Path {
-                    link,
-                    propagation_ps,
-                };
-                cross_paths(&traffic, &[path(0), path(100_000_000)], seed)
+                cross_paths(&traffic, &link, &[0, 100_000_000], seed)
             }
             Self::Priorities => {
                 link.queues = 2;
@@ -108,18 +103,17 @@ fn spread_cross_traffic(traffic: &mut Traffic) {
 /// The segments and loads that are looked at: every load for the queue, one for the others.
 fn cases(supply: &Supply) -> Vec<(Segment, f64, Wander)> {
     let wanders = supply.wanders();
-    let mut cases = Vec::new();
-    for segment in Segment::ALL {
-        for &wander in wanders {
-            for utilisation in UTILISATIONS {
-                let heaviest = wanders.last() == Some(&wander) && utilisation > 0.9;
-                if segment == Segment::Fifo || heaviest {
-                    cases.push((segment, utilisation, wander));
-                }
-            }
-        }
-    }
-    cases
+    let loads = wanders
+        .iter()
+        .flat_map(|&wander| UTILISATIONS.map(|utilisation| (utilisation, wander)));
+    let fifo = loads
+        .clone()
+        .map(|(load, wander)| (Segment::Fifo, load, wander));
+    // The heaviest.
+    let last = loads.last();
+    let others = Segment::ALL[1..].iter();
+    let others = others.filter_map(|&segment| last.map(|(load, wander)| (segment, load, wander)));
+    fifo.chain(others).collect()
 }
 
 fn plan(setting: &Setting) -> Result<Plan> {
@@ -194,4 +188,25 @@ fn rmsre(crossings: &[Crossing], flows: u32, window_ps: u64, packets_min: u64) -
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_nothing_is_the_packet_itself_and_one_of_everything_the_mean() {
+        let packet = |flow, sent_ps, delay_ps| Crossing {
+            sent_ps,
+            received_ps: Some(sent_ps + delay_ps),
+            ..Crossing::of_ns(flow, 0, None)
+        };
+        // Means 2 and 4 us; the local mean over everything is 3 us for either.
+        let crossings = [
+            packet(0, 0, 1_000_000),
+            packet(1, 10, 4_000_000),
+            packet(0, 20, 3_000_000),
+            packet(1, 30, 4_000_000),
+        ];
+        assert!(rmsre(&crossings, 2, 0, 2) < 1e-12);
+        let expected = (f64::midpoint(0.25, 0.0625)).sqrt();
+        assert!((rmsre(&crossings, 2, 1_000, 2) - expected).abs() < 1e-12);
+    }
+}

@@ -9,14 +9,14 @@ use measure::time::EpochTag;
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, whole};
 
-use crate::experiment::{Experiment, Found, Plan, Row, Setting};
+use crate::experiment::{Experiment, Found, Plan, Setting};
 use crate::interpolation::interpolate;
-use crate::queue::{Crossing, LinkConfig};
+use crate::queue::LinkConfig;
+use crate::report::Row;
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
 use crate::trace::{Reference, Scenario, Trace};
-use crate::traffic::Kind;
-use crate::traffic::supply::{Supply, Wander};
+use crate::traffic::{Kind, Supply, Wander};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "quantiles",
@@ -35,7 +35,7 @@ const GROUPS: [(Range<usize>, &str); 2] = [
     (1_000..usize::MAX, ">= 1000 packets"),
 ];
 /// How far p99 of flows of 1000 packets and more may be off in the middle, in per cent.
-const P99_MOST: f64 = 30.0;
+const P99_MOST: Limit = Limit::AtMost(30.0);
 const TABLE: usize = 0;
 const WITHHELD: usize = 1;
 
@@ -64,7 +64,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
         for scenario in &Scenario::ALL {
             plan.case(seeds, move |seed, found| {
                 let flows = of_trace(scenario, seed, scale);
-                rows(scenario.name, Some(P99_MOST), &flows, found);
+                rows(scenario.name, &flows, found);
                 Ok(())
             });
         }
@@ -74,12 +74,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
         let supply = Arc::clone(&supply);
         plan.case(seeds, move |seed, found| {
             let flows = of_queue(&supply, wander, seed)?;
-            rows(
-                &format!("queue, {}", wander.label()),
-                Some(P99_MOST),
-                &flows,
-                found,
-            );
+            rows(&format!("queue, {}", wander.label()), &flows, found);
             Ok(())
         });
     }
@@ -127,13 +122,9 @@ impl Flow {
 fn of_trace(scenario: &Scenario, seed: u64, scale: f64) -> Vec<Flow> {
     // As often as the most need; the others take some of them.
     let rare = Trace::generate(scenario, seed, scale.min(0.001));
-    let packets: Vec<f64> = (0..rare.flows())
-        .flat_map(|flow| {
-            rare.of_flow(flow)
-                .map(|(_, packet)| f64::from(packet.bytes))
-        })
-        .collect();
-    let bytes_per_ns = packets.iter().sum::<f64>() / rare.duration_ns() as f64;
+    let packets = (0..rare.flows()).flat_map(|flow| rare.of_flow(flow));
+    let bytes: f64 = packets.map(|(_, packet)| f64::from(packet.bytes)).sum();
+    let bytes_per_ns = bytes / rare.duration_ns() as f64;
     let most = PERCENTS.iter().copied().fold(0.0, f64::max);
     let interval_ns = f64::from(REFERENCE_BYTES) / (bytes_per_ns * most / 100.0);
     let trace = Trace::with_references_each(scenario, seed, scale, interval_ns);
@@ -185,10 +176,9 @@ fn of_queue(supply: &Supply, wander: Wander, seed: u64) -> Result<Vec<Flow>> {
     let traffic = supply.traffic(0.93, wander, seed);
     let mut flows: Vec<Option<Flow>> = Vec::new();
     for (number, percent) in PERCENTS.into_iter().enumerate() {
-        let regular = |crossing: &&Crossing| crossing.kind == Kind::Regular;
-        let bytes_mean = mean(traffic.arrivals.iter().filter_map(|arrival| {
-            (arrival.kind == Kind::Regular).then_some(f64::from(arrival.bytes))
-        }));
+        let regular = traffic.arrivals.iter();
+        let regular = regular.filter(|arrival| arrival.kind == Kind::Regular);
+        let bytes_mean = mean(regular.map(|arrival| f64::from(arrival.bytes)));
         let packets = whole((100.0 * f64::from(REFERENCE_BYTES) / (percent * bytes_mean)).round());
         let policy = one_in(u32::try_from(packets.max(1))?);
         let exchange = Exchange::send(&traffic, &LinkConfig::ACCEPTANCE, policy, seed)?;
@@ -202,9 +192,10 @@ fn of_queue(supply: &Supply, wander: Wander, seed: u64) -> Result<Vec<Flow>> {
         })?;
         if number == 0 {
             let mut delays: Vec<Vec<f64>> = vec![Vec::new(); traffic.flows as usize];
-            for crossing in exchange.crossings.iter().filter(regular) {
-                let of_flow = delays.get_mut(crossing.flow as usize);
-                if let Some((of_flow, delay_ns)) = of_flow.zip(crossing.delay_ns()) {
+            for crossing in &exchange.crossings {
+                if let (Kind::Regular, Some(delay_ns)) = (crossing.kind, crossing.delay_ns())
+                    && let Some(of_flow) = delays.get_mut(crossing.flow as usize)
+                {
                     of_flow.push(delay_ns);
                 }
             }
@@ -227,7 +218,7 @@ fn error(flow: &Flow, number: usize, quantile: usize, mean_ns: f64) -> Option<f6
     Some(error_percent(said[quantile], flow.exact_ns[quantile]))
 }
 
-fn rows(name: &str, p99_most: Option<f64>, flows: &[Flow], found: &mut Found) {
+fn rows(name: &str, flows: &[Flow], found: &mut Found) {
     for (group, (packets, group_name)) in GROUPS.iter().enumerate() {
         let of_group = || flows.iter().filter(|flow| packets.contains(&flow.packets));
         for (quantile, quantile_name) in NAMES.into_iter().enumerate() {
@@ -239,7 +230,7 @@ fn rows(name: &str, p99_most: Option<f64>, flows: &[Flow], found: &mut Found) {
             let by_mean =
                 of_group().map(|flow| error_percent(flow.mean_ns, flow.exact_ns[quantile]));
             let is_judged = group == 1 && quantile == 2;
-            let limit = p99_most.filter(|_| is_judged).map(Limit::AtMost);
+            let limit = is_judged.then_some(P99_MOST);
             let check = format!("{quantile_name}: {name}, {group_name}");
             let row = Row::new(check, "%", errors(0)).limit(limit);
             let row = row.others([

@@ -9,17 +9,14 @@
 //! simulation is exact (whole picoseconds) and sequential: each arrival first lets the link do all
 //! that comes before it. With one class it is a FIFO queue.
 
-pub mod paths;
-pub mod red;
-
 use std::collections::VecDeque;
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Weibull};
 use rand_pcg::Pcg64;
+use reporting::statistics::whole;
 
-use crate::traffic::supply::CAPACITY_BPS;
-use crate::traffic::{Arrival, Kind, PS_PER_NS, Traffic, serialisation_ps};
-use red::Red;
+use crate::traffic::{Arrival, CAPACITY_BPS, Kind, PS_PER_NS, Traffic, mix, serialisation_ps};
 
 /// A link and the queues in front of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -252,6 +249,139 @@ pub fn cross(
     }
     link.serve(u64::MAX);
     link.crossings
+}
+
+/// Weight of the newest length of the queue in its average.
+const RED_WEIGHT: f64 = 0.002;
+/// The highest probability of a drop between the thresholds.
+const RED_PROBABILITY_MAX: f64 = 0.1;
+/// What an idle link is taken to have sent: packets of this size.
+const RED_IDLE_BYTES: u32 = 500;
+
+/// Random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1993).
+#[derive(Debug, Clone)]
+struct Red {
+    /// Nothing is dropped below this average backlog, in bytes,
+    least_bytes: f64,
+    /// and everything above this one.
+    most_bytes: f64,
+    average_bytes: f64,
+    /// Packets let in since the last drop, while between the thresholds.
+    since_drop: u32,
+    idle_from_ps: Option<u64>,
+}
+
+impl Red {
+    /// Between a quarter and three quarters of a buffer.
+    fn new(buffer_bytes: u64) -> Self {
+        Self {
+            least_bytes: 0.25 * buffer_bytes as f64,
+            most_bytes: 0.75 * buffer_bytes as f64,
+            average_bytes: 0.0,
+            since_drop: 0,
+            idle_from_ps: None,
+        }
+    }
+
+    /// The queue has run empty.
+    fn idle_from(&mut self, at_ps: u64) {
+        self.idle_from_ps = Some(at_ps);
+    }
+
+    /// Whether a packet that finds `backlog_bytes` is dropped.
+    fn drops(
+        &mut self,
+        backlog_bytes: u64,
+        now_ps: u64,
+        capacity_bps: u64,
+        rng: &mut Pcg64,
+    ) -> bool {
+        if let Some(idle_from_ps) = self.idle_from_ps.take() {
+            // As if small packets had found the queue empty all the while.
+            let packet_ps = serialisation_ps(RED_IDLE_BYTES, capacity_bps).max(1);
+            let packets = now_ps.saturating_sub(idle_from_ps) as f64 / packet_ps as f64;
+            self.average_bytes *= (1.0 - RED_WEIGHT).powf(packets);
+        }
+        self.average_bytes += RED_WEIGHT * (backlog_bytes as f64 - self.average_bytes);
+        let span = self.most_bytes - self.least_bytes;
+        let above = self.average_bytes - self.least_bytes;
+        if above < 0.0 {
+            self.since_drop = 0;
+            return false;
+        }
+        if above >= span {
+            self.since_drop = 0;
+            return true;
+        }
+        // Spread evenly: the drop probability rises with each packet let in.
+        let base = RED_PROBABILITY_MAX * above / span;
+        let left = 1.0 - f64::from(self.since_drop) * base;
+        let drop = left <= base || rng.random::<f64>() < base / left;
+        self.since_drop = if drop { 0 } else { self.since_drop + 1 };
+        drop
+    }
+}
+
+/// Which of `paths` a flow takes: the same one for all its packets.
+pub fn path_of(flow: u32, paths: usize, seed: u64) -> usize {
+    let hash = mix(u64::from(flow) ^ seed.rotate_left(32));
+    let path = (u128::from(hash) * paths as u128) >> 64;
+    // Less than `paths`.
+    usize::try_from(path).unwrap_or(0)
+}
+
+/// The packets of flows that take a path.
+pub fn share_of(traffic: &Traffic, path: usize, paths: usize, seed: u64) -> Traffic {
+    let takes = |arrival: &&Arrival| path_of(arrival.flow, paths, seed) == path;
+    Traffic {
+        arrivals: traffic.arrivals.iter().filter(takes).copied().collect(),
+        ..*traffic
+    }
+}
+
+/// Sends traffic over equal-cost paths, flow by flow, and returns the packets in the order in
+/// which they were sent. Each path has a link, and adds its `propagation_ps` to every delay.
+pub fn cross_paths(
+    traffic: &Traffic,
+    link: &LinkConfig,
+    propagation_ps: &[u64],
+    seed: u64,
+) -> Vec<Crossing> {
+    let mut crossings = Vec::with_capacity(traffic.arrivals.len());
+    for (number, &more_ps) in propagation_ps.iter().enumerate() {
+        let share = share_of(traffic, number, propagation_ps.len(), seed);
+        let seed = seed.wrapping_add(number as u64);
+        let mut crossed = cross(&share, link, seed, |_| None);
+        delay(&mut crossed, || more_ps);
+        crossings.extend(crossed);
+    }
+    crossings.sort_by_key(|crossing| crossing.sent_ps);
+    crossings
+}
+
+/// Loses packets that arrived, each with the probability `share`.
+pub fn lose(crossings: &mut [Crossing], share: f64, seed: u64) {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    for crossing in crossings {
+        if rng.random_bool(share) {
+            crossing.received_ps = None;
+        }
+    }
+}
+
+/// Delays each packet that arrives by a Weibull draw of its own: packets may overtake one another.
+pub fn jitter(crossings: &mut [Crossing], delay_ns: &Weibull<f64>, seed: u64) {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    delay(crossings, || {
+        whole(delay_ns.sample(&mut rng) * PS_PER_NS as f64) as u64
+    });
+}
+
+/// Adds to the delay of each packet that arrives.
+fn delay(crossings: &mut [Crossing], mut more_ps: impl FnMut() -> u64) {
+    for received_ps in crossings.iter_mut().filter_map(|c| c.received_ps.as_mut()) {
+        *received_ps = received_ps.saturating_add(more_ps());
+    }
 }
 
 #[cfg(test)]

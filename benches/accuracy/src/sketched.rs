@@ -3,7 +3,7 @@
 use anyhow::Result;
 use measure::lds::{DecodeOptions, Decoded, DelayCells, FlowTable, LdsLayout, LdsPair, decode};
 use measure::observation::SegmentIndex;
-use reporting::statistics::{error_percent, whole};
+use reporting::statistics::whole;
 
 use crate::recording::{self, record};
 use crate::trace::{LossMask, Trace};
@@ -71,6 +71,17 @@ impl Sketched {
         losses: &LossMask,
         class_of: impl Fn(usize) -> u16,
     ) -> Self {
+        let pair = sketch(trace, layout, losses, &class_of);
+        Self::of(&pair, trace, layout, class_of)
+    }
+
+    /// A sketch that `trace` went through.
+    pub fn of(
+        pair: &LdsPair,
+        trace: &Trace,
+        layout: &LdsLayout,
+        class_of: impl Fn(usize) -> u16,
+    ) -> Self {
         let mut columns = Vec::with_capacity(trace.flows() * layout.rows());
         let mut weights = Vec::new();
         for flow in 0..trace.flows() {
@@ -82,7 +93,7 @@ impl Sketched {
             }
         }
         Self {
-            cells: sketch(trace, layout, losses, class_of).delays(),
+            cells: pair.delays(),
             columns,
             weights,
         }
@@ -156,16 +167,4 @@ pub fn options(components: usize) -> DecodeOptions {
 /// Decoded means in nanoseconds.
 pub fn means(decoded: &Decoded) -> Vec<f64> {
     decoded.flows.iter().map(|flow| flow.mean_ticks).collect()
-}
-
-/// Relative errors in per cent of `flows`.
-pub fn errors(
-    estimates: &[f64],
-    truth: &[f64],
-    flows: impl IntoIterator<Item = usize>,
-) -> Vec<f64> {
-    let flows = flows.into_iter();
-    flows
-        .filter_map(|flow| Some(error_percent(*estimates.get(flow)?, *truth.get(flow)?)))
-        .collect()
 }

@@ -5,25 +5,21 @@
 //! number of packets, [`BURST_PACKETS_MEAN`] on average, that follow one another at twice the
 //! link's rate; sizes are 64, 576 and 1500 bytes. Each packet belongs to the measured traffic
 //! with a given probability, else to cross traffic that shares the link and nothing else. Which
-//! flow a measured packet belongs to is drawn apart ([`flows`]).
+//! flow a measured packet belongs to is drawn apart ([`flow_of_each`]).
 //!
-//! A capture ([`capture`]) brings its own times, sizes and flows.
+//! A capture ([`Capture`]) brings its own times, sizes and flows.
 //!
 //! Times are whole picoseconds: a byte at 10 Gb/s lasts 800 of them, so that the sums of a
 //! simulation are exact.
 
-pub mod capture;
-pub mod flows;
-pub mod modulation;
-pub mod supply;
-
+use anyhow::Result;
 use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Exp1, Geometric};
+use rand_distr::{Distribution, Exp1, Geometric, LogNormal, StandardNormal};
 use rand_pcg::Pcg64;
-use reporting::statistics::whole;
+use reporting::statistics::{mean, whole};
 
-use modulation::Modulation;
-use supply::{CAPACITY_BPS, REGULAR_SHARE};
+use crate::capture::Capture;
+use crate::experiment::Setting;
 
 pub const PS_PER_S: u64 = 1_000_000_000_000;
 pub const PS_PER_NS: u64 = 1_000;
@@ -38,6 +34,30 @@ const SIZES: [(u32, u32); 3] = [(64, 40), (576, 20), (1500, 40)];
 const BYTES_MEAN: f64 = 740.8;
 /// The most packets that are drawn: a bound on memory, 24 bytes each.
 const PACKETS_MAX: usize = 50_000_000;
+/// The rate of the link in all experiments on a queue.
+pub const CAPACITY_BPS: u64 = 10_000_000_000;
+/// The share of packets (of a capture: of flows) that is measured.
+pub const REGULAR_SHARE: f64 = 0.33;
+/// Time constant of the process.
+const TIME_CONSTANT_PS: f64 = 5e9;
+/// Deviation of the logarithm.
+const LOG_DEVIATION: f64 = 0.7;
+/// Length of a step.
+const STEP_PS: u64 = 10_000_000;
+/// The most steps of a path; a longer run has longer ones.
+const STEPS_MAX: u64 = 10_000_000;
+/// Shape of the number of packets of a flow.
+const FLOW_SHAPE: f64 = 0.84;
+/// The most packets of a flow.
+const FLOW_PACKETS_MAX: f64 = 1e5;
+/// How long a flow of one packet would last, but for its spread.
+const FLOW_PS: f64 = 50e9;
+/// Deviation of the logarithm of its duration.
+const FLOW_PS_SPREAD: f64 = 1.2;
+/// Packets of a train, on average.
+const TRAIN_PACKETS_MEAN: f64 = 4.0;
+/// The longest part of the run that a flow lasts.
+const FLOW_SHARE_MAX: f64 = 0.98;
 
 /// What a packet is to RLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,7 +132,7 @@ impl Profile {
         // Bursts overlap now and then.
         arrivals.sort_by_key(|arrival| arrival.at_ps);
         let regular = arrivals.iter().filter(|a| a.kind == Kind::Regular).count();
-        let tags = flows::draw(regular, duration_ps, &mut rng);
+        let tags = flow_of_each(regular, duration_ps, &mut rng);
         let flows = tags.iter().max().map_or(0, |last| last + 1);
         let measured = arrivals.iter_mut().filter(|a| a.kind == Kind::Regular);
         for (arrival, flow) in measured.zip(tags) {
@@ -135,13 +155,14 @@ impl Profile {
         let Ok(followers) = Geometric::new(1.0 / BURST_PACKETS_MEAN) else {
             return arrivals;
         };
-        let modulation = Modulation::draw(self.modulation, duration_ps, rng);
+        let step_ps = STEP_PS.max(duration_ps.div_ceil(STEPS_MAX));
+        let factors = modulation(self.modulation, duration_ps, step_ps, rng);
         // What is left of the time to the next burst, on a clock of one burst a unit.
         let mut left: f64 = Exp1.sample(rng);
-        for step in modulation.steps() {
-            let rate = bursts_per_ps * step.factor;
-            let mut at_ps = step.start_ps as f64;
-            let end_ps = step.end_ps as f64;
+        for (start_ps, factor) in (0..duration_ps).step_by(whole(step_ps as f64)).zip(factors) {
+            let rate = bursts_per_ps * factor;
+            let mut at_ps = start_ps as f64;
+            let end_ps = (start_ps + step_ps).min(duration_ps) as f64;
             while left < rate * (end_ps - at_ps) && arrivals.len() < PACKETS_MAX {
                 at_ps += left / rate;
                 left = Exp1.sample(rng);
@@ -175,6 +196,82 @@ fn burst(at_ps: f64, packets: u64, arrivals: &mut Vec<Arrival>, rng: &mut Pcg64)
     }
 }
 
+/// Draws how the rate of bursts wanders over milliseconds: a factor on it for each step.
+///
+/// The rate is its mean times `(1 - s) + s exp(0.7 x - 0.245)`, where x is an Ornstein-Uhlenbeck
+/// process of unit variance and a time constant of 5 ms. The exponential has mean 1, since
+/// `0.7^2 / 2 = 0.245`. The path is drawn in steps of 10 us and scaled to a mean of exactly 1:
+/// in two seconds chance alone would move the load by a percent, at 93 % a different queue.
+/// `strength` (s) 0 is a constant rate, 1 the most.
+fn modulation(strength: f64, duration_ps: u64, step_ps: u64, rng: &mut Pcg64) -> Vec<f64> {
+    let strength = strength.clamp(0.0, 1.0);
+    let persistence = (-(step_ps as f64) / TIME_CONSTANT_PS).exp();
+    let innovation = (1.0 - persistence * persistence).sqrt();
+    let mut state: f64 = StandardNormal.sample(rng);
+    let mut factors: Vec<f64> = (0..duration_ps.div_ceil(step_ps))
+        .map(|_| {
+            let noise: f64 = StandardNormal.sample(rng);
+            state = persistence * state + innovation * noise;
+            let wander = (LOG_DEVIATION * state - LOG_DEVIATION * LOG_DEVIATION / 2.0).exp();
+            (1.0 - strength) + strength * wander
+        })
+        .collect();
+    let mean = mean(factors.iter().copied());
+    for factor in &mut factors {
+        *factor /= mean;
+    }
+    factors
+}
+
+/// Draws which flow each of `packets` measured packets belongs to, in order of time; flows are numbered from
+/// 0 without gaps.
+///
+/// The RLI paper runs on backbone traces of 28.8 and 43.9 packets a flow (its table 2), with many
+/// flows of one packet and few that hold most of the traffic. So do we: the packets of a flow are
+/// a Pareto draw of shape 0.84 cut at 100,000, rounded up, 28.4 on average; half of the flows have
+/// two packets or less. A flow of n packets lasts `50 ms sqrt(n) exp N(0, 1.2)`, at most 98 % of
+/// the run (the law of the LDS acceptance trace, ten times faster since the run is shorter). Its
+/// packets are in it uniformly, in trains as a sender's window lets them out: a geometric number of them
+/// that nothing else of the measured traffic interrupts, four on average. So a small flow sees one
+/// moment of the queue or two, and a large one the whole of it.
+///
+/// The times so drawn only give an order: the i-th measured packet of the traffic belongs to the
+/// flow whose draw comes i-th. When a packet arrives is left to the traffic.
+fn flow_of_each(packets: usize, duration_ps: u64, rng: &mut Pcg64) -> Vec<u32> {
+    let (Ok(stretch), Ok(followers)) = (
+        LogNormal::new(0.0, FLOW_PS_SPREAD),
+        Geometric::new(1.0 / TRAIN_PACKETS_MEAN),
+    ) else {
+        return vec![0; packets];
+    };
+    let run_ps = duration_ps as f64;
+    let mut draws: Vec<(f64, u32)> = Vec::with_capacity(packets);
+    let mut flow = 0;
+    while draws.len() < packets {
+        let count = packets_of_a_flow(rng.random()).min(packets - draws.len());
+        let lasts_ps =
+            (FLOW_PS * (count as f64).sqrt() * stretch.sample(rng)).min(FLOW_SHARE_MAX * run_ps);
+        let start_ps = rng.random::<f64>() * (run_ps - lasts_ps);
+        let mut left = count;
+        while left > 0 {
+            let at_ps = start_ps + rng.random::<f64>() * lasts_ps;
+            let train = usize::try_from(followers.sample(rng)).map_or(left, |n| left.min(n + 1));
+            draws.extend(std::iter::repeat_n((at_ps, flow), train));
+            left -= train;
+        }
+        flow += 1;
+    }
+    draws.sort_by(|a, b| a.0.total_cmp(&b.0));
+    draws.into_iter().map(|(_, flow)| flow).collect()
+}
+
+/// The quantile of the truncated Pareto distribution, rounded up.
+fn packets_of_a_flow(quantile: f64) -> usize {
+    let below_max = 1.0 - FLOW_PACKETS_MAX.powf(-FLOW_SHAPE);
+    let packets = (1.0 - quantile * below_max).powf(-1.0 / FLOW_SHAPE);
+    whole(packets.ceil().clamp(1.0, FLOW_PACKETS_MAX))
+}
+
 /// A bijection that leaves no pattern (the finaliser of `SplitMix64`, Steele et al. 2014).
 pub fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -193,6 +290,81 @@ fn size(number: u32) -> u32 {
         }
     }
     SIZES[SIZES.len() - 1].0
+}
+
+/// How unevenly packets come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wander {
+    /// Generated, the rate of bursts wanders by a little.
+    Light,
+    /// Generated, it wanders by much.
+    Heavy,
+    /// As a capture has it.
+    AsCaptured,
+}
+
+impl Wander {
+    /// In a word, for tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Heavy => "heavy",
+            Self::AsCaptured => "capture",
+        }
+    }
+
+    fn strength(self) -> f64 {
+        match self {
+            Self::Light => 0.05,
+            Self::Heavy | Self::AsCaptured => 0.25,
+        }
+    }
+}
+
+/// Traffic at any load.
+#[derive(Debug, Clone)]
+pub struct Supply {
+    capture: Option<Capture>,
+    scale: f64,
+}
+
+impl Supply {
+    /// Reads the capture, if there is one.
+    pub fn new(setting: &Setting) -> Result<Self> {
+        let capture = setting.capture.as_deref().map(Capture::read);
+        Ok(Self {
+            capture: capture.transpose()?,
+            scale: setting.scale,
+        })
+    }
+
+    /// The kinds of unevenness that it has, the most uneven last.
+    pub fn wanders(&self) -> &'static [Wander] {
+        match self.capture {
+            None => &[Wander::Light, Wander::Heavy],
+            Some(_) => &[Wander::AsCaptured],
+        }
+    }
+
+    /// Packets that ask for `utilisation` of the link: two seconds of them, times the scale; of a
+    /// capture all, whatever the seed.
+    pub fn traffic(&self, utilisation: f64, wander: Wander, seed: u64) -> Traffic {
+        if let Some(capture) = &self.capture {
+            return capture.at_load(CAPACITY_BPS, utilisation, REGULAR_SHARE);
+        }
+        let mut profile = Profile::acceptance(utilisation, wander.strength());
+        profile.duration_s *= self.scale;
+        profile.draw(seed)
+    }
+}
+
+/// So many seeds, for the text above a table.
+pub fn in_words(seeds: u32) -> String {
+    if seeds == 1 {
+        "one seed".to_owned()
+    } else {
+        format!("{seeds} seeds")
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,6 @@ pub fn locator(bytes: &[u8]) {
         }
     }
     assert!(locator.len() <= SEGMENTS_MAX);
-    let _ = (locator.faults(begin_ms), locator.raised().count());
     let bytes_max = bytes.len() + SEGMENTS_MAX * SEGMENT_BYTES_MAX;
     assert!(locator.to_bytes().len() <= bytes_max);
 }

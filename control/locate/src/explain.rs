@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{BOUND_ERRORS, Finding, Rise};
 use crate::locator::PART_MAX;
-use crate::report::{Fault, FaultKind, Signal};
+use crate::report::{BOUND_ERRORS, Fault, FaultKind, Finding, Rise, Signal};
 
 /// A part of a path, in order from end to end, with what is known of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Localisation: which segment of a path accounts for a rise of its delay or loss, and from when.
 //!
 //! ```text
-//!  Report (a segment, an interval) --> Locator --> Segment: History, Detector of delay, of loss --> Event
+//!  Report (a segment, an interval) --> Locator --> Segment: History, rises of delay and loss --> Finding
 //!                                         \--> explain(a path's segments, end to end) --> Explanation
 //! ```
 //!
@@ -10,20 +10,13 @@
 //! all of them; there is no threshold to set. How, and how well: docs/localisation.md.
 #![forbid(unsafe_code)]
 
-mod baseline;
-mod clocks;
-mod delay;
 mod explain;
-mod finding;
+mod history;
 mod locator;
-mod loss;
-mod memory;
 mod report;
+mod rise;
 mod segment;
-mod tail;
 
 pub use explain::{Cause, Estimate, Explanation, Hop, Member, State, Uncovered, explain};
-pub use finding::{BOUND_ERRORS, Finding, Mean, Rise, Step};
-pub use locator::{Locator, PART_MAX};
-pub use memory::MemoryError;
-pub use report::{Event, EventKind, Fault, FaultKind, Report, Signal};
+pub use locator::{Locator, MemoryError, PART_MAX};
+pub use report::{BOUND_ERRORS, Fault, FaultKind, Finding, Mean, Report, Rise, Signal, Step};

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::clocks;
-use crate::finding::Finding;
-use crate::report::{Event, Fault, Report};
-use crate::segment::Segment;
-use crate::tail::WINDOWS;
+use crate::history::WINDOWS;
+use crate::report::{Finding, Report};
+use crate::segment::{Segment, clock_step};
 
 /// Most segments of a path.
 pub const PART_MAX: usize = 4_096;
@@ -19,11 +17,25 @@ const SIGNALS: f64 = 2.0;
 /// Reports during which a rise can still be found to be a step of a clock: the other direction may be reported later.
 const STEP_WITHIN: u32 = 16;
 
+/// Rises with every change of what a segment keeps: what an earlier version wrote is then not read.
+const VERSION: u16 = 1;
+
+/// Why bytes are not what a locator has learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// Another version of this library wrote them.
+    #[error("another version wrote what was learnt: it is learnt anew")]
+    Version,
+    /// They are cut or were changed, have figures that are not numbers, or more segments than the locator is for.
+    #[error("what was learnt is cut or was changed: it is learnt anew")]
+    Malformed,
+}
+
 /// The histories of all segments.
 #[derive(Debug)]
 pub struct Locator {
-    pub(crate) segments: BTreeMap<String, Segment>,
-    pub(crate) segments_max: usize,
+    segments: BTreeMap<String, Segment>,
+    segments_max: usize,
     nats: f64,
 }
 
@@ -40,23 +52,22 @@ impl Locator {
         }
     }
 
-    /// Takes a report up; what it shows. Reports of a segment come in order of time: those that are not newer than the last,
+    /// Takes a report up. Reports of a segment come in order of time: those that are not newer than the last,
     /// or of one segment too many, or with delays that are no numbers or beyond eleven days, are ignored.
-    pub fn report(&mut self, segment: &str, report: &Report) -> Vec<Event> {
+    pub fn report(&mut self, segment: &str, report: &Report) {
         let known = self.segments.get(segment);
         let is_new = known.is_none_or(|known| known.last_ms() < Some(report.time_ms));
         let has_room = known.is_some() || self.segments.len() < self.segments_max;
         if !is_new || !has_room || !is_sound(report) {
-            return Vec::new();
+            return;
         }
         let known = self.segments.entry(segment.to_owned()).or_default();
-        let events = known.add(report, self.nats);
+        known.add(report, self.nats);
         let reverse = known.reverse.clone();
         self.look_for_step(segment);
         if let Some(reverse) = reverse {
             self.look_for_step(&reverse);
         }
-        events
     }
 
     /// Two segments are the directions of one link between two clocks, so that steps of a clock are distinguished from the network.
@@ -109,31 +120,44 @@ impl Locator {
         self.segments.retain(|name, _| is_kept(name));
     }
 
-    /// Forgets a segment.
-    pub fn forget(&mut self, segment: &str) {
-        self.segments.remove(segment);
+    /// All that it has learnt: 3 to 10 KiB a segment.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let written = postcard::to_allocvec(&(VERSION, &self.segments));
+        // It fails only where a sequence has no length, which these have.
+        debug_assert!(written.is_ok());
+        written.unwrap_or_default()
     }
 
-    /// What is wrong with measuring, over all segments.
-    pub fn faults(&self, now_ms: u64) -> Vec<Fault> {
-        let segments = self.segments.iter();
-        segments
-            .flat_map(|(name, segment)| segment.finding(now_ms).faults(name, now_ms))
-            .collect()
-    }
-
-    /// Names of the segments whose delay or loss is raised now.
-    pub fn raised(&self) -> impl Iterator<Item = &str> {
-        let raised = self.segments.iter().filter(|(_, segment)| {
-            segment.delay.raised().is_some() || segment.loss.raised().is_some()
-        });
-        raised.map(|(name, _)| name.as_str())
-    }
-
-    /// Whether there is history enough to find a rise of a segment's delay.
-    pub fn is_ready(&self, segment: &str) -> bool {
-        let segment = self.segments.get(segment);
-        segment.is_some_and(|segment| segment.delay.is_ready())
+    /// A locator for so many segments at most that knows what another knew.
+    ///
+    /// # Errors
+    /// [`MemoryError`], where nothing can be taken from the bytes.
+    pub fn from_bytes(segments_max: usize, bytes: &[u8]) -> Result<Self, MemoryError> {
+        let (version, rest) =
+            postcard::take_from_bytes::<u16>(bytes).map_err(|_| MemoryError::Malformed)?;
+        if version != VERSION {
+            return Err(MemoryError::Version);
+        }
+        let segments: BTreeMap<String, Segment> =
+            postcard::from_bytes(rest).map_err(|_| MemoryError::Malformed)?;
+        let mut locator = Self::new(segments_max);
+        if segments.len() > locator.segments_max {
+            return Err(MemoryError::Malformed);
+        }
+        let is_number = |segment: &Segment| {
+            let finding = segment.finding(segment.last_ms().unwrap_or(0));
+            let rises = [finding.delay, finding.loss].map(|rise| rise.map(|rise| rise.by));
+            let means =
+                [finding.present_ns, finding.present_loss].map(|mean| mean.map(|mean| mean.value));
+            let usual = [finding.usual_ns, Some(finding.usual_loss)];
+            let figures = [rises, means, usual].into_iter().flatten().flatten();
+            !figures.into_iter().any(f64::is_nan)
+        };
+        if !segments.values().all(is_number) {
+            return Err(MemoryError::Malformed);
+        }
+        locator.segments = segments;
+        Ok(locator)
     }
 
     fn look_for_step(&mut self, name: &str) {
@@ -153,7 +177,7 @@ impl Locator {
         else {
             return;
         };
-        let Some((there, shift_back)) = clocks::step(segment, reverse, since_ms) else {
+        let Some((there, shift_back)) = clock_step(segment, reverse, since_ms) else {
             return;
         };
         for (name, shift) in [(name, there), (&back, shift_back)] {
@@ -173,4 +197,65 @@ fn is_sound(report: &Report) -> bool {
     ];
     let is_delay = |figure: f64| figure.abs() <= DELAY_MAX_NS;
     figures.into_iter().flatten().all(is_delay) && report.interval_ms > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second of a quiet segment; from `fault` on ten times the delay.
+    fn report(second: u64, fault: u64) -> Report {
+        let noise = (second * 7_919 % 101) as f64;
+        Report {
+            time_ms: 1_700_000_000_000 + second * 1_000,
+            interval_ms: 1_000,
+            packets: 100,
+            mean_ns: (10_000.0 + noise) * if second < fault { 1.0 } else { 10.0 },
+            bound_ns: Some(20.0),
+            deviation_ns: None,
+            p99_ns: None,
+            sent: Some(100),
+            lost: u64::from(second.is_multiple_of(50)),
+            clock_unsynchronised: false,
+        }
+    }
+
+    #[test]
+    fn what_was_learnt_goes_on_where_it_was() {
+        let mut first = Locator::new(10);
+        for second in 0..700 {
+            first.report("s", &report(second, 698));
+        }
+        let bytes = first.to_bytes();
+        assert!(bytes.len() < 12_000, "{}", bytes.len());
+        let mut second = Locator::from_bytes(10, &bytes).unwrap();
+        for at in 700..900 {
+            let report = report(at, if at < 760 { 698 } else { 2_000 });
+            first.report("s", &report);
+            second.report("s", &report);
+            let finding = first.finding("s", report.time_ms);
+            assert_eq!(finding, second.finding("s", report.time_ms));
+            let is_risen = finding.unwrap().delay.is_some();
+            assert_eq!(is_risen, at < 762, "{at}: {finding:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() {
+        let mut locator = Locator::new(10);
+        for second in 0..30 {
+            locator.report("s", &report(second, 100));
+            locator.report("t", &report(second, 100));
+        }
+        let bytes = locator.to_bytes();
+        assert_eq!(Locator::from_bytes(10, &bytes).unwrap().len(), 2);
+        let error = |max, bytes: &[u8]| Locator::from_bytes(max, bytes).unwrap_err();
+        assert_eq!(error(1, &bytes), MemoryError::Malformed);
+        for length in 0..bytes.len() {
+            assert_eq!(error(10, &bytes[..length]), MemoryError::Malformed);
+        }
+        let mut later = bytes.clone();
+        later[0] += 1;
+        assert_eq!(error(10, &later), MemoryError::Version);
+    }
 }

@@ -1,6 +1,8 @@
-//! What comes in, and what is noticed.
+//! What comes in, and what is known of a segment after its last report: all that explaining a path needs, as plain data, so that
+//! who explains a path need not have the histories.
 
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal};
 
 /// What was measured of a segment over one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,29 +40,6 @@ pub enum Signal {
     Loss,
 }
 
-/// What was noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// What it is of.
-    pub signal: Signal,
-    /// What happened.
-    pub kind: EventKind,
-    /// When: of a rise the time from which it is dated, else that of the report; milliseconds since 1970.
-    pub time_ms: u64,
-}
-
-/// What happened to a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// It is above what its history explains.
-    Rose,
-    /// It is back.
-    Ended,
-    /// It has stayed so long that it counts as usual from now on.
-    Accepted,
-}
-
 /// Something that is wrong with measuring, not with the network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
@@ -85,4 +64,108 @@ pub enum FaultKind {
         /// By how much this direction was shifted, in nanoseconds.
         shift_ns: f64,
     },
+}
+
+/// How long a step of a clock is shown.
+const STEP_SHOWN_MS: u64 = 600_000;
+
+/// Bounds are this many standard errors wide: the half of 98 %.
+pub const BOUND_ERRORS: f64 = 2.326;
+
+/// A mean with its standard error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mean {
+    /// The mean: nanoseconds, or a share of packets.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// A rise that lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rise {
+    /// By how much: nanoseconds, or a share of packets.
+    pub by: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// From when it is dated, milliseconds since 1970 (UTC).
+    pub since_ms: u64,
+}
+
+/// A clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// By how much the delays shifted, in nanoseconds.
+    pub shift_ns: f64,
+    /// When, milliseconds since 1970 (UTC).
+    pub since_ms: u64,
+}
+
+/// What is known of a segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// End of its last interval, milliseconds since 1970 (UTC).
+    pub time_ms: u64,
+    /// Delay now: since it rose, or over the last five intervals with packets. `None` without any.
+    pub present_ns: Option<Mean>,
+    /// Share of packets lost in the same time; `None` where losses are not known.
+    pub present_loss: Option<Mean>,
+    /// Usual delay; `None` before the first ten intervals.
+    pub usual_ns: Option<f64>,
+    /// Usual share of packets lost.
+    pub usual_loss: f64,
+    /// Standard deviation of the packets' delays in the last interval, in nanoseconds.
+    pub deviation_ns: Option<f64>,
+    /// Their 99th percentile.
+    pub p99_ns: Option<f64>,
+    /// There is history enough to find a rise of its delay.
+    pub is_ready: bool,
+    /// The rise of its delay, while it lasts.
+    pub delay: Option<Rise>,
+    /// The rise of its losses, while it lasts.
+    pub loss: Option<Rise>,
+    /// Since when the clocks of its ends are not synchronised.
+    pub unsynchronised_since_ms: Option<u64>,
+    /// The last step of a clock.
+    pub step: Option<Step>,
+    /// Since when there is no report, where there should be.
+    pub silent_since_ms: Option<u64>,
+}
+
+impl Rise {
+    /// Probability that at least half of the rise is there, by its standard error.
+    pub fn confidence(&self) -> f64 {
+        let normal = Normal::standard();
+        normal.cdf(self.by / 2.0 / self.error.max(f64::MIN_POSITIVE))
+    }
+}
+
+impl Finding {
+    /// The rise of a signal, unless measuring is at fault.
+    pub fn rise(&self, signal: Signal) -> Option<Rise> {
+        let rise = match signal {
+            Signal::Delay => (self.delay).filter(|_| self.unsynchronised_since_ms.is_none()),
+            Signal::Loss => self.loss,
+        };
+        rise.filter(|_| self.silent_since_ms.is_none())
+    }
+
+    /// What is wrong with measuring it.
+    pub fn faults(&self, segment: &str, now_ms: u64) -> Vec<Fault> {
+        let silent = self.silent_since_ms.map(|since| (since, FaultKind::Silent));
+        let clock = self.unsynchronised_since_ms;
+        let clock = clock.map(|since| (since, FaultKind::ClockUnsynchronised));
+        let shown = |step: &Step| now_ms.saturating_sub(step.since_ms) < STEP_SHOWN_MS;
+        let step = self.step.filter(shown).map(|step| {
+            let shift_ns = step.shift_ns;
+            (step.since_ms, FaultKind::ClockStep { shift_ns })
+        });
+        let all = [silent, clock, step].into_iter().flatten();
+        all.map(|(since_ms, kind)| Fault {
+            segment: segment.to_owned(),
+            kind,
+            since_ms,
+        })
+        .collect()
+    }
 }

@@ -1,14 +1,12 @@
-//! A segment: its last reports and its detectors.
+//! A segment: its last reports and its detectors of rises.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::baseline::median;
-use crate::delay::{Change, Delay, Raised};
-use crate::finding::{BOUND_ERRORS, Finding, Mean, Rise, Step};
-use crate::loss::Loss;
-use crate::report::{Event, EventKind, Report, Signal};
+use crate::history::median;
+use crate::report::{BOUND_ERRORS, Finding, Mean, Report, Rise, Step};
+use crate::rise::{Delay, Loss, Raised};
 
 /// Reports that are kept.
 const KEPT: usize = 64;
@@ -16,6 +14,9 @@ const KEPT: usize = 64;
 const PRESENT: usize = 5;
 /// Intervals without a report until a segment is silent.
 const SILENT_AFTER: u64 = 3;
+
+/// By so much the two shifts may differ, beyond their noise.
+const DIFFERENCE: f64 = 0.2;
 
 /// The delays before and from a time.
 #[derive(Debug, Clone, Copy)]
@@ -43,93 +44,36 @@ impl Segment {
         self.kept.back().map(|report| report.time_ms)
     }
 
-    pub(crate) fn last(&self) -> Option<&Report> {
-        self.kept.back()
-    }
-
     /// Adds a report that is newer than all before.
-    pub(crate) fn add(&mut self, report: &Report, nats: f64) -> Vec<Event> {
+    pub(crate) fn add(&mut self, report: &Report, nats: f64) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
         }
         self.kept.push_back(*report);
-        let mut events = Vec::new();
-        let mut note = |signal, change: Option<Change>| {
-            let (kind, time_ms) = match change {
-                Some(Change::Rose { since_ms }) => (EventKind::Rose, since_ms),
-                Some(Change::Ended) => (EventKind::Ended, report.time_ms),
-                Some(Change::Accepted) => (EventKind::Accepted, report.time_ms),
-                None => return,
-            };
-            events.push(Event {
-                signal,
-                kind,
-                time_ms,
-            });
-        };
         if report.clock_unsynchronised {
             self.unsynchronised_since_ms.get_or_insert(report.time_ms);
         } else {
             self.unsynchronised_since_ms = None;
             if has_delay(report) {
                 let bound_ns = report.bound_ns.unwrap_or(0.0).max(0.0);
-                let change = self
-                    .delay
+                self.delay
                     .add(report.time_ms, report.mean_ns, bound_ns, nats);
-                note(Signal::Delay, change);
             }
         }
         if let Some(sent) = report.sent.filter(|&sent| sent > 0) {
-            note(
-                Signal::Loss,
-                self.loss.add(report.time_ms, sent, report.lost, nats),
-            );
+            self.loss.add(report.time_ms, sent, report.lost, nats);
         }
-        events
     }
 
-    /// The delay now: since it rose, or over the last intervals.
-    pub(crate) fn present(&self) -> Option<Mean> {
-        let since_ms = self.delay.raised().map(|raised| raised.since_ms);
-        let with_delay = self.kept.iter().rev().filter(|report| has_delay(report));
-        let reports: Vec<_> = match since_ms {
-            Some(since_ms) => with_delay
-                .take_while(|report| report.time_ms >= since_ms)
+    /// The reports that count, since a rise began or else the last of them.
+    fn present(&self, raised: Option<&Raised>, counts: fn(&Report) -> bool) -> Vec<&Report> {
+        let reports = self.kept.iter().rev().filter(|report| counts(report));
+        match raised {
+            Some(raised) => reports
+                .take_while(|report| report.time_ms >= raised.since_ms)
                 .collect(),
-            None => with_delay.take(PRESENT).collect(),
-        };
-        mean(&reports)
-    }
-
-    /// Packets and losses in the same time.
-    pub(crate) fn present_loss(&self) -> Option<Mean> {
-        let since_ms = self.loss.raised().map(|raised| raised.since_ms);
-        let with_loss = self
-            .kept
-            .iter()
-            .rev()
-            .filter(|report| report.sent.is_some());
-        let reports: Vec<_> = match since_ms {
-            Some(since_ms) => with_loss
-                .take_while(|report| report.time_ms >= since_ms)
-                .collect(),
-            None => with_loss.take(PRESENT).collect(),
-        };
-        let sent: f64 = reports
-            .iter()
-            .filter_map(|report| report.sent)
-            .map(|sent| sent as f64)
-            .sum();
-        let lost: f64 = reports.iter().map(|report| report.lost as f64).sum();
-        (sent > 0.0).then(|| {
-            let share = (lost / sent).min(1.0);
-            // Of the binomial, with half a loss so that it is not 0.
-            let error = ((share + 0.5 / sent) * (1.0 - share) / sent).sqrt();
-            Mean {
-                value: share,
-                error,
-            }
-        })
+            None => reports.take(PRESENT).collect(),
+        }
     }
 
     /// What came to the delay at a time.
@@ -176,7 +120,9 @@ impl Segment {
 
     /// What is known of it at a time.
     pub(crate) fn finding(&self, now_ms: u64) -> Finding {
-        let (present_ns, present_loss) = (self.present(), self.present_loss());
+        let present_ns = mean(&self.present(self.delay.raised(), has_delay));
+        let with_loss = |report: &Report| report.sent.is_some();
+        let present_loss = loss(&self.present(self.loss.raised(), with_loss));
         let rise = |present: Option<Mean>, raised: Option<&Raised>| {
             let (present, raised) = (present?, raised?);
             Some(Rise {
@@ -185,7 +131,7 @@ impl Segment {
                 since_ms: raised.since_ms,
             })
         };
-        let last = self.last();
+        let last = self.kept.back();
         Finding {
             time_ms: last.map_or(0, |last| last.time_ms),
             present_ns,
@@ -230,4 +176,30 @@ fn mean(reports: &[&Report]) -> Option<Mean> {
         value,
         error: scatter.sqrt().max(bounds),
     })
+}
+
+/// The share of packets that were lost in reports; its error is of the binomial, with half a loss so that it is not 0.
+fn loss(reports: &[&Report]) -> Option<Mean> {
+    let sent = reports.iter().filter_map(|report| report.sent);
+    let sent: f64 = sent.map(|sent| sent as f64).sum();
+    let lost: f64 = reports.iter().map(|report| report.lost as f64).sum();
+    (sent > 0.0).then(|| {
+        let share = (lost / sent).min(1.0);
+        Mean {
+            value: share,
+            error: ((share + 0.5 / sent) * (1.0 - share) / sent).sqrt(),
+        }
+    })
+}
+
+/// Steps of clocks: between two clocks both directions of a link shift by the same amount, in opposite senses. A network
+/// does not do that. If a step explains what came to a segment at a time, both directions' shifts.
+pub(crate) fn clock_step(of: &Segment, reverse: &Segment, since_ms: u64) -> Option<(Shift, Shift)> {
+    let (there, back) = (of.shift(since_ms)?, reverse.shift(since_ms)?);
+    let noise = there.noise_ns.hypot(back.noise_ns);
+    let greatest = there.by_ns.abs().max(back.by_ns.abs());
+    let is_opposite = there.by_ns.signum() != back.by_ns.signum();
+    let is_equal = (there.by_ns + back.by_ns).abs() <= DIFFERENCE * greatest + noise;
+    let is_seen = there.by_ns.abs().min(back.by_ns.abs()) > noise;
+    (is_opposite && is_equal && is_seen).then_some((there, back))
 }

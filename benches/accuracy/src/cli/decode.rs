@@ -1,14 +1,13 @@
 //! `vernier-accuracy decode`: the delays of flows from cells that anyone counted.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use measure::lds::{
-    DecodeOptions, Decoded, DelayCell, DelayCells, FlowDelay, LdsLayout, Source, Warning,
-};
+use measure::lds::{Decoded, DelayCell, DelayCells, FlowDelay, LdsLayout, Source, Warning};
 
-use super::{Kept, files};
+use super::{STANDARD, open, write_lines};
 use crate::interchange::{
     CellRecord, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
 };
@@ -59,35 +58,84 @@ pub(super) struct Decode {
     out: PathBuf,
 }
 
-pub(super) fn run(arguments: &Decode) -> Result<Kept> {
-    let inputs = [&arguments.cells, &arguments.flows];
-    let inputs = inputs.into_iter().chain(&arguments.weights);
-    let standard = inputs.filter(|path| path.as_os_str() == "-");
-    ensure!(standard.count() <= 1, "only one file can be standard input");
+impl Decode {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let inputs = [&self.cells, &self.flows];
+        let inputs = inputs.into_iter().chain(&self.weights);
+        let standard = inputs.filter(|path| path.as_os_str() == STANDARD);
+        ensure!(standard.count() <= 1, "only one file can be standard input");
 
-    let (name, input) = files::open(&arguments.cells)?;
-    let cells = read_cells(&name, input)?;
-    let (name, input) = files::open(&arguments.flows)?;
-    let flows = read_flows(&name, input)?;
-    let weights = match &arguments.weights {
-        Some(path) => {
-            let (name, input) = files::open(path)?;
-            read_weights(&name, input, &flows)?
+        let (name, input) = open(&self.cells)?;
+        let cells = read_cells(&name, input)?;
+        let (name, input) = open(&self.flows)?;
+        let flows = read_flows(&name, input)?;
+        let weights = match &self.weights {
+            Some(path) => {
+                let (name, input) = open(path)?;
+                read_weights(&name, input, &flows)?
+            }
+            None => Vec::new(),
+        };
+        let layout = layout(self, &cells, &flows)?;
+        let sketched = Sketched {
+            cells: delay_cells(layout, &cells)?,
+            columns: flows.columns.clone(),
+            weights,
+        };
+        let mut options = options(self.components.into());
+        options.sweeps = self.sweeps.map_or(options.sweeps, usize::from);
+        let decode = |feature| {
+            let packets = Some(&flows.packets[..]);
+            sketched.decode(Known { packets, feature }, &options)
+        };
+        let joint = decode(&[]).context("joint decoding")?;
+        report("joint", &joint);
+        // Where any flow has an RLI mean.
+        let mut hybrid = None;
+        if flows.rli_mean_ns.iter().any(|mean| mean.is_finite()) {
+            let decoded = decode(&flows.rli_mean_ns).context("hybrid decoding")?;
+            report("hybrid", &decoded);
+            hybrid = Some(decoded);
         }
-        None => Vec::new(),
-    };
-    let layout = layout(arguments, &cells, &flows)?;
-    let sketched = Sketched {
-        cells: delay_cells(layout, &cells)?,
-        columns: flows.columns.clone(),
-        weights,
-    };
-    let mut options = options(arguments.components.into());
-    options.sweeps = arguments.sweeps.map_or(options.sweeps, usize::from);
-    let estimates = Estimates::of(&sketched, &flows, &options)?;
-    estimates.report();
-    estimates.write(arguments, &flows)?;
-    Ok(true)
+        self.write(&flows, &sketched.paper(), &joint, hybrid.as_ref())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn write(
+        &self,
+        flows: &FlowList,
+        paper_ns: &[f64],
+        joint: &Decoded,
+        hybrid: Option<&Decoded>,
+    ) -> Result<()> {
+        let header = [
+            "flow",
+            "packets",
+            "paper_ns",
+            "joint_ns",
+            "joint_sd_ns",
+            "hybrid_ns",
+        ];
+        // Where nothing is known, the mean is a placeholder.
+        let mean = |flow: &FlowDelay| match flow.source {
+            Source::Nothing => f64::NAN,
+            _ => flow.mean_ticks,
+        };
+        let lines = (0..).zip(&flows.names).zip(paper_ns).zip(&joint.flows);
+        let lines = lines.map(|(((flow, name), &paper), joint)| {
+            let hybrid = hybrid.and_then(|decoded: &Decoded| decoded.flows.get::<usize>(flow));
+            let numbers = [
+                joint.packets,
+                paper,
+                mean(joint),
+                joint.variance_ticks2.sqrt(),
+                hybrid.map_or(f64::NAN, mean),
+            ];
+            let numbers = numbers.into_iter().map(known);
+            std::iter::once(name.clone()).chain(numbers).collect()
+        });
+        write_lines(&self.out, &header, lines)
+    }
 }
 
 /// The sketch that both files speak of.
@@ -154,81 +202,15 @@ fn delay_cells(layout: LdsLayout, named: &[(u64, CellRecord)]) -> Result<DelayCe
     Ok(DelayCells::new(layout, cells)?)
 }
 
-/// What each method says, one entry a flow; NaN where it says nothing.
-struct Estimates {
-    paper_ns: Vec<f64>,
-    joint: Decoded,
-    /// Where any flow has an RLI mean.
-    hybrid: Option<Decoded>,
-}
-
-impl Estimates {
-    fn of(sketched: &Sketched, flows: &FlowList, options: &DecodeOptions) -> Result<Self> {
-        let decode = |feature| {
-            let packets = Some(&flows.packets[..]);
-            sketched.decode(Known { packets, feature }, options)
-        };
-        let joint = decode(&[]).context("joint decoding")?;
-        let any_rli = flows.rli_mean_ns.iter().any(|mean| mean.is_finite());
-        let hybrid = any_rli.then(|| decode(&flows.rli_mean_ns));
-        Ok(Self {
-            paper_ns: sketched.paper(),
-            joint,
-            hybrid: hybrid.transpose().context("hybrid decoding")?,
-        })
+/// What a reader of the estimates should know, on standard error.
+fn report(name: &str, decoded: &Decoded) {
+    if let Some(fallback) = decoded.fallback {
+        eprintln!("{name}: the paper's estimator instead of joint decoding: {fallback:?}");
     }
-
-    /// What a reader of the estimates should know, on standard error.
-    fn report(&self) {
-        let hybrid = self.hybrid.as_ref();
-        let decoded = [("joint", Some(&self.joint)), ("hybrid", hybrid)];
-        for (name, decoded) in decoded {
-            let Some(decoded) = decoded else { continue };
-            if let Some(fallback) = decoded.fallback {
-                eprintln!("{name}: the paper's estimator instead of joint decoding: {fallback:?}");
-            }
-            for warning in decoded
-                .warnings
-                .iter()
-                .filter_map(|each| in_words(each, decoded))
-            {
-                eprintln!("{name}: {warning}");
-            }
+    for warning in &decoded.warnings {
+        if let Some(warning) = in_words(warning, decoded) {
+            eprintln!("{name}: {warning}");
         }
-    }
-
-    fn write(&self, arguments: &Decode, flows: &FlowList) -> Result<()> {
-        let header = [
-            "flow",
-            "packets",
-            "paper_ns",
-            "joint_ns",
-            "joint_sd_ns",
-            "hybrid_ns",
-        ];
-        // Where nothing is known, the mean is a placeholder.
-        let mean = |flow: &FlowDelay| match flow.source {
-            Source::Nothing => f64::NAN,
-            _ => flow.mean_ticks,
-        };
-        let hybrid = self.hybrid.iter().flat_map(|decoded| &decoded.flows);
-        let hybrid = hybrid.map(mean).chain(std::iter::repeat(f64::NAN));
-        let estimates = self.paper_ns.iter().zip(&self.joint.flows).zip(hybrid);
-        let lines = flows
-            .names
-            .iter()
-            .zip(estimates)
-            .map(|(name, ((&paper, joint), hybrid))| {
-                vec![
-                    name.clone(),
-                    known(joint.packets),
-                    known(paper),
-                    known(mean(joint)),
-                    known(joint.variance_ticks2.sqrt()),
-                    known(hybrid),
-                ]
-            });
-        files::write_lines(&arguments.out, &header, lines)
     }
 }
 

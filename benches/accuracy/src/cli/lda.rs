@@ -1,17 +1,19 @@
 //! `vernier-accuracy lda`: the Lossy Difference Aggregator over packets of one's own.
 
 use std::hash::Hasher as _;
-use std::io::Write as _;
+use std::io::Read;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::packet::PacketHash;
+use reporting::statistics::mean;
 use serde::Serialize;
 use siphasher::sip::SipHasher24;
 
-use super::{Kept, files};
+use super::{STANDARD, open, write_to};
 use crate::interchange::{PairRecord, Time, read_pairs};
 use crate::recording::{self, record};
 
@@ -67,28 +69,35 @@ struct Packet {
     receive: Option<Time>,
 }
 
-pub(super) fn run(arguments: &Lda) -> Result<Kept> {
-    let banks: Vec<_> = (arguments.probabilities.iter())
-        .map(|&probability| Bank {
-            rows: arguments.rows,
-            probability,
-        })
-        .collect();
-    let layout = LdaLayout::new(&banks)?;
-    let (name, input) = files::open(&arguments.input)?;
+impl Lda {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let banks: Vec<_> = (self.probabilities.iter())
+            .map(|&probability| Bank {
+                rows: self.rows,
+                probability,
+            })
+            .collect();
+        let layout = LdaLayout::new(&banks)?;
+        let (name, input) = open(&self.input)?;
+        let packets = read(&name, input, self.seed)?;
+        let estimate = estimate(&layout, &packets)
+            .with_context(|| format!("{name}: delays cannot be added up"))?;
+        let text = serde_json::to_string_pretty(&estimate)?;
+        write_to(STANDARD.as_ref(), |mut out| writeln!(out, "{text}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn read(name: &str, input: impl Read, seed: u64) -> Result<Vec<Packet>> {
     let mut packets = Vec::new();
-    read_pairs(&name, input, |pair: PairRecord<'_>| {
+    read_pairs(name, input, |pair: PairRecord<'_>| {
         packets.push(Packet {
-            hash: hash_of(pair.packet_id, arguments.seed),
+            hash: hash_of(pair.packet_id, seed),
             send: pair.send,
             receive: pair.receive,
         });
     })?;
-    let estimate = estimate(&layout, &packets)
-        .with_context(|| format!("{name}: delays cannot be added up"))?;
-    let mut out = files::create("-".as_ref())?;
-    writeln!(out, "{}", serde_json::to_string_pretty(&estimate)?)?;
-    Ok(true)
+    Ok(packets)
 }
 
 /// SipHash-2-4 of an id's bytes, keyed with the seed.
@@ -102,45 +111,37 @@ fn hash_of(id: &[u8], seed: u64) -> PacketHash {
 /// nanoseconds.
 fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
     let origin = packets.first().map_or(0, |packet| packet.send.as_ps());
-    let mut sum_ps = 0_i128;
-    for packet in packets {
-        if let Some(receive) = packet.receive {
-            sum_ps += (receive.as_ps() - packet.send.as_ps()).abs();
-        }
-    }
-    let ticks_per_ns = if sum_ps < i128::from(i64::MAX) {
-        1_000
-    } else {
-        1
-    };
+    let delays_ps = packets
+        .iter()
+        .filter_map(|packet| Some(packet.receive?.as_ps() - packet.send.as_ps()));
+    let sum_ps: i128 = delays_ps.clone().map(i128::abs).sum();
+    let is_small = sum_ps < i128::from(i64::MAX);
     ensure!(
         sum_ps / 1_000 < i128::from(i64::MAX),
         "they come to 2^63 ns or more; are both clocks of one origin?"
     );
+    let ps_per_tick = if is_small { 1 } else { 1_000 };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "LDA's times are modulo 2^64"
     )]
-    let ticks = |time: Time| ((time.as_ps() - origin) / (1_000 / ticks_per_ns)) as u64;
-
-    let mut lda = LdaPair::new(layout);
+    let ticks = |time: Time| ((time.as_ps() - origin) / ps_per_tick) as u64;
     let recorded = packets.iter().map(|packet| {
         let sent = ticks(packet.send);
-        let delay = packet
-            .receive
-            .map(|receive| ticks(receive).wrapping_sub(sent));
+        let received = packet.receive.map(ticks);
+        let delay = received.map(|received| received.wrapping_sub(sent));
         recording::Packet::of_segment(packet.hash, sent, delay)
     });
+    let mut lda = LdaPair::new(layout);
     record(&mut lda, recorded);
-    let mut truth = Truth::default();
-    for packet in packets {
-        if let Some(receive) = packet.receive {
-            truth.add((receive.as_ps() - packet.send.as_ps()) as f64 / 1_000.0);
-        }
-    }
-    let estimate = lda.estimate(truth.count);
-    let ns = |ticks: f64| ticks / ticks_per_ns as f64;
+
+    let received = delays_ps.clone().count();
+    let true_mean_ns = mean(delays_ps.clone().map(|ps| ps as f64 / 1_000.0));
+    let squares = delays_ps.map(|ps| (ps as f64 / 1_000.0 - true_mean_ns).powi(2));
+    let true_stddev_ns = mean(squares).sqrt();
+    let estimate = lda.estimate(received as u64);
+    let ns = |ticks: f64| ticks / (1_000 / ps_per_tick) as f64;
     let end_of_interval = |sign: f64| {
         let (mean, half_width) = (estimate.mean_ticks?, estimate.ci98_half_width_ticks?);
         Some(ns(mean + sign * half_width))
@@ -153,36 +154,11 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
         ci98_low_ns: end_of_interval(-1.0),
         ci98_high_ns: end_of_interval(1.0),
         sent: packets.len() as u64,
-        received: truth.count,
+        received: received as u64,
         lost_estimate: estimate.lost_estimate,
-        true_mean_ns: truth.mean(),
-        true_stddev_ns: truth.stddev(),
+        true_mean_ns: (received > 0).then_some(true_mean_ns),
+        true_stddev_ns: (received > 0).then_some(true_stddev_ns),
     })
-}
-
-/// Exact mean and deviation, added up without cancellation (Welford 1962).
-#[derive(Default)]
-struct Truth {
-    count: u64,
-    mean: f64,
-    scatter: f64,
-}
-
-impl Truth {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        let before = value - self.mean;
-        self.mean += before / self.count as f64;
-        self.scatter += before * (value - self.mean);
-    }
-
-    fn mean(&self) -> Option<f64> {
-        (self.count > 0).then_some(self.mean)
-    }
-
-    fn stddev(&self) -> Option<f64> {
-        (self.count > 0).then(|| (self.scatter / self.count as f64).sqrt())
-    }
 }
 
 #[cfg(test)]

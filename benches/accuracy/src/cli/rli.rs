@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use measure::packet::PacketHash;
-use measure::rli::{
-    FlowDelay, FlowDelays, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender,
-};
+use measure::rli::{FlowDelays, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender};
 
-use super::{Kept, files};
+use super::{open, write_lines};
 use crate::interchange::{LinkPacket, Time, known, read_link, whole};
 use crate::rli::exchange::{Arrival, STREAM, receive};
 use crate::traffic::{Kind, mix};
@@ -49,13 +48,12 @@ const BUFFER_PACKETS: usize = 1 << 16;
 
 /// Everything that the file says, packet by packet.
 struct Packets {
-    /// Flows by name, and their names by number.
+    /// Numbers of flows by name.
     numbers: HashMap<String, u32>,
-    names: Vec<String>,
     /// What arrived: when, how long it is, and what it is; in the order of sending.
     arrivals: Vec<(u64, u32, Arrival)>,
-    /// Of each flow: packets that arrived, and the sum of their delays in picoseconds.
-    truth: Vec<(u64, i128)>,
+    /// Of each flow its name, packets that arrived, and the sum of their delays in picoseconds.
+    truth: Vec<(String, u64, i128)>,
     sender: ReferenceSender,
     regular: u64,
     origin: Option<Time>,
@@ -65,7 +63,6 @@ impl Packets {
     fn new() -> Self {
         Self {
             numbers: HashMap::new(),
-            names: Vec::new(),
             arrivals: Vec::new(),
             truth: Vec::new(),
             sender: ReferenceSender::new(STREAM),
@@ -86,7 +83,7 @@ impl Packets {
                 let hash = PacketHash(mix(self.regular));
                 self.sender.record(hash, send_ns);
                 let flow = self.flow(packet.flow);
-                if let (Some(receive), Some((count, sum_ps))) =
+                if let (Some(receive), Some((_, count, sum_ps))) =
                     (receive, self.truth.get_mut(flow as usize))
                 {
                     *count += 1;
@@ -106,10 +103,9 @@ impl Packets {
             return number;
         }
         // Lines are fewer than 2^32, and so are flows.
-        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(self.truth.len()).unwrap_or(u32::MAX);
         self.numbers.insert(name.to_owned(), number);
-        self.names.push(name.to_owned());
-        self.truth.push((0, 0));
+        self.truth.push((name.to_owned(), 0, 0));
         number
     }
 }
@@ -124,32 +120,61 @@ fn whole_ns(ps: i128) -> u64 {
     (ps + 500).div_euclid(1_000) as u64
 }
 
-pub(super) fn run(arguments: &Rli) -> Result<Kept> {
-    let link = Link::new(arguments.capacity_bps, arguments.overhead_bytes)?;
-    let (name, input) = files::open(&arguments.input)?;
-    let mut packets = Packets::new();
-    read_link(&name, input, |packet| packets.take(packet))?;
-    // In the order of arrival; the order of sending where that is the same.
-    packets
-        .arrivals
-        .sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
-
-    let mut estimates = Vec::new();
-    for method in Method::ALL {
-        let config = ReceiverConfig {
-            buffer_packets: BUFFER_PACKETS,
-            ..ReceiverConfig::new(STREAM, method, link)
+impl Rli {
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let link = Link::new(self.capacity_bps, self.overhead_bytes)?;
+        let (name, input) = open(&self.input)?;
+        let mut packets = Packets::new();
+        read_link(&name, input, |packet| packets.take(packet))?;
+        // In the order of arrival; the order of sending where that is the same.
+        packets
+            .arrivals
+            .sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
+        let estimate = |method: Method| {
+            let config = ReceiverConfig {
+                buffer_packets: BUFFER_PACKETS,
+                ..ReceiverConfig::new(STREAM, method, link)
+            };
+            let arrivals = packets.arrivals.iter().copied();
+            receive(config, packets.truth.len(), arrivals)
+                .with_context(|| format!("{} cannot be run", method.label()))
         };
-        let arrivals = packets.arrivals.iter().copied();
-        let received = receive(config, packets.names.len(), arrivals)
-            .with_context(|| format!("{} cannot be run", method.label()))?;
-        if method == Method::Linear {
-            report(&received.counters);
-        }
-        estimates.push((method, received.flows));
+        let linear = estimate(Method::Linear)?;
+        report(&linear.counters);
+        let estimates = [
+            estimate(Method::Left)?,
+            linear,
+            estimate(Method::Sums)?,
+            estimate(Method::AnchoredSums)?,
+        ];
+        self.write(&packets, &estimates.map(|received| received.flows))?;
+        Ok(ExitCode::SUCCESS)
     }
-    write(arguments, &packets, &estimates)?;
-    Ok(true)
+
+    fn write(&self, packets: &Packets, estimates: &[FlowDelays; 4]) -> Result<()> {
+        let header = [
+            "flow",
+            "packets",
+            "rli_l_ns",
+            "rli_ns",
+            "rli_s_ns",
+            "rli_as_ns",
+            "rli_bound_ns",
+            "true_ns",
+        ];
+        let text = |value: Option<f64>| value.map(known).unwrap_or_default();
+        let flows = packets.truth.iter().enumerate();
+        let lines = flows.map(|(flow, (name, count, sum_ps))| {
+            let of = |estimates: &FlowDelays| estimates.slots().get(flow).copied();
+            let means = estimates.each_ref().map(|all| of(all)?.mean_ns());
+            let bound = of(&estimates[1]).and_then(|flow| flow.bound_ns(Method::Linear));
+            let truth = (*count > 0).then(|| *sum_ps as f64 / 1_000.0 / *count as f64);
+            let figures = means.into_iter().chain([bound, truth]).map(text);
+            let named = [name.clone(), count.to_string()].into_iter();
+            named.chain(figures).collect()
+        });
+        write_lines(&self.out, &header, lines)
+    }
 }
 
 /// What a reader of the estimates should know, on standard error.
@@ -185,38 +210,4 @@ fn report(counters: &ReceiverCounters) {
             eprintln!("rli: {count} {what}");
         }
     }
-}
-
-fn write(arguments: &Rli, packets: &Packets, estimates: &[(Method, FlowDelays)]) -> Result<()> {
-    let header = [
-        "flow",
-        "packets",
-        "rli_l_ns",
-        "rli_ns",
-        "rli_s_ns",
-        "rli_as_ns",
-        "rli_bound_ns",
-        "true_ns",
-    ];
-    let text = |value: Option<f64>| value.map(known).unwrap_or_default();
-    let flows = packets.names.iter().zip(&packets.truth).enumerate();
-    let lines = flows.map(|(flow, (name, &(count, sum_ps)))| {
-        let of = |wanted| {
-            let (_, delays) = estimates.iter().find(|(method, _)| *method == wanted)?;
-            delays.slots().get(flow)
-        };
-        let mean = |method| text(of(method).and_then(FlowDelay::mean_ns));
-        let truth = (count > 0).then(|| sum_ps as f64 / 1_000.0 / count as f64);
-        vec![
-            name.clone(),
-            count.to_string(),
-            mean(Method::Left),
-            mean(Method::Linear),
-            mean(Method::Sums),
-            mean(Method::AnchoredSums),
-            text(of(Method::Linear).and_then(|flow| flow.bound_ns(Method::Linear))),
-            text(truth),
-        ]
-    });
-    files::write_lines(&arguments.out, &header, lines)
 }

@@ -15,10 +15,12 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, mean, whole};
 use wire::{Placed, SenderLists, WireLayout, WireShard, reconcile};
 
-use super::stream::{Delays, Loss, Passed};
+use super::stream::{Delays, Passed};
 use super::{Bench, PACKETS_MIN, percent};
-use crate::experiment::{Found, Plan, Row};
+use crate::experiment::{Found, Plan};
 use crate::recording::Packet;
+use crate::report::Row;
+use crate::trace::Losses;
 use crate::traffic::mix;
 
 /// Packets of each of the two epochs at scale 1, and rows of the one bank that takes them all.
@@ -90,10 +92,13 @@ impl Case {
         let Self { share, reach, loss } = self;
         let epoch = packets(bench);
         let stream = bench.stream_of(2 * epoch, Delays::Queue, 6000 + seed)?;
-        let crossing = self.cross(&stream.with(Loss::Uniform(loss), 7000 + seed), epoch, seed);
-        let outcomes = STASHES.map(|stash| crossing.measure(stash));
-        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>>>()?;
-        let [alone, ours, longer] = [&outcomes[0], &outcomes[1], &outcomes[2]];
+        let crossing = self.cross(
+            &stream.with(Losses::Uniform(loss), 7000 + seed),
+            epoch,
+            seed,
+        );
+        let measure = |stash: usize| crossing.measure(STASHES[stash]);
+        let [alone, ours, longer] = [measure(0)?, measure(1)?, measure(2)?];
         let case = format!(
             "{} overtaken by up to {reach}, {} loss",
             percent(share),
@@ -103,24 +108,20 @@ impl Case {
         let exact = (loss == 0.0 && reach < u32::from(STASHES[1]) / 2).then_some(());
         let usable = Row::new(format!("usable cells: {case}"), "%", ours.usable);
         let usable = usable.limit(exact.map(|()| Limit::AtLeast(100.0)));
-        found.row(
-            TABLE,
-            usable.others([
-                ("LDA alone", alone.usable),
-                ("lists of 2048", longer.usable),
-                ("packets misplaced", crossing.misplaced as f64),
-                ("moved", ours.moved as f64),
-            ]),
-        );
+        let others = [
+            ("LDA alone", alone.usable),
+            ("lists of 2048", longer.usable),
+            ("packets misplaced", crossing.misplaced as f64),
+            ("moved", ours.moved as f64),
+        ];
+        found.row(TABLE, usable.others(others));
         let error = Row::new(format!("error of the mean: {case}"), "%", ours.mean_error);
         let error = error.limit(exact.map(|()| Limit::AtMost(1e-6)));
-        found.row(
-            TABLE,
-            error.others([
-                ("LDA alone", alone.mean_error),
-                ("lists of 2048", longer.mean_error),
-            ]),
-        );
+        let others = [
+            ("LDA alone", alone.mean_error),
+            ("lists of 2048", longer.mean_error),
+        ];
+        found.row(TABLE, error.others(others));
         Ok(())
     }
 
@@ -146,7 +147,8 @@ impl Case {
                 marker_ps = sent_ps + delay_ps;
             }
             let held_ps = if is_held { whole(held_ps) as u64 } else { 0 };
-            crossing.truth[place].add(delay_ps + held_ps);
+            let (packets, delays_ps) = &mut crossing.truth[place];
+            (*packets, *delays_ps) = (*packets + 1, *delays_ps + delay_ps + held_ps);
             received.push((place, packet.at(delay_ps + held_ps)));
         }
         received.sort_by_key(|(_, packet)| packet.time);
@@ -164,23 +166,10 @@ impl Case {
 struct Crossing {
     sent: [Vec<Observation>; 2],
     received: [Vec<Observation>; 2],
-    truth: [Delivered; 2],
+    /// Packets of each epoch that arrived, and the sum of their delays in picoseconds.
+    truth: [(u64, u64); 2],
     /// Packets that the ends count in different epochs.
     misplaced: usize,
-}
-
-/// Packets of an epoch that arrived.
-#[derive(Clone, Copy, Default)]
-struct Delivered {
-    packets: u64,
-    delays_ps: u64,
-}
-
-impl Delivered {
-    fn add(&mut self, delay_ps: u64) {
-        self.packets += 1;
-        self.delays_ps += delay_ps;
-    }
 }
 
 /// What the LDAs of both epochs make of it, on average.
@@ -215,22 +204,22 @@ impl Crossing {
         let receivers = self.received.each_ref();
         let mut receivers = receivers.map(|received| shard(End::Receiver, received));
         let last: Vec<_> = senders[0].stash.last().map(Placed::stashed).collect();
-        let first: Vec<_> = senders[1]
-            .stash
-            .first()
-            .iter()
-            .map(Placed::stashed)
-            .collect();
-        let (last, first) = (&last[..], &first[..]);
+        let first = senders[1].stash.first().iter().map(Placed::stashed);
+        let lists = SenderLists {
+            last: &last,
+            first: &first.collect::<Vec<_>>(),
+        };
         let [earlier, later] = &mut receivers;
-        let moved = reconcile(earlier, later, SenderLists { last, first });
+        let moved = reconcile(earlier, later, lists);
         let (mut usable, mut errors) = (Vec::new(), Vec::new());
-        for ((sender, receiver), truth) in senders.iter().zip(receivers).zip(self.truth) {
+        for ((sender, receiver), (packets, delays_ps)) in
+            senders.iter().zip(receivers).zip(self.truth)
+        {
             let mut lda = receiver.segments[0].lda.clone();
             lda.merge(&sender.segments[0].lda)?;
-            let estimate = lda.estimate(truth.packets);
+            let estimate = lda.estimate(packets);
             usable.push(100.0 * estimate.usable_cells as f64 / estimate.cells as f64);
-            let mean_ps = truth.delays_ps as f64 / truth.packets as f64;
+            let mean_ps = delays_ps as f64 / packets as f64;
             errors.push(error_percent(estimate.mean_ticks.unwrap_or(0.0), mean_ps));
         }
         Ok(Outcome {

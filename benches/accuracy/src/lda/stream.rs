@@ -10,35 +10,28 @@ use reporting::statistics::{error_percent, whole};
 
 use crate::queue::Crossing;
 use crate::recording::{Packet, record};
-use crate::trace::{DROPPED as LOST, stored};
+use crate::trace::{DROPPED as LOST, EPISODE_PACKETS, Losses, stored};
 use crate::traffic::mix;
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
 const MEAN_TICKS: f64 = 200_000.0;
-/// Packets of a lost episode, on average (Kompella et al. 2012, section IV-C).
-const EPISODE_PACKETS: f64 = 100.0;
-
 /// Where delays are drawn from; all have the same mean but the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delays {
-    /// Weibull of shape 0.6: the least accurate of the paper.
-    Weibull,
-    /// Weibull of shape 0.8.
-    Weibull08,
-    /// Pareto of shape 3.
-    Pareto,
-    /// Pareto of shape 5.
-    Pareto5,
+    /// Of a shape, and the mean of a scale of 1: Gamma(1 + 1 / shape).
+    Weibull(f64, f64),
+    /// Of a shape, and the mean of a scale of 1: shape / (shape - 1).
+    Pareto(f64, f64),
     /// Sojourn in an M/M/1 queue at 90 % load: neighbours wait alike.
     Queue,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Loss {
-    /// Each with this probability.
-    Uniform(f64),
-    /// In episodes of about 100 packets, this share in all.
-    Episodes(f64),
+impl Delays {
+    /// The least accurate of the paper.
+    pub const WEIBULL_06: Self = Self::Weibull(0.6, 1.504_575_488_251_556);
+    pub const WEIBULL_08: Self = Self::Weibull(0.8, 1.133_003_096_285_365);
+    pub const PARETO_3: Self = Self::Pareto(3.0, 1.5);
+    pub const PARETO_5: Self = Self::Pareto(5.0, 1.25);
 }
 
 /// Delays in ticks, in the order of sending, with [`LOST`] for lost packets.
@@ -49,44 +42,30 @@ impl Stream {
     /// Draws the delays of `count` packets.
     pub fn draw(delays: Delays, count: usize, seed: u64) -> Result<Self> {
         let mut rng = Pcg64::seed_from_u64(seed);
-        let mut draw: Box<dyn FnMut() -> f64> = match delays {
-            Delays::Weibull | Delays::Weibull08 => {
-                // Of mean scale x Gamma(1 + 1 / shape).
-                let (shape, mean) = match delays {
-                    Delays::Weibull08 => (0.8, 1.133_003_096_285_365),
-                    _ => (0.6, 1.504_575_488_251_556),
-                };
-                let weibull = Weibull::new(MEAN_TICKS / mean, shape)?;
-                Box::new(move || weibull.sample(&mut rng))
+        let take = |drawn: &mut dyn Iterator<Item = f64>| {
+            let drawn = drawn.take(count);
+            drawn.map(|delay| stored(whole(delay) as u64)).collect()
+        };
+        Ok(Self(match delays {
+            Delays::Weibull(shape, mean) => {
+                take(&mut Weibull::new(MEAN_TICKS / mean, shape)?.sample_iter(&mut rng))
             }
-            Delays::Pareto | Delays::Pareto5 => {
-                // Of mean scale x shape / (shape - 1).
-                let (shape, mean) = match delays {
-                    Delays::Pareto5 => (5.0, 1.25),
-                    _ => (3.0, 1.5),
-                };
-                let pareto = Pareto::new(MEAN_TICKS / mean, shape)?;
-                Box::new(move || pareto.sample(&mut rng))
+            Delays::Pareto(shape, mean) => {
+                take(&mut Pareto::new(MEAN_TICKS / mean, shape)?.sample_iter(&mut rng))
             }
             Delays::Queue => {
                 // Lindley's recursion, of mean service / (1 - load).
                 let load = 0.9;
                 let service_mean = MEAN_TICKS * (1.0 - load);
-                let mut exponential = move |mean: f64| {
-                    let unit: f64 = Exp1.sample(&mut rng);
-                    unit * mean
-                };
                 let mut backlog = 0.0_f64;
-                Box::new(move || {
-                    let gap = exponential(service_mean / load);
-                    backlog = (backlog - gap).max(0.0) + exponential(service_mean);
+                let mut unit = || -> f64 { Exp1.sample(&mut rng) };
+                take(&mut std::iter::repeat_with(|| {
+                    let gap = unit() * (service_mean / load);
+                    backlog = (backlog - gap).max(0.0) + unit() * service_mean;
                     backlog
-                })
+                }))
             }
-        };
-        Ok(Self(
-            (0..count).map(|_| stored(whole(draw()) as u64)).collect(),
-        ))
+        }))
     }
 
     /// Packets that a queue let through or dropped, in nanoseconds.
@@ -99,14 +78,15 @@ impl Stream {
     }
 
     /// The same packets, with some more lost.
-    pub fn with(&self, losses: Loss, seed: u64) -> Passed {
+    pub fn with(&self, losses: Losses, seed: u64) -> Passed {
         let mut rng = Pcg64::seed_from_u64(mix(seed));
         let mut delays = self.0.clone();
         let mut in_episode = false;
         for delay in &mut delays {
             let lost = match losses {
-                Loss::Uniform(share) => rng.random_bool(share),
-                Loss::Episodes(share) => {
+                Losses::None => false,
+                Losses::Uniform(share) => rng.random_bool(share),
+                Losses::Episodes(share) => {
                     let change = if in_episode {
                         1.0 / EPISODE_PACKETS
                     } else {
@@ -120,7 +100,7 @@ impl Stream {
                 *delay = LOST;
             }
         }
-        Passed::of(delays)
+        Passed::of(delays, losses.share())
     }
 }
 
@@ -128,6 +108,8 @@ impl Stream {
 #[derive(Debug, Clone)]
 pub struct Passed {
     delays: Vec<u32>,
+    /// The share that was to be lost.
+    pub loss: f64,
     pub received: u64,
     /// Their mean delay in ticks.
     pub mean: f64,
@@ -177,7 +159,7 @@ pub struct Outcome {
 }
 
 impl Passed {
-    fn of(delays: Vec<u32>) -> Self {
+    fn of(delays: Vec<u32>, loss: f64) -> Self {
         let (mut received, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
         for &delay in delays.iter().filter(|&&delay| delay != LOST) {
             received += 1;
@@ -188,6 +170,7 @@ impl Passed {
         let scatter = u128::from(received) * squares - u128::from(sum).pow(2);
         Self {
             delays,
+            loss,
             received,
             mean: sum as f64 / received as f64,
             stddev: (scatter as f64).sqrt() / received as f64,
@@ -254,4 +237,71 @@ impl Passed {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use measure::lda::Bank;
+
+    fn layout() -> LdaLayout {
+        LdaLayout::new(&[Bank {
+            rows: 256,
+            probability: 1.0,
+        }])
+        .unwrap()
+    }
+
+    #[test]
+    fn delays_have_the_mean_of_the_paper() {
+        for (delays, slack) in [
+            (Delays::WEIBULL_06, 0.02),
+            (Delays::PARETO_3, 0.02),
+            (Delays::Queue, 0.1),
+        ] {
+            let stream = Stream::draw(delays, 200_000, 1).unwrap();
+            let passed = stream.with(Losses::Uniform(0.0), 0);
+            assert!((passed.mean / MEAN_TICKS - 1.0).abs() < slack, "{delays:?}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_loss_take_their_share() {
+        let stream = Stream::draw(Delays::WEIBULL_06, 400_000, 2).unwrap();
+        for loss in [Losses::Uniform(0.02), Losses::Episodes(0.02)] {
+            let passed = stream.with(loss, 3);
+            let lost = 1.0 - passed.received as f64 / 400_000.0;
+            assert!((lost - 0.02).abs() < 0.006, "{loss:?}: {lost}");
+        }
+    }
+
+    #[test]
+    fn without_loss_the_mean_is_exact() {
+        let stream = Stream::draw(Delays::WEIBULL_06, 20_000, 4).unwrap();
+        let outcome = stream.with(Losses::Uniform(0.0), 0).lda(&layout(), 5);
+        assert!(outcome.mean_error < 1e-9, "{outcome:?}");
+        assert!(outcome.covered, "{outcome:?}");
+        assert!((outcome.samples - 20_000.0).abs() < 0.5);
+    }
+
+    #[test]
+    fn queued_packets_wait_alike() {
+        let passed = Stream::draw(Delays::Queue, 100_000, 6)
+            .unwrap()
+            .with(Losses::Uniform(0.0), 0);
+        let centred: Vec<f64> = passed
+            .delays
+            .iter()
+            .map(|&delay| f64::from(delay) - passed.mean)
+            .collect();
+        let lagged: f64 = centred.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let correlation = lagged / 100_000.0 / passed.stddev.powi(2);
+        assert!(correlation > 0.9, "{correlation}");
+    }
+
+    #[test]
+    fn probes_that_meet_every_packet_know_the_mean() {
+        let passed = Stream::draw(Delays::WEIBULL_06, 50_000, 7)
+            .unwrap()
+            .with(Losses::Uniform(0.01), 8);
+        let seen = passed.probes(50_000.0, 9).mean();
+        assert!((seen / passed.mean - 1.0).abs() < 0.05, "{seen}");
+    }
+}

@@ -1,10 +1,8 @@
 use std::collections::HashSet;
 
-use super::paths::{Path, cross_paths, jitter, lose, path_of};
 use super::*;
 use crate::traffic::{PS_PER_S, Profile};
 use proptest::prelude::*;
-use rand_distr::Weibull;
 
 const RATE: u64 = CAPACITY_BPS;
 
@@ -301,15 +299,12 @@ fn flows_keep_to_their_path() {
     let mut profile = Profile::acceptance(0.6, 0.05);
     profile.duration_s = 0.01;
     let traffic = profile.draw(2);
-    let path = |propagation_ps| Path {
-        link: LinkConfig {
-            capacity_bps: RATE / 2,
-            ..LinkConfig::ACCEPTANCE
-        },
-        propagation_ps,
+    let link = LinkConfig {
+        capacity_bps: RATE / 2,
+        ..LinkConfig::ACCEPTANCE
     };
     let far = 50_000_000_000;
-    let crossings = cross_paths(&traffic, &[path(0), path(far)], 9);
+    let crossings = cross_paths(&traffic, &link, &[0, far], 9);
     assert_eq!(crossings.len(), traffic.arrivals.len());
     assert!(crossings.is_sorted_by_key(|c| c.sent_ps));
     let mut taken = HashSet::new();

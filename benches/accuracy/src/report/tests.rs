@@ -1,9 +1,6 @@
 use std::fs;
 
-use reporting::Limit;
-
 use super::*;
-use crate::experiment::Row;
 
 fn report(capture: Option<&str>) -> Report {
     let judged = |row: Row, limit: Limit| {

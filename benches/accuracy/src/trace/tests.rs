@@ -1,5 +1,5 @@
 use super::*;
-use reporting::statistics::{mean, median};
+use reporting::statistics::mean;
 
 fn small(seed: u64) -> Trace {
     Trace::generate(&Scenario::ACCEPTANCE, seed, 0.05)

@@ -1,9 +1,8 @@
 use std::path::Path;
 
-use super::capture::Capture;
 use super::*;
 
-const RATE: u64 = 10_000_000_000;
+const RATE: u64 = CAPACITY_BPS;
 const FLOWS: u32 = 1_000;
 const PACKETS: u32 = 16_384;
 
@@ -112,7 +111,7 @@ fn heavy_modulation_is_heavier() {
 #[test]
 fn flows_are_many_small_ones_and_few_large_ones() {
     let mut rng = Pcg64::seed_from_u64(1);
-    let tags = flows::draw(1_000_000, 2 * PS_PER_S, &mut rng);
+    let tags = flow_of_each(1_000_000, 2 * PS_PER_S, &mut rng);
     let count = tags.iter().max().unwrap() + 1;
     let mut sizes = vec![0_u32; count as usize];
     for tag in &tags {

@@ -6,16 +6,7 @@ fn packets(delays_ns: &[Option<&str>]) -> Vec<Packet> {
     let text = lines.fold("packet_id,send_ns,recv_ns".to_owned(), |text, line| {
         text + "\n" + &line
     });
-    let mut packets = Vec::new();
-    read_pairs("-", text.as_bytes(), |pair| {
-        packets.push(Packet {
-            hash: hash_of(pair.packet_id, 7),
-            send: pair.send,
-            receive: pair.receive,
-        });
-    })
-    .unwrap();
-    packets
+    read("-", text.as_bytes(), 7).unwrap()
 }
 
 fn layout(rows: u32) -> LdaLayout {

@@ -1,4 +1,4 @@
-//! Traffic from a capture: its times, sizes and flows, at the speed that loads a link as wanted.
+//! Traffic from a capture: its times, sizes and flows, at the speed that loads a link as wanted, and behind queues.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,16 +11,31 @@ use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{LegacyPcapBlock, LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
 use reporting::statistics::whole;
 
-use super::{Arrival, Kind, PS_PER_S, Traffic, mix};
+use crate::queue::{Crossing, LinkConfig, cross, share_of};
+use crate::rli::exchange::REFERENCE_BYTES;
+use crate::trace::{Reference, Trace};
+use crate::traffic::{Arrival, CAPACITY_BPS, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
 /// Room for the longest packet that is taken for one (libpcap's `MAXIMUM_SNAPLEN`), and then some.
-const BUFFER_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 /// The most packets that are read.
 const PACKETS_MAX: usize = 50_000_000;
 /// The longest frame, as in TCP segmentation offload: sizes on the wire are cut to it.
 const FRAME_BYTES_MAX: u32 = 65_550;
 /// Seed of the hash that distinguishes flows.
-const SEED: [u8; 16] = *b"vernier accuracy";
+const HASH_SEED: [u8; 16] = *b"vernier accuracy";
+
+/// The load of the link: the lower one of the RLI paper. Captures come in longer bursts than its
+/// traffic does.
+const UTILISATION: f64 = 0.67;
+/// Nothing is dropped: the experiments lose packets as they need.
+const QUEUE_BYTES: u64 = u64::MAX / 2;
+/// One reference for so many packets of its path.
+const PACKETS_PER_REFERENCE: u64 = 100;
+/// How much longer the second path is.
+const DETOUR_PS: u64 = 50_000 * PS_PER_NS;
+/// Seed of the paths.
+const PATHS_SEED: u64 = 1;
 
 /// The packets of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +94,7 @@ impl Capture {
     fn parse(input: impl Read) -> Result<Self> {
         let mut frames: Vec<Frame> = Vec::new();
         let mut flows = Flows {
-            hasher: Hasher::new(SEED),
+            hasher: Hasher::new(HASH_SEED),
             numbers: HashMap::new(),
         };
         let damaged = |packet: usize, error: &PcapError<&[u8]>| {
@@ -87,7 +102,7 @@ impl Capture {
             anyhow!("packet {packet}: {error}; {remedy}")
         };
         let mut reader =
-            LegacyPcapReader::new(BUFFER_BYTES, input).map_err(|error| damaged(0, &error))?;
+            LegacyPcapReader::new(READ_BYTES, input).map_err(|error| damaged(0, &error))?;
         let mut ns_per_fraction = 1_000;
         while frames.len() < PACKETS_MAX {
             match reader.next() {
@@ -162,6 +177,70 @@ impl Capture {
             arrivals,
             flows: self.flows,
             duration_ps: whole(duration_ps) as u64,
+        }
+    }
+}
+
+/// A capture's packets behind queues: times, sizes and flows are real, delays are the simulator's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Replay {
+    pub crossings: Vec<Crossing>,
+    /// References on the first path, in the order of their arrival.
+    pub references: Vec<Reference>,
+}
+
+impl Replay {
+    /// All packets wait in one FIFO queue.
+    pub fn one_queue(capture: &Path) -> Result<Self> {
+        let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
+        let mut replay = Self::default();
+        replay.send(&traffic, CAPACITY_BPS, 0);
+        Ok(replay)
+    }
+
+    /// Flows are spread over two paths, each with a queue of half the rate; the second is longer.
+    /// References take the first.
+    pub fn two_paths(capture: &Path) -> Result<Self> {
+        let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
+        let mut replay = Self::default();
+        for (path, more_ps) in [(0, 0), (1, DETOUR_PS)] {
+            let share = share_of(&traffic, path, 2, PATHS_SEED);
+            replay.send(&share, CAPACITY_BPS / 2, more_ps);
+        }
+        Ok(replay)
+    }
+
+    /// As packets flow by flow; `seed` is that of their hashes.
+    pub fn trace(&self, seed: u64) -> Trace {
+        Trace::from_crossings(&self.crossings, self.references.clone(), seed)
+    }
+
+    /// Sends packets over a path that adds `more_ps`, with references where that is nothing.
+    fn send(&mut self, traffic: &Traffic, capacity_bps: u64, more_ps: u64) {
+        let mut packets = 0_u64;
+        let inject = |_: &Arrival| {
+            packets += 1;
+            let is_due = more_ps == 0 && packets.is_multiple_of(PACKETS_PER_REFERENCE);
+            is_due.then_some(REFERENCE_BYTES)
+        };
+        let link = LinkConfig {
+            capacity_bps,
+            buffer_bytes: QUEUE_BYTES,
+            ..LinkConfig::ACCEPTANCE
+        };
+        for mut crossing in cross(traffic, &link, PATHS_SEED, inject) {
+            if let Kind::Reference = crossing.kind {
+                let of = (crossing.received_ns(), crossing.delay_ns());
+                if let (Some(received_ns), Some(delay_ns)) = of {
+                    self.references.push(Reference {
+                        received_ns: received_ns as f64,
+                        delay_ns,
+                    });
+                }
+            } else {
+                crossing.received_ps = crossing.received_ps.map(|at_ps| at_ps + more_ps);
+                self.crossings.push(crossing);
+            }
         }
     }
 }

@@ -1,0 +1,397 @@
+//! Rises of a segment's mean delay, and of the share of packets that it loses.
+//!
+//! Of each of the last 2, 3, 12 and 48 intervals the lower quartile (of 2 and 3: the least) of the mean, at the lower end of
+//! its bound, is compared with what is usual. A rise is what exceeds the level of its own tail: so a single interval
+//! never is one, nor a burst as there were before. Short windows find large rises at once, long ones small ones that stay.
+//!
+//! Of losses the quarter of intervals with most of them is left out (one of 2 and 3), since losses come
+//! in bursts. Of the others two things must hold: so many losses are as improbable as a false alarm may be if each packet
+//! is lost for itself at the usual rate (Chernoff's bound of the binomial), and their share exceeds the level of its own
+//! tail, which has the bursts of the past in it.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::{BLOCK, Baseline, Tails, WINDOWS};
+
+/// Values that are kept.
+const RECENT: usize = 128;
+/// Blocks until a level is trusted: two minutes of reports of a second.
+const BLOCKS_MIN: u32 = 12;
+/// The least rise that counts, as a part of what is usual.
+const RISE_MIN: f64 = 0.02;
+/// What a short history does not exclude: bursts of several seconds that come once an hour. In the first hour a rise is what
+/// exceeds five times the usual, then less by the length of the history: a sixth above it after a day.
+const UNSEEN: f64 = 4.0;
+/// Blocks of an hour of reports of a second.
+const HOUR_BLOCKS: f64 = 360.0;
+/// A longer window's level is at least this part of the next shorter one's: where short bursts are high, a longer one is
+/// rare rather than impossible.
+const LONGER: f64 = 0.25;
+/// A rise that ends within so many intervals was a burst: its height is remembered like others', so that what comes again and
+/// again is usual. What lasts longer is reported each time.
+const BURST_MAX: u32 = 10;
+/// A rise that stays so many intervals is usual from then on: an hour of reports of a second.
+const ACCEPTED_AFTER: u32 = 3_600;
+/// Delays below a nanosecond, and negative ones of clocks that differ, are taken for one.
+const DELAY_MIN_NS: f64 = 1.0;
+
+/// The mean of an interval.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Value {
+    time_ms: u64,
+    /// In nanoseconds; the mean, and its lower bound.
+    mean: f32,
+    low: f32,
+}
+
+/// A rise that lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Raised {
+    /// From when it is dated.
+    pub(crate) since_ms: u64,
+    /// What was usual: nanoseconds, or a share of packets.
+    pub(crate) usual: f64,
+    /// Below this it is over.
+    pub(crate) end: f64,
+    pub(crate) intervals: u32,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Delay {
+    recent: VecDeque<Value>,
+    baseline: Baseline,
+    tails: Tails,
+    raised: Option<Raised>,
+}
+
+/// The least rise by the length of the history, `of_hour` for the first hour.
+fn unseen(of_hour: f64, blocks: u32) -> f64 {
+    of_hour * (HOUR_BLOCKS / f64::from(blocks.max(1))).min(1.0)
+}
+
+impl Delay {
+    pub(crate) const fn raised(&self) -> Option<&Raised> {
+        self.raised.as_ref()
+    }
+
+    /// What is usual, in nanoseconds.
+    pub(crate) fn usual_ns(&self, time_ms: u64) -> Option<f64> {
+        let raised = self.raised.map(|raised| raised.usual);
+        raised.or_else(|| self.baseline.usual(time_ms))
+    }
+
+    /// Whether there is history enough to find a rise.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.tails.blocks() >= BLOCKS_MIN
+    }
+
+    /// Adds an interval that had packets. `nats`: minus the logarithm of the probability, by interval and window, of a
+    /// false alarm.
+    pub(crate) fn add(&mut self, time_ms: u64, mean_ns: f64, bound_ns: f64, nats: f64) {
+        #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let value = Value {
+            time_ms,
+            mean: mean_ns.max(DELAY_MIN_NS) as f32,
+            low: (mean_ns - bound_ns) as f32,
+        };
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(value);
+        if let Some(raised) = self.raised {
+            return self.go_on(raised);
+        }
+        let usual = self.baseline.usual(time_ms);
+        self.raised = usual.and_then(|usual| self.compare(usual, nats));
+        if self.raised.is_none() && self.baseline.add(f64::from(value.mean), time_ms) {
+            self.tails.end_block();
+        }
+    }
+
+    /// What came at this time is usual from now on.
+    pub(crate) fn restart(&mut self, since_ms: u64) {
+        self.recent.retain(|value| value.time_ms >= since_ms);
+        self.settle();
+    }
+
+    /// What it is now is usual.
+    fn settle(&mut self) {
+        self.raised = None;
+        let recent = self.recent.iter();
+        self.baseline
+            .restart(recent.map(|value| f64::from(value.mean)));
+    }
+
+    /// The lower quartile of the last values; `None` if there are not so many.
+    fn quartile(&self, window: usize) -> Option<f64> {
+        let first = self.recent.len().checked_sub(window)?;
+        let mut lows: Vec<_> = self.recent.range(first..).map(|value| value.low).collect();
+        let (_, quartile, _) = lows.select_nth_unstable_by((window - 1) / 4, f32::total_cmp);
+        Some(f64::from(*quartile))
+    }
+
+    fn compare(&mut self, usual: f64, nats: f64) -> Option<Raised> {
+        let of_block = nats - (BLOCK as f64).ln();
+        let mut level: f64 = 0.0;
+        for (at, window) in WINDOWS.into_iter().enumerate() {
+            let Some(quartile) = self.quartile(window) else {
+                break;
+            };
+            let rise = quartile / usual - 1.0;
+            let unseen = unseen(UNSEEN, self.tails.blocks());
+            level = self
+                .tails
+                .level(at, of_block)
+                .max(RISE_MIN)
+                .max(unseen)
+                .max(LONGER * level);
+            if self.tails.blocks() >= BLOCKS_MIN && rise > level {
+                self.tails.begin_rise();
+                return Some(Raised {
+                    since_ms: self.since(usual, rise * usual),
+                    usual,
+                    end: usual * (1.0 + rise.min(level) / 2.0),
+                    intervals: 0,
+                });
+            }
+            self.tails.note(at, rise);
+        }
+        None
+    }
+
+    fn since(&self, usual: f64, rise: f64) -> u64 {
+        since(self.recent.iter().map(|value| {
+            let excess = f64::from(value.mean) - usual - rise / 2.0;
+            (value.time_ms, excess, rise)
+        }))
+    }
+
+    fn go_on(&mut self, mut raised: Raised) {
+        let last = self.recent.range(self.recent.len().saturating_sub(3)..);
+        let highest = last.fold(f64::NEG_INFINITY, |most, value| {
+            most.max(f64::from(value.mean))
+        });
+        raised.intervals = raised.intervals.saturating_add(1);
+        self.raised = Some(raised);
+        for (at, window) in WINDOWS.into_iter().enumerate() {
+            if let Some(quartile) = self.quartile(window) {
+                self.tails.note(at, quartile / raised.usual - 1.0);
+            }
+        }
+        if highest < raised.end {
+            self.raised = None;
+            // It must not be found again in the long windows.
+            self.recent.clear();
+            self.tails.end_rise(raised.intervals < BURST_MAX);
+        } else if raised.intervals >= ACCEPTED_AFTER {
+            self.settle();
+        }
+    }
+}
+
+/// From when a rise is dated: where the sum of what exceeds half of it is greatest, counted back from now. Of each interval its time, its excess, and
+/// the greatest part of it that counts.
+fn since(values: impl DoubleEndedIterator<Item = (u64, f64, f64)>) -> u64 {
+    let (mut sum, mut greatest, mut since) = (0.0, f64::NEG_INFINITY, 0);
+    for (time_ms, excess, most) in values.rev() {
+        // `clamp` panics where a stored figure is not a number.
+        sum += excess.max(-most).min(most);
+        if sum > greatest {
+            (greatest, since) = (sum, time_ms);
+        }
+    }
+    since
+}
+
+/// Intervals whose losses are kept.
+const RECENT_LOSSES: usize = 64;
+/// The least rise that counts, as a share of packets.
+const LOSS_RISE_MIN: f64 = 1e-4;
+/// In the first hour, then less, as of delays.
+const UNSEEN_LOSS_RISE: f64 = 5e-3;
+/// Packets after which what was lost counts half.
+const MEMORY_PACKETS: f64 = 1e8;
+/// Losses that the usual rate has beyond those seen: what a history without losses does not exclude.
+const UNSEEN_LOSSES: f64 = 3.0;
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Losses {
+    time_ms: u64,
+    sent: f64,
+    lost: f64,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Loss {
+    recent: VecDeque<Losses>,
+    /// Of what is older than the longest window.
+    sent: f64,
+    lost: f64,
+    tails: Tails,
+    in_block: usize,
+    raised: Option<Raised>,
+}
+
+impl Loss {
+    pub(crate) const fn raised(&self) -> Option<&Raised> {
+        self.raised.as_ref()
+    }
+
+    /// The share that is usual.
+    pub(crate) fn usual(&self) -> f64 {
+        match self.raised {
+            Some(raised) => raised.usual,
+            None => self.lost / self.sent.max(1.0),
+        }
+    }
+
+    /// Adds an interval in which packets entered.
+    pub(crate) fn add(&mut self, time_ms: u64, sent: u64, lost: u64, nats: f64) {
+        let (sent, lost) = (sent as f64, lost.min(sent) as f64);
+        self.recent.push_back(Losses {
+            time_ms,
+            sent,
+            lost,
+        });
+        let oldest = (self.recent.len() > RECENT_LOSSES)
+            .then(|| self.recent.pop_front())
+            .flatten();
+        if let Some(raised) = self.raised {
+            return self.go_on(raised);
+        }
+        if let Some(oldest) = oldest {
+            if self.sent > MEMORY_PACKETS {
+                (self.sent, self.lost) = (self.sent / 2.0, self.lost / 2.0);
+            }
+            self.sent += oldest.sent;
+            self.lost += oldest.lost;
+        }
+        self.raised = self.compare(nats);
+        if self.raised.is_some() {
+            self.in_block = 0;
+            return;
+        }
+        self.in_block = self.in_block.saturating_add(1);
+        if self.in_block >= BLOCK {
+            self.in_block = 0;
+            self.tails.end_block();
+        }
+    }
+
+    /// Packets and losses of the last intervals, but for the quarter with most losses.
+    fn trimmed(&self, window: usize) -> Option<(f64, f64)> {
+        let first = self.recent.len().checked_sub(window)?;
+        let mut values: Vec<_> = self.recent.range(first..).copied().collect();
+        values.sort_unstable_by(|one, other| one.lost.total_cmp(&other.lost));
+        values.truncate(window - window.div_ceil(4));
+        let sum = |of: fn(&Losses) -> f64| values.iter().map(of).sum::<f64>();
+        Some((sum(|value| value.sent), sum(|value| value.lost)))
+    }
+
+    fn compare(&mut self, nats: f64) -> Option<Raised> {
+        let usual = self.lost / self.sent.max(1.0);
+        let possible = (self.lost + UNSEEN_LOSSES) / self.sent.max(1.0);
+        let of_block = nats - (BLOCK as f64).ln();
+        for (at, window) in WINDOWS.into_iter().enumerate() {
+            let Some((sent, lost)) = self.trimmed(window) else {
+                break;
+            };
+            let rise = lost / sent.max(1.0) - usual;
+            let level = self.tails.level(at, of_block).max(LOSS_RISE_MIN);
+            let level = level.max(unseen(UNSEEN_LOSS_RISE, self.tails.blocks()));
+            let is_trusted = self.tails.blocks() >= BLOCKS_MIN && self.sent > 0.0;
+            let is_improbable = nats_of(lost, possible * sent) > nats;
+            if is_trusted && is_improbable && rise > level {
+                self.tails.begin_rise();
+                return Some(Raised {
+                    since_ms: self.since(usual, lost / sent),
+                    usual,
+                    end: usual + rise / 4.0,
+                    intervals: 0,
+                });
+            }
+            self.tails.note(at, rise);
+        }
+        None
+    }
+
+    /// By losses beyond half of the rise, counted in packets.
+    fn since(&self, usual: f64, now: f64) -> u64 {
+        let middle = f64::midpoint(usual, now);
+        since(self.recent.iter().map(|value| {
+            let half = middle * value.sent;
+            (value.time_ms, value.lost - half, half)
+        }))
+    }
+
+    /// Over when the last twelve intervals together are: losses that are rare leave gaps.
+    fn go_on(&mut self, mut raised: Raised) {
+        raised.intervals = raised.intervals.saturating_add(1);
+        self.raised = Some(raised);
+        for (at, window) in WINDOWS.into_iter().enumerate() {
+            if let Some((sent, lost)) = self.trimmed(window) {
+                self.tails.note(at, lost / sent.max(1.0) - raised.usual);
+            }
+        }
+        let window = u32::try_from(WINDOWS[2]).unwrap_or(u32::MAX);
+        let window = window.min(raised.intervals) as usize;
+        let (sent, lost) = self.sums(self.recent.len().saturating_sub(window));
+        if window >= 3 && lost / sent.max(1.0) < raised.end {
+            self.raised = None;
+            self.recent.clear();
+            self.tails.end_rise(raised.intervals < BURST_MAX);
+        } else if raised.intervals >= ACCEPTED_AFTER {
+            self.raised = None;
+            self.tails.end_rise(false);
+            (self.sent, self.lost) = self.sums(0);
+        }
+    }
+
+    /// Packets and losses of the intervals from this place on.
+    fn sums(&self, first: usize) -> (f64, f64) {
+        let recent = self.recent.range(first..);
+        recent.fold((0.0, 0.0), |(sent, lost), value| {
+            (sent + value.sent, lost + value.lost)
+        })
+    }
+}
+
+/// Minus the logarithm of a bound of the probability of so many or more where so many are expected (Chernoff's, of the
+/// Poisson, which is above the binomial's).
+fn nats_of(found: f64, expected: f64) -> f64 {
+    if found <= expected {
+        return 0.0;
+    }
+    found * (found / expected.max(f64::MIN_POSITIVE)).ln() - found + expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_is_a_bound() {
+        // P(X >= 5), X of Poisson with mean 1: 0.00366.
+        let nats = nats_of(5.0, 1.0);
+        assert!((-nats).exp() > 0.003_66 && (-nats).exp() < 0.02, "{nats}");
+        assert!(nats_of(1.0, 2.0) < 1e-12 && nats_of(0.0, 0.0) < 1e-12);
+    }
+
+    #[test]
+    fn a_single_interval_with_losses_is_no_rise() {
+        let mut detector = Loss::default();
+        for second in 0..1_000 {
+            let lost = if second == 900 { 500 } else { 0 };
+            detector.add(second * 1_000, 1_000, lost, 23.0);
+            assert_eq!(detector.raised(), None, "{second}");
+        }
+        for second in 1_000..1_004 {
+            detector.add(second * 1_000, 1_000, 10, 23.0);
+            let since_ms = detector.raised().map(|raised| raised.since_ms);
+            assert_eq!(since_ms, (second >= 1_002).then_some(1_000_000), "{second}");
+        }
+        assert!(detector.usual() < 1e-3);
+    }
+}
