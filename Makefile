@@ -71,9 +71,12 @@ station: setup-station ## NATS, two switches with a wire between them, a station
 	@$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p station
 	@STATION_PORT='$(STATION_PORT)' examples/station.sh $(DURATION)
 
+# Tests that run at a time: most wait for other programs, so that two for each CPU keep it busy.
+TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 .PHONY: test
 test: setup-test ## Install what is missing and run the whole test suite
-	$(CARGO) nextest run --workspace --locked $(NEXTEST_ARGS)
+	$(CARGO) nextest run --workspace --locked --test-threads $(TEST_THREADS) $(NEXTEST_ARGS)
 
 # How long `make soak` goes on.
 SOAK_SECONDS ?= 600
@@ -109,7 +112,8 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 	target/debug/vernier-simulate --fleet --minutes 1 --planted foreign-report --expect-violation
 
 .PHONY: lint
-lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
+lint: setup-run ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
+	$(call install_tool,deny,5)
 	.ci/words
 	.ci/size
 	$(CARGO) fmt --all --check
@@ -121,7 +125,8 @@ lint: setup-test ## Formatting, words, sizes, clippy, documentation, licences: a
 ADVISORIES := https://github.com/rustsec/advisory-db
 
 .PHONY: audit
-audit: setup-test ## Look the crates up among known advisories; says "skipped" where the network does not reach them
+audit: setup-run ## Look the crates up among known advisories; says "skipped" where the network does not reach them
+	$(call install_tool,deny,5)
 	@if ! timeout 30 git ls-remote --exit-code --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
 	  echo 'audit: skipped, $(ADVISORIES) cannot be reached from here'; \
 	else \
@@ -327,8 +332,9 @@ book: setup-book ## The documents as a book with a search: target/book/html/docs
 
 .PHONY: setup-book
 setup-book: setup-run
-	@$(TOOLS)/usr/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || \
-	  $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook
+	@$(TOOLS)/usr/bin/mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || { \
+	  echo 'Compiling mdbook: about two minutes'; \
+	  CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook; }
 
 # What goes into packages depends on the commit alone: its time is that of all files, and paths of this machine are in none.
 # Both apply to all that `make deb` runs.
@@ -390,7 +396,7 @@ container-root: deb ## What the Containerfiles in packages/container begin with,
 .PHONY: setup-deb
 setup-deb: setup-run
 	$(call install_packages,dpkg-dev)
-	@command -v cargo-deb >/dev/null || $(CARGO) install --quiet --locked cargo-deb
+	$(call install_tool,deb,3)
 	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =0.5.9 cargo-cyclonedx
 
 # Installs the packages in $(1) that are missing, and says so first.
@@ -406,6 +412,11 @@ define install_packages
 	@command -v $(CARGO) >/dev/null || { echo "No Rust toolchain: install it with rustup (https://rustup.rs), then try again." >&2; exit 1; }
 endef
 
+# Compiles cargo-$(1) if it is missing, which takes about $(2) minutes.
+define install_tool
+	@command -v cargo-$(1) >/dev/null || { echo 'Compiling cargo-$(1): about $(2) minutes'; $(CARGO) install --quiet --locked cargo-$(1); }
+endef
+
 .PHONY: setup-run
 setup-run:
 	$(call install_packages,$(RUN_PACKAGES))
@@ -417,8 +428,7 @@ setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite \
   $(TOOLS)/usr/bin/nfdump $(TOOLS)/usr/sbin/nfacctd
 	$(call install_packages,$(TEST_PACKAGES))
-	@command -v cargo-nextest >/dev/null || $(CARGO) install --quiet --locked cargo-nextest
-	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	$(call install_tool,nextest,5)
 	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
 	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
 	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
@@ -454,7 +464,8 @@ setup-bench: setup-test
 
 # The peer of vernier-probe's tests, built without optimisation: sixty packets need none.
 $(TOOLS)/usr/bin/stamp-suite:
-	$(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
+	@echo 'Compiling stamp-suite, the STAMP peer of the tests: about a minute'
+	@CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
 
 # Unpacks the Debian package $(1) beside the sources.
 define unpack
