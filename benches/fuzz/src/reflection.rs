@@ -8,13 +8,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use probe::arrival::Arrival;
+use probe::clock::LocalClock;
 use probe::reflector::{Reflector, Settings};
-use probe::session::{Arrived, LocalClock, Session};
-use probe::socket::Stamps;
-use probe::wire::key::Key;
-use probe::wire::packet::{self, Mode, Reply, Request};
-use probe::wire::time::{ErrorEstimate, Format, UnixNs};
+use probe::session::{Arrived, Session};
+use probe::socket::{Arrival, Stamps};
+use probe::wire::{ErrorEstimate, Format, Key, Mode, Reply, Request, UnixNs, sign_base};
 
 use crate::{read, stamp};
 
@@ -239,7 +237,7 @@ impl World {
         };
         // As if it had been recorded: the HMAC does not cover addresses.
         if let Some(key) = &self.key {
-            packet::sign(key, &mut bytes);
+            sign_base(key, &mut bytes);
         }
         let addresses = [self.ends[0].0, self.ends[1].0, self.session_at];
         let address = |which: u8| addresses[usize::from(which) % addresses.len()];
@@ -274,7 +272,10 @@ impl World {
         let arrival = Arrival {
             from: packet.from,
             to: *to,
-            at: wall,
+            stamps: Stamps {
+                system: wall,
+                ..Stamps::now()
+            },
             ..stamp::arrival()
         };
         let origin = &mut self.origins[packet.origin];

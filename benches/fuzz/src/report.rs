@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use prost::Message;
 use report::msp::{Flow, Health, Neighbour, Quantiles, Report, Segment};
-use station::learn::{Learner, Room};
+use station::histories::{Histories, Room};
 use station::state::{Minute, State, Taken};
 
 use crate::read;
@@ -99,7 +99,7 @@ struct Reported {
 /// What a station has.
 struct Station {
     room: Arc<Room>,
-    learner: Learner,
+    histories: Histories,
     states: HashMap<String, (State, Vec<Minute>)>,
     now_ns: u64,
     sequence: u64,
@@ -112,7 +112,7 @@ pub fn report(bytes: &[u8]) {
     };
     let room = Arc::new(Room::new(u64::from(input.segments_max) + 1));
     let mut station = Station {
-        learner: Learner::new(Arc::clone(&room)),
+        histories: Histories::new(Arc::clone(&room)),
         room: Arc::clone(&room),
         states: HashMap::new(),
         now_ns: BEGIN_NS,
@@ -203,24 +203,24 @@ impl Station {
         check_names(state);
         let stored = State::decode(&*state.encode_to_vec()).unwrap();
         assert_eq!(stored.encode_to_vec(), state.encode_to_vec());
-        self.learner.feed(&report, self.sequence, self.now_ns);
-        self.learner.note(state);
+        self.histories.feed(&report, self.sequence, self.now_ns);
+        self.histories.note(state);
     }
 
     /// The next owner has what this one wrote.
     fn take_over(&mut self) {
-        let written: Vec<(String, u64, Vec<u8>)> = (self.learner.memories())
+        let written: Vec<(String, u64, Vec<u8>)> = (self.histories.encoded())
             .map(|(switch, heard_ms, bytes)| (switch.to_owned(), heard_ms, bytes))
             .collect();
-        self.learner = Learner::new(Arc::clone(&self.room));
+        self.histories = Histories::new(Arc::clone(&self.room));
         for (switch, heard_ms, bytes) in &written {
             assert!(
-                self.learner
+                self.histories
                     .restore(switch, self.sequence, *heard_ms, bytes)
             );
         }
         let mut restored = 0;
-        for (switch, heard_ms, bytes) in self.learner.memories() {
+        for (switch, heard_ms, bytes) in self.histories.encoded() {
             assert!(written.contains(&(switch.to_owned(), heard_ms, bytes)));
             restored += 1;
         }
@@ -231,8 +231,8 @@ impl Station {
         let now_ms = self.now_ns / 1_000_000;
         let states = &self.states;
         let state_of = |switch: &str| states.get(switch).map(|(state, _)| state);
-        for switch in self.learner.forget(state_of, now_ms) {
-            assert!(!self.learner.has(&switch));
+        for switch in self.histories.forget(state_of, now_ms) {
+            assert!(!self.histories.has(&switch));
         }
     }
 }

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use probe::arrival::{Arrival, Stamped};
+use probe::clock::LocalClock;
 use probe::reflector::{ClockSource, Reflector, Settings};
-use probe::session::{
-    Arrived, Intervals, LocalClock, Session, SessionSettings, Spacing, least_bytes,
-};
-use probe::socket::Stamps;
-use probe::wire::key::Key;
-use probe::wire::packet::{self, Mode};
-use probe::wire::time::{ErrorEstimate, Format, UnixNs};
-use probe::wire::tlv::{Kind, Walk};
+use probe::result::SessionId;
+use probe::session::{Arrived, Intervals, Session, SessionSettings, Spacing, least_bytes};
+use probe::socket::{Arrival, Stamped, Stamps};
+use probe::wire::{ErrorEstimate, Format, Key, Kind, Mode, UnixNs, Walk, is_authentic, sign_base};
 
 pub(super) const NOW: UnixNs = UnixNs(1_700_000_000_000_000_000);
 
@@ -31,14 +27,10 @@ pub fn stamp(bytes: &[u8]) {
         return;
     };
     let key = (choice & 1 == 1).then(|| Key::new(&[7; 32]));
-    let mode = if key.is_some() {
-        Mode::Authenticated
-    } else {
-        Mode::Open
-    };
+    let mode = Mode::of(key.is_some());
     let mut packet = packet.to_vec();
     if let Some(key) = &key {
-        packet::sign(key, &mut packet);
+        sign_base(key, &mut packet);
     }
     reply(key.as_ref(), mode, &packet);
     request(key.as_ref(), mode, &packet);
@@ -54,7 +46,7 @@ fn request(key: Option<&Key>, mode: Mode, request: &[u8]) {
     };
     reflector.finish(&mut packet, pending, NOW);
     assert_eq!(packet.len(), request.len());
-    assert!(key.is_none_or(|key| packet::is_authentic(key, &packet)));
+    assert!(key.is_none_or(|key| is_authentic(key, &packet)));
     let shape = |packet: &[u8]| -> Vec<_> {
         let tlvs = Walk::new(&packet[mode.bytes()..]);
         tlvs.map(|tlv| (tlv.at, tlv.number, tlv.bytes)).collect()
@@ -71,14 +63,9 @@ fn reply(key: Option<&Key>, mode: Mode, packet: &[u8]) {
         session.was_sent(now, NOW, clock);
     }
     for _ in 0..2 {
-        let stamps = Stamps {
-            hardware: None,
-            system: NOW,
-            by: Stamped::Kernel,
-        };
         let arrived = Arrived {
             packet,
-            stamps,
+            stamps: arrival().stamps,
             clock,
         };
         session.answered(&arrived, Duration::from_millis(50));
@@ -96,8 +83,11 @@ pub(super) fn arrival() -> Arrival {
     Arrival {
         from: ([192, 0, 2, 1], 5_000).into(),
         to: ([192, 0, 2, 2], 862).into(),
-        at: NOW,
-        stamped: Stamped::Kernel,
+        stamps: Stamps {
+            hardware: None,
+            system: NOW,
+            by: Stamped::Kernel,
+        },
         ttl: 64,
         traffic_class: 0xb9,
     }
@@ -122,13 +112,15 @@ pub(super) fn reflector_settings(key: Option<&Key>) -> Settings {
 
 pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
     let settings = SessionSettings {
-        name: "a".to_owned(),
-        node: "a".to_owned(),
-        class: "all".to_owned(),
-        from: arrival().from,
-        to: arrival().to,
-        ssid: 3,
-        dscp: 46,
+        id: SessionId {
+            name: "a".to_owned(),
+            node: "a".to_owned(),
+            class: "all".to_owned(),
+            from: arrival().from,
+            to: arrival().to,
+            ssid: 3,
+            dscp: 46,
+        },
         key: key.cloned(),
         tlv_key: key.cloned(),
         length: least_bytes(mode, &TLVS, key.is_some()) + 12,
@@ -143,7 +135,7 @@ pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
         length: Duration::from_secs(1),
         start: NOW,
     };
-    Session::new(settings, intervals, Duration::ZERO, 1).unwrap()
+    Session::new(settings, intervals, Duration::ZERO, 1)
 }
 
 /// Requests and replies with all TLVs and without, of both modes.

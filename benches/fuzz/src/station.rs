@@ -14,10 +14,10 @@ use hyper_util::service::TowerToHyperService;
 use prost::Message;
 use report::msp::{Flow, Health, Neighbour, Segment};
 use serde_json::Value;
-use station::learn::{Learner, Room};
+use station::histories::{Histories, Room};
 use station::settings::Settings;
 use station::state::{Gap, Known, Minute, MinuteSegment, Run, State, Sums};
-use station::{Station, answers, memory, values};
+use station::{Station, answers, histories, values};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::read;
@@ -156,9 +156,9 @@ pub fn station(bytes: &[u8]) {
         let subject = values::minutes_of(switch);
         station.fleet.put_minute(subject, &value);
     }
-    let mut learner = Learner::new(Arc::new(Room::new(4)));
+    let mut restored = Histories::new(Arc::new(Room::new(4)));
     let parts = input.parts.iter().map(|part| Bytes::copy_from_slice(part));
-    let _ = memory::restore(parts, u64::MAX, &mut learner);
+    let _ = histories::restore(parts, u64::MAX, &mut restored);
     let router = TowerToHyperService::new(answers::router(Arc::clone(&station)));
     let runtime = RUNTIME.lock().unwrap();
     for asked in input.requests.iter().take(8) {

@@ -12,10 +12,9 @@ use clap::Parser;
 
 use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
 use crate::daemon;
-use crate::engine::Sink;
+use crate::published::Outlet;
 use crate::result::SessionResult;
 use crate::session::Spacing;
-use crate::setup::{self, Ready};
 use crate::socket::StampsWanted;
 use crate::table;
 
@@ -246,39 +245,31 @@ fn resolve(name: &str) -> Result<SocketAddr> {
         .with_context(|| format!("{name:?} has no address"))
 }
 
-/// Keeps the one result.
-#[derive(Default)]
-struct Last(Option<SessionResult>);
-
-impl Sink for Last {
-    fn result(&mut self, result: SessionResult) {
-        self.0.get_or_insert(result);
-    }
-}
-
 /// One session until its packets are sent, and answered or timed out.
 fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<()> {
     // Longer than any measurement: there is one interval.
     let interval = Duration::from_secs(u64::from(u32::MAX));
-    let Ready { mut engine, .. } = setup::ready(config, Some(interval), Some(arguments.count))?;
-    let mut last = Last::default();
-    engine.run(stop, &mut last)?;
-    let result = last.0.context("there is no result")?;
+    let (mut engine, _) = daemon::ready(config, Some(interval), Some(arguments.count))?;
+    let mut outlet = Outlet::default();
+    engine.run(stop, &mut outlet)?;
+    let sessions = outlet.board.sessions();
+    let result = &sessions.first().context("there is no result")?.last;
     if arguments.json {
-        say(&format!("{}\n", serde_json::to_string_pretty(&result)?))?;
+        say(&format!("{}\n", serde_json::to_string_pretty(result)?))?;
     } else {
-        say(&table::of(&result))?;
+        say(&table::of(result))?;
     }
     ensure!(
         result.counts.received > 0,
-        unanswered(arguments, &result, engine.strangers())
+        unanswered(arguments, result, engine.strangers())
     );
     Ok(())
 }
 
 /// What is known of a measurement without a single reply.
 fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> String {
-    let SessionResult { to, counts, .. } = result;
+    let SessionResult { id, counts, .. } = result;
+    let to = id.to;
     let sent = counts.sent;
     if sent == 0 {
         let why = result.not_sent_for.as_deref();

@@ -1,29 +1,26 @@
 //! The configuration of `vernier-probe`, in JSON.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use contract::config::document;
-use contract::config::{ConfigError, Http};
+use contract::config::document::{
+    self, Check, KeyPath, count_within, ensure, name, unique, within,
+};
+use contract::config::{self, ConfigError, Http, Nats};
+use nix::net::if_::if_nametoindex;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use topology::Role;
+use topology::ospf::deserialize_server;
 
 use crate::reflector::ClockSource;
 use crate::session::{Spacing, least_bytes};
-use crate::socket::StampsWanted;
-use crate::wire::packet::Mode;
-use crate::wire::time::{ErrorEstimate, Format};
-use crate::wire::tlv::Kind;
-
-mod address;
-mod check;
-mod mset;
-mod report;
-
-pub use address::Address;
-pub use mset::MsetConfig;
-pub use report::ReportConfig;
+use crate::socket::{StampsWanted, scope_id};
+use crate::wire::{ErrorEstimate, Format, Kind, Mode};
 
 /// The port of STAMP (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
@@ -39,31 +36,23 @@ const OVERHEAD_BYTES: (u32, u32) = (66, 86);
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Answers others; `None`: no reflector.
-    #[serde(default)]
     pub reflector: Option<ReflectorConfig>,
     /// What is measured, at most 50,000.
-    #[serde(default)]
     pub sessions: Vec<SessionConfig>,
     /// Length of an interval in ms, 100 to 3,600,000, default 1,000.
-    #[serde(default = "interval_ms")]
     pub interval_ms: u64,
     /// Whose timestamps are taken, default `kernel`.
-    #[serde(default)]
     pub timestamps: StampsWanted,
     /// The clock of this machine.
-    #[serde(default)]
     pub clock: Clock,
     /// Where answers are served, default `127.0.0.1:9469`.
-    #[serde(default = "http")]
     pub http: Http,
     /// Sessions that follow the m-set of a node; `None`: there are none but `sessions`.
-    #[serde(default)]
     pub mset: Option<MsetConfig>,
     /// Reports of every interval to NATS JetStream; `None`: there are none.
-    #[serde(default)]
     pub report: Option<ReportConfig>,
 }
 
@@ -162,10 +151,6 @@ pub struct Clock {
     pub source: ClockSource,
 }
 
-fn interval_ms() -> u64 {
-    1_000
-}
-
 fn class() -> String {
     "all".to_owned()
 }
@@ -174,25 +159,16 @@ fn timeout_ms() -> u64 {
     1_000
 }
 
-fn http() -> Http {
-    Http {
-        listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_469))),
-        ..Http::default()
-    }
-}
-
 impl Default for ReflectorConfig {
     fn default() -> Self {
-        let any = |ip| Address {
+        let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let any = any.map(|ip| Address {
             ip,
             port: None,
             scope_id: 0,
-        };
+        });
         Self {
-            listen: vec![
-                any(Ipv4Addr::UNSPECIFIED.into()),
-                any(Ipv6Addr::UNSPECIFIED.into()),
-            ],
+            listen: any.to_vec(),
             key_file: None,
             tlv_key_file: None,
             sessions_max: 10_000,
@@ -208,10 +184,13 @@ impl Default for Config {
         Self {
             reflector: None,
             sessions: Vec::new(),
-            interval_ms: interval_ms(),
+            interval_ms: 1_000,
             timestamps: StampsWanted::default(),
             clock: Clock::default(),
-            http: http(),
+            http: Http {
+                listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_469))),
+                ..Http::default()
+            },
             mset: None,
             report: None,
         }
@@ -262,11 +241,7 @@ impl SessionConfig {
     }
 
     fn least_bytes(&self) -> usize {
-        let mode = if self.key_file.is_some() {
-            Mode::Authenticated
-        } else {
-            Mode::Open
-        };
+        let mode = Mode::of(self.key_file.is_some());
         let has_hmac = self.key_file.is_some() || self.tlv_key_file.is_some();
         least_bytes(mode, &self.kinds(), has_hmac)
     }
@@ -299,7 +274,7 @@ impl Config {
     pub fn mset_node(&self) -> Option<String> {
         let own = self.mset.as_ref()?.node.clone();
         let reports = || self.report.as_ref().map(ReportConfig::node);
-        Some(own.or_else(reports).unwrap_or_else(report::host))
+        Some(own.or_else(reports).unwrap_or_else(host))
     }
 
     /// Reads and checks a configuration file.
@@ -322,6 +297,541 @@ impl Config {
             .map_err(|invalid| document::value_error(origin, text, invalid))?;
         Ok(config)
     }
+}
+
+/// An address, with a port or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// The port, if there is one.
+    pub port: Option<u16>,
+    /// The zone of an IPv6 address of link-local scope: the number of an interface; 0: none.
+    pub scope_id: u32,
+}
+
+impl Address {
+    /// With a port: its own, or this one.
+    pub fn with_port(self, port: u16) -> SocketAddr {
+        let mut address = SocketAddr::new(self.ip, self.port.unwrap_or(port));
+        if let SocketAddr::V6(v6) = &mut address {
+            v6.set_scope_id(self.scope_id);
+        }
+        address
+    }
+
+    /// Whether it is a link-local address that names no link.
+    fn lacks_zone(&self) -> bool {
+        let is_link_local = matches!(self.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        is_link_local && self.scope_id == 0
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            ip: address.ip(),
+            port: Some(address.port()),
+            scope_id: scope_id(address),
+        }
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (plain, zone) = without_zone(&text);
+        let address = plain.parse::<SocketAddr>().map(Self::from).ok();
+        let address = address.or_else(|| {
+            let bare = plain
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
+            let ip = match bare {
+                Some(bare) => bare.parse::<Ipv6Addr>().ok()?.into(),
+                None => plain.parse().ok()?,
+            };
+            Some(Self {
+                ip,
+                port: None,
+                scope_id: 0,
+            })
+        });
+        let mut address = address.ok_or_else(|| {
+            format!(
+                "{text:?} is not an address such as 192.0.2.1, 192.0.2.1:862, 2001:db8::1, [2001:db8::1]:862 or \
+                 [fe80::1%eth0]:862"
+            )
+        })?;
+        // Sockets for IPv6 do not reach IPv4.
+        address.ip = address.ip.to_canonical();
+        if let Some(zone) = zone {
+            if !matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+                return Err(format!(
+                    "{text:?} has a zone (%), which belongs to link-local addresses (fe80::/10) only"
+                ));
+            }
+            address.scope_id = number(zone).ok_or_else(|| {
+                format!("{text:?}: there is no interface {zone:?} (see `ip link`)")
+            })?;
+        }
+        Ok(address)
+    }
+}
+
+/// An address without its zone, and the zone: all from `%` to the bracket, or the end.
+fn without_zone(text: &str) -> (String, Option<&str>) {
+    let Some((head, rest)) = text.split_once('%') else {
+        return (text.to_owned(), None);
+    };
+    let end = if head.starts_with('[') {
+        rest.find(']').unwrap_or(rest.len())
+    } else {
+        rest.len()
+    };
+    let (zone, tail) = rest.split_at(end);
+    (format!("{head}{tail}"), Some(zone))
+}
+
+/// The number of an interface, by itself or by name.
+fn number(zone: &str) -> Option<u32> {
+    let by_number = zone.parse().ok().filter(|number| *number > 0);
+    by_number.or_else(|| if_nametoindex(zone).ok())
+}
+
+impl From<Address> for String {
+    fn from(address: Address) -> Self {
+        match (address.port, address.scope_id) {
+            (Some(port), _) => address.with_port(port).to_string(),
+            (None, 0) => address.ip.to_string(),
+            (None, zone) => format!("{}%{zone}", address.ip),
+        }
+    }
+}
+
+/// Probes what the m-set of a node asks for, as it changes. Either `topology` or `ospf`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MsetConfig {
+    /// The network: a file as `vernier mset` reads it. It is read again when it changes.
+    #[serde(default)]
+    pub topology: Option<PathBuf>,
+    /// FRR's ospfd on a router of the area: the IPv4 address of its API, with its port unless that is 2607.
+    #[serde(default, deserialize_with = "deserialize_server")]
+    pub ospf: Option<SocketAddrV4>,
+    /// Names of routers by their ids, with `ospf`.
+    #[serde(default)]
+    pub names: BTreeMap<Ipv4Addr, String>,
+    /// With `ospf`: what this node advertises itself as, `m-server` or `m-router`. `None`: nothing.
+    #[serde(default)]
+    pub advertise: Option<Role>,
+    /// The node whose m-set it is. `None`: that of `report`, or the host's name.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// The m-routers. `None`: those that the topology names so.
+    #[serde(default)]
+    pub routers: Option<Vec<String>>,
+    /// Routers with an m-server. `None`: those that the topology names so or, if it names none, all that are no m-routers.
+    #[serde(default)]
+    pub servers: Option<Vec<String>>,
+    /// Reflectors by node. With `ospf`, a node without one is reached at its router's own address (a prefix of 32 bits).
+    #[serde(default)]
+    pub addresses: BTreeMap<String, Address>,
+    /// How long an old m-set is measured beside a new one, in s, 0 to 86,400, default 60.
+    #[serde(default = "transition_s")]
+    pub transition_s: u64,
+    /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
+    #[serde(
+        default = "template",
+        deserialize_with = "session",
+        serialize_with = "keys"
+    )]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub session: SessionConfig,
+}
+
+/// Keys that each session gets by its node.
+const OWN_KEYS: [&str; 3] = ["name", "node", "to"];
+
+fn transition_s() -> u64 {
+    60
+}
+
+/// With a name and an address that stand for any (RFC 5737).
+fn template() -> SessionConfig {
+    let to = SocketAddr::from(([192, 0, 2, 1], PORT));
+    SessionConfig::new("mset", to.into())
+}
+
+fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error> {
+    let mut keys = serde_json::Map::deserialize(from)?;
+    if let Some(key) = OWN_KEYS.iter().find(|key| keys.contains_key(**key)) {
+        return Err(D::Error::custom(format!(
+            "`{key}` is each node's own: leave it out"
+        )));
+    }
+    let template = template();
+    keys.insert("name".to_owned(), template.name.into());
+    keys.insert("to".to_owned(), String::from(template.to).into());
+    serde_json::from_value(keys.into()).map_err(D::Error::custom)
+}
+
+/// As [`session`] reads it.
+fn keys<S: Serializer>(session: &SessionConfig, to: S) -> Result<S::Ok, S::Error> {
+    let mut keys = serde_json::to_value(session).map_err(S::Error::custom)?;
+    if let Some(keys) = keys.as_object_mut() {
+        keys.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
+    }
+    keys.serialize(to)
+}
+
+impl MsetConfig {
+    /// The session to a reflector at a node; `lane` is from 0 where there are several.
+    pub fn session(&self, node: &str, to: Address, lane: usize) -> SessionConfig {
+        let number = if lane == 0 {
+            String::new()
+        } else {
+            format!("_{}", lane + 1)
+        };
+        SessionConfig {
+            name: format!("mset.{node}{number}"),
+            node: Some(node.to_owned()),
+            to,
+            ..self.session.clone()
+        }
+    }
+
+    /// Checks names, times, and what goes with `ospf` only.
+    fn check(&self, path: &KeyPath) -> Check {
+        ensure(
+            self.topology.is_some() != self.ospf.is_some(),
+            path.clone(),
+            "either `topology` or `ospf`",
+            "both or neither",
+        )?;
+        if let Some(node) = &self.node {
+            name(path.key("node"), node)?;
+        }
+        for (node, address) in &self.addresses {
+            name(path.key("addresses"), node)?;
+            check_target(path.key("addresses"), *address)?;
+        }
+        let is_live = self.ospf.is_some();
+        let advertises = self.advertise.is_some();
+        ensure(
+            is_live || (self.names.is_empty() && !advertises),
+            path.clone(),
+            "`names` and `advertise` with `ospf` only",
+            "`topology`",
+        )?;
+        ensure(
+            self.advertise != Some(Role::Plain),
+            path.key("advertise"),
+            "`m-server` or `m-router`",
+            "plain",
+        )?;
+        within(path.key("transition_s"), self.transition_s, 0..=86_400)
+    }
+
+    /// The template, with an address of the family that it is sent from.
+    fn example(&self) -> SessionConfig {
+        let mut example = self.session.clone();
+        if example.from.is_some_and(|from| from.ip.is_ipv6()) {
+            example.to = SocketAddr::from((IPV6, PORT)).into();
+        }
+        example
+    }
+}
+
+/// For documentation (RFC 3849).
+const IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+/// Longest name of a node or a prober.
+const NAME_MAX: usize = 64;
+
+/// What the name of a prober is that has none of its own: its node's with this at the end, as a switch may have the node's.
+const SUFFIX: &str = ".probe";
+
+/// Reports of every interval to NATS JetStream; needs `nats.servers` only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReportConfig {
+    /// Name of the node where this prober stands: of the switch there, or of the router in the topology. `None`: the host's name.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// Name that no other prober and no switch reports under. `None`: the node's, with `.probe` at the end.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The connection, as a switch's.
+    pub nats: Nats,
+    /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384.
+    #[serde(default = "spool_kib")]
+    pub spool_kib: u32,
+}
+
+fn spool_kib() -> u32 {
+    16_384
+}
+
+/// The host's name.
+fn host() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
+}
+
+impl ReportConfig {
+    /// Where this prober stands.
+    pub fn node(&self) -> String {
+        self.node.clone().unwrap_or_else(host)
+    }
+
+    /// The name that it reports under.
+    pub fn name(&self) -> String {
+        let of_node = || format!("{}{SUFFIX}", self.node());
+        self.name.clone().unwrap_or_else(of_node)
+    }
+
+    /// As the sender takes it.
+    pub fn settings(&self) -> config::Report {
+        config::Report {
+            nats: self.nats.clone(),
+            top_flows: 0,
+            spool_kib: self.spool_kib,
+        }
+    }
+
+    /// Checks names, connection and spool; `timeout_ms` is the longest of a session, and holds reports up.
+    fn check(&self, path: &KeyPath, interval_ms: u64, timeout_ms: u64) -> Check {
+        name(path.key("node"), &self.node())?;
+        let own = self.name();
+        if self.name.is_none() {
+            let expected = format!("`name`, as {own} is longer than {NAME_MAX} characters");
+            ensure(own.len() <= NAME_MAX, path.clone(), expected, "none")?;
+        }
+        name(path.key("name"), &own)?;
+        if let Some((key, expected, got)) = self.nats.fault() {
+            return ensure(false, path.key("nats").key(key), expected, got);
+        }
+        within(path.key("spool_kib"), self.spool_kib, 64..=1_048_576)?;
+        let longest_ms = 1_000 + 2 * interval_ms;
+        ensure(
+            timeout_ms <= longest_ms,
+            path.clone(),
+            format!(
+                "`timeout_ms` of {longest_ms} at most in every session (1000 and two intervals), as a report waits for it"
+            ),
+            timeout_ms,
+        )
+    }
+}
+
+/// Most packets that are under way or in open intervals, over all sessions: about 100 bytes each.
+const PACKETS_MAX: f64 = 4e6;
+
+/// The same of one session.
+const SESSION_PACKETS_MAX: f64 = 1e5;
+
+impl Config {
+    /// Checks every range and reference; the first that does not hold is the error.
+    ///
+    /// # Errors
+    /// [`Faults`](document::Faults)
+    pub fn check(&self) -> Check {
+        let root = KeyPath::default();
+        within(root.key("interval_ms"), self.interval_ms, 100..=3_600_000)?;
+        if let Some(error_ns) = self.clock.error_ns {
+            let path = root.key("clock").key("error_ns");
+            within(path, error_ns, 0..=1_000_000_000)?;
+        }
+        document::http(&root.key("http"), &self.http)?;
+        if let Some(reflector) = &self.reflector {
+            check_reflector(&root.key("reflector"), reflector)?;
+        }
+        let sessions = root.key("sessions");
+        count_within(
+            sessions.clone(),
+            self.sessions.len(),
+            0..=SESSIONS_MAX,
+            "sessions",
+        )?;
+        let mut names = HashSet::new();
+        let mut packets = 0.0;
+        for (index, session) in self.sessions.iter().enumerate() {
+            let path = sessions.index(index);
+            name(path.key("name"), &session.name)?;
+            unique(
+                &mut names,
+                session.name.as_str(),
+                path.key("name"),
+                "a name of its own",
+            )?;
+            packets += self.check_session(&path, session)?;
+        }
+        ensure(
+            packets <= PACKETS_MAX,
+            sessions,
+            format!("{PACKETS_MAX} packets within an interval and a time-out, over all sessions"),
+            packets.ceil(),
+        )?;
+        let template = self.mset.as_ref().map(MsetConfig::example);
+        if let Some(mset) = &self.mset {
+            let path = root.key("mset");
+            mset.check(&path)?;
+            self.check_session(&path.key("session"), &mset.example())?;
+            let node = self.mset_node().unwrap_or_default();
+            name(path.key("node"), &node)?;
+        }
+        if let Some(report) = &self.report {
+            let sessions = self.sessions.iter().chain(&template);
+            let timeouts = sessions.map(|session| session.timeout_ms);
+            let longest_ms = timeouts.max().unwrap_or_default();
+            report.check(&root.key("report"), self.interval_ms, longest_ms)?;
+        }
+        let has_sessions = !self.sessions.is_empty() || self.mset.is_some();
+        let is_idle = self.reflector.is_none() && !has_sessions;
+        ensure(
+            !is_idle,
+            root.key("sessions"),
+            "a session, a reflector, or `mset`",
+            "neither",
+        )
+    }
+
+    /// Sessions of an m-set that there is room for, beside those that are configured.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of sessions, limited below"
+    )]
+    pub fn mset_room(&self) -> usize {
+        let Some(mset) = &self.mset else { return 0 };
+        let taken: f64 = self
+            .sessions
+            .iter()
+            .map(|session| self.packets(session))
+            .sum();
+        let left = (PACKETS_MAX - taken).max(0.0) / self.packets(&mset.example()).max(1e-9);
+        (left as usize).min(SESSIONS_MAX - self.sessions.len().min(SESSIONS_MAX))
+    }
+
+    /// Packets of a session within an interval and a time-out.
+    fn packets(&self, session: &SessionConfig) -> f64 {
+        let kept_ms = self.interval_ms + session.timeout_ms;
+        kept_ms as f64 / 1e3 / session.gap().as_secs_f64().max(1e-9)
+    }
+
+    /// Checks a session; packets of it that are in memory.
+    fn check_session(&self, path: &KeyPath, session: &SessionConfig) -> Check<f64> {
+        if let Some(node) = &session.node {
+            name(path.key("node"), node)?;
+        }
+        name(path.key("class"), &session.class)?;
+        within(path.key("dscp"), session.dscp, 0..=63)?;
+        within(path.key("timeout_ms"), session.timeout_ms, 10..=60_000)?;
+        check_target(path.key("to"), session.to)?;
+        let same = |from: &Address| from.ip.is_ipv4() == session.to.ip.is_ipv4();
+        ensure(
+            session.from.as_ref().is_none_or(same),
+            path.key("from"),
+            "an address of the same family as `to`",
+            session.from.map_or_else(String::new, String::from),
+        )?;
+        let mut asked = HashSet::new();
+        for (index, tlv) in session.tlvs.iter().enumerate() {
+            unique(
+                &mut asked,
+                tlv,
+                path.key("tlvs").index(index),
+                "each TLV once",
+            )?;
+        }
+        check_rate(path, session)?;
+        let least = session.least_bytes();
+        let bytes = session.bytes();
+        ensure(
+            bytes == least || (least + 4..=9_000).contains(&bytes),
+            path.key("length"),
+            format!("{least}, or {} to 9000", least + 4),
+            bytes,
+        )?;
+        let kept_ms = self.interval_ms + session.timeout_ms;
+        let packets = self.packets(session);
+        ensure(
+            packets <= SESSION_PACKETS_MAX,
+            path.clone(),
+            format!(
+                "a rate of {SESSION_PACKETS_MAX} packets at most within an interval and a time-out ({kept_ms} ms)"
+            ),
+            packets.ceil(),
+        )?;
+        Ok(packets)
+    }
+}
+
+/// Checks that an address can be one reflector's.
+fn check_target(path: KeyPath, to: Address) -> Check {
+    let is_broadcast = matches!(to.ip, IpAddr::V4(ip) if ip.is_broadcast());
+    let expected = if to.port == Some(0) || to.ip.is_unspecified() {
+        "the reflector's address and port"
+    } else if to.ip.is_multicast() || is_broadcast {
+        "the address of one reflector: multicast and broadcast addresses are of many"
+    } else if to.lacks_zone() {
+        "a link-local address with its zone, such as [fe80::1%eth0]:862"
+    } else {
+        return Ok(());
+    };
+    ensure(false, path, expected, String::from(to))
+}
+
+fn check_rate(path: &KeyPath, session: &SessionConfig) -> Check {
+    let SessionConfig {
+        interval_ms,
+        share,
+        link_bps,
+        ..
+    } = session;
+    if let Some(interval_ms) = *interval_ms {
+        within(path.key("interval_ms"), interval_ms, 0.01..=3_600_000.0)?;
+        let one = share.is_none() && link_bps.is_none();
+        let expected = "either `interval_ms`, or `share` and `link_bps`";
+        return ensure(one, path.clone(), expected, "both");
+    }
+    if let Some(share) = *share {
+        let is_share = share > 0.0 && share <= 1.0;
+        ensure(is_share, path.key("share"), "over 0 to 1", share)?;
+    }
+    if let Some(link_bps) = *link_bps {
+        within(path.key("link_bps"), link_bps, 1_000..=1_000_000_000_000)?;
+    }
+    ensure(
+        share.is_some() == link_bps.is_some(),
+        path.clone(),
+        "`share` and `link_bps` together",
+        "one of them",
+    )
+}
+
+fn check_reflector(path: &KeyPath, reflector: &ReflectorConfig) -> Check {
+    count_within(
+        path.key("listen"),
+        reflector.listen.len(),
+        1..=64,
+        "addresses",
+    )?;
+    within(
+        path.key("sessions_max"),
+        reflector.sessions_max,
+        0..=1_000_000,
+    )?;
+    within(path.key("idle_s"), reflector.idle_s, 1..=86_400)?;
+    if let Some(limit_pps) = reflector.limit_pps {
+        within(path.key("limit_pps"), limit_pps, 1..=10_000_000)?;
+    }
+    for (index, dscp) in reflector.allowed_dscp.iter().flatten().enumerate() {
+        within(path.key("allowed_dscp").index(index), *dscp, 0..=63)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,18 +1,28 @@
-//! `vernier-probe --config`: sessions and reflector until the program is stopped.
+//! From a configuration to an engine; `vernier-probe --config`: sessions and reflector until the program is stopped.
 
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use report::sender::{ReportCounters, Running, Sender};
+use anyhow::{Context, Result, anyhow};
+use api::http::InFlight;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use report::sender::{ReportCounters, Sender};
 
-use crate::config::{Config, ReportConfig};
-use crate::engine::{Engine, Sink};
+use crate::config::{Address, Config, PORT, ReflectorConfig, ReportConfig, SessionConfig};
+use crate::engine::{Engine, SenderKey, SessionKey};
 use crate::http::{self, Sources};
 use crate::mset::{Follower, MsetSessions};
-use crate::published::Board;
-use crate::reporting::{self, Collector, Prober};
-use crate::setup::{self, Opener, Ready};
+use crate::published::Outlet;
+use crate::reflector::{Reflector, Settings};
+use crate::reporting::{self, Prober};
+use crate::result::SessionId;
+use crate::session::{Intervals, Session, SessionSettings};
+use crate::wire::{ErrorEstimate, Key, UnixNs};
 
 /// Runs what is configured until `stop` is set.
 ///
@@ -22,41 +32,44 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<()> {
     let server = api::http::Server::of(&config.http)?;
     let settings = config.report.as_ref().map(ReportConfig::settings);
     let sender = Sender::of(settings.as_ref()).context("report")?;
-    let Ready {
-        mut engine,
-        listening,
-        opener,
-    } = setup::ready(config, None, None)?;
-    for address in listening {
+    let (mut engine, opener) = ready(config, None, None)?;
+    for address in engine.listening() {
         tracing::info!("reflector at {address}");
     }
-    let board = Board::default();
-    let reports = sender.zip(config.report.as_ref());
-    let reports = reports.map(|(sender, report)| {
-        let prober = Prober {
-            incarnation: getrandom::u64().context("no random numbers from the system")?,
-            name: report.name(),
-            node: report.node(),
-            clock: config.clock,
-            intervals: engine.intervals(),
-        };
-        start_reports(sender, prober)
-    });
-    let (collector, reports) = reports.transpose()?.unzip();
+    let mut outlet = Outlet::default();
+    let reporting = sender
+        .zip(config.report.as_ref())
+        .map(|(sender, report)| -> Result<_> {
+            let prober = Prober {
+                incarnation: getrandom::u64().context("no random numbers from the system")?,
+                name: report.name(),
+                node: report.node(),
+                clock: config.clock,
+                intervals: engine.intervals(),
+            };
+            let (collector, composer) = reporting::pair(prober);
+            outlet.reports = Some(collector);
+            let counters = Arc::<ReportCounters>::default();
+            let started = sender.start_with(composer, Arc::clone(&counters));
+            Ok((
+                started.context("cannot start the sender of reports")?,
+                counters,
+            ))
+        });
+    let reporting = reporting.transpose()?;
     let mset = config.mset.clone().zip(config.mset_node());
     let mset = mset.map(|(config, node)| Follower::start(config, node));
     let mset = mset
         .transpose()
         .context("cannot start the thread that follows the topology")?;
     let sources = Sources {
-        board: board.clone(),
-        sessions: config
-            .sessions
-            .iter()
+        board: outlet.board.clone(),
+        sessions: (config.sessions.iter())
             .map(|session| session.name.clone())
             .collect(),
-        mset: mset.as_ref().map(Follower::view),
-        reports: reports.as_ref().map(|(_, counters)| Arc::clone(counters)),
+        mset: mset.as_ref().map(|follower| follower.view.clone()),
+        reports: reporting.as_ref().map(|(_, counters)| Arc::clone(counters)),
+        in_flight: InFlight::default(),
     };
     let serving = server.map(|server| http::serve(server, sources));
     let serving = serving
@@ -65,62 +78,154 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<()> {
     if let Some(serving) = &serving {
         tracing::info!("http://{}", serving.address());
     }
-    let following = mset.zip(config.mset.clone());
-    let mut following = following.map(|(follower, mset)| Following {
-        follower,
-        sessions: MsetSessions::new(mset, config.mset_room()),
-        opener,
-    });
-    let mut sinks = (board, collector);
-    while !stop.load(Ordering::Relaxed) && (following.is_some() || !engine.is_over()) {
-        if let Some(following) = &mut following {
-            following.step(&mut engine);
+    let mset = mset.zip(config.mset.clone());
+    let mut mset =
+        mset.map(|(follower, mset)| MsetSessions::new(follower, opener, mset, config.mset_room()));
+    while !stop.load(Ordering::Relaxed) && (mset.is_some() || !engine.is_over()) {
+        if let Some(mset) = &mut mset {
+            mset.step(&mut engine);
         }
-        engine.step(&mut sinks)?;
+        engine.step(&mut outlet)?;
     }
-    engine.finish(&mut sinks);
+    engine.finish(&mut outlet);
     Ok(())
 }
 
-/// An m-set, and its sessions.
-struct Following {
-    follower: Follower,
-    sessions: MsetSessions,
-    opener: Opener,
+/// Opens sessions.
+#[derive(Debug)]
+pub struct Opener {
+    error: ErrorEstimate,
+    count: Option<u64>,
+    /// By the names of their files, each read once.
+    keys: HashMap<PathBuf, Key>,
+    random: Pcg64Mcg,
 }
 
-impl Following {
-    fn step(&mut self, engine: &mut Engine) {
-        let targets = self.follower.take();
-        let Self {
-            sessions, opener, ..
-        } = self;
-        sessions.follow(targets.as_deref(), engine, opener);
+/// Opens all sockets and reads all keys. `interval` overrides the configuration's length, `count` limits the packets of each
+/// session.
+///
+/// # Errors
+/// What cannot be opened or read, with the JSON path of its key; nothing is left behind then.
+pub fn ready(
+    config: &Config,
+    interval: Option<Duration>,
+    count: Option<u64>,
+) -> Result<(Engine, Opener)> {
+    let seed = getrandom::u64();
+    let seed = seed.map_err(|error| anyhow!("no random numbers from the system: {error}"))?;
+    let intervals = Intervals {
+        length: interval.unwrap_or(Duration::from_millis(config.interval_ms)),
+        start: UnixNs::now(),
+    };
+    let mut engine = Engine::new(intervals, config.timestamps)
+        .context("the system gives no descriptor to wait for packets")?;
+    let mut opener = Opener {
+        error: config.clock.estimate(),
+        count,
+        keys: HashMap::new(),
+        random: Pcg64Mcg::seed_from_u64(seed),
+    };
+    if let Some(reflector) = &config.reflector {
+        let settings = opener.reflector(config, reflector)?;
+        let listen = reflector.listen.iter();
+        let listen = listen.map(|address| address.with_port(PORT));
+        let listening = engine.reflect(Reflector::new(settings), listen);
+        listening.map_err(|error| anyhow!("reflector.listen: {error}"))?;
+    }
+    for (index, session) in config.sessions.iter().enumerate() {
+        opener.open(&mut engine, session, 0, &format!("sessions[{index}]"))?;
+    }
+    Ok((engine, opener))
+}
+
+impl Opener {
+    /// Adds a session, by a socket of this lane; `path` names it in errors.
+    ///
+    /// # Errors
+    /// What cannot be opened or read, with the JSON path of its key.
+    pub fn open(
+        &mut self,
+        engine: &mut Engine,
+        session: &SessionConfig,
+        lane: usize,
+        path: &str,
+    ) -> Result<SessionKey> {
+        let to = session.to.with_port(PORT);
+        let from = session
+            .from
+            .map_or_else(|| any(to), |from: Address| from.with_port(0));
+        let key = SenderKey {
+            from,
+            traffic_class: session.dscp << 2,
+            lane,
+        };
+        let opened = engine.sender(key, to);
+        let (sender, from, ssid) = opened.map_err(|error| anyhow!("{path}.from: {error}"))?;
+        let ssid = ssid.with_context(|| {
+            format!("{path}: there are 65,535 sessions to this reflector; give some another `from` or `dscp`")
+        })?;
+        let key = self.key(session.key_file.as_deref(), path, "key_file")?;
+        let tlv_key = self.key(session.tlv_key_file.as_deref(), path, "tlv_key_file")?;
+        let settings = SessionSettings {
+            id: SessionId {
+                name: session.name.clone(),
+                node: session.node.clone().unwrap_or_else(|| session.name.clone()),
+                class: session.class.clone(),
+                from,
+                to,
+                ssid,
+                dscp: session.dscp,
+            },
+            tlv_key: tlv_key.or_else(|| key.clone()),
+            key,
+            length: session.bytes(),
+            extensions: session.kinds(),
+            spacing: session.schedule,
+            gap: session.gap(),
+            count: self.count,
+            timeout: Duration::from_millis(session.timeout_ms),
+            error: self.error,
+        };
+        let (now, seed) = (engine.now(), self.random.next_u64());
+        let session = Session::new(settings, engine.intervals(), now, seed);
+        Ok(engine.add(session, sender))
+    }
+
+    fn reflector(&mut self, config: &Config, reflector: &ReflectorConfig) -> Result<Settings> {
+        let key = self.key(reflector.key_file.as_deref(), "reflector", "key_file")?;
+        let tlv_key = reflector.tlv_key_file.as_deref();
+        let tlv_key = self.key(tlv_key, "reflector", "tlv_key_file")?;
+        let allowed = reflector.allowed_dscp.as_ref().map(|allowed| {
+            let bits = allowed.iter().map(|dscp| 1_u64 << (dscp & 63));
+            bits.fold(0, |all, bit| all | bit)
+        });
+        Ok(Settings {
+            tlv_key: tlv_key.or_else(|| key.clone()),
+            key,
+            error: self.error,
+            clock: config.clock.source,
+            sessions: reflector.sessions_max,
+            idle: Duration::from_secs(reflector.idle_s),
+            limit_pps: reflector.limit_pps,
+            dscp_allowed: allowed.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// The key in a file, if one is named; `path` and `name` are those of the file's name in the configuration.
+    fn key(&mut self, file: Option<&Path>, path: &str, name: &str) -> Result<Option<Key>> {
+        let Some(file) = file else { return Ok(None) };
+        if let Some(key) = self.keys.get(file) {
+            return Ok(Some(key.clone()));
+        }
+        let key = Key::load(file).map_err(|error| anyhow!("{path}.{name}: {error}"))?;
+        self.keys.insert(file.to_owned(), key.clone());
+        Ok(Some(key))
     }
 }
 
-/// A sender of reports, and what it counts.
-type Reports = (Running, Arc<ReportCounters>);
-
-fn start_reports(sender: Sender, prober: Prober) -> Result<(Collector, Reports)> {
-    let (collector, composer) = reporting::pair(prober);
-    let counters = Arc::<ReportCounters>::default();
-    let started = sender.start_with(composer, Arc::clone(&counters));
-    let running = started.context("cannot start the sender of reports")?;
-    Ok((collector, (running, counters)))
-}
-
-/// Where there are no reports, nobody collects.
-impl Sink for Option<Collector> {
-    fn result(&mut self, result: crate::result::SessionResult) {
-        if let Some(collector) = self {
-            collector.result(result);
-        }
-    }
-
-    fn closed(&mut self, before: u64) {
-        if let Some(collector) = self {
-            collector.closed(before);
-        }
+fn any(to: SocketAddr) -> SocketAddr {
+    match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }

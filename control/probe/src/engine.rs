@@ -3,41 +3,31 @@
 //! ```text
 //!  due sessions --> send --+                        +--> reflector --> reply
 //!                          |   wait (ppoll) until --+--> session: reply, time of transmission
-//!  every 50 ms: time-outs, intervals that end ------+--> results --> sink
+//!  every 50 ms: time-outs, intervals that end ------+--> results --> outlet
 //! ```
 //!
 //! Sessions of the same source address and DSCP share a socket. Replies find their session by the reflector's address and the SSID. Of
 //! each socket at most 256 packets are received before it is another's turn.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::arrival::Arrival;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::clock::LocalClock;
+use crate::published::Outlet;
 use crate::reflector::Reflector;
-use crate::session::{Arrived, Intervals, LocalClock, Session};
-use crate::socket::{Purpose, Report, Socket, StampsWanted};
-use crate::wire::time::UnixNs;
-
-mod error;
-mod faults;
-mod sender;
-mod sessions;
-mod sink;
-mod waiting;
-
-use sender::Sender;
-use sessions::Sessions;
-use waiting::Waiting;
-
-pub use error::SocketError;
-pub use faults::SendFaults;
-pub use sender::SenderKey;
-pub use sessions::SessionKey;
-pub use sink::Sink;
+use crate::session::{Arrived, Intervals, Session};
+use crate::socket::{Purpose, Report, SendError, Socket, SocketError, StampsWanted};
+use crate::wire::{Mode, Reply, UnixNs};
 
 /// Packets of one socket in a row.
 const BATCH: usize = 256;
@@ -51,79 +41,204 @@ const PACKET_BYTES: usize = 16 << 10;
 /// Times of transmission that are waited for, of each socket.
 const REPORTS_MAX: usize = 4_096;
 
-/// A clock is set where it differs by more than this from one that never steps: more than it may be slewed by in a loop.
-const STEP_NS_MIN: f64 = 100_000.0;
+/// Sessions that are named in [`SendFaults`].
+const NAMED_MAX: usize = 16;
 
-/// Two readings of clocks so far apart say nothing.
-const READING_NS_MAX: u64 = 20_000;
+/// Which session: counts all that were ever added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(u64);
+
+/// Which socket: sessions of the same source, class and lane share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SenderKey {
+    /// Source address; port 0 takes one that is free.
+    pub from: SocketAddr,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// From 0; sockets of another lane have another port.
+    pub lane: usize,
+}
+
+/// Sessions whose requests the system does not send, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SendFaults {
+    /// The first of them.
+    named: Vec<(String, SendError)>,
+    /// Whether there are more.
+    has_more: bool,
+}
+
+impl SendFaults {
+    fn of<'s>(sessions: impl Iterator<Item = &'s Session>) -> Self {
+        let mut failing = sessions.filter_map(|session| {
+            let error = session.send_error()?;
+            Some((session.settings().id.name.clone(), error))
+        });
+        Self {
+            named: failing.by_ref().take(NAMED_MAX).collect(),
+            has_more: failing.next().is_some(),
+        }
+    }
+
+    /// Whether all requests are sent.
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// Logs the differences from `before`, one line for each session.
+    pub fn log_changes(&self, before: &Self) {
+        for fault in self.named.iter().filter(|now| !before.named.contains(now)) {
+            tracing::warn!("{}: requests cannot be sent: {}", fault.0, fault.1);
+        }
+        if self.has_more && !before.has_more {
+            tracing::warn!("requests of further sessions cannot be sent");
+        }
+        // Where there are more than are named, one that is named no more may fail all the same.
+        if self.has_more {
+            return;
+        }
+        let fails = |name: &String| self.named.iter().any(|(failing, _)| failing == name);
+        for (name, _) in before.named.iter().filter(|(name, _)| !fails(name)) {
+            tracing::info!("{name}: requests are sent again");
+        }
+    }
+}
+
+impl fmt::Display for SendFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, error)) in self.named.iter().enumerate() {
+            let between = if index > 0 { "\n" } else { "" };
+            write!(f, "{between}{name}: requests cannot be sent: {error}")?;
+        }
+        if self.has_more {
+            write!(f, "\nand further sessions")?;
+        }
+        Ok(())
+    }
+}
+
+/// A socket that requests leave by, and the sessions that share it.
+#[derive(Debug)]
+struct Sender {
+    socket: Socket,
+    key: SenderKey,
+    /// By address.
+    reflectors: HashMap<SocketAddr, Asked>,
+    /// Packets whose time of transmission is not known yet: number, session, sequence number.
+    reports: VecDeque<(u32, SessionKey, u32)>,
+}
+
+/// The sessions of one socket to one reflector.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By mode and SSID: the mode says where the SSID is.
+    sessions: HashMap<(Mode, u16), SessionKey>,
+    /// The SSID that was given last.
+    last_ssid: u16,
+}
+
+impl Asked {
+    /// An SSID that no session has, and the last one longest ago; `None`: all are taken.
+    fn free_ssid(&mut self) -> Option<u16> {
+        for _ in 0..u16::MAX {
+            self.last_ssid = self.last_ssid.checked_add(1).unwrap_or(1);
+            let is_taken = |mode| self.sessions.contains_key(&(mode, self.last_ssid));
+            if !is_taken(Mode::Open) && !is_taken(Mode::Authenticated) {
+                return Some(self.last_ssid);
+            }
+        }
+        None
+    }
+
+    /// The session that a packet may be a reply to. It verifies the rest.
+    fn session_of(&self, packet: &[u8]) -> Option<SessionKey> {
+        let by_ssid = |mode: Mode| {
+            let ssid = Reply::read(mode, packet)?.ssid;
+            self.sessions.get(&(mode, ssid)).copied()
+        };
+        // A reflector that does not know SSIDs returns none, which does where there is one session.
+        let only = || self.sessions.values().next().copied();
+        let found = by_ssid(Mode::Open).or_else(|| by_ssid(Mode::Authenticated));
+        found.or_else(|| only().filter(|_| self.sessions.len() == 1))
+    }
+}
 
 /// Everything that one thread does.
 #[derive(Debug)]
 pub struct Engine {
     start: Instant,
     intervals: Intervals,
-    sessions: Sessions,
+    /// With the index of each one's socket.
+    sessions: BTreeMap<SessionKey, (Session, usize)>,
+    /// Sessions that were ever added.
+    added: u64,
     senders: Vec<Sender>,
     due: BinaryHeap<Reverse<(Duration, SessionKey)>>,
     reflector: Option<Reflector>,
     listeners: Vec<Socket>,
-    waiting: Waiting,
-    faults: SendFaults,
+    /// All sockets behind one descriptor, which `ppoll` waits for: unlike `epoll_wait`, to the nanosecond.
+    readable: OwnedFd,
     wanted: StampsWanted,
     clock: LocalClock,
-    /// The system's clock less the one that never steps, in ns.
-    ahead_ns: Option<f64>,
     ticked: Duration,
     strangers: u64,
     buffer: Vec<u8>,
 }
 
 impl Engine {
-    /// An engine whose time begins at `start`, with no sessions and no reflector.
-    pub fn new(start: Instant, intervals: Intervals, wanted: StampsWanted) -> Self {
-        Self {
-            start,
+    /// An engine whose time begins now, with no sessions and no reflector.
+    ///
+    /// # Errors
+    /// The system's, where it has no more descriptors.
+    pub fn new(intervals: Intervals, wanted: StampsWanted) -> io::Result<Self> {
+        Ok(Self {
+            start: Instant::now(),
             intervals,
-            sessions: Sessions::default(),
+            sessions: BTreeMap::new(),
+            added: 0,
             senders: Vec::new(),
             due: BinaryHeap::new(),
             reflector: None,
             listeners: Vec::new(),
-            waiting: Waiting::default(),
-            faults: SendFaults::default(),
+            readable: epoll::create(CreateFlags::CLOEXEC)?,
             wanted,
             clock: LocalClock::default(),
-            ahead_ns: None,
             ticked: Duration::ZERO,
             strangers: 0,
             buffer: vec![0; PACKET_BYTES],
-        }
+        })
     }
 
-    /// Reflects what comes to these addresses; returns where it listens, with the ports that were taken for 0.
+    /// Reflects what comes to these addresses.
     ///
     /// # Errors
     /// [`SocketError`]
     pub fn reflect(
         &mut self,
         reflector: Reflector,
-        listen: &[SocketAddr],
-    ) -> Result<Vec<SocketAddr>, SocketError> {
-        for &local in listen {
+        listen: impl Iterator<Item = SocketAddr>,
+    ) -> Result<(), SocketError> {
+        for local in listen {
             let socket = self.open(local, Purpose::Reflect)?;
             self.listeners.push(socket);
         }
         self.reflector = Some(reflector);
-        Ok(self.listeners.iter().map(Socket::local).collect())
+        Ok(())
     }
 
-    fn open(&mut self, local: SocketAddr, purpose: Purpose) -> Result<Socket, SocketError> {
-        let opened = Socket::open(local, purpose, self.wanted);
-        let opened = opened.and_then(|socket| {
-            self.waiting.add(&socket)?;
+    /// Where the reflector listens, with the ports that were taken for 0.
+    pub fn listening(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.iter().map(Socket::local)
+    }
+
+    fn open(&self, local: SocketAddr, purpose: Purpose) -> Result<Socket, SocketError> {
+        let opened = Socket::open(local, purpose, self.wanted).and_then(|socket| {
+            // Nobody asks which socket it was: all are looked at.
+            let none = EventData::new_u64(0);
+            epoll::add(&self.readable, &socket, none, EventFlags::IN)?;
             Ok(socket)
         });
-        opened.map_err(|error| SocketError::new(local, error))
+        opened.map_err(|error| SocketError { local, error })
     }
 
     /// The socket for a session to `to`, opened where there is none. Returns its index, for [`Engine::add`], where it is, and
@@ -141,32 +256,37 @@ impl Engine {
             index
         } else {
             let traffic_class = key.traffic_class;
-            let socket = self.open(key.from, Purpose::Send { traffic_class })?;
-            self.senders.push(Sender::new(socket, key));
+            self.senders.push(Sender {
+                socket: self.open(key.from, Purpose::Send { traffic_class })?,
+                key,
+                reflectors: HashMap::new(),
+                reports: VecDeque::new(),
+            });
             self.senders.len() - 1
         };
         let sender = &mut self.senders[index];
-        Ok((index, sender.socket.local(), sender.free_ssid(to)))
+        let ssid = sender.reflectors.entry(to).or_default().free_ssid();
+        Ok((index, sender.socket.local(), ssid))
     }
 
     /// Adds a session to the socket of that index.
     pub fn add(&mut self, session: Session, sender: usize) -> SessionKey {
-        let due = session.due();
-        let (settings, mode) = (session.settings().clone(), session.mode());
-        let key = self.sessions.add(session, sender);
-        if let Some(sender) = self.senders.get_mut(sender) {
-            sender.add(&settings, mode, key);
-        }
-        if let Some(due) = due {
+        let key = SessionKey(self.added);
+        self.added += 1;
+        let id = &session.settings().id;
+        let asked = self.senders[sender].reflectors.entry(id.to).or_default();
+        asked.sessions.insert((session.mode(), id.ssid), key);
+        if let Some(due) = session.due() {
             self.due.push(Reverse((due, key)));
         }
+        self.sessions.insert(key, (session, sender));
         key
     }
 
     /// Ends a session: no more is sent, and it leaves when what is under way is answered or timed out, and its last interval
     /// is closed.
     pub fn end(&mut self, key: SessionKey) {
-        if let Some((session, _)) = self.sessions.get_mut(key) {
+        if let Some((session, _)) = self.sessions.get_mut(&key) {
             session.end(self.start.elapsed());
         }
     }
@@ -185,11 +305,11 @@ impl Engine {
     ///
     /// # Errors
     /// The system's, where it cannot wait for packets.
-    pub fn run(&mut self, stop: &AtomicBool, sink: &mut dyn Sink) -> io::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool, outlet: &mut Outlet) -> io::Result<()> {
         while !stop.load(Ordering::Relaxed) && !self.is_over() {
-            self.step(sink)?;
+            self.step(outlet)?;
         }
-        self.finish(sink);
+        self.finish(outlet);
         Ok(())
     }
 
@@ -197,13 +317,13 @@ impl Engine {
     ///
     /// # Errors
     /// The system's, where it cannot wait for packets.
-    pub fn step(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
-        self.watch_clock();
+    pub fn step(&mut self, outlet: &mut Outlet) -> io::Result<()> {
+        self.clock.watch(self.start);
         self.send_due();
         let now = self.now();
         if now >= self.ticked + TICK {
             self.ticked = now;
-            self.tick(now, sink);
+            self.tick(now, outlet);
         }
         self.wait()?;
         self.receive();
@@ -211,21 +331,21 @@ impl Engine {
     }
 
     /// Closes all intervals as they are. To be called last.
-    pub fn finish(&mut self, sink: &mut dyn Sink) {
-        self.tick(self.now(), sink);
-        for session in self.sessions.iter_mut() {
+    pub fn finish(&mut self, outlet: &mut Outlet) {
+        self.tick(self.now(), outlet);
+        for (session, _) in self.sessions.values_mut() {
             while let Some(result) = session.finish(self.clock) {
-                sink.result(result);
+                outlet.result(result);
             }
         }
         let present = self.intervals.at(self.now());
-        let ends = self.sessions.iter().map(Session::first_open);
-        sink.closed(ends.max().unwrap_or(present));
+        let ends = self.sessions.values().map(|of| of.0.first_open());
+        outlet.closed(ends.max().unwrap_or(present));
     }
 
     /// Whether all sessions are over, and there is no reflector.
     pub fn is_over(&self) -> bool {
-        self.reflector.is_none() && self.sessions.iter().all(Session::is_over)
+        self.reflector.is_none() && self.sessions.values().all(|of| of.0.is_over())
     }
 
     /// Replies so far that belong to no session.
@@ -233,91 +353,63 @@ impl Engine {
         self.strangers
     }
 
-    /// Sees whether the system's clock was set.
-    fn watch_clock(&mut self) {
-        let before = Instant::now();
-        let wall = UnixNs::now();
-        let width = before.elapsed();
-        if width.as_nanos() > u128::from(READING_NS_MAX) {
-            return;
-        }
-        let monotonic = before.duration_since(self.start).as_secs_f64() * 1e9;
-        // Both are under 2^61, so that a difference is exact to a quarter of a microsecond.
-        let ahead_ns = wall.0 as f64 - monotonic;
-        let moved_ns = self.ahead_ns.map_or(0.0, |before| ahead_ns - before);
-        if moved_ns.abs() > STEP_NS_MIN {
-            self.clock.steps = self.clock.steps.wrapping_add(1);
-            self.clock.step_ns = moved_ns;
-            tracing::warn!(
-                "the clock of this machine was set by {:.6} s",
-                moved_ns / 1e9
-            );
-        }
-        self.ahead_ns = Some(ahead_ns);
-    }
-
     fn send_due(&mut self) {
         for _ in 0..BATCH {
             let now = self.now();
-            let Some(&Reverse((due, key))) = self.due.peek() else {
+            let Some(&Reverse((_, key))) = self.due.peek().filter(|next| next.0.0 <= now) else {
                 return;
             };
-            if due > now {
-                return;
-            }
             self.due.pop();
-            self.send(key, now);
-            let next = self.sessions.get_mut(key);
-            if let Some(next) = next.and_then(|(session, _)| session.due()) {
+            if let Some(next) = self.send(key, now) {
                 self.due.push(Reverse((next, key)));
             }
         }
     }
 
-    fn send(&mut self, key: SessionKey, now: Duration) {
-        // One that has left, or was ended.
-        let Some((session, sender)) = self.sessions.get_mut(key) else {
-            return;
-        };
-        let Some(sender) = self
-            .senders
-            .get_mut(sender)
-            .filter(|_| session.due().is_some())
-        else {
-            return;
-        };
-        let to = session.settings().to;
-        let wall = UnixNs::now();
-        let Some(packet) = session.request(now, wall) else {
-            return;
-        };
-        match sender.socket.send(packet, to) {
-            Ok(id) => {
-                let sequence = session.was_sent(now, wall, self.clock);
-                if let Some(id) = id {
-                    if id == 0 {
-                        sender.reports.clear();
-                    } else if sender.reports.len() == REPORTS_MAX {
-                        sender.reports.pop_front();
+    /// Sends the request of a session; when the next is due. `None` where it has left, or was ended.
+    fn send(&mut self, key: SessionKey, now: Duration) -> Option<Duration> {
+        let (session, sender) = self.sessions.get_mut(&key)?;
+        let sender = self.senders.get_mut(*sender)?;
+        session.due()?;
+        let (to, wall) = (session.settings().id.to, UnixNs::now());
+        if let Some(packet) = session.request(now, wall) {
+            match sender.socket.send(packet, to) {
+                Ok(id) => {
+                    let sequence = session.was_sent(now, wall, self.clock);
+                    if let Some(id) = id {
+                        if id == 0 {
+                            sender.reports.clear();
+                        } else if sender.reports.len() == REPORTS_MAX {
+                            sender.reports.pop_front();
+                        }
+                        sender.reports.push_back((id, key, sequence));
                     }
-                    sender.reports.push_back((id, key, sequence));
+                }
+                Err(error) => {
+                    sender.reports.clear();
+                    session.was_refused(now, error);
                 }
             }
-            Err(error) => {
-                sender.reports.clear();
-                session.was_refused(now, error);
-            }
         }
+        session.due()
     }
 
     /// Waits until a packet comes, a session is due, or the next tick.
     fn wait(&self) -> io::Result<()> {
-        let now = self.now();
         let mut until = self.ticked + TICK;
         if let Some(&Reverse((due, _))) = self.due.peek() {
             until = until.min(due);
         }
-        self.waiting.wait(until.saturating_sub(now))
+        let limit = until.saturating_sub(self.now());
+        let limit = Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let mut readable = [PollFd::new(&self.readable, PollFlags::IN)];
+        match poll(&mut readable, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes what has come. Sockets do not wait: one that has nothing says so.
@@ -326,27 +418,20 @@ impl Engine {
             self.reports(index);
             self.replies(index);
         }
-        let Some(mut reflector) = self.reflector.take() else {
-            return;
-        };
-        for index in 0..self.listeners.len() {
-            self.requests(index, &mut reflector);
-        }
-        self.reflector = Some(reflector);
+        self.requests();
     }
 
     /// Reads the error queue: times of transmission, before their replies, and undelivered requests.
     fn reports(&mut self, index: usize) {
         let now = self.now();
-        let Some(sender) = self.senders.get_mut(index) else {
-            return;
-        };
+        let sender = &mut self.senders[index];
         for _ in 0..2 * BATCH {
             let (id, stamps) = match sender.socket.report() {
                 Some(Report::Left(id, stamps)) => (id, stamps),
                 Some(Report::Unreachable(to, why)) => {
-                    for &session in sender.sessions_to(plain(to)) {
-                        if let Some((session, _)) = self.sessions.get_mut(session) {
+                    let asked = sender.reflectors.get(&plain(to)).into_iter();
+                    for key in asked.flat_map(|asked| asked.sessions.values()) {
+                        if let Some((session, _)) = self.sessions.get_mut(key) {
                             session.was_unreachable(now, why);
                         }
                     }
@@ -362,14 +447,10 @@ impl Engine {
             if !is_known {
                 continue;
             }
-            while let Some(&(first, session, sequence)) = sender.reports.front() {
-                let ahead = id.wrapping_sub(first).cast_signed();
-                if ahead < 0 {
-                    break;
-                }
-                sender.reports.pop_front();
-                if ahead == 0 {
-                    if let Some((session, _)) = self.sessions.get_mut(session) {
+            let is_due = |report: &mut (u32, _, _)| id.wrapping_sub(report.0).cast_signed() >= 0;
+            while let Some((first, key, sequence)) = sender.reports.pop_front_if(is_due) {
+                if first == id {
+                    if let Some((session, _)) = self.sessions.get_mut(&key) {
                         session.transmitted(sequence, stamps);
                     }
                     break;
@@ -380,108 +461,85 @@ impl Engine {
 
     fn replies(&mut self, index: usize) {
         let now = self.now();
-        let Some(sender) = self.senders.get_mut(index) else {
-            return;
-        };
+        let sender = &mut self.senders[index];
         for _ in 0..BATCH {
-            let received = match sender.socket.receive(&mut self.buffer) {
-                Ok(Some(received)) => received,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::debug!("{}: {error}", sender.socket.local());
-                    continue;
-                }
+            let Some((packet, arrival)) = sender.socket.receive(&mut self.buffer) else {
+                return;
             };
-            let packet = self.buffer.get(..received.bytes).unwrap_or_default();
-            let from = plain(received.from);
-            let session = sender.session_of(from, packet);
-            let Some((session, _)) = session.and_then(|session| self.sessions.get_mut(session))
-            else {
+            let asked = sender.reflectors.get(&plain(arrival.from));
+            let key = asked.and_then(|asked| asked.session_of(packet));
+            let Some((session, _)) = key.and_then(|key| self.sessions.get_mut(&key)) else {
                 self.strangers += 1;
                 continue;
             };
             let arrived = Arrived {
                 packet,
-                stamps: received.stamps,
+                stamps: arrival.stamps,
                 clock: self.clock,
             };
             session.answered(&arrived, now);
         }
     }
 
-    fn requests(&mut self, index: usize, reflector: &mut Reflector) {
+    fn requests(&mut self) {
         let now = self.now();
-        let Some(socket) = self.listeners.get_mut(index) else {
+        let Some(reflector) = &mut self.reflector else {
             return;
         };
-        for _ in 0..BATCH {
-            let received = match socket.receive(&mut self.buffer) {
-                Ok(Some(received)) => received,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::debug!("{}: {error}", socket.local());
+        for socket in &mut self.listeners {
+            for _ in 0..BATCH {
+                let Some((packet, arrival)) = socket.receive(&mut self.buffer) else {
+                    break;
+                };
+                let Ok(pending) = reflector.reflect(packet, &arrival, now) else {
                     continue;
+                };
+                let class = pending.traffic_class;
+                reflector.finish(packet, pending, UnixNs::now());
+                if let Err(error) = socket.reply(packet, &arrival, class) {
+                    let (local, from) = (socket.local(), arrival.from);
+                    tracing::debug!("{local}: no reply to {from}: {error}");
+                    reflector.not_sent();
                 }
-            };
-            let packet = self.buffer.get_mut(..received.bytes).unwrap_or_default();
-            let arrival = Arrival {
-                from: received.from,
-                to: SocketAddr::new(received.to, socket.local().port()),
-                // The time of the reply is by the system's clock; so is this one.
-                at: received.stamps.system,
-                stamped: received.stamps.by,
-                ttl: received.ttl,
-                traffic_class: received.traffic_class,
-            };
-            let Ok(pending) = reflector.reflect(packet, &arrival, now) else {
-                continue;
-            };
-            let class = pending.traffic_class;
-            reflector.finish(packet, pending, UnixNs::now());
-            if let Err(error) = socket.reply(packet, received.from, received.to, class) {
-                tracing::debug!("{}: no reply to {}: {error}", socket.local(), received.from);
-                reflector.not_sent();
             }
         }
     }
 
     /// Time-outs, intervals that have ended, and sessions that leave.
-    fn tick(&mut self, now: Duration, sink: &mut dyn Sink) {
-        for session in self.sessions.iter_mut() {
+    fn tick(&mut self, now: Duration, outlet: &mut Outlet) {
+        for (session, _) in self.sessions.values_mut() {
             while let Some(result) = session.poll(now, self.clock) {
-                sink.result(result);
+                outlet.result(result);
                 if session.has_left() {
                     break;
                 }
             }
         }
-        let open = self.sessions.iter().filter(|session| !session.has_left());
-        let open = open.map(Session::first_open).min();
-        for (key, session, sender) in self.sessions.leave() {
-            if let Some(sender) = self.senders.get_mut(sender) {
-                sender.remove(session.settings(), session.mode(), key);
+        let senders = &mut self.senders;
+        self.sessions.retain(|_, (session, sender)| {
+            let id = &session.settings().id;
+            if session.has_left()
+                && let Some(asked) = senders[*sender].reflectors.get_mut(&id.to)
+            {
+                asked.sessions.remove(&(session.mode(), id.ssid));
             }
-        }
-        sink.counts(
+            !session.has_left()
+        });
+        let sessions = || self.sessions.values().map(|of| &of.0);
+        outlet.counted(
             self.reflector.as_ref().map(Reflector::counts),
             self.strangers,
+            &SendFaults::of(sessions()),
         );
-        let faults = SendFaults::of(self.sessions.iter());
-        if faults != self.faults {
-            sink.send_faults(faults.clone());
-            self.faults = faults;
-        }
-        sink.closed(open.unwrap_or_else(|| self.intervals.at(now)));
+        let open = sessions().map(Session::first_open).min();
+        outlet.closed(open.unwrap_or_else(|| self.intervals.at(now)));
     }
 }
 
 /// Without flow label, which a reply has of its own.
-fn plain(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V6(mut v6) => {
-            v6.set_flowinfo(0);
-            SocketAddr::V6(v6)
-        }
-        v4 @ SocketAddr::V4(_) => v4,
+fn plain(mut address: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(v6) = &mut address {
+        v6.set_flowinfo(0);
     }
+    address
 }

@@ -1,5 +1,6 @@
 //! Answers over HTTP: JSON, and Prometheus. The server with its limits and access is that of the switch ([`api::http`]).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -15,9 +16,8 @@ use report::sender::ReportCounters;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics;
-use crate::mset::{View, Wanted};
+use crate::mset::View;
 use crate::published::{Board, Published};
-use crate::reflector::ReflectorCounts;
 
 /// The paths, and what they answer.
 const PATHS: [(&str, &str); 7] = [
@@ -53,14 +53,18 @@ pub struct Sources {
     pub mset: Option<View>,
     /// What the sender of reports counts, where there is one.
     pub reports: Option<Arc<ReportCounters>>,
+    /// Answers under way.
+    pub in_flight: InFlight,
 }
 
-#[derive(Clone)]
-struct Serving {
-    sources: Sources,
-    in_flight: InFlight,
+impl Sources {
+    fn answer(&self) -> Answer {
+        let segments = self.board.session_count().div_ceil(SESSIONS_PER_SEGMENT);
+        self.in_flight.answer(segments)
+    }
 }
 
+type Shared = State<Arc<Sources>>;
 type Answered = Result<Response, Refusal>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,47 +73,25 @@ struct Filter {
     name: Option<String>,
 }
 
-/// The answer of `/api/v1/reflector`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ReflectorAnswer {
-    /// `None`: there is no reflector.
-    pub reflector: Option<ReflectorCounts>,
-}
-
 /// Serves these on a thread of its own, until it is dropped.
 ///
 /// # Errors
 /// When the system gives no thread or no event queue.
 pub fn serve(server: Server, sources: Sources) -> io::Result<Running> {
-    let serving = Serving {
-        sources,
-        in_flight: InFlight::default(),
-    };
-    server.serve_routes(router(serving), PATHS.map(|(path, _)| path))
-}
-
-fn router(serving: Serving) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/", get(index))
         .route("/metrics", get(metrics_page))
-        .route("/healthz", get(healthz))
+        .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/api/v1/sessions", get(sessions))
         .route("/api/v1/reflector", get(reflector))
         .route("/api/v1/mset", get(mset))
-        .fallback(not_found)
-        .with_state(serving)
-}
-
-impl Serving {
-    fn answer(&self) -> Answer {
-        self.in_flight.answer(
-            self.sources
-                .board
-                .session_count()
-                .div_ceil(SESSIONS_PER_SEGMENT),
-        )
-    }
+        .fallback(async || {
+            let text = format!("not found; the paths are:\n{}", paths());
+            (StatusCode::NOT_FOUND, text)
+        })
+        .with_state(Arc::new(sources));
+    server.serve_routes(router, PATHS.map(|(path, _)| path))
 }
 
 fn paths() -> String {
@@ -121,109 +103,74 @@ async fn index() -> String {
     format!("vernier-probe {}\n\n{}", env!("CARGO_PKG_VERSION"), paths())
 }
 
-async fn not_found() -> (StatusCode, String) {
-    (
-        StatusCode::NOT_FOUND,
-        format!("not found; the paths are:\n{}", paths()),
-    )
+async fn readyz(State(sources): Shared) -> (StatusCode, String) {
+    match unready(&sources) {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    }
 }
 
-async fn healthz() -> &'static str {
-    "ok\n"
-}
-
-async fn readyz(State(serving): State<Serving>) -> (StatusCode, String) {
+/// Why it is not ready, if it is not.
+fn unready(sources: &Sources) -> Option<String> {
     let Sources {
-        board,
-        sessions,
-        mset,
-        ..
-    } = &serving.sources;
+        board, sessions, ..
+    } = sources;
     let faults = board.send_faults();
     if !faults.is_empty() {
-        return (StatusCode::SERVICE_UNAVAILABLE, format!("{faults}\n"));
+        return Some(faults.to_string());
     }
-    let with = sessions.iter().filter(|name| board.session(name).is_some());
-    let without = sessions.len() - with.count();
+    let without = (sessions.iter()).filter(|name| board.session(name).is_none());
+    let without = without.count();
     if without > 0 {
-        let why = format!(
-            "{without} of {} sessions have no result yet\n",
-            sessions.len()
-        );
-        return (StatusCode::SERVICE_UNAVAILABLE, why);
+        let all = sessions.len();
+        return Some(format!("{without} of {all} sessions have no result yet"));
     }
-    let wanted = mset
-        .as_ref()
-        .map(View::read)
-        .filter(|wanted| !wanted.is_known);
-    if let Some(wanted) = wanted {
-        let why = wanted
-            .problem
-            .unwrap_or_else(|| "it is being read".to_owned());
-        let why = format!("mset: no topology is known yet: {why}\n");
-        return (StatusCode::SERVICE_UNAVAILABLE, why);
-    }
-    (StatusCode::OK, "ok\n".to_owned())
+    let wanted = sources.mset.as_ref().map(View::read);
+    let wanted = wanted.filter(|wanted| !wanted.is_known)?;
+    let why = wanted.problem.as_deref().unwrap_or("it is being read");
+    Some(format!("mset: no topology is known yet: {why}"))
 }
 
-async fn metrics_page(State(serving): State<Serving>) -> Answered {
+async fn metrics_page(State(sources): Shared) -> Answered {
     let own = process::own_metrics();
     let content_type = Format::Text.content_type();
-    let Sources {
-        board,
-        reports,
-        mset,
-        ..
-    } = &serving.sources;
-    let ospf = mset.as_ref().map(View::ospf);
-    let reports = reports.as_ref().map(|counters| counters.read());
-    serving.answer().written(content_type, |out| {
+    let reports = sources.reports.as_ref().map(|counters| counters.read());
+    sources.answer().written(content_type, |out| {
         write_families(&own, out, |page| {
-            metrics::families(page, board);
-            if let Some(counts) = &ospf {
-                metrics::ospf(page, counts);
+            metrics::families(page, &sources.board);
+            if let Some(mset) = &sources.mset {
+                metrics::ospf(page, &mset.ospf);
             }
             prometheus::reports(page, reports.as_ref());
         })
     })
 }
 
-/// The answer of `/api/v1/sessions`.
-#[derive(Serialize)]
-struct Sessions<'s> {
-    sessions: Vec<&'s Published>,
-}
-
-async fn sessions(
-    State(serving): State<Serving>,
-    Parameters(filter): Parameters<Filter>,
-) -> Answered {
-    let Some(name) = filter.name else {
-        let all = serving.sources.board.sessions();
-        let sessions = all.iter().map(AsRef::as_ref).collect();
-        return serving.answer().json(&Sessions { sessions });
+async fn sessions(State(sources): Shared, Parameters(filter): Parameters<Filter>) -> Answered {
+    let sessions = match filter.name {
+        None => sources.board.sessions(),
+        Some(name) => {
+            let session = sources.board.session(&name).ok_or_else(|| {
+                let error = format!("expected `name` of a session with a result, got {name:?}");
+                Refusal::new(StatusCode::NOT_FOUND, error)
+            });
+            vec![session?]
+        }
     };
-    let Some(session) = serving.sources.board.session(&name) else {
-        let error = format!("expected `name` of a session with a result, got {name:?}");
-        return Err(Refusal::new(StatusCode::NOT_FOUND, error));
-    };
-    let sessions = vec![session.as_ref()];
-    serving.answer().json(&Sessions { sessions })
+    let sessions: Vec<&Published> = sessions.iter().map(AsRef::as_ref).collect();
+    answered(&sources, "sessions", &sessions)
 }
 
-async fn reflector(State(serving): State<Serving>, _: Parameters<Nothing>) -> Answered {
-    let reflector = serving.sources.board.reflector();
-    serving.answer().json(&ReflectorAnswer { reflector })
+async fn reflector(State(sources): Shared, _: Parameters<Nothing>) -> Answered {
+    answered(&sources, "reflector", &sources.board.reflector())
 }
 
-/// The answer of `/api/v1/mset`.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct MsetAnswer {
-    /// `None`: no m-set is followed.
-    pub mset: Option<Wanted>,
+async fn mset(State(sources): Shared, _: Parameters<Nothing>) -> Answered {
+    let mset = sources.mset.as_ref().map(View::read);
+    answered(&sources, "mset", &mset)
 }
 
-async fn mset(State(serving): State<Serving>, _: Parameters<Nothing>) -> Answered {
-    let mset = serving.sources.mset.as_ref().map(View::read);
-    serving.answer().json(&MsetAnswer { mset })
+/// An object of one key.
+fn answered(sources: &Sources, key: &str, value: &impl Serialize) -> Answered {
+    sources.answer().json(&BTreeMap::from([(key, value)]))
 }

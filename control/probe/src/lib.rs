@@ -15,21 +15,19 @@
 //! What it is not: it knows no switch, and localises nothing.
 #![forbid(unsafe_code)]
 
-pub mod arrival;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod http;
 pub mod metrics;
 pub mod mset;
-pub mod offset;
 pub mod published;
 pub mod reflector;
 pub mod reporting;
 pub mod result;
 pub mod session;
-pub mod setup;
 pub mod socket;
 mod table;
 pub mod wire;

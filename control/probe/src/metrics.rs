@@ -183,8 +183,8 @@ const OSPF_REFUSED: &str = "vernier_probe_ospf_refused_lsas_total";
 
 fn labels(session: &Published) -> Labels<'_> {
     vec![
-        ("session", session.last.name.as_str().into()),
-        ("to", session.last.to.to_string().into()),
+        ("session", session.last.id.name.as_str().into()),
+        ("to", session.last.id.to.to_string().into()),
     ]
 }
 

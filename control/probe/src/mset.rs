@@ -4,8 +4,9 @@
 //!  a thread of its own: file or OSPF --> topology --> m-set --> old beside new --> Wanted --> setup opens and ends sessions
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -23,10 +24,8 @@ use topology::transition::{NamedWay, Transition};
 use topology::{Role, Topology};
 
 use crate::config::{Address, MsetConfig, PORT};
-
-mod sessions;
-
-pub use sessions::MsetSessions;
+use crate::daemon::Opener;
+use crate::engine::{Engine, SessionKey};
 
 /// Between two looks at a file, and at former ways whose time ends.
 const LOOK: Duration = Duration::from_millis(500);
@@ -66,37 +65,35 @@ pub struct Wanted {
     pub is_known: bool,
 }
 
-/// What readers see, and whether it has changed since the engine's thread took it.
-#[derive(Debug, Default)]
-struct Shared {
-    wanted: Wanted,
-    is_new: bool,
-    /// What of OSPF could not be taken up.
-    ospf: Arc<Counts>,
+/// What the thread publishes, for other threads.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// With whether it has changed since the engine's thread took it.
+    wanted: Arc<Mutex<(Wanted, bool)>>,
+    /// What of OSPF could not be taken up; all 0 without.
+    pub ospf: Arc<Counts>,
+}
+
+impl View {
+    /// As it is now.
+    pub fn read(&self) -> Wanted {
+        self.wanted.lock().0.clone()
+    }
+
+    /// The targets, if they have changed since the last call.
+    fn take(&self) -> Option<Vec<Target>> {
+        let (wanted, is_new) = &mut *self.wanted.lock();
+        std::mem::take(is_new).then(|| wanted.targets.clone())
+    }
 }
 
 /// The thread, until it is dropped.
 #[derive(Debug)]
 pub struct Follower {
-    shared: Arc<Mutex<Shared>>,
+    /// What it publishes.
+    pub view: View,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What the thread publishes, for other threads.
-#[derive(Debug, Clone)]
-pub struct View(Arc<Mutex<Shared>>);
-
-impl View {
-    /// As it is now.
-    pub fn read(&self) -> Wanted {
-        self.0.lock().wanted.clone()
-    }
-
-    /// What of OSPF could not be taken up; all 0 without.
-    pub fn ospf(&self) -> Arc<Counts> {
-        Arc::clone(&self.0.lock().ospf)
-    }
 }
 
 impl Follower {
@@ -105,8 +102,6 @@ impl Follower {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(config: MsetConfig, node: String) -> io::Result<Self> {
-        let shared = Arc::<Mutex<Shared>>::default();
-        let stop = Arc::<AtomicBool>::default();
         let presence = config.advertise.map(|role| Presence {
             role,
             name: Some(node.clone()),
@@ -115,36 +110,29 @@ impl Follower {
         let source = config.ospf.map_or_else(file, |server| {
             Source::ospf(server, config.names.clone(), presence)
         });
-        shared.lock().ospf = source.counts();
+        let view = View {
+            ospf: source.counts(),
+            ..View::default()
+        };
         let following = Following {
             transition: Transition::new(Duration::from_secs(config.transition_s)),
             began: Instant::now(),
             addresses: BTreeMap::new(),
-            shared: Arc::clone(&shared),
+            view: view.clone(),
             source,
             config,
             node,
         };
+        let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("vernier-mset".to_owned())
             .spawn(move || following.run(&stopped))?;
         Ok(Self {
-            shared,
+            view,
             stop,
             thread: Some(thread),
         })
-    }
-
-    /// The targets, if they have changed since the last call.
-    pub fn take(&self) -> Option<Vec<Target>> {
-        let mut shared = self.shared.lock();
-        std::mem::take(&mut shared.is_new).then(|| shared.wanted.targets.clone())
-    }
-
-    /// For other threads.
-    pub fn view(&self) -> View {
-        View(Arc::clone(&self.shared))
     }
 }
 
@@ -168,7 +156,7 @@ struct Following {
     began: Instant,
     /// The last address of each node that OSPF had.
     addresses: BTreeMap<String, Address>,
-    shared: Arc<Mutex<Shared>>,
+    view: View,
 }
 
 impl Following {
@@ -202,7 +190,8 @@ impl Following {
         });
         let own = topology.routers().filter_map(|router| {
             let (ip, _) = addresses.of(router).find(|(_, length)| *length == 32)?;
-            Some((topology.name(router).to_owned(), reflector(ip)))
+            let reflector = SocketAddr::from((ip, PORT));
+            Some((topology.name(router).to_owned(), reflector.into()))
         });
         self.addresses.extend(own);
         self.transition.change(self.began.elapsed(), ways);
@@ -228,21 +217,22 @@ impl Following {
         });
         let targets: Vec<_> = targets.collect();
         // Only this thread changes them.
-        if self.shared.lock().wanted.targets == targets {
+        if self.view.wanted.lock().0.targets == targets {
             return;
         }
         log(&targets);
-        let mut shared = self.shared.lock();
-        shared.wanted.targets = targets;
-        shared.is_new = true;
+        let (wanted, is_new) = &mut *self.view.wanted.lock();
+        wanted.targets = targets;
+        *is_new = true;
     }
 
     /// Publishes why the topology is not known; `None`: it is.
     fn note(&self, problem: Option<String>) {
-        let mut shared = self.shared.lock();
-        shared.wanted.is_known |= problem.is_none();
-        let former = std::mem::replace(&mut shared.wanted.problem, problem.clone());
-        drop(shared);
+        let former = {
+            let wanted = &mut self.view.wanted.lock().0;
+            wanted.is_known |= problem.is_none();
+            std::mem::replace(&mut wanted.problem, problem.clone())
+        };
         if let Some(problem) = problem.filter(|problem| former.as_ref() != Some(problem)) {
             tracing::warn!("mset: {problem}; the m-set stays as it is");
         }
@@ -297,12 +287,98 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
     Ok(names.collect())
 }
 
-/// An address of OSPF, as a reflector's.
-fn reflector(ip: std::net::Ipv4Addr) -> Address {
-    Address {
-        ip: ip.into(),
-        port: Some(PORT),
-        scope_id: 0,
+/// When what could not be opened is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// A session: node, reflector, lane.
+type Lane = (String, SocketAddr, usize);
+
+/// The sessions of an m-set, opened and ended on the thread that measures.
+#[derive(Debug)]
+pub struct MsetSessions {
+    follower: Follower,
+    opener: Opener,
+    config: MsetConfig,
+    /// Most sessions.
+    room: usize,
+    wanted: Vec<Lane>,
+    open: HashMap<Lane, SessionKey>,
+    again: Option<Duration>,
+    complaint: String,
+}
+
+impl MsetSessions {
+    /// None yet, and at most `room`.
+    pub fn new(follower: Follower, opener: Opener, config: MsetConfig, room: usize) -> Self {
+        Self {
+            follower,
+            opener,
+            config,
+            room,
+            wanted: Vec::new(),
+            open: HashMap::new(),
+            again: None,
+            complaint: String::new(),
+        }
+    }
+
+    /// Makes sessions as they are wanted now; tries again what failed.
+    pub fn step(&mut self, engine: &mut Engine) {
+        if let Some(targets) = self.follower.view.take() {
+            self.change(&targets, engine);
+            self.again = Some(Duration::ZERO);
+        }
+        if self.again.is_some_and(|again| again <= engine.now()) {
+            self.again = None;
+            self.open(engine);
+        }
+    }
+
+    fn change(&mut self, targets: &[Target], engine: &mut Engine) {
+        let wanted = targets.iter().filter_map(|target| {
+            let to = target.to?.with_port(PORT);
+            Some((0..target.lanes()).map(move |lane| (target.node.clone(), to, lane)))
+        });
+        self.wanted = wanted.flatten().collect();
+        if self.wanted.len() > self.room {
+            tracing::warn!(
+                "mset: {} sessions are wanted, {} are made: give `session` a longer interval_ms",
+                self.wanted.len(),
+                self.room
+            );
+            self.wanted.truncate(self.room);
+        }
+        let wanted: HashSet<&Lane> = self.wanted.iter().collect();
+        self.open.retain(|session, &mut key| {
+            let stays = wanted.contains(session);
+            if !stays {
+                engine.end(key);
+            }
+            stays
+        });
+    }
+
+    fn open(&mut self, engine: &mut Engine) {
+        for wanted in &self.wanted {
+            if self.open.contains_key(wanted) {
+                continue;
+            }
+            let (node, to, lane) = wanted;
+            let session = self.config.session(node, (*to).into(), *lane);
+            match self.opener.open(engine, &session, *lane, "mset.session") {
+                Ok(key) => {
+                    self.open.insert(wanted.clone(), key);
+                }
+                Err(error) => {
+                    self.again = Some(engine.now() + AGAIN);
+                    let complaint = format!("mset: {node} is not probed: {error}");
+                    if self.complaint != complaint {
+                        tracing::warn!("{complaint}; tried again every {} s", AGAIN.as_secs());
+                        self.complaint = complaint;
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The last results, and totals, for readers in other threads.
+//! Where results go: the last ones and totals for readers in other threads, and all of them to reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{SendFaults, Sink};
-use crate::offset::Offset;
+use crate::clock::Offset;
+use crate::engine::SendFaults;
 use crate::reflector::ReflectorCounts;
+use crate::reporting::Collector;
 use crate::result::{Counts, SessionResult};
 
 /// Sums over all closed intervals of a session.
@@ -51,7 +52,12 @@ impl Published {
     /// A further result of a session.
     fn after(former: Option<&Self>, result: SessionResult) -> Self {
         let mut total = former.map_or_else(Totals::default, |former| former.total);
-        total.add(&result);
+        total.counts += result.counts;
+        total.clock_steps += u64::from(result.clocks.state.has_stepped());
+        if let Some(delays) = result.round_trip {
+            total.round_trips += delays.samples;
+            total.round_trip_s += delays.mean_ns * delays.samples as f64 / 1e9;
+        }
         let step = result.clocks.state.has_stepped().then_some(Step {
             interval: result.interval,
             start_unix_ms: result.start_unix_ms,
@@ -75,17 +81,6 @@ struct State {
     reflector: Option<ReflectorCounts>,
     strangers: u64,
     faults: SendFaults,
-}
-
-impl Totals {
-    fn add(&mut self, result: &SessionResult) {
-        self.counts += result.counts;
-        self.clock_steps += u64::from(result.clocks.state.has_stepped());
-        if let Some(delays) = result.round_trip {
-            self.round_trips += delays.samples;
-            self.round_trip_s += delays.mean_ns * delays.samples as f64 / 1e9;
-        }
-    }
 }
 
 impl Board {
@@ -120,23 +115,44 @@ impl Board {
     }
 }
 
-impl Sink for Board {
-    fn result(&mut self, result: SessionResult) {
-        let name = result.name.clone();
-        let published = Arc::new(Published::after(self.session(&name).as_deref(), result));
+/// Where results go.
+#[derive(Debug, Default)]
+pub struct Outlet {
+    /// For HTTP.
+    pub board: Board,
+    /// For reports, where there are any.
+    pub reports: Option<Collector>,
+}
+
+impl Outlet {
+    /// Takes a session's interval.
+    pub fn result(&mut self, result: SessionResult) {
+        if let Some(reports) = &mut self.reports {
+            reports.result(result.clone());
+        }
+        let name = result.id.name.clone();
+        let former = self.board.session(&name);
+        let published = Arc::new(Published::after(former.as_deref(), result));
         // The former result is freed when the lock is free again.
-        let former = self.0.write().sessions.insert(name, published);
+        let former = self.board.0.write().sessions.insert(name, published);
         drop(former);
     }
 
-    fn send_faults(&mut self, faults: SendFaults) {
-        let former = std::mem::replace(&mut self.0.write().faults, faults.clone());
+    /// Takes what the reflector did so far, replies so far that belong to no session, and sessions that cannot send; every 50 ms
+    /// or so.
+    pub fn counted(&self, reflector: Option<ReflectorCounts>, strangers: u64, faults: &SendFaults) {
+        let mut state = self.board.0.write();
+        state.reflector = reflector;
+        state.strangers = strangers;
+        let former = std::mem::replace(&mut state.faults, faults.clone());
+        drop(state);
         faults.log_changes(&former);
     }
 
-    fn counts(&mut self, reflector: Option<ReflectorCounts>, strangers: u64) {
-        let mut state = self.0.write();
-        state.reflector = reflector;
-        state.strangers = strangers;
+    /// All results of intervals before this one have come; every 50 ms or so.
+    pub fn closed(&mut self, before: u64) {
+        if let Some(reports) = &mut self.reports {
+            reports.closed(before);
+        }
     }
 }

@@ -9,25 +9,18 @@
 //! rates. Two reflectors, or one and itself, would answer each other for ever if somebody forged a first packet: so it never
 //! answers a reply to one of its own replies. Requests of a session that finds no room are answered without state, as RFC 8762, section 4, has it.
 
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::{Arrival, Stamped};
-use crate::wire::key::Key;
-use crate::wire::packet::{self, Mode, Reply, Request};
-use crate::wire::time::{ErrorEstimate, UnixNs};
-use crate::wire::tlv;
-
-mod limit;
-mod sessions;
-#[cfg(test)]
-mod tests;
-mod tlvs;
-
-use limit::{Checks, Limit};
-use sessions::{Sessions, State};
+use crate::socket::{Arrival, Stamped};
+use crate::wire::{
+    self, ErrorEstimate, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED, Mode, Reply,
+    Request, Tlv, UNRECOGNISED, UnixNs, Walk, put,
+};
 
 /// Where a clock gets its time from (RFC 8972, table 7).
 #[derive(
@@ -36,7 +29,7 @@ use sessions::{Sessions, State};
 #[serde(rename_all = "snake_case")]
 pub enum ClockSource {
     /// NTP.
-    Ntp,
+    Ntp = 1,
     /// PTP.
     Ptp,
     /// Synchronisation supply unit, or building integrated timing supply.
@@ -49,21 +42,17 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
-    const ALL: [Self; 5] = [
-        Self::Ntp,
-        Self::Ptp,
-        Self::Ssu,
-        Self::Satellite,
-        Self::Local,
-    ];
-
-    pub(crate) fn number(self) -> u8 {
-        let at = Self::ALL.iter().position(|source| *source == self);
-        at.map_or(0, |at| u8::try_from(at + 1).unwrap_or(0))
-    }
-
+    /// By its number in a timestamp information TLV.
     pub(crate) fn of(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+        [
+            Self::Ntp,
+            Self::Ptp,
+            Self::Ssu,
+            Self::Satellite,
+            Self::Local,
+        ]
+        .into_iter()
+        .find(|source| *source as u8 == number)
     }
 }
 
@@ -141,8 +130,7 @@ pub struct Pending {
     pub traffic_class: u8,
     /// Offset in the tail of an HMAC TLV that is made anew.
     hmac_at: Option<usize>,
-    /// The session's slot, where there is one.
-    slot: Option<usize>,
+    session: SessionKey,
     sequence: u32,
 }
 
@@ -164,7 +152,8 @@ pub struct Reflector {
     settings: Settings,
     sessions: Sessions,
     limit: Option<Limit>,
-    checks: Checks,
+    /// Limits the work for HMACs that are wrong, over all sources: addresses are easily forged. Right ones cost nothing here.
+    checks: Bucket,
     /// The time in the last reply.
     last_written: Option<UnixNs>,
     counts: ReflectorCounts,
@@ -176,7 +165,7 @@ impl Reflector {
         Self {
             sessions: Sessions::new(settings.sessions, settings.idle),
             limit: settings.limit_pps.map(Limit::new),
-            checks: Checks::new(),
+            checks: Bucket::full(WRONG_BYTES_PER_S),
             last_written: None,
             settings,
             counts: ReflectorCounts::default(),
@@ -186,7 +175,7 @@ impl Reflector {
     /// What it did.
     pub fn counts(&self) -> ReflectorCounts {
         ReflectorCounts {
-            sessions: self.sessions.len() as u64,
+            sessions: self.sessions.states.len() as u64,
             ..self.counts
         }
     }
@@ -208,28 +197,26 @@ impl Reflector {
             to: arrival.to,
             ssid: request.ssid,
         };
-        let slot = self.sessions.slot(key, now);
-        let state = slot.and_then(|slot| self.sessions.state(slot));
-        if let Some(state) = state {
+        let state = self.sessions.see(key, now).map(|state| {
             state.received = state.received.wrapping_add(1);
-        } else {
+            *state
+        });
+        if state.is_none() {
             self.counts.answered_without_state += 1;
         }
-        let state = slot.and_then(|slot| self.sessions.state(slot)).copied();
         let sequence = state.map_or(request.sequence, |state| state.sent);
 
         let request_sequence = request.sequence.to_be_bytes();
         let (base, tail) = packet.split_at_mut(mode.bytes());
-        let facts = tlvs::Facts {
+        let facts = Facts {
             arrival,
             settings: &self.settings,
             state: state.as_ref(),
-            is_authenticated: mode == Mode::Authenticated,
         };
-        let answered = tlvs::answer(tail, &request_sequence, &facts);
+        let answered = answer(tail, &request_sequence, &facts);
         self.counts.tlv_not_authentic += u64::from(answered.is_not_authentic);
         if answered.is_not_authentic {
-            self.checks.was_wrong(tail.len());
+            self.was_wrong(tail.len());
         }
         self.counts.tlv_malformed += u64::from(answered.is_malformed);
 
@@ -239,7 +226,7 @@ impl Reflector {
             timestamp: 0,
             error: self.settings.error,
             ssid: request.ssid,
-            received: format.encode(arrival.at),
+            received: format.encode(arrival.stamps.system),
             sender_sequence: request.sequence,
             sender_timestamp: request.timestamp,
             sender_error: request.error,
@@ -250,7 +237,7 @@ impl Reflector {
             mode,
             traffic_class: answered.traffic_class,
             hmac_at: answered.hmac_at,
-            slot,
+            session: key,
             sequence,
         })
     }
@@ -262,10 +249,7 @@ impl Reflector {
         arrival: &Arrival,
         now: Duration,
     ) -> Result<(Mode, Request), Refused> {
-        let mode = match self.settings.key {
-            Some(_) => Mode::Authenticated,
-            None => Mode::Open,
-        };
+        let mode = Mode::of(self.settings.key.is_some());
         let Some(request) = Request::read(mode, packet) else {
             self.counts.too_short += 1;
             return Err(Refused::TooShort);
@@ -277,13 +261,13 @@ impl Reflector {
         let has_tlvs = packet.len() > mode.bytes();
         let is_checked =
             self.settings.key.is_some() || (has_tlvs && self.settings.tlv_key.is_some());
-        if is_checked && !self.checks.are_left(now) {
+        if is_checked && self.checks.left(now) <= 0.0 {
             self.counts.unchecked += 1;
             return Err(Refused::Unchecked);
         }
         let key = self.settings.key.as_ref();
-        if key.is_some_and(|key| !packet::is_authentic(key, packet)) {
-            self.checks.was_wrong(mode.bytes());
+        if key.is_some_and(|key| !wire::is_authentic(key, packet)) {
+            self.was_wrong(mode.bytes());
             self.counts.not_authentic += 1;
             return Err(Refused::NotAuthentic);
         }
@@ -316,20 +300,24 @@ impl Reflector {
     pub fn finish(&mut self, packet: &mut [u8], pending: Pending, at: UnixNs) {
         let format = self.settings.error.format;
         self.last_written = Some(at);
-        packet::set_timestamp(pending.mode, packet, format.encode(at));
+        wire::set_timestamp(pending.mode, packet, format.encode(at));
         if let Some(key) = &self.settings.key {
-            packet::sign(key, packet);
+            wire::sign_base(key, packet);
         }
         let (base, tail) = packet.split_at_mut(pending.mode.bytes());
         if let (Some(at), Some(key)) = (pending.hmac_at, self.settings.tlv_key.as_ref()) {
-            tlv::sign(key, &base[..4], tail, at);
+            wire::sign_tlvs(key, &base[..4], tail, at);
         }
         self.counts.answered += 1;
-        let state = pending.slot.and_then(|slot| self.sessions.state(slot));
-        if let Some(state) = state {
+        if let Some(state) = self.sessions.states.get_mut(&pending.session) {
             state.sent = state.sent.wrapping_add(1);
             state.last = Some((pending.sequence, at, Stamped::Program));
         }
+    }
+
+    /// Charges a wrong HMAC over this many bytes.
+    fn was_wrong(&mut self, bytes: usize) {
+        self.checks.left -= (bytes + CHECK_BYTES) as f64;
     }
 
     /// Counts a reply that the system did not take.
@@ -337,3 +325,342 @@ impl Reflector {
         self.counts.not_sent += 1;
     }
 }
+
+/// Between two searches for sessions that make room, in a table that is full.
+const SEARCH: Duration = Duration::from_secs(1);
+
+/// What is remembered of one session.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// Requests that were received, modulo 2^32.
+    received: u32,
+    /// Replies that were sent, modulo 2^32: the next one's sequence number.
+    sent: u32,
+    /// The last reply: its sequence number, when it was sent, and who says so.
+    last: Option<(u32, UnixNs, Stamped)>,
+    seen: Duration,
+}
+
+/// What is remembered of each session: a table of bounded size.
+#[derive(Debug)]
+struct Sessions {
+    states: HashMap<SessionKey, State>,
+    most: usize,
+    idle: Duration,
+    searched: Option<Duration>,
+}
+
+impl Sessions {
+    fn new(most: usize, idle: Duration) -> Self {
+        Self {
+            states: HashMap::new(),
+            most,
+            idle,
+            searched: None,
+        }
+    }
+
+    /// The state of a session that is seen now, a new one where there is room.
+    fn see(&mut self, key: SessionKey, now: Duration) -> Option<&mut State> {
+        if self.states.len() >= self.most && !self.states.contains_key(&key) {
+            self.make_room(now);
+            if self.states.len() >= self.most {
+                return None;
+            }
+        }
+        let state = self.states.entry(key).or_default();
+        state.seen = now;
+        Some(state)
+    }
+
+    /// Forgets sessions that have said nothing for long. Looks through the table once a second at most, so that packets of
+    /// ever new sessions do not make it look each time.
+    fn make_room(&mut self, now: Duration) {
+        if self
+            .searched
+            .is_none_or(|searched| now >= searched + SEARCH)
+        {
+            self.searched = Some(now);
+            let idle = self.idle;
+            self.states
+                .retain(|_, state| now.saturating_sub(state.seen) < idle);
+        }
+    }
+}
+
+/// Buckets: addresses that share one share its limit.
+const BUCKETS: usize = 4_096;
+
+/// Bytes that are hashed each second for HMACs that turn out to be wrong: at most a tenth of a CPU.
+const WRONG_BYTES_PER_S: f64 = (16 << 20) as f64;
+
+/// Bytes that a check hashes in addition to the packet: a block for the key and one for the outer hash.
+const CHECK_BYTES: usize = 128;
+
+/// A token bucket, as deep as a second's tokens.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    per_s: f64,
+    left: f64,
+    /// When it was filled last.
+    filled: Duration,
+}
+
+impl Bucket {
+    fn full(per_s: f64) -> Self {
+        Self {
+            per_s,
+            left: per_s,
+            filled: Duration::ZERO,
+        }
+    }
+
+    /// Adds the tokens of the time that has passed, and returns what there is.
+    fn left(&mut self, now: Duration) -> f64 {
+        let passed = now.saturating_sub(self.filled).as_secs_f64();
+        self.left = (self.left + passed * self.per_s).min(self.per_s);
+        self.filled = self.filled.max(now);
+        self.left
+    }
+}
+
+/// A limit of packets a second by source address.
+#[derive(Debug)]
+struct Limit {
+    hasher: RandomState,
+    buckets: Vec<Bucket>,
+}
+
+impl Limit {
+    fn new(pps: u32) -> Self {
+        Self {
+            hasher: RandomState::new(),
+            buckets: vec![Bucket::full(f64::from(pps)); BUCKETS],
+        }
+    }
+
+    /// Whether a packet of this source is within the limit; it counts then.
+    fn takes(&mut self, source: IpAddr, now: Duration) -> bool {
+        // Of keys that nobody outside knows.
+        let at = self.hasher.hash_one(source) % BUCKETS as u64;
+        let at = usize::try_from(at).unwrap_or_default();
+        let bucket = &mut self.buckets[at];
+        let takes = bucket.left(now) >= 1.0;
+        bucket.left -= f64::from(u8::from(takes));
+        takes
+    }
+}
+
+/// What answers are made of.
+struct Facts<'f> {
+    arrival: &'f Arrival,
+    settings: &'f Settings,
+    /// Of the session, this request counted; `None`: stateless.
+    state: Option<&'f State>,
+}
+
+/// What came of it.
+struct Answered {
+    /// DSCP and ECN of the reply.
+    traffic_class: u8,
+    /// Offset of an HMAC TLV that has to be made anew.
+    hmac_at: Option<usize>,
+    is_not_authentic: bool,
+    is_malformed: bool,
+}
+
+/// How a timestamp was taken (RFC 8972, table 9).
+pub(crate) fn method(stamped: Stamped) -> u8 {
+    match stamped {
+        Stamped::Hardware => 1,
+        Stamped::Kernel | Stamped::Program => 2,
+    }
+}
+
+/// Answers all TLVs of `tail`, what follows the base packet.
+fn answer(tail: &mut [u8], sequence: &[u8], facts: &Facts) -> Answered {
+    let mut answered = Answered {
+        // Without a class of service TLV the way back is as the way there; ECN is not set.
+        traffic_class: facts.arrival.dscp() << 2,
+        hmac_at: None,
+        is_not_authentic: false,
+        is_malformed: false,
+    };
+    let key = facts.settings.tlv_key.as_ref();
+    let integrity = wire::integrity(key, sequence, tail);
+    let is_missing = integrity == Integrity::Absent && needs_hmac(tail, facts);
+    if integrity == Integrity::Wrong || is_missing {
+        answered.is_not_authentic = true;
+        let mut at = 0;
+        while let Some(tlv) = next(tail, at) {
+            put(tail, tlv.at, &[recognition(&tlv) | INTEGRITY]);
+            at = tlv.value().end;
+        }
+        return answered;
+    }
+    if let Integrity::Right(at) = integrity {
+        answered.hmac_at = Some(at);
+    }
+    let mut at = 0;
+    while let Some(tlv) = next(tail, at) {
+        at = tlv.value().end;
+        put(tail, tlv.at, &[recognition(&tlv)]);
+        if !tlv.is_well_formed {
+            // The rest is copied as it is.
+            answered.is_malformed = true;
+            if tlv.kind == Some(Kind::FollowUpTelemetry) {
+                let value = tail.get_mut(tlv.value()).unwrap_or_default();
+                value.iter_mut().take(12).for_each(|byte| *byte = 0);
+            }
+            break;
+        }
+        if let Some(kind) = tlv.kind {
+            answer_one(tail, &tlv, kind, facts, &mut answered);
+        }
+    }
+    answered
+}
+
+/// The TLV at `at`. Answers change no length and no type, so the walk is the same before and after.
+fn next(tail: &[u8], at: usize) -> Option<Tlv> {
+    if at == 0 {
+        return Walk::new(tail).next();
+    }
+    let rest = tail.get(at..)?;
+    Walk::behind(rest).next().map(|tlv| Tlv {
+        at: at + tlv.at,
+        ..tlv
+    })
+}
+
+/// TLVs of authenticated packets need an HMAC of their own, but for padding alone (RFC 8972, section 4.8).
+fn needs_hmac(tail: &[u8], facts: &Facts) -> bool {
+    let mut walk = Walk::new(tail);
+    let first = walk.next();
+    let is_padding_alone =
+        first.is_none_or(|tlv| tlv.kind == Some(Kind::ExtraPadding)) && walk.next().is_none();
+    facts.settings.key.is_some() && !is_padding_alone
+}
+
+fn recognition(tlv: &Tlv) -> u8 {
+    let unrecognised = if tlv.kind.is_none() { UNRECOGNISED } else { 0 };
+    let malformed = if tlv.is_well_formed { 0 } else { MALFORMED };
+    unrecognised | malformed
+}
+
+fn answer_one(tail: &mut [u8], tlv: &Tlv, kind: Kind, facts: &Facts, answered: &mut Answered) {
+    let Some(value) = tail.get_mut(tlv.value()) else {
+        return;
+    };
+    match kind {
+        Kind::ExtraPadding | Kind::Hmac => {}
+        Kind::Location => location(value, facts.arrival),
+        Kind::TimestampInformation => {
+            let (clock, arrival) = (facts.settings.clock as u8, facts.arrival);
+            let out = method(Stamped::Program);
+            value.copy_from_slice(&[clock, method(arrival.stamps.by), clock, out]);
+        }
+        Kind::ClassOfService => class_of_service(value, facts, answered),
+        Kind::DirectMeasurement => {
+            let (received, sent) = facts
+                .state
+                .map_or((0, 0), |state| (state.received, state.sent.wrapping_add(1)));
+            put(value, 4, &received.to_be_bytes());
+            put(value, 8, &sent.to_be_bytes());
+        }
+        Kind::AccessReport => {
+            // Networks are 1 (3GPP) and 2 (others); another number is discarded: not understood.
+            let network = value.first().map_or(0, |byte| byte >> 4);
+            put(value, 2, &[0, 0]);
+            if !(1..=2).contains(&network) {
+                put(tail, tlv.at, &[UNRECOGNISED]);
+            }
+        }
+        Kind::FollowUpTelemetry => {
+            value.fill(0);
+            let last = facts.state.and_then(|state| state.last);
+            if let Some((sequence, at, stamped)) = last {
+                let at = facts.settings.error.format.encode(at);
+                put(value, 0, &sequence.to_be_bytes());
+                put(value, 4, &at.to_be_bytes());
+                put(value, 12, &[method(stamped)]);
+            }
+        }
+    }
+}
+
+/// DSCP1 (6 bits), DSCP2 (6), ECN (2), RP (2), reserved (16); RFC 8972, section 4.4, with erratum 8199.
+fn class_of_service(value: &mut [u8], facts: &Facts, answered: &mut Answered) {
+    let wanted = value.first().map_or(0, |byte| byte >> 2);
+    let (dscp, ecn) = (facts.arrival.dscp(), facts.arrival.traffic_class & 3);
+    let is_allowed = facts.settings.dscp_allowed >> wanted & 1 == 1;
+    if is_allowed {
+        answered.traffic_class = wanted << 2;
+    }
+    let reverse = u8::from(!is_allowed);
+    let first = wanted << 2 | dscp >> 4;
+    put(
+        value,
+        0,
+        &[first, (dscp & 0xf) << 4 | ecn << 2 | reverse, 0, 0],
+    );
+}
+
+/// Ports, then sub-TLVs that ask for an address each (RFC 8972, section 4.2).
+fn location(value: &mut [u8], arrival: &Arrival) {
+    put(value, 0, &arrival.to.port().to_be_bytes());
+    put(value, 2, &arrival.from.port().to_be_bytes());
+    let mut at = 4;
+    while let Some(&[_, kind, high, low]) = value
+        .get(at..)
+        .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
+    {
+        let bytes = usize::from(u16::from_be_bytes([high, low]));
+        let address = match kind {
+            4 => Some((arrival.to.ip(), 5)),
+            7 => Some((arrival.from.ip(), 8)),
+            _ => None,
+        };
+        let expected = match kind {
+            1 => 8,
+            4 | 7 => 16,
+            _ => bytes,
+        };
+        let Some(sub) = value.get_mut(at..at + HEADER_BYTES + bytes) else {
+            put(value, at, &[MALFORMED]);
+            return;
+        };
+        if bytes != expected {
+            put(sub, 0, &[MALFORMED]);
+            return;
+        }
+        match (kind, address) {
+            // The address of the link is not known here: an EUI-64 of zeros (section 4.2.2).
+            (1, _) => {
+                put(sub, 0, &[0, 3]);
+                put(sub, HEADER_BYTES, &[0; 8]);
+            }
+            (_, Some((address, kind))) => put_address(sub, address, kind),
+            _ => put(sub, 0, &[UNRECOGNISED]),
+        }
+        at += HEADER_BYTES + bytes;
+    }
+}
+
+/// An address as a sub-TLV of type `kind`, where it is IPv4, or of the next.
+fn put_address(sub: &mut [u8], address: IpAddr, kind: u8) {
+    put(sub, HEADER_BYTES, &[0; 16]);
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            put(sub, 0, &[0, kind]);
+            put(sub, HEADER_BYTES, &address.octets());
+        }
+        IpAddr::V6(address) => {
+            put(sub, 0, &[0, kind + 1]);
+            put(sub, HEADER_BYTES, &address.octets());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

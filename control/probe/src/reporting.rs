@@ -7,23 +7,17 @@
 //! Sessions to one node in one class are one segment.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use report::Names;
-use report::msp::{self, Health, Kind, Report};
+use report::msp::{self, Health, Kind, Quantiles, Report};
 use report::sender::Reporter;
 
+use crate::clock::ClockState;
 use crate::config::Clock;
-use crate::engine::Sink;
-use crate::offset::ClockState;
-use crate::result::{OneWay, SessionResult};
+use crate::result::{Delays, OneWay, SessionResult};
 use crate::session::Intervals;
-
-mod sums;
-
-use sums::Sums;
 
 /// Results that wait for the reports' thread, at most, about 800 bytes each: of more, whole intervals are left out.
 const WAITING_MAX: usize = 1 << 17;
@@ -95,12 +89,14 @@ pub fn pair(prober: Prober) -> (Collector, Composer) {
     (collector, composer)
 }
 
-impl Sink for Collector {
-    fn result(&mut self, result: SessionResult) {
+impl Collector {
+    /// Takes a session's interval.
+    pub fn result(&mut self, result: SessionResult) {
         self.results.push(result);
     }
 
-    fn closed(&mut self, before: u64) {
+    /// Hands on what has come: all results of intervals before this one.
+    pub fn closed(&mut self, before: u64) {
         let mut waiting = self.shared.lock();
         waiting.closed = waiting.closed.max(before);
         if waiting.results.len() + self.results.len() > WAITING_MAX {
@@ -146,7 +142,7 @@ impl Reporter for Composer {
 impl Composer {
     fn fetch(&mut self) {
         let mut waiting = self.shared.lock();
-        let results = mem::take(&mut waiting.results);
+        let results = std::mem::take(&mut waiting.results);
         (self.closed, self.lost_before) = (waiting.closed, waiting.lost_before);
         drop(waiting);
         if self.uncovered < self.lost_before {
@@ -167,7 +163,7 @@ impl Prober {
         let mut names = Names::default();
         let mut ways: BTreeMap<(&str, &str), Vec<&SessionResult>> = BTreeMap::new();
         for result in results {
-            let way = (result.node.as_str(), result.class.as_str());
+            let way = (result.id.node.as_str(), result.id.class.as_str());
             ways.entry(way).or_default().push(result);
         }
         let mut segments = Vec::with_capacity(3 * ways.len());
@@ -248,10 +244,94 @@ impl Prober {
         Health {
             unusable: stepped.map(|(_, name)| name.to_owned()).collect(),
             clock: if is_synchronised { "locked" } else { "free" }.to_owned(),
-            clock_error_ns: sums::float(self.clock.estimate().error_ns()),
+            clock_error_ns: float(self.clock.estimate().error_ns()),
             ..Health::default()
         }
     }
+}
+
+/// Half-width of the nominal 98 % interval in standard deviations, as other segments have it.
+const WIDTH: f64 = 2.326;
+
+/// Of some sessions in one direction.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    packets: u64,
+    lost: u64,
+    samples: u64,
+    sum_ns: f64,
+    squares_ns2: f64,
+    /// The greatest error of clocks.
+    error_ns: f64,
+    medians_ns: f64,
+    /// All but the median.
+    quantiles: Option<Quantiles>,
+}
+
+impl Sums {
+    fn count(&mut self, result: &SessionResult) {
+        self.packets += result.counts.sent;
+        self.lost += result.counts.lost;
+    }
+
+    /// Delays, whose clocks may add so much.
+    fn add(&mut self, delays: Option<Delays>, error_ns: f64) {
+        let Some(delays) = delays else { return };
+        let n = delays.samples as f64;
+        self.samples += delays.samples;
+        self.sum_ns += n * delays.mean_ns;
+        self.squares_ns2 += n * (delays.deviation_ns.powi(2) + delays.mean_ns.powi(2));
+        self.error_ns = self.error_ns.max(error_ns);
+        self.medians_ns += n * delays.p50_ns;
+        let ones = Quantiles {
+            min_ns: float(delays.min_ns as f64),
+            max_ns: float(delays.max_ns as f64),
+            p50_ns: 0.0,
+            p99_ns: float(delays.p99_ns),
+            p999_ns: float(delays.p999_ns),
+        };
+        let all = self.quantiles.get_or_insert(ones);
+        all.min_ns = all.min_ns.min(ones.min_ns);
+        all.max_ns = all.max_ns.max(ones.max_ns);
+        all.p99_ns = all.p99_ns.max(ones.p99_ns);
+        all.p999_ns = all.p999_ns.max(ones.p999_ns);
+    }
+
+    /// A segment without names. Of several sessions the median is the mean of theirs, other percentiles are the greatest.
+    fn segment(&self) -> msp::Segment {
+        let counted = msp::Segment {
+            packets: self.packets,
+            lost: i64::try_from(self.lost).unwrap_or(i64::MAX),
+            ..msp::Segment::default()
+        };
+        let Some(quantiles) = self.quantiles else {
+            return counted;
+        };
+        let n = self.samples as f64;
+        let mean_ns = self.sum_ns / n;
+        let deviation_ns = (self.squares_ns2 / n - mean_ns.powi(2)).max(0.0).sqrt();
+        // One packet says nothing of others.
+        let bound_ns = (self.samples > 1).then(|| self.error_ns + WIDTH * deviation_ns / n.sqrt());
+        msp::Segment {
+            samples: self.samples,
+            mean_ns: float(mean_ns),
+            bound_ns: bound_ns.map(float),
+            stddev_ns: Some(float(deviation_ns)),
+            quantiles: Some(Quantiles {
+                p50_ns: float(self.medians_ns / n),
+                ..quantiles
+            }),
+            ..counted
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "seven digits are enough for a delay"
+)]
+fn float(value: f64) -> f32 {
+    value as f32
 }
 
 #[cfg(test)]

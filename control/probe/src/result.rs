@@ -8,27 +8,35 @@ use measure::moments::Moments;
 use measure::time::TickRate;
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::Stamped;
-use crate::offset::Offset;
+use crate::clock::Offset;
 use crate::reflector::ClockSource;
+use crate::socket::Stamped;
 
-/// One session in one interval: all packets that were sent in it, each answered or timed out.
+/// Which session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SessionResult {
-    /// The session's name.
+pub struct SessionId {
+    /// Its name.
     pub name: String,
     /// Name of the node where the reflector stands.
     pub node: String,
-    /// The class of traffic that the session stands for.
+    /// The class of traffic that it stands for.
     pub class: String,
     /// The sender's address and port.
     pub from: SocketAddr,
     /// The reflector's address and port.
     pub to: SocketAddr,
-    /// The session's identifier (RFC 8972, section 3), 1 to 65,535.
+    /// Its identifier (RFC 8972, section 3), 1 to 65,535.
     pub ssid: u16,
     /// DSCP of the requests, 0 to 63.
     pub dscp: u8,
+}
+
+/// One session in one interval: all packets that were sent in it, each answered or timed out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionResult {
+    /// The session.
+    #[serde(flatten)]
+    pub id: SessionId,
     /// Number of the interval since the start of the program, from 0.
     pub interval: u64,
     /// When it began, in ms since 1970.

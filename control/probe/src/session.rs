@@ -10,60 +10,40 @@
 //! is closed when none of its packets is under way any more; so no packet in flight is taken for lost.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use rand::SeedableRng;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
-use crate::arrival::Stamped;
-use crate::offset::Watch;
-use crate::result::{ClockQuality, OneWay, SessionResult};
-use crate::socket::{SendError, Stamps, Unreachable};
-use crate::wire::key::Key;
-use crate::wire::packet::{self, Mode, Reply, Request};
-use crate::wire::time::{ErrorEstimate, UnixNs};
-use crate::wire::tlv::Kind;
+use crate::clock::{Least, LocalClock, Watch};
+use crate::reflector::ClockSource;
+use crate::result::{
+    ClockQuality, Counts, Delays, Extensions, OneWay, SessionId, SessionResult, StampedBy,
+};
+use crate::socket::{SendError, Stamped, Stamps, Unreachable};
+use crate::wire::{
+    self, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED, Mode,
+    Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, put,
+};
 
-mod extensions;
-mod interval;
-mod rejection;
-mod schedule;
-#[cfg(test)]
-mod tests;
-mod window;
+/// A request leaves the machine within this time, in ns.
+const TRANSMIT_NS_MAX: i64 = 10_000_000_000;
 
-use extensions::Tail;
-use interval::{Interval, Sample};
-use rejection::Rejection;
-use schedule::Schedule;
-use window::{Sent, Window};
-
-pub use extensions::{LengthError, least_bytes};
-pub use schedule::Spacing;
+/// Most intervals that are open at once: more than the longest time-out has of the shortest intervals.
+const OPEN_MAX: usize = 1 << 12;
 
 /// How one session is.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
-    /// Its name in results.
-    pub name: String,
-    /// Name of the node where the reflector stands.
-    pub node: String,
-    /// The class of traffic that it stands for.
-    pub class: String,
-    /// The sender's address and port.
-    pub from: SocketAddr,
-    /// The reflector's.
-    pub to: SocketAddr,
-    /// Its identifier, over 0.
-    pub ssid: u16,
-    /// DSCP of requests, 0 to 63.
-    pub dscp: u8,
+    /// Which it is; its `ssid` is over 0.
+    pub id: SessionId,
     /// The key of base packets; with it, they are authenticated.
     pub key: Option<Key>,
     /// The key of TLVs; without it, they have no HMAC.
     pub tlv_key: Option<Key>,
-    /// Bytes of a request, without its UDP header.
+    /// Bytes of a request, without its UDP header: [`least_bytes`], or at least 4 more.
     pub length: usize,
     /// The TLVs that are sent, besides HMAC and padding.
     pub extensions: Vec<Kind>,
@@ -108,15 +88,6 @@ impl Intervals {
     }
 }
 
-/// What happened to the system's clock of this machine.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct LocalClock {
-    /// How often it was set since the start.
-    pub steps: u32,
-    /// By how many ns the last time; over 0: ahead.
-    pub step_ns: f64,
-}
-
 /// A reply that arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrived<'p> {
@@ -156,25 +127,13 @@ pub struct Session {
 
 impl Session {
     /// A session that begins at `now`, a time since the beginning of the first interval; `seed` is of its gaps and padding.
-    ///
-    /// # Errors
-    /// [`LengthError`] where the length does not do for the TLVs.
-    pub fn new(
-        settings: SessionSettings,
-        intervals: Intervals,
-        now: Duration,
-        seed: u64,
-    ) -> Result<Self, LengthError> {
+    pub fn new(settings: SessionSettings, intervals: Intervals, now: Duration, seed: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let mode = if settings.key.is_some() {
-            Mode::Authenticated
-        } else {
-            Mode::Open
-        };
+        let mode = Mode::of(settings.key.is_some());
         let mut packet = vec![0; mode.bytes()];
-        let tail = Tail::build(&settings, mode, &mut packet, &mut random)?;
+        let tail = Tail::build(&settings, mode, &mut packet, &mut random);
         let schedule = Schedule::new(settings.spacing, settings.gap, now, &mut random);
-        Ok(Self {
+        Self {
             mode,
             tail,
             packet,
@@ -191,7 +150,7 @@ impl Session {
             send_error: None,
             last: None,
             settings,
-        })
+        }
     }
 
     /// How it is.
@@ -208,7 +167,7 @@ impl Session {
     pub fn due(&self) -> Option<Duration> {
         let is_over =
             self.last.is_some() || (self.settings.count).is_some_and(|count| self.tried >= count);
-        (!is_over).then(|| self.schedule.next())
+        (!is_over).then_some(self.schedule.next)
     }
 
     /// Sends nothing any more; the interval of `now` is its last.
@@ -242,11 +201,11 @@ impl Session {
             sequence,
             timestamp: self.settings.error.format.encode(wall),
             error: self.settings.error,
-            ssid: self.settings.ssid,
+            ssid: self.settings.id.ssid,
         };
         request.write(self.mode, &mut self.packet);
         if let Some(key) = &self.settings.key {
-            packet::sign(key, &mut self.packet);
+            wire::sign_base(key, &mut self.packet);
         }
         let (base, tail) = self.packet.split_at_mut(self.mode.bytes());
         // The count of packets, this one among them, is one more than its number.
@@ -389,11 +348,11 @@ impl Session {
         };
         let reply = Reply::read(self.mode, packet).ok_or(too_short)?;
         let key = self.settings.key.as_ref();
-        if key.is_some_and(|key| !packet::is_authentic(key, packet)) {
+        if key.is_some_and(|key| !wire::is_authentic(key, packet)) {
             return Err(Rejection::NotAuthentic);
         }
         // Zero is from a reflector that does not know SSIDs (RFC 8972, section 3): the session goes on.
-        let (got, expected) = (reply.ssid, self.settings.ssid);
+        let (got, expected) = (reply.ssid, self.settings.id.ssid);
         if got != expected && got != 0 {
             return Err(Rejection::OtherSession { got, expected });
         }
@@ -462,13 +421,7 @@ impl Session {
                 .is_some_and(|clock| clock.is_synchronised);
         let [round_trip, forward, backward] = interval.delays();
         SessionResult {
-            name: settings.name.clone(),
-            node: settings.node.clone(),
-            class: settings.class.clone(),
-            from: settings.from,
-            to: settings.to,
-            ssid: settings.ssid,
-            dscp: settings.dscp,
+            id: settings.id.clone(),
             interval: number,
             start_unix_ms: self.intervals.start_unix_ms(number),
             length_ms: u64::try_from(self.intervals.length.as_millis()).unwrap_or(u64::MAX),
@@ -493,8 +446,446 @@ impl Session {
     }
 }
 
-/// A request leaves the machine within this time, in ns.
-const TRANSMIT_NS_MAX: i64 = 10_000_000_000;
+/// How packets are spaced.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Spacing {
+    /// Gaps are exponentially distributed (RFC 2330, section 11.1.1): what is periodic in the network is not missed.
+    #[default]
+    Poisson,
+    /// All gaps are equal (RFC 3432).
+    Periodic,
+}
 
-/// Most intervals that are open at once: more than the longest time-out has of the shortest intervals.
-const OPEN_MAX: usize = 1 << 12;
+/// A session that is later than this by so much leaves out what was due.
+const BEHIND_MAX: Duration = Duration::from_millis(500);
+
+/// The times of one session.
+#[derive(Debug)]
+struct Schedule {
+    spacing: Spacing,
+    gap: Duration,
+    /// When the next packet is due.
+    next: Duration,
+}
+
+impl Schedule {
+    /// Begins within a gap of `now`, so that sessions do not send at the same time.
+    fn new(spacing: Spacing, gap: Duration, now: Duration, random: &mut Pcg64Mcg) -> Self {
+        Self {
+            spacing,
+            gap,
+            next: now + gap.mul_f64(random.random()),
+        }
+    }
+
+    /// Goes on after a packet; returns how many are left out, since they were due long ago.
+    fn advance(&mut self, now: Duration, random: &mut Pcg64Mcg) -> u64 {
+        let gap = match self.spacing {
+            Spacing::Periodic => self.gap,
+            Spacing::Poisson => {
+                let factor: f64 = Exp1.sample(random);
+                self.gap.mul_f64(factor)
+            }
+        };
+        self.next += gap;
+        let behind = now.saturating_sub(self.next);
+        if behind < BEHIND_MAX {
+            return 0;
+        }
+        let gaps = behind.as_nanos() / self.gap.as_nanos().max(1);
+        let left_out = u64::try_from(gaps).unwrap_or(u64::MAX);
+        self.next += self
+            .gap
+            .saturating_mul(u32::try_from(left_out).unwrap_or(u32::MAX));
+        left_out
+    }
+}
+
+/// Most packets in the window of a session; no more are sent while it is full.
+const PACKETS_MAX: usize = 1 << 17;
+
+/// A packet that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    /// The time in the packet.
+    written: UnixNs,
+    /// When it left, as far as that is known.
+    stamps: Stamps,
+    /// By the clock that never steps.
+    at: Duration,
+    /// Number of the interval it counts for.
+    interval: u64,
+    /// How often the system's clock had been set.
+    clock_steps: u32,
+    is_answered: bool,
+}
+
+/// The packets by sequence number, without gaps.
+#[derive(Debug, Default)]
+struct Window {
+    packets: VecDeque<Sent>,
+    /// Sequence number of the first.
+    first: u32,
+}
+
+impl Window {
+    fn is_full(&self) -> bool {
+        self.packets.len() >= PACKETS_MAX
+    }
+
+    /// The sequence number of the next packet.
+    fn next_sequence(&self) -> u32 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "modulo 2^32, and at most 2^17"
+        )]
+        self.first.wrapping_add(self.packets.len() as u32)
+    }
+
+    fn push(&mut self, sent: Sent) {
+        self.packets.push_back(sent);
+    }
+
+    /// The packet of that number, if it is in the window.
+    fn get(&mut self, sequence: u32) -> Option<&mut Sent> {
+        let index = usize::try_from(sequence.wrapping_sub(self.first)).ok()?;
+        self.packets.get_mut(index)
+    }
+
+    /// The first packet, out of the window, if it was sent before `before`.
+    fn pop_before(&mut self, before: Duration) -> Option<Sent> {
+        let sent = self.packets.pop_front_if(|sent| sent.at <= before)?;
+        self.first = self.first.wrapping_add(1);
+        Some(sent)
+    }
+
+    /// Whether a number is of a packet that has left the window.
+    fn is_past(&self, sequence: u32) -> bool {
+        sequence.wrapping_sub(self.first).cast_signed() < 0
+    }
+}
+
+/// Why a reply is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Rejection {
+    #[error("too short, {bytes} of {least} bytes")]
+    TooShort { bytes: usize, least: usize },
+    #[error("the HMAC is wrong: the reflector has another key, or none")]
+    NotAuthentic,
+    #[error("the SSID is {got}, not {expected}")]
+    OtherSession { got: u16, expected: u16 },
+    #[error("no request has the sequence number {0}")]
+    UnknownSequence(u32),
+    #[error("the sender's timestamp is not that of the request")]
+    OtherTimestamp,
+}
+
+/// One-way delays of a packet, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sample {
+    forward_ns: i64,
+    backward_ns: i64,
+    stamps: StampedBy,
+}
+
+/// No delay is so long, and no two clocks are so far apart: two hundred years.
+const DELAY_NS_MAX: i64 = 1 << 62;
+
+impl Sample {
+    /// `None` where the times make no sense: the clock here was set between, or those of the reflector are none.
+    fn of(reply: &Reply, sent: &Sent, arrived: &Arrived) -> Option<Self> {
+        if sent.clock_steps != arrived.clock.steps {
+            return None;
+        }
+        // Both by the interface's clock, or both by the system's.
+        let hardware = sent.stamps.hardware.zip(arrived.stamps.hardware);
+        let (left, came, stamps) = match hardware {
+            Some((left, came)) => {
+                let by = Stamped::Hardware;
+                (
+                    left,
+                    came,
+                    StampedBy {
+                        sent: by,
+                        received: by,
+                    },
+                )
+            }
+            None => (
+                sent.stamps.system,
+                arrived.stamps.system,
+                StampedBy {
+                    sent: sent.stamps.by,
+                    received: arrived.stamps.by,
+                },
+            ),
+        };
+        let format = reply.error.format;
+        let received = format.decode(reply.received, came)?;
+        let replied = format.decode(reply.timestamp, came)?;
+        let (forward_ns, backward_ns) = (received.since(left), came.since(replied));
+        let is_sane = |delay: i64| delay.abs() < DELAY_NS_MAX;
+        (is_sane(forward_ns) && is_sane(backward_ns)).then_some(Self {
+            forward_ns,
+            backward_ns,
+            stamps,
+        })
+    }
+
+    /// The time under way, without that in the reflector; 0 where clocks are coarser than that.
+    fn round_trip_ns(self) -> i64 {
+        (self.forward_ns + self.backward_ns).max(0)
+    }
+}
+
+/// The interval.
+#[derive(Debug, Default)]
+struct Interval {
+    counts: Counts,
+    /// Packets that are under way.
+    outstanding: u64,
+    reflector_clock: Option<ClockQuality>,
+    extensions: Option<Extensions>,
+    stamps: Option<StampedBy>,
+    /// Why the last request that was not sent was not.
+    not_sent_for: Option<SendError>,
+    /// Why a request was not delivered, as the last ICMP message has it.
+    unreachable: Option<Unreachable>,
+    /// Why the last reply was rejected, and whether others were for other reasons.
+    rejection: Option<(Rejection, bool)>,
+    samples: Vec<(i64, i64)>,
+}
+
+impl Interval {
+    /// Whether all packets are answered or timed out.
+    fn is_settled(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// Counts a reply that is not taken.
+    fn reject(&mut self, why: Rejection) {
+        self.counts.rejected += 1;
+        let differs = |(before, differed): (Rejection, bool)| differed || before != why;
+        self.rejection = Some((why, self.rejection.is_some_and(differs)));
+    }
+
+    /// Why replies were rejected, in words.
+    fn rejected_for(&self) -> Option<String> {
+        let (last, differs) = self.rejection?;
+        let others = if differs {
+            " (the last; others for other reasons)"
+        } else {
+            ""
+        };
+        Some(format!("{last}{others}"))
+    }
+
+    /// Takes the delays of a reply.
+    fn take(&mut self, sample: Option<Sample>) {
+        let Some(sample) = sample else {
+            self.counts.unusable += 1;
+            return;
+        };
+        let worst = self.stamps.map_or(sample.stamps, |stamps| StampedBy {
+            sent: stamps.sent.max(sample.stamps.sent),
+            received: stamps.received.max(sample.stamps.received),
+        });
+        self.stamps = Some(worst);
+        self.samples
+            .push((sample.round_trip_ns(), sample.forward_ns));
+    }
+
+    fn backward_ns(sample: &(i64, i64)) -> i64 {
+        sample.0 - sample.1
+    }
+
+    /// Round trip, forward and backward.
+    fn delays(&self) -> [Option<Delays>; 3] {
+        let samples = self.samples.iter();
+        [
+            Delays::of(samples.clone().map(|sample| sample.0)),
+            Delays::of(samples.clone().map(|sample| sample.1)),
+            Delays::of(samples.map(Self::backward_ns)),
+        ]
+    }
+
+    /// The least one-way delays.
+    fn least(&self) -> Option<Least> {
+        let forward = self.samples.iter().map(|sample| sample.1).min();
+        let backward = self.samples.iter().map(Self::backward_ns).min();
+        let round_trip = self.samples.iter().map(|sample| sample.0).min();
+        let last = self.samples.last()?;
+        Some(Least {
+            forward_ns: forward? as f64,
+            backward_ns: backward? as f64,
+            round_trip_ns: round_trip? as f64,
+            last_offset_ns: (last.1 as f64 - Self::backward_ns(last) as f64) / 2.0,
+        })
+    }
+}
+
+/// Bytes of a request with these TLVs and no padding.
+pub fn least_bytes(mode: Mode, extensions: &[Kind], has_hmac: bool) -> usize {
+    let hmac = Some(Kind::Hmac).filter(|_| has_hmac && !extensions.is_empty());
+    let values = extensions.iter().copied().chain(hmac);
+    let values = values.map(|kind| HEADER_BYTES + value(kind, 0).len());
+    mode.bytes() + values.sum::<usize>()
+}
+
+/// A value as a sender writes it: all but its own fields is zero (RFC 8972, sections 4.2 to 4.7).
+fn value(kind: Kind, dscp: u8) -> Vec<u8> {
+    match kind {
+        Kind::ExtraPadding => Vec::new(),
+        Kind::Location => {
+            let mut value = vec![0; 4];
+            // Destination and source address are asked for.
+            for sub in [4, 7] {
+                value.extend([UNRECOGNISED, sub, 0, 16]);
+                value.extend([0; 16]);
+            }
+            value
+        }
+        // The way back as the way there.
+        Kind::ClassOfService => vec![dscp << 2, 0, 0, 0],
+        Kind::TimestampInformation => vec![0; 4],
+        // The network that is reported, others than 3GPP's, is available.
+        Kind::AccessReport => vec![2 << 4, 1, 0, 0],
+        Kind::DirectMeasurement => vec![0; 12],
+        Kind::FollowUpTelemetry | Kind::Hmac => vec![0; 16],
+    }
+}
+
+/// Where things are in what follows the base packet.
+#[derive(Debug)]
+struct Tail {
+    hmac_at: Option<usize>,
+    /// Offset of the sender's count of packets.
+    count_at: Option<usize>,
+    is_asking: bool,
+}
+
+impl Tail {
+    /// Adds the TLVs to the base packet.
+    fn build(
+        settings: &SessionSettings,
+        mode: Mode,
+        packet: &mut Vec<u8>,
+        random: &mut Pcg64Mcg,
+    ) -> Self {
+        let (length, base) = (settings.length, mode.bytes());
+        let (mut hmac_at, mut count_at) = (None, None);
+        for &kind in &settings.extensions {
+            if kind == Kind::DirectMeasurement {
+                count_at = Some(packet.len() - base + HEADER_BYTES);
+            }
+            append(packet, kind, &value(kind, settings.id.dscp));
+        }
+        if settings.tlv_key.is_some() && !settings.extensions.is_empty() {
+            hmac_at = Some(packet.len() - base);
+            append(packet, Kind::Hmac, &[0; TAG_BYTES]);
+        }
+        if length >= packet.len() + HEADER_BYTES {
+            // Pseudorandom, so that links that compress do not (RFC 8972, section 4.1).
+            let mut padding = vec![0; length - packet.len() - HEADER_BYTES];
+            random.fill_bytes(&mut padding);
+            append(packet, Kind::ExtraPadding, &padding);
+        }
+        Self {
+            hmac_at,
+            count_at,
+            is_asking: !settings.extensions.is_empty(),
+        }
+    }
+
+    /// Writes what differs from request to request.
+    fn finish(&self, tail: &mut [u8], sequence: &[u8], count: u32, key: Option<&Key>) {
+        if let Some(at) = self.count_at {
+            put(tail, at, &count.to_be_bytes());
+        }
+        if let Some((at, key)) = self.hmac_at.zip(key) {
+            wire::sign_tlvs(key, sequence, tail, at);
+        }
+    }
+
+    /// What a reply's TLVs say; `None` where none was sent.
+    fn read(
+        &self,
+        tail: &[u8],
+        sequence: &[u8],
+        key: Option<&Key>,
+        format: Format,
+        near: UnixNs,
+    ) -> Option<Extensions> {
+        if !self.is_asking {
+            return None;
+        }
+        let mut said = Extensions::default();
+        let is_flagged = Walk::new(tail).any(|tlv| tlv.flags & INTEGRITY != 0);
+        let integrity = wire::integrity(key, sequence, tail);
+        // A reflector that does not know TLVs copies the HMAC, which is still that of the request.
+        let is_wrong = key.is_some() && !matches!(integrity, Integrity::Right(_));
+        if is_flagged || is_wrong {
+            said.is_not_authentic = true;
+            return Some(said);
+        }
+        for tlv in Walk::new(tail) {
+            if tlv.flags & UNRECOGNISED != 0 {
+                said.unrecognised += 1;
+                continue;
+            }
+            if tlv.flags & MALFORMED != 0 || !tlv.is_well_formed {
+                said.is_malformed = true;
+                break;
+            }
+            let value = tail.get(tlv.value()).unwrap_or_default();
+            if let Some(kind) = tlv.kind {
+                said.take(kind, value, format, near);
+            }
+        }
+        Some(said)
+    }
+}
+
+fn number(value: &[u8], at: usize) -> Option<u32> {
+    let bytes = value.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*bytes))
+}
+
+impl Extensions {
+    fn take(&mut self, kind: Kind, value: &[u8], format: Format, near: UnixNs) {
+        match (kind, value) {
+            (Kind::TimestampInformation, &[source, received, _, sent]) => {
+                self.clock = ClockSource::of(source);
+                self.received_method = Some(received);
+                self.sent_method = Some(sent);
+            }
+            (Kind::ClassOfService, &[first, second, ..]) => {
+                self.dscp_received = Some((first & 3) << 4 | second >> 4);
+                self.ecn_received = Some(second >> 2 & 3);
+                self.is_dscp_refused = Some(second & 3 != 0);
+            }
+            (Kind::DirectMeasurement, value) => {
+                self.reflector_received = number(value, 4);
+                self.reflector_sent = number(value, 8);
+            }
+            (Kind::FollowUpTelemetry, value) => {
+                let bits = number(value, 4).zip(number(value, 8));
+                let bits = bits.map(|(high, low)| u64::from(high) << 32 | u64::from(low));
+                let bits = bits.filter(|bits| *bits != 0);
+                let at = bits.and_then(|bits| format.decode(bits, near));
+                self.follow_up = number(value, 0).zip(at.map(|at| at.0));
+            }
+            (Kind::Location, &[to_high, to_low, from_high, from_low, ..]) => {
+                let from = u16::from_be_bytes([from_high, from_low]);
+                self.ports = Some((from, u16::from_be_bytes([to_high, to_low])));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

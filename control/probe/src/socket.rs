@@ -2,13 +2,14 @@
 //!
 //! All through `nix` and `rustix`: no unsafe code. Nothing here waits.
 
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::libc;
+use nix::libc::{self, SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, sock_extended_err};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, RecvMsg, SockaddrStorage, TimestampingFlag,
     Timestamps, recvmsg, sendmsg, setsockopt, sockopt,
@@ -18,14 +19,7 @@ use rustix::net::sockopt as options;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
-use crate::arrival::Stamped;
-use crate::wire::time::UnixNs;
-
-mod error;
-mod unreachable;
-
-pub use error::SendError;
-pub use unreachable::Unreachable;
+use crate::wire::UnixNs;
 
 /// Bytes that the kernel buffers for a socket in each direction; without privileges as far as `net.core.rmem_max` and `wmem_max`
 /// allow.
@@ -46,6 +40,18 @@ pub enum StampsWanted {
     #[default]
     Kernel,
     /// This program's.
+    Program,
+}
+
+/// Who took a timestamp, the nearest to the wire first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamped {
+    /// The network interface, by its own clock.
+    Hardware,
+    /// The kernel, where it took the packet from the driver or passed it to it.
+    Kernel,
+    /// This program.
     Program,
 }
 
@@ -71,21 +77,26 @@ impl Stamps {
     }
 }
 
-/// A packet that was received.
-#[derive(Debug, Clone, Copy)]
-pub struct Received {
-    /// Its bytes in the buffer.
-    pub bytes: usize,
+/// A packet that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
     /// Who sent it.
     pub from: SocketAddr,
-    /// The address that it was sent to.
-    pub to: IpAddr,
-    /// When it arrived.
+    /// Where to: the address in its header, and the socket's port.
+    pub to: SocketAddr,
+    /// When.
     pub stamps: Stamps,
-    /// Its time to live; 255 where the system does not say.
+    /// Its time to live or hop limit; 255 where the system does not say.
     pub ttl: u8,
-    /// Its DSCP and ECN.
+    /// Its DSCP and ECN, as one byte.
     pub traffic_class: u8,
+}
+
+impl Arrival {
+    /// Its DSCP, 0 to 63.
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class >> 2
+    }
 }
 
 /// What a socket is for.
@@ -109,13 +120,127 @@ pub enum Report {
     Unreachable(SocketAddr, Unreachable),
 }
 
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open a UDP socket at {local}: {error}; {}", self.hint())]
+pub struct SocketError {
+    /// Where it should be.
+    pub local: SocketAddr,
+    /// The system's error.
+    pub error: io::Error,
+}
+
+impl SocketError {
+    /// What to do.
+    fn hint(&self) -> &'static str {
+        match self.error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program has the port (`ss -lnup` shows it): stop it, or take another port"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "ports under 1024 need root or CAP_NET_BIND_SERVICE: take one over 1023"
+            }
+            io::ErrorKind::AddrNotAvailable => "take an address of this machine",
+            io::ErrorKind::InvalidInput if self.local.is_ipv6() => {
+                "a link-local address needs its zone, such as fe80::1%eth0"
+            }
+            _ => "take another address",
+        }
+    }
+}
+
+/// Why the system did not send a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendError(Errno);
+
+impl SendError {
+    /// Whether the system had no room just then: the next packet may well be sent.
+    pub fn is_passing(self) -> bool {
+        matches!(self.0, Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR)
+    }
+
+    /// What to do.
+    fn hint(self) -> &'static str {
+        match self.0 {
+            Errno::ENETUNREACH | Errno::EHOSTUNREACH => {
+                "; this machine has no route to it (see `ip route get ADDRESS`)"
+            }
+            Errno::EPERM => "; a firewall of this machine drops it (see `nft list ruleset`)",
+            Errno::EACCES => "; it is a broadcast address, or a route prohibits it",
+            Errno::EINVAL => "; no such zone, or not an address that can be sent to from here",
+            Errno::ENODEV | Errno::ENXIO => "; the interface of its zone is gone",
+            Errno::EADDRNOTAVAIL => "; the address that is sent from is gone",
+            Errno::EMSGSIZE => "; take a shorter length",
+            _ => "",
+        }
+    }
+}
+
+impl From<io::Error> for SendError {
+    fn from(error: io::Error) -> Self {
+        Self(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.0.desc(), self.hint())
+    }
+}
+
+impl std::error::Error for SendError {}
+
+/// An ICMP message says that a request was not delivered. Anyone can send such a message who knows the ports: it explains
+/// losses, and changes no count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreachable {
+    what: &'static str,
+    /// Who says so.
+    by: Option<IpAddr>,
+}
+
+impl Unreachable {
+    /// `None`: what the socket reports is something else.
+    fn of(error: &sock_extended_err, by: Option<IpAddr>) -> Option<Self> {
+        let what = match (error.ee_origin, error.ee_type, error.ee_code) {
+            (SO_EE_ORIGIN_ICMP, 3, 3) | (SO_EE_ORIGIN_ICMP6, 1, 4) => {
+                "port unreachable: nothing listens there"
+            }
+            (SO_EE_ORIGIN_ICMP, 3, 9 | 10 | 13) | (SO_EE_ORIGIN_ICMP6, 1, 1 | 5 | 6) => {
+                "prohibited by a firewall or a route"
+            }
+            (SO_EE_ORIGIN_ICMP, 3, 4) | (SO_EE_ORIGIN_ICMP6, 2, _) => {
+                "too long for the path; take a shorter length"
+            }
+            (SO_EE_ORIGIN_ICMP, 3, 1) | (SO_EE_ORIGIN_ICMP6, 1, 3) => "host unreachable",
+            (SO_EE_ORIGIN_ICMP, 3, _) | (SO_EE_ORIGIN_ICMP6, 1, _) => "network unreachable",
+            (SO_EE_ORIGIN_ICMP, 11, _) | (SO_EE_ORIGIN_ICMP6, 3, _) => {
+                "time to live exceeded: routers send it in a circle"
+            }
+            (SO_EE_ORIGIN_ICMP | SO_EE_ORIGIN_ICMP6, ..) => "not delivered",
+            _ => return None,
+        };
+        Some(Self { what, by })
+    }
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)?;
+        match self.by {
+            Some(by) => write!(f, " (ICMP from {by})"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// A socket.
 #[derive(Debug)]
 pub struct Socket {
     udp: UdpSocket,
     local: SocketAddr,
     control: Vec<u8>,
-    stamping: Option<TimestampingFlag>,
+    stamping: TimestampingFlag,
     /// Number of the next packet whose time of transmission is reported.
     next_id: Option<u32>,
 }
@@ -166,10 +291,9 @@ impl Socket {
         enlarge(&socket);
         rustix::net::bind(&socket, &local)?;
         let udp = UdpSocket::from(socket);
-        let local = udp.local_addr()?;
         let mut opened = Self {
+            local: udp.local_addr()?,
             udp,
-            local,
             control: cmsg_space!(
                 Timestamps,
                 TimeSpec,
@@ -179,7 +303,7 @@ impl Socket {
                 libc::c_int,
                 libc::c_int
             ),
-            stamping: None,
+            stamping: TimestampingFlag::empty(),
             next_id: None,
         };
         opened.ask_for(wanted, purpose);
@@ -194,8 +318,9 @@ impl Socket {
     /// Asks for the best timestamps that the system has; without any, this program takes them.
     fn ask_for(&mut self, wanted: StampsWanted, purpose: Purpose) {
         type Flag = TimestampingFlag;
+        let sends = matches!(purpose, Purpose::Send { .. });
         let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE | Flag::SOF_TIMESTAMPING_RX_SOFTWARE;
-        if matches!(purpose, Purpose::Send { .. }) {
+        if sends {
             flags |= Flag::SOF_TIMESTAMPING_TX_SOFTWARE
                 | Flag::SOF_TIMESTAMPING_OPT_ID
                 | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -205,14 +330,12 @@ impl Socket {
             StampsWanted::Kernel => {}
             StampsWanted::Hardware => {
                 flags |= Flag::SOF_TIMESTAMPING_RX_HARDWARE | Flag::SOF_TIMESTAMPING_RAW_HARDWARE;
-                if matches!(purpose, Purpose::Send { .. }) {
-                    flags |= Flag::SOF_TIMESTAMPING_TX_HARDWARE;
-                }
+                flags.set(Flag::SOF_TIMESTAMPING_TX_HARDWARE, sends);
             }
         }
         if setsockopt(&self.udp, sockopt::Timestamping, &flags).is_ok() {
-            self.stamping = Some(flags);
-            self.next_id = flags.contains(Flag::SOF_TIMESTAMPING_OPT_ID).then_some(0);
+            self.stamping = flags;
+            self.next_id = sends.then_some(0);
         } else if let Err(error) = setsockopt(&self.udp, sockopt::ReceiveTimestampns, &true) {
             tracing::warn!("{}: the kernel takes no timestamps: {error}", self.local);
         }
@@ -220,13 +343,12 @@ impl Socket {
 
     /// Numbers of transmitted packets begin again: after a packet that was not sent, the kernel's count is not sure.
     fn count_anew(&mut self) {
-        let Some(flags) = self.stamping.filter(|_| self.next_id.is_some()) else {
-            return;
-        };
-        let without = flags - TimestampingFlag::SOF_TIMESTAMPING_OPT_ID;
-        let begun = setsockopt(&self.udp, sockopt::Timestamping, &without)
-            .and_then(|()| setsockopt(&self.udp, sockopt::Timestamping, &flags));
-        self.next_id = begun.ok().map(|()| 0);
+        if self.next_id.is_some() {
+            let without = self.stamping - TimestampingFlag::SOF_TIMESTAMPING_OPT_ID;
+            let begun = setsockopt(&self.udp, sockopt::Timestamping, &without)
+                .and_then(|()| setsockopt(&self.udp, sockopt::Timestamping, &self.stamping));
+            self.next_id = begun.ok().map(|()| 0);
+        }
     }
 
     /// Sends a request, with the socket's own traffic class. The number by which [`Socket::report`] says when it left; `None`
@@ -241,43 +363,27 @@ impl Socket {
             self.count_anew();
             sent = self.udp.send_to(packet, to).map_err(SendError::from);
         }
-        match sent {
-            Ok(_) => {
-                let id = self.next_id;
-                self.next_id = id.map(|id| id.wrapping_add(1));
-                Ok(id)
-            }
-            Err(error) => {
-                self.count_anew();
-                Err(error)
-            }
+        if let Err(error) = sent {
+            self.count_anew();
+            return Err(error);
         }
+        let id = self.next_id;
+        self.next_id = id.map(|id| id.wrapping_add(1));
+        Ok(id)
     }
 
-    /// Sends a reply from the address that the request was sent to.
+    /// Sends the reply to a request from the address that the request was sent to.
     ///
     /// # Errors
     /// The system's; also when it would have to wait.
-    pub fn reply(
-        &self,
-        packet: &[u8],
-        to: SocketAddr,
-        from: IpAddr,
-        traffic_class: u8,
-    ) -> io::Result<()> {
+    pub fn reply(&self, packet: &[u8], request: &Arrival, traffic_class: u8) -> io::Result<()> {
         let parts = [IoSlice::new(packet)];
-        let address = SockaddrStorage::from(to);
+        let to = SockaddrStorage::from(request.from);
         let send = |messages: &[ControlMessage]| {
-            sendmsg(
-                self.udp.as_raw_fd(),
-                &parts,
-                messages,
-                MsgFlags::MSG_DONTWAIT,
-                Some(&address),
-            )
+            let flags = MsgFlags::MSG_DONTWAIT;
+            sendmsg(self.udp.as_raw_fd(), &parts, messages, flags, Some(&to))
         };
-        let class = i32::from(traffic_class);
-        match from {
+        match request.to.ip() {
             IpAddr::V4(from) => {
                 let info = libc::in_pktinfo {
                     ipi_ifindex: 0,
@@ -292,56 +398,45 @@ impl Socket {
                 ])?
             }
             IpAddr::V6(from) => {
-                let scope = match to {
-                    SocketAddr::V6(to) => to.scope_id(),
-                    SocketAddr::V4(_) => 0,
-                };
                 let info = libc::in6_pktinfo {
                     ipi6_addr: libc::in6_addr {
                         s6_addr: from.octets(),
                     },
-                    ipi6_ifindex: scope,
+                    ipi6_ifindex: scope_id(request.from),
                 };
                 send(&[
                     ControlMessage::Ipv6PacketInfo(&info),
-                    ControlMessage::Ipv6TClass(&class),
+                    ControlMessage::Ipv6TClass(&traffic_class.into()),
                 ])?
             }
         };
         Ok(())
     }
 
-    /// The next packet that waits; `None`: there is none.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    /// The next packet that waits, in `buffer`; `None`: there is none, or the system has an error to say first.
+    pub fn receive<'b>(&mut self, buffer: &'b mut [u8]) -> Option<(&'b mut [u8], Arrival)> {
         let mut parts = [IoSliceMut::new(buffer)];
-        let fd = self.udp.as_raw_fd();
-        let message = recvmsg::<SockaddrStorage>(
-            fd,
-            &mut parts,
-            Some(&mut self.control),
-            MsgFlags::MSG_DONTWAIT,
-        );
+        let (fd, flags) = (self.udp.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let message = recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut self.control), flags);
         let message = match message {
             Ok(message) => message,
-            Err(Errno::EAGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                if error != Errno::EAGAIN {
+                    tracing::debug!("{}: {error}", self.local);
+                }
+                return None;
+            }
         };
-        let Some(from) = message.address.as_ref().and_then(address) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
-        let mut received = Received {
-            bytes: message.bytes,
-            from,
-            to: self.local.ip(),
+        let mut arrival = Arrival {
+            from: message.address.as_ref().and_then(address)?,
+            to: self.local,
             stamps: Stamps::now(),
             ttl: u8::MAX,
             traffic_class: 0,
         };
-        describe(&message, &mut received);
-        Ok(Some(received))
+        describe(&message, &mut arrival);
+        let bytes = message.bytes;
+        buffer.get_mut(..bytes).map(|packet| (packet, arrival))
     }
 
     /// What became of a request that was sent before; `None`: nothing is reported now.
@@ -394,33 +489,35 @@ fn enlarge(socket: &impl AsFd) {
 }
 
 /// Takes what stands beside a packet.
-fn describe(message: &RecvMsg<'_, '_, SockaddrStorage>, received: &mut Received) {
+fn describe(message: &RecvMsg<'_, '_, SockaddrStorage>, arrival: &mut Arrival) {
     let Ok(controls) = message.cmsgs() else {
         return;
     };
     for control in controls {
         match control {
             ControlMessageOwned::ScmTimestampsns(times) => {
-                received.stamps = of_kernel(&times).unwrap_or(received.stamps);
+                arrival.stamps = of_kernel(&times).unwrap_or(arrival.stamps);
             }
             ControlMessageOwned::ScmTimestampns(time) => {
                 if let Some(system) = unix(time) {
-                    received.stamps.system = system;
-                    received.stamps.by = Stamped::Kernel;
+                    arrival.stamps.system = system;
+                    arrival.stamps.by = Stamped::Kernel;
                 }
             }
             ControlMessageOwned::Ipv4PacketInfo(info) => {
-                received.to = IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes());
+                arrival
+                    .to
+                    .set_ip(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
             }
             ControlMessageOwned::Ipv6PacketInfo(info) => {
-                received.to = IpAddr::from(info.ipi6_addr.s6_addr);
+                arrival.to.set_ip(IpAddr::from(info.ipi6_addr.s6_addr));
             }
             ControlMessageOwned::Ipv4Ttl(ttl) | ControlMessageOwned::Ipv6HopLimit(ttl) => {
-                received.ttl = u8::try_from(ttl).unwrap_or(u8::MAX);
+                arrival.ttl = u8::try_from(ttl).unwrap_or(u8::MAX);
             }
-            ControlMessageOwned::Ipv4Tos(class) => received.traffic_class = class,
+            ControlMessageOwned::Ipv4Tos(class) => arrival.traffic_class = class,
             ControlMessageOwned::Ipv6TClass(class) => {
-                received.traffic_class = u8::try_from(class).unwrap_or(0);
+                arrival.traffic_class = u8::try_from(class).unwrap_or(0);
             }
             _ => {}
         }
@@ -454,9 +551,18 @@ fn address(address: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = address
         .as_sockaddr_in()
         .map(|v4| SocketAddr::V4((*v4).into()));
-    v4.or_else(|| {
+    let v6 = || {
         address
             .as_sockaddr_in6()
             .map(|v6| SocketAddr::V6((*v6).into()))
-    })
+    };
+    v4.or_else(v6)
+}
+
+/// The zone of an address; 0 where it has none.
+pub(crate) fn scope_id(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::offset::ClockState;
+use crate::clock::ClockState;
 use crate::result::{Counts, Delays, OneWay, SessionResult};
 
 /// The table of one session.
@@ -14,7 +14,8 @@ pub fn of(result: &SessionResult) -> String {
 }
 
 fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
-    let SessionResult { to, counts, .. } = result;
+    let SessionResult { id, counts, .. } = result;
+    let to = id.to;
     let Counts {
         sent,
         received,

@@ -1,6 +1,683 @@
-//! Test packets: base packets, their timestamps and HMACs, and what follows them.
+//! Test packets: timestamps and HMACs, base packets (RFC 8762, sections 4.2 and 4.3) with the SSID of RFC 8972, section 3, and the
+//! TLVs that follow them (RFC 8972, section 4).
+//!
+//! ```text
+//!  base packet: 44 bytes, or 112 with an HMAC
+//!  +-+-+-+-----+------+--------+-------+
+//!  |U|M|I| 0   | type | length | value |   TLV: flags 1 byte, type 1, length 2, value as long as length says
+//!  +-+-+-+-----+------+--------+-------+
+//! ```
 
-pub mod key;
-pub mod packet;
-pub mod time;
-pub mod tlv;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use contract::secret::{self, SecretFault};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+/// Seconds from 1900, where NTP counts from, to 1970.
+const NTP_UNIX_S: u64 = 2_208_988_800;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Nanoseconds since 1970 by the system's clock (`CLOCK_REALTIME`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnixNs(pub u64);
+
+impl UnixNs {
+    /// Now, by the system's clock as programs read it.
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self(u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Nanoseconds since `earlier`; below 0 where that is later.
+    pub const fn since(self, earlier: Self) -> i64 {
+        self.0.wrapping_sub(earlier.0).cast_signed()
+    }
+}
+
+/// How a timestamp is written: the Z bit of the error estimate (RFC 8186, section 2.3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Seconds since 1900 and parts of 2^32 of a second (RFC 5905): the default.
+    #[default]
+    Ntp,
+    /// Seconds since 1970 and nanoseconds, truncated to 64 bits (IEEE 1588).
+    Ptp,
+}
+
+impl Format {
+    /// A time as 64 bits.
+    pub fn encode(self, time: UnixNs) -> u64 {
+        let (seconds, ns) = (time.0 / NS_PER_S, time.0 % NS_PER_S);
+        let (seconds, fraction) = match self {
+            // Rounded up, so that decoding, which rounds down, gives the same nanosecond.
+            Self::Ntp => (seconds + NTP_UNIX_S, (ns << 32).div_ceil(NS_PER_S)),
+            Self::Ptp => (seconds, ns),
+        };
+        seconds << 32 | fraction
+    }
+
+    /// The time that 64 bits say, in the era that is nearest to `near`. `None` where nanoseconds are a second or more.
+    pub fn decode(self, bits: u64, near: UnixNs) -> Option<UnixNs> {
+        let (seconds, fraction) = (bits >> 32, bits & 0xffff_ffff);
+        let (from, ns) = match self {
+            Self::Ntp => (NTP_UNIX_S, (fraction * NS_PER_S) >> 32),
+            Self::Ptp => (0, fraction),
+        };
+        let near_s = near.0 / NS_PER_S + from;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "seconds are compared modulo 2^32"
+        )]
+        let ahead_s = (seconds as u32).wrapping_sub(near_s as u32).cast_signed();
+        let seconds = near_s.checked_add_signed(i64::from(ahead_s))?;
+        let whole = seconds.checked_sub(from)?.checked_mul(NS_PER_S)?;
+        (ns < NS_PER_S).then(|| whole.checked_add(ns))?.map(UnixNs)
+    }
+}
+
+/// How far off a clock may be, and whether it is synchronised (RFC 4656, section 4.1.2; RFC 8762, figure 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorEstimate {
+    /// The S bit: the clock is synchronised to UTC by an outside source.
+    pub is_synchronised: bool,
+    /// The Z bit: how timestamps are written.
+    pub format: Format,
+    /// Exponent, 0 to 63.
+    pub scale: u8,
+    /// Factor; 0 is not allowed on the wire, and says that the estimate is void.
+    pub multiplier: u8,
+}
+
+impl ErrorEstimate {
+    /// The least that is no less than `error_ns`.
+    pub fn new(is_synchronised: bool, format: Format, error_ns: u64) -> Self {
+        // In units of 2^-32 seconds.
+        let mut units = (u128::from(error_ns) << 32).div_ceil(u128::from(NS_PER_S));
+        let mut scale = 0;
+        while units > 255 {
+            units = units.div_ceil(2);
+            scale += 1;
+        }
+        Self {
+            is_synchronised,
+            format,
+            scale,
+            multiplier: u8::try_from(units.max(1)).unwrap_or(u8::MAX),
+        }
+    }
+
+    /// As it is on the wire.
+    pub fn to_bits(self) -> u16 {
+        let flags =
+            u16::from(self.is_synchronised) << 15 | u16::from(self.format == Format::Ptp) << 14;
+        flags | u16::from(self.scale & 0x3f) << 8 | u16::from(self.multiplier)
+    }
+
+    /// From the wire.
+    pub fn from_bits(bits: u16) -> Self {
+        let [high, multiplier] = bits.to_be_bytes();
+        let is_ptp = high & 0x40 != 0;
+        Self {
+            is_synchronised: high & 0x80 != 0,
+            format: if is_ptp { Format::Ptp } else { Format::Ntp },
+            scale: high & 0x3f,
+            multiplier,
+        }
+    }
+
+    /// The error in nanoseconds: multiplier times 2^(scale - 32) seconds.
+    pub fn error_ns(self) -> f64 {
+        f64::from(self.multiplier) * 2_f64.powi(i32::from(self.scale) - 32) * 1e9
+    }
+}
+
+/// Bytes of a tag.
+pub const TAG_BYTES: usize = 16;
+
+/// Bytes of a key: what one line of a file has, in hexadecimal digits.
+const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
+
+/// A key, ready to use.
+#[derive(Clone)]
+pub struct Key(Hmac<Sha256>);
+
+/// Why a file has no key.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {fault}", file.display())]
+pub struct KeyError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub fault: KeyFault,
+}
+
+/// What is wrong with a key's file.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFault {
+    /// It cannot be read, or others could have read or changed it.
+    #[error(transparent)]
+    Secret(#[from] SecretFault),
+    /// Its content is no key.
+    #[error(
+        "expected 32 to 128 hexadecimal digits in one line, an even number, got {got}; make a key with \
+         `openssl rand -hex 32 > FILE`"
+    )]
+    NoKey {
+        /// What it is instead; never the content itself.
+        got: String,
+    },
+}
+
+impl fmt::Debug for Key {
+    /// Without the key, which does not belong in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl Key {
+    /// A key of these bytes; any number of them.
+    pub fn new(bytes: &[u8]) -> Self {
+        // Longer keys are hashed (RFC 2104): there is no wrong length.
+        Self(
+            Hmac::new_from_slice(bytes)
+                .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default())),
+        )
+    }
+
+    /// Reads a key from a file of one line that other users may neither read nor change.
+    ///
+    /// # Errors
+    /// [`KeyError`]
+    pub fn load(file: &Path) -> Result<Self, KeyError> {
+        read_key(file).map_err(|fault| KeyError {
+            file: file.to_owned(),
+            fault,
+        })
+    }
+
+    /// The tag of several parts, one after the other.
+    pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        let whole = self.over(parts).finalize().into_bytes();
+        let mut tag = [0; TAG_BYTES];
+        tag.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
+        tag
+    }
+
+    /// Whether `tag` is that of the parts, in a time that does not depend on where it differs.
+    pub fn verifies(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
+        tag.len() == TAG_BYTES && self.over(parts).verify_truncated_left(tag).is_ok()
+    }
+
+    fn over(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        let mut hmac = self.0.clone();
+        for part in parts {
+            hmac.update(part);
+        }
+        hmac
+    }
+}
+
+fn read_key(file: &Path) -> Result<Key, KeyFault> {
+    let text = Zeroizing::new(secret::read_line(file, 2 * KEY_BYTES.end())?);
+    let no_key = |got: String| Err(KeyFault::NoKey { got });
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    if !text.iter().all(|byte| digit(byte).is_some()) {
+        return no_key("other characters".to_owned());
+    }
+    if text.len() % 2 != 0 || !KEY_BYTES.contains(&(text.len() / 2)) {
+        let count = if text.len() > 2 * KEY_BYTES.end() {
+            "more".to_owned()
+        } else {
+            text.len().to_string()
+        };
+        return no_key(count);
+    }
+    let pairs = text.chunks_exact(2);
+    let bytes = pairs.map(|pair| {
+        let digits = pair.iter().filter_map(digit);
+        digits.fold(0, |byte: u8, digit| {
+            byte << 4 | u8::try_from(digit).unwrap_or(0)
+        })
+    });
+    let bytes = Zeroizing::new(bytes.collect::<Vec<_>>());
+    Ok(Key::new(&bytes))
+}
+
+/// Whether base packets have an HMAC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Unauthenticated: 44 bytes.
+    Open,
+    /// Authenticated: 112 bytes; the last 16 are an HMAC of the others.
+    Authenticated,
+}
+
+/// Bytes before the HMAC of an authenticated packet.
+const SIGNED: usize = 96;
+
+/// Where the fields of a mode are.
+struct Offsets {
+    timestamp: usize,
+    error: usize,
+    ssid: usize,
+    received: usize,
+    sender_sequence: usize,
+    sender_timestamp: usize,
+    sender_error: usize,
+    sender_ttl: usize,
+}
+
+const OPEN: Offsets = Offsets {
+    timestamp: 4,
+    error: 12,
+    ssid: 14,
+    received: 16,
+    sender_sequence: 24,
+    sender_timestamp: 28,
+    sender_error: 36,
+    sender_ttl: 40,
+};
+
+const AUTHENTICATED: Offsets = Offsets {
+    timestamp: 16,
+    error: 24,
+    ssid: 26,
+    received: 32,
+    sender_sequence: 48,
+    sender_timestamp: 64,
+    sender_error: 72,
+    sender_ttl: 80,
+};
+
+impl Mode {
+    /// With an HMAC, or without.
+    pub fn of(is_authenticated: bool) -> Self {
+        if is_authenticated {
+            Self::Authenticated
+        } else {
+            Self::Open
+        }
+    }
+
+    /// Bytes of a base packet, in either direction.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Open => 44,
+            Self::Authenticated => 112,
+        }
+    }
+
+    /// Bytes of a reply that has all that a sender needs. Reflectors of TWAMP Light answer with 41 bytes (RFC 5357, section
+    /// 4.2.1) or fewer; of the 44 of RFC 8762 the last that matter are those of the sender's timestamp.
+    pub const fn reply_bytes_min(self) -> usize {
+        match self {
+            Self::Open => OPEN.sender_error,
+            Self::Authenticated => self.bytes(),
+        }
+    }
+
+    const fn offsets(self) -> &'static Offsets {
+        match self {
+            Self::Open => &OPEN,
+            Self::Authenticated => &AUTHENTICATED,
+        }
+    }
+}
+
+/// What a session-sender writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// From 0, one more with each packet, modulo 2^32.
+    pub sequence: u32,
+    /// When it was sent, in the format that `error` says.
+    pub timestamp: u64,
+    /// The sender's clock.
+    pub error: ErrorEstimate,
+    /// The session among those between the same addresses and ports; 0: not used.
+    pub ssid: u16,
+}
+
+/// What a session-reflector writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// The request's, or where the reflector keeps state its own count.
+    pub sequence: u32,
+    /// When the reply was sent, in the format that `error` says.
+    pub timestamp: u64,
+    /// The reflector's clock.
+    pub error: ErrorEstimate,
+    /// The request's; 0 from a reflector that does not know RFC 8972.
+    pub ssid: u16,
+    /// When the request arrived, in the same format.
+    pub received: u64,
+    /// The request's sequence number.
+    pub sender_sequence: u32,
+    /// The request's timestamp.
+    pub sender_timestamp: u64,
+    /// The request's error estimate.
+    pub sender_error: ErrorEstimate,
+    /// Time to live (hop limit) with which the request arrived; 0 in a reply that is too short for it.
+    pub sender_ttl: u8,
+}
+
+/// The `N` bytes at `at`; zeros beyond the end, where callers do not look.
+fn field<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    if let Some(found) = packet.get(at..at + N) {
+        bytes.copy_from_slice(found);
+    }
+    bytes
+}
+
+/// Writes `bytes` at `at`; nothing beyond the end.
+pub(crate) fn put(packet: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(place) = packet.get_mut(at..at + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+impl Request {
+    /// Reads the base packet; `None` of fewer bytes than the mode's. What must be zero is ignored, and no HMAC verified.
+    pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
+        (packet.len() >= mode.bytes()).then(|| Self::head(mode, packet))
+    }
+
+    /// Reads the fields that requests and replies share; fields beyond the packet's end are zero.
+    fn head(mode: Mode, packet: &[u8]) -> Self {
+        let at = mode.offsets();
+        Self {
+            sequence: u32::from_be_bytes(field(packet, 0)),
+            timestamp: u64::from_be_bytes(field(packet, at.timestamp)),
+            error: ErrorEstimate::from_bits(u16::from_be_bytes(field(packet, at.error))),
+            ssid: u16::from_be_bytes(field(packet, at.ssid)),
+        }
+    }
+
+    /// Writes the base packet over the first bytes of `packet`, which has as many as the mode's; all that must be zero is
+    /// zero, the HMAC too.
+    pub fn write(&self, mode: Mode, packet: &mut [u8]) {
+        debug_assert!(packet.len() >= mode.bytes(), "room for the base packet");
+        let at = mode.offsets();
+        packet
+            .iter_mut()
+            .take(mode.bytes())
+            .for_each(|byte| *byte = 0);
+        put(packet, 0, &self.sequence.to_be_bytes());
+        put(packet, at.timestamp, &self.timestamp.to_be_bytes());
+        put(packet, at.error, &self.error.to_bits().to_be_bytes());
+        put(packet, at.ssid, &self.ssid.to_be_bytes());
+    }
+}
+
+impl Reply {
+    /// Reads the base packet; `None` of fewer bytes than [`Mode::reply_bytes_min`]. What must be zero is ignored, and no HMAC
+    /// verified.
+    pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
+        if packet.len() < mode.reply_bytes_min() {
+            return None;
+        }
+        let at = mode.offsets();
+        let Request {
+            sequence,
+            timestamp,
+            error,
+            ssid,
+        } = Request::head(mode, packet);
+        let sender_error = u16::from_be_bytes(field(packet, at.sender_error));
+        Some(Self {
+            sequence,
+            timestamp,
+            error,
+            ssid,
+            received: u64::from_be_bytes(field(packet, at.received)),
+            sender_sequence: u32::from_be_bytes(field(packet, at.sender_sequence)),
+            sender_timestamp: u64::from_be_bytes(field(packet, at.sender_timestamp)),
+            sender_error: ErrorEstimate::from_bits(sender_error),
+            sender_ttl: u8::from_be_bytes(field(packet, at.sender_ttl)),
+        })
+    }
+
+    /// Writes the base packet, as [`Request::write`] does.
+    pub fn write(&self, mode: Mode, packet: &mut [u8]) {
+        let request = Request {
+            sequence: self.sequence,
+            timestamp: self.timestamp,
+            error: self.error,
+            ssid: self.ssid,
+        };
+        request.write(mode, packet);
+        let at = mode.offsets();
+        let sender_error = self.sender_error.to_bits();
+        put(packet, at.received, &self.received.to_be_bytes());
+        put(
+            packet,
+            at.sender_sequence,
+            &self.sender_sequence.to_be_bytes(),
+        );
+        put(
+            packet,
+            at.sender_timestamp,
+            &self.sender_timestamp.to_be_bytes(),
+        );
+        put(packet, at.sender_error, &sender_error.to_be_bytes());
+        put(packet, at.sender_ttl, &[self.sender_ttl]);
+    }
+}
+
+/// Writes when the packet is sent.
+pub fn set_timestamp(mode: Mode, packet: &mut [u8], timestamp: u64) {
+    put(packet, mode.offsets().timestamp, &timestamp.to_be_bytes());
+}
+
+/// Writes the HMAC of an authenticated base packet.
+pub fn sign_base(key: &Key, packet: &mut [u8]) {
+    let Some((signed, rest)) = packet.split_at_mut_checked(SIGNED) else {
+        return;
+    };
+    put(rest, 0, &key.tag(&[signed]));
+}
+
+/// Whether the HMAC of an authenticated base packet is right, in a time that does not depend on where it is wrong.
+pub fn is_authentic(key: &Key, packet: &[u8]) -> bool {
+    let base = packet.get(..Mode::Authenticated.bytes());
+    base.is_some_and(|base| {
+        let (signed, tag) = base.split_at(SIGNED);
+        key.verifies(&[signed], tag)
+    })
+}
+
+/// Bytes before the value.
+pub const HEADER_BYTES: usize = 4;
+
+/// The type is not known to who answered; a sender sets it.
+pub const UNRECOGNISED: u8 = 0x80;
+/// The length is wrong.
+pub const MALFORMED: u8 = 0x40;
+/// The HMAC TLV is wrong, or where it may not be.
+pub const INTEGRITY: u8 = 0x20;
+
+/// Types (RFC 8972, table 2), by their numbers on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Bytes of no meaning.
+    ExtraPadding = 1,
+    /// Addresses and ports at the reflector.
+    Location,
+    /// How the reflector's clock is synchronised and how it takes timestamps.
+    TimestampInformation,
+    /// DSCP and ECN on the way there, DSCP of the way back.
+    ClassOfService,
+    /// Packets sent and received at both ends.
+    DirectMeasurement,
+    /// State of an access network.
+    AccessReport,
+    /// When the last reply was really sent.
+    FollowUpTelemetry,
+    /// HMAC of the TLVs before it.
+    Hmac,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::ExtraPadding,
+        Self::Location,
+        Self::TimestampInformation,
+        Self::ClassOfService,
+        Self::DirectMeasurement,
+        Self::AccessReport,
+        Self::FollowUpTelemetry,
+        Self::Hmac,
+    ];
+
+    fn of(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Whether a value may have so many bytes.
+    fn takes(self, bytes: usize) -> bool {
+        match self {
+            Self::ExtraPadding => true,
+            Self::Location => bytes >= 4,
+            Self::TimestampInformation | Self::ClassOfService | Self::AccessReport => bytes == 4,
+            Self::DirectMeasurement => bytes == 12,
+            Self::FollowUpTelemetry => bytes == 16,
+            Self::Hmac => bytes == TAG_BYTES,
+        }
+    }
+}
+
+/// One TLV, by where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tlv {
+    /// Offset of its flags.
+    pub at: usize,
+    /// Its flags.
+    pub flags: u8,
+    /// Its type; `None`: not one of ours.
+    pub kind: Option<Kind>,
+    /// Its type on the wire.
+    pub number: u8,
+    /// Bytes of its value, as many as there are.
+    pub bytes: usize,
+    /// Whether the length is right for the type and within the packet. Behind one that is not, nothing is read.
+    pub is_well_formed: bool,
+}
+
+impl Tlv {
+    /// Where its value is.
+    pub fn value(&self) -> std::ops::Range<usize> {
+        let begin = self.at + HEADER_BYTES;
+        begin..begin + self.bytes
+    }
+}
+
+/// The TLVs of what follows a base packet, one after the other. Fewer than four bytes are none.
+#[derive(Debug, Clone)]
+pub struct Walk<'p> {
+    tail: &'p [u8],
+    at: usize,
+}
+
+impl<'p> Walk<'p> {
+    /// Of all that follows the base packet.
+    pub fn new(tail: &'p [u8]) -> Self {
+        // Zeros are padding of TWAMP Light (RFC 8762, section 4.6): type 0 is reserved.
+        let is_padding = tail.iter().all(|byte| *byte == 0);
+        Self {
+            tail: if is_padding { &[] } else { tail },
+            at: 0,
+        }
+    }
+
+    /// Of what follows a TLV.
+    pub fn behind(rest: &'p [u8]) -> Self {
+        Self { tail: rest, at: 0 }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Tlv;
+
+    fn next(&mut self) -> Option<Tlv> {
+        let at = self.at;
+        let &[flags, number, high, low] = self.tail.get(at..)?.first_chunk::<HEADER_BYTES>()?;
+        let bytes = usize::from(u16::from_be_bytes([high, low]));
+        let room = self.tail.len() - at - HEADER_BYTES;
+        let kind = Kind::of(number);
+        let is_well_formed = bytes <= room && kind.is_none_or(|kind| kind.takes(bytes));
+        self.at = if is_well_formed {
+            at + HEADER_BYTES + bytes
+        } else {
+            self.tail.len()
+        };
+        Some(Tlv {
+            at,
+            flags,
+            kind,
+            number,
+            bytes: bytes.min(room),
+            is_well_formed,
+        })
+    }
+}
+
+/// Whether the HMAC TLV is there, and right (RFC 8972, section 4.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integrity {
+    /// There is none.
+    Absent,
+    /// It is right: the offset of its flags.
+    Right(usize),
+    /// It is wrong, elsewhere than behind all but padding, or there is no key to verify it by.
+    Wrong,
+}
+
+/// Verifies the HMAC TLV: of the base packet's sequence number, its first four bytes, and the TLVs before.
+pub fn integrity(key: Option<&Key>, sequence: &[u8], tail: &[u8]) -> Integrity {
+    let mut found: Option<Tlv> = None;
+    for tlv in Walk::new(tail) {
+        let is_hmac = tlv.kind == Some(Kind::Hmac);
+        if found.is_some() && tlv.kind != Some(Kind::ExtraPadding) || is_hmac && !tlv.is_well_formed
+        {
+            return Integrity::Wrong;
+        }
+        if is_hmac {
+            found = Some(tlv);
+        }
+    }
+    let Some(tlv) = found else {
+        return Integrity::Absent;
+    };
+    let parts = (tail.get(..tlv.at), tail.get(tlv.value()), key);
+    match parts {
+        (Some(before), Some(tag), Some(key)) if key.verifies(&[sequence, before], tag) => {
+            Integrity::Right(tlv.at)
+        }
+        _ => Integrity::Wrong,
+    }
+}
+
+/// Writes the HMAC TLV whose flags are at `at`.
+pub fn sign_tlvs(key: &Key, sequence: &[u8], tail: &mut [u8], at: usize) {
+    let Some((before, rest)) = tail.split_at_mut_checked(at) else {
+        return;
+    };
+    put(rest, HEADER_BYTES, &key.tag(&[sequence, before]));
+}
+
+/// Adds a TLV as a sender writes it: with the U flag (RFC 8972, section 4), of at most 65,535 bytes.
+pub fn append(tail: &mut Vec<u8>, kind: Kind, value: &[u8]) {
+    let bytes = u16::try_from(value.len()).unwrap_or(u16::MAX);
+    tail.extend([UNRECOGNISED, kind as u8]);
+    tail.extend(bytes.to_be_bytes());
+    tail.extend(value.iter().take(usize::from(bytes)));
+}
+
+#[cfg(test)]
+mod tests;

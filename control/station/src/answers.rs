@@ -1,10 +1,10 @@
 //! Paths over HTTP, all answered from the fleet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, ui};
+use api::http::{Answer, Nothing, Parameters, Refusal, ui};
 use api::prometheus::Format;
 use axum::Router;
 use axum::extract::State;
@@ -12,23 +12,22 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use records::station::{
-    Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, SwitchState, Switches,
-    Unreadable,
+    Gap, Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, SwitchState,
+    Switches, Unreadable,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::Station;
 use crate::blame::Blamer;
+use crate::clock;
 use crate::fleet::refused_numbers;
 use crate::page;
 use crate::path::{Network, figures, label, segment};
 use crate::settings::Ends;
 use crate::state::State as Switch;
-use crate::summary::summary;
 
 /// Segments in an answer where nothing else is asked for, and at most.
 const LIMIT: (usize, usize) = (1_000, 100_000);
@@ -61,29 +60,29 @@ const STATE_BYTES_PER_SEGMENT: usize = 2_048;
 /// Most segments that count.
 const ANSWER_SEGMENTS_MAX: usize = 4_096;
 
-/// What bounds the answers.
-#[derive(Debug)]
-pub struct Answering {
-    in_flight: InFlight,
-    /// One answer at a time is made.
-    turn: Arc<Semaphore>,
-}
-
-impl Default for Answering {
-    fn default() -> Self {
-        Self {
-            in_flight: InFlight::default(),
-            turn: Arc::new(Semaphore::new(1)),
-        }
-    }
-}
-
 impl Station {
     /// An empty answer, of at most as many bytes as are free.
     fn answer(&self) -> Answer {
         let segments = self.fleet.states_bytes() / STATE_BYTES_PER_SEGMENT;
-        let in_flight = &self.answering.in_flight;
-        in_flight.answer(segments.min(ANSWER_SEGMENTS_MAX))
+        self.in_flight.answer(segments.min(ANSWER_SEGMENTS_MAX))
+    }
+
+    /// The network that these switches make now.
+    pub(crate) fn network<'s>(&self, states: &'s [Switch]) -> Network<'s> {
+        Network::new(states, self.topology().as_deref(), self.clock.now_unix_ns())
+    }
+
+    /// What is known of these switches now, with the problems of their numbers on wires.
+    fn summaries<'s>(&self, states: &'s [Switch]) -> impl Iterator<Item = SwitchState> + use<'s> {
+        let now = self.clock.now_unix_ns();
+        let refused = refused_numbers(states);
+        states.iter().map(move |state| {
+            let mut switch = summary(state, now);
+            switch
+                .problems
+                .extend(refused.get(&*switch.switch).cloned());
+            switch
+        })
     }
 }
 
@@ -92,7 +91,7 @@ async fn beside(
     station: Arc<Station>,
     make: impl FnOnce(&Station) -> Answered + Send + 'static,
 ) -> Answered {
-    let turn = Arc::clone(&station.answering.turn).acquire_owned().await;
+    let turn = Arc::clone(&station.turn).acquire_owned().await;
     let turn = turn.map_err(|error| Refusal::internal(&error))?;
     let done = spawn_blocking(move || {
         let answer = make(&station);
@@ -167,26 +166,67 @@ fn states(station: &Station, switch: Option<&String>) -> Vec<Switch> {
 
 async fn switches(State(station): Shared, Parameters(asked): Parameters<SwitchQuery>) -> Answered {
     beside(station, move |station| {
-        let now = station.clock.now_unix_ns();
         let states = station.fleet.states();
-        let refused = refused_numbers(&states);
         let is_wanted =
-            |state: &&Switch| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
-        let wanted = states.iter().filter(is_wanted);
-        station.answer().json(&Switches {
-            switches: wanted
-                .map(|state| with_number(summary(state, now), &refused))
-                .collect(),
-        })
+            |state: &SwitchState| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
+        let switches = station.summaries(&states).filter(is_wanted).collect();
+        station.answer().json(&Switches { switches })
     })
     .await
 }
 
-/// Adds the problem with its number on wires, if there is one.
-fn with_number(mut switch: SwitchState, refused: &HashMap<&str, String>) -> SwitchState {
-    let problem = refused.get(&*switch.switch).cloned();
-    switch.problems.extend(problem);
-    switch
+/// What is known of a switch.
+pub fn summary(state: &Switch, now_unix_ns: u64) -> SwitchState {
+    let health = state.health.clone().unwrap_or_default();
+    let mut problems: Vec<String> = health
+        .unusable
+        .iter()
+        .map(|reason| format!("unusable: {reason}"))
+        .collect();
+    if health.stalled_workers > 0 {
+        problems.push(format!("{} workers have stalled", health.stalled_workers));
+    }
+    problems.extend(health.unready);
+    problems.extend(clock::problem(state.clock_off_ns));
+    if state.evicted_segments > 0 {
+        let evicted = state.evicted_segments;
+        problems.push(format!("it has too many segments: {evicted} were evicted"));
+    }
+    if state.set_aside > 0 {
+        let (set_aside, why) = (state.set_aside, &state.set_aside_why);
+        problems.push(format!("set aside {set_aside} times, the last time {why}"));
+    }
+    let run = state.runs.first().cloned().unwrap_or_default();
+    SwitchState {
+        switch: state.switch.clone(),
+        incarnation: format!("{:016x}", run.incarnation),
+        epoch: run.epoch,
+        epoch_end_unix_s: seconds(state.end_unix_ns),
+        interval_s: seconds(state.length_ns),
+        silent_since_unix_s: state
+            .is_silent(now_unix_ns)
+            .then(|| seconds(state.end_unix_ns)),
+        problems,
+        clock: health.clock,
+        reports: state.reports,
+        duplicates: state.duplicates,
+        missed_epochs: state.missed_epochs,
+        dropped_reports: state.dropped_reports,
+        restarts: state.restarts,
+        evicted_segments: state.evicted_segments,
+        set_aside: state.set_aside,
+        gaps: (state.gaps.iter())
+            .map(|gap| Gap {
+                first_epoch: gap.first,
+                last_epoch: gap.last,
+                end_unix_s: seconds(gap.end_unix_ns),
+            })
+            .collect(),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 /// Which segments.
@@ -284,11 +324,8 @@ async fn history(State(station): Shared, Parameters(asked): Parameters<HistoryQu
 
 async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Answered {
     beside(station, |station| {
-        let now = station.clock.now_unix_ns();
         let states = station.fleet.states();
-        let refused = refused_numbers(&states);
-        let summaries = (states.iter()).map(|state| with_number(summary(state, now), &refused));
-        let switches = summaries.filter(|switch| {
+        let switches = station.summaries(&states).filter(|switch| {
             switch.silent_since_unix_s.is_some()
                 || switch.missed_epochs > 0
                 || !switch.problems.is_empty()
@@ -317,9 +354,7 @@ async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Answered {
 async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Answered {
     beside(station, |station| {
         let states = station.fleet.states();
-        let topology = station.topology();
-        let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
-        station.answer().json(&network.map())
+        station.answer().json(&station.network(&states).map())
     })
     .await
 }
@@ -327,8 +362,7 @@ async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Answered {
 async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Answered {
     beside(station, move |station| {
         let states = station.fleet.states();
-        let topology = station.topology();
-        let network = Network::new(&states, topology.as_deref(), station.clock.now_unix_ns());
+        let network = station.network(&states);
         let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
         station
             .answer()
@@ -354,14 +388,11 @@ struct BlameQuery {
 async fn blame(State(station): Shared, Parameters(asked): Parameters<BlameQuery>) -> Answered {
     beside(station, move |station| {
         let states = station.fleet.states();
-        let now = station.clock.now_unix_ns();
-        let blamer = Blamer::new(&states, now);
+        let blamer = Blamer::new(&states, station.clock.now_unix_ns());
         let class = asked.class.as_deref();
         match (asked.from, asked.to) {
             (Some(from), Some(to)) => {
-                let topology = station.topology();
-                let network = Network::new(&states, topology.as_deref(), now);
-                let paths = network.paths(&from, &to, class);
+                let paths = station.network(&states).paths(&from, &to, class);
                 let paths = paths.map_err(|error| bad_request(&error))?;
                 station.answer().json(&blamer.paths(&paths))
             }

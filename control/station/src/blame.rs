@@ -8,19 +8,20 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use locate::{Finding, Signal};
-use records::station::{Blame, Risen};
+use locate::{
+    BOUND_ERRORS, Estimate, Explanation, Fault, FaultKind, Finding, Hop, Mean, Member, Signal,
+    explain,
+};
+use records::station::{
+    self, Blame, BlameCause, BlamedHop, Joined, Level, MeasuringFault, PathAnswer, PathBlame,
+    PathBlames, Paths, Risen, UncoveredHop,
+};
 use report::msp::{Kind, Neighbour};
 
+use crate::finding::{finding, ms, signal_label};
 use crate::fleet::by_number;
-use crate::found::{ms, signal_label};
-use crate::known::finding;
 use crate::path::label;
 use crate::state::{Known, State};
-use crate::summary::is_silent;
-
-mod faults;
-mod path;
 
 /// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).
 const LOST_NS: f64 = 1e9;
@@ -150,7 +151,7 @@ impl<'s> Blamer<'s> {
             .then(|| self.peer(place.state, place.port()))
             .flatten();
         if let Some((peer, _)) = peer
-            && faults::is_free(peer)
+            && is_free(peer)
         {
             let since = ms(peer.end_unix_ns);
             finding.unsynchronised_since_ms.get_or_insert(since);
@@ -192,7 +193,7 @@ impl<'s> Blamer<'s> {
         place.is_outgoing()
             && self
                 .peer(place.state, place.port())
-                .is_some_and(|(peer, _)| !is_silent(peer, self.now_unix_ns))
+                .is_some_and(|(peer, _)| !peer.is_silent(self.now_unix_ns))
     }
 
     /// All that is risen, the worst first, at most so many, of a class or of all; and what is wrong with measuring.
@@ -249,6 +250,307 @@ impl<'s> Blamer<'s> {
             since_unix_s: seconds(rise.since_ms),
         })
     }
+}
+
+impl<'s> Blamer<'s> {
+    /// Each path by itself.
+    pub fn paths(&self, paths: &Paths) -> PathBlames {
+        PathBlames {
+            from: paths.from.clone(),
+            to: paths.to.clone(),
+            is_cut: paths.is_cut,
+            paths: paths.paths.iter().map(|path| self.path(path)).collect(),
+        }
+    }
+
+    fn path(&self, path: &PathAnswer) -> PathBlame {
+        let hops: Vec<Hop> = path.chain.iter().map(|hop| self.hop(hop)).collect();
+        let end_to_end = self.end_to_end(path);
+        let now_ms = ms(self.now_unix_ns);
+        let whole = end_to_end.as_ref().map(|(_, finding)| finding);
+        let explanation = explain(&hops, whole, now_ms);
+        let mut measuring: Vec<MeasuringFault> =
+            explanation.faults.iter().map(of_segment).collect();
+        measuring.extend(path.chain.iter().filter_map(|hop| self.session_of(hop)));
+        let measured = path.chain.iter().zip(&hops);
+        let measured = measured.filter(|(_, hop)| matches!(hop, Hop::Measured { .. }));
+        let chain = measured
+            .zip(&explanation.segments)
+            .map(|((hop, _), state)| BlamedHop {
+                title: hop.title.clone(),
+                kind: hop.kind.clone(),
+                level: state.estimate.map(level),
+                stddev_ns: state.deviation_ns,
+                p99_ns: state.p99_ns,
+                age_s: state.age_ms.map(seconds),
+                is_ready: state.is_ready,
+            });
+        PathBlame {
+            switches: path.switches.clone(),
+            chain: chain.collect(),
+            sum: explanation.sum.map(level),
+            end_to_end: end_to_end.map(|(place, finding)| self.blamed(place, &finding)),
+            difference_ns: explanation.difference_ns,
+            difference_bound_ns: explanation.difference_bound_ns,
+            is_difference_explained: explanation.is_difference_explained,
+            causes: causes(&explanation),
+            unexplained_share: explanation.unexplained_share,
+            unexplained_loss_share: explanation.unexplained_loss_share,
+            faults: measuring,
+            uncovered: uncovered(&explanation),
+        }
+    }
+
+    fn hop(&self, hop: &station::Hop) -> Hop {
+        let name = hop.title.clone();
+        if hop.joined.is_empty() {
+            let cover = hop.hint.iter().cloned().collect();
+            return Hop::Uncovered { name, cover };
+        }
+        let is_one = hop.joined.len() == 1;
+        let members = hop.joined.iter().map(|joined| {
+            let place = self.joined(&hop.kind, joined);
+            Member {
+                segment: match place {
+                    Some(place) if !is_one => self.title(place),
+                    _ => with_class(name.clone(), &joined.class),
+                },
+                weight: joined.packets as f64,
+                finding: place.map(|place| self.one_way(place)),
+            }
+        });
+        let members = members.collect();
+        Hop::Measured { name, members }
+    }
+
+    /// What is known of one direction: of a round trip it is between none of it and all, by half of it.
+    fn one_way(&self, place: Place<'s>) -> Finding {
+        let mut finding = self.finding(place);
+        if place.kind() == Kind::RoundTrip {
+            let halve = |mean: Mean| Mean {
+                value: mean.value / 2.0,
+                error: f64::midpoint(mean.value / BOUND_ERRORS, mean.error),
+            };
+            finding.present_ns = finding.present_ns.map(halve);
+            finding.usual_ns = finding.usual_ns.map(|usual| usual / 2.0);
+            (finding.deviation_ns, finding.p99_ns) = (None, None);
+        }
+        finding
+    }
+
+    fn joined(&self, kind: &str, joined: &Joined) -> Option<Place<'s>> {
+        let Joined {
+            switch,
+            from,
+            to,
+            class,
+            ..
+        } = joined;
+        self.place(kind, [switch, from, to, class])
+    }
+
+    /// What was measured from end to end: by a probe, or by a wire over several links. The first that has a delay now.
+    fn end_to_end(&self, path: &PathAnswer) -> Option<(Place<'s>, Finding)> {
+        let probes = path.end_to_end.iter().filter_map(|probe| {
+            let joined = Joined {
+                switch: probe.switch.clone(),
+                from: probe.from.clone(),
+                to: probe.to.clone(),
+                class: probe.class.clone(),
+                packets: 0,
+            };
+            self.joined(&probe.kind, &joined)
+        });
+        let ends = path.switches.first().zip(path.switches.last());
+        let wires = ends
+            .filter(|_| path.switches.len() > 2)
+            .into_iter()
+            .flat_map(|(first, last)| {
+                self.places().filter(move |&place| {
+                    let peer = || self.peer(place.state, place.port());
+                    place.kind() == Kind::Wire
+                        && !place.is_outgoing()
+                        && place.state.switch == *last
+                        && peer().is_some_and(|(peer, _)| peer.switch == *first)
+                })
+            });
+        let found = probes
+            .chain(wires)
+            .map(|place| (place, self.finding(place)));
+        found
+            .into_iter()
+            .find(|(_, finding)| finding.estimate().is_some())
+    }
+
+    fn blamed(&self, place: Place<'s>, finding: &Finding) -> BlamedHop {
+        let age_ms = ms(self.now_unix_ns).saturating_sub(finding.time_ms);
+        BlamedHop {
+            title: self.title(place),
+            kind: label(place.kind()).to_owned(),
+            level: finding.estimate().map(level),
+            stddev_ns: finding.deviation_ns,
+            p99_ns: finding.p99_ns,
+            age_s: Some(seconds(age_ms)),
+            is_ready: finding.is_ready,
+        }
+    }
+
+    fn session_of(&self, hop: &station::Hop) -> Option<MeasuringFault> {
+        let joined = hop.joined.first().filter(|_| hop.kind == "wire")?;
+        let place = self.joined(&hop.kind, joined)?;
+        self.session_at(place.state, place.port())
+    }
+}
+
+fn level(estimate: Estimate) -> Level {
+    Level {
+        mean_ns: estimate.mean_ns,
+        bound_ns: estimate.bound_ns,
+        usual_ns: estimate.usual_ns,
+        loss: estimate.loss,
+        loss_bound: estimate.loss_bound,
+        usual_loss: estimate.usual_loss,
+    }
+}
+
+fn causes(explanation: &Explanation) -> Vec<BlameCause> {
+    let causes = explanation.causes.iter();
+    let causes = causes.map(|cause| BlameCause {
+        title: cause.segment.clone(),
+        signal: signal_label(cause.signal).to_owned(),
+        share_percent: cause.share * 100.0,
+        rise: cause.rise,
+        confidence: cause.confidence,
+        since_unix_s: seconds(cause.since_ms),
+    });
+    causes.collect()
+}
+
+fn uncovered(explanation: &Explanation) -> Vec<UncoveredHop> {
+    let uncovered = explanation.uncovered.iter();
+    let uncovered = uncovered.map(|part| UncoveredHop {
+        title: part.name.clone(),
+        cover: part.cover.join("; "),
+        is_suspect: part.is_suspect,
+    });
+    uncovered.collect()
+}
+
+/// Whether the clock of a switch's wires is not synchronised.
+fn is_free(state: &State) -> bool {
+    let health = state.health.as_ref();
+    health.is_some_and(|health| health.clock == "free")
+}
+
+/// From what the library says of a segment.
+fn of_segment(fault: &Fault) -> MeasuringFault {
+    let (what, words) = match fault.kind {
+        FaultKind::Silent => (
+            "silent",
+            "its switch sends no reports: it is down, or cannot be reached".to_owned(),
+        ),
+        FaultKind::ClockUnsynchronised => (
+            "clock_unsynchronised",
+            "the clock of one of its ends is not synchronised".to_owned(),
+        ),
+        FaultKind::ClockStep { shift_ns } => (
+            "clock_step",
+            format!(
+                "both directions shifted by {:.1} us in opposite senses: a clock was set",
+                shift_ns.abs() / 1e3
+            ),
+        ),
+    };
+    MeasuringFault {
+        what: what.to_owned(),
+        place: fault.segment.clone(),
+        since_unix_s: (fault.since_ms > 0).then(|| seconds(fault.since_ms)),
+        words,
+    }
+}
+
+impl<'s> Blamer<'s> {
+    /// Of all switches.
+    fn faults(&self) -> Vec<MeasuringFault> {
+        let mut faults = Vec::new();
+        for state in self.states {
+            if state.is_silent(self.now_unix_ns) {
+                faults.push(MeasuringFault {
+                    what: "silent".to_owned(),
+                    place: state.switch.clone(),
+                    since_unix_s: Some(seconds(ms(state.end_unix_ns))),
+                    words: "it sends no reports: it is down, or cannot be reached".to_owned(),
+                });
+                continue;
+            }
+            if is_free(state) {
+                faults.push(MeasuringFault {
+                    what: "clock_unsynchronised".to_owned(),
+                    place: state.switch.clone(),
+                    since_unix_s: unsynchronised_since(state).map(seconds),
+                    words: "its clock is not synchronised: start chrony or linuxptp".to_owned(),
+                });
+            }
+            faults.extend(self.sessions(state));
+        }
+        let steps = self.places().flat_map(|place| {
+            let of = self.finding(place);
+            let faults = of.faults(&self.title(place), ms(self.now_unix_ns));
+            faults.into_iter().filter_map(|fault| {
+                matches!(fault.kind, FaultKind::ClockStep { .. }).then(|| of_segment(&fault))
+            })
+        });
+        faults.extend(steps);
+        faults.sort_by(|one, other| one.place.cmp(&other.place));
+        faults.dedup_by(|one, other| one.place == other.place && one.what == other.what);
+        faults
+    }
+
+    /// Wires of a switch that measure nothing. Where the other end is silent, that says it.
+    fn sessions(&self, state: &'s State) -> impl Iterator<Item = MeasuringFault> {
+        let broken = state.neighbours.iter().filter(|other| {
+            other.wire_switch().is_some_and(|peer| {
+                let peer = self.numbers.get(&peer);
+                other.session != "established"
+                    && peer.is_none_or(|peer| !peer.is_silent(self.now_unix_ns))
+            })
+        });
+        broken.map(|other| {
+            let port = state.name(other.port);
+            self.session(state, port, &other.session)
+        })
+    }
+
+    /// A wire whose session is in this state.
+    fn session(&self, state: &'s State, port: &str, session: &str) -> MeasuringFault {
+        let here = format!("{}:{port}", state.switch);
+        let place = match self.peer(state, port) {
+            Some((peer, at)) => format!("{here} - {}:{at}", peer.switch),
+            None => here,
+        };
+        MeasuringFault {
+            what: "wire_session".to_owned(),
+            place,
+            since_unix_s: None,
+            words: format!("the wire's session is `{session}`: `vernier wires` says why"),
+        }
+    }
+
+    /// The fault of the session of a wire that arrives at a port of a switch, if it has one.
+    fn session_at(&self, state: &'s State, port: &str) -> Option<MeasuringFault> {
+        let mut at_port = state.neighbours.iter();
+        let other = at_port.find(|other| state.name(other.port) == port)?;
+        (other.session != "established").then(|| self.session(state, port, &other.session))
+    }
+}
+
+/// Since when wires of a switch have no figures, in milliseconds since 1970.
+fn unsynchronised_since(state: &State) -> Option<u64> {
+    let wires = state.segments.iter();
+    let wires = wires.filter(|known| known.last.kind() == Kind::Wire);
+    wires
+        .filter_map(|known| known.found.as_ref()?.unsynchronised_since_ms)
+        .min()
 }
 
 /// The title of a segment of a class.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use async_nats::jetstream::Message;
 use axum::body::Bytes;
 use parking_lot::RwLock;
 use prost::Message as _;
@@ -86,11 +85,10 @@ fn size(subject: &str, bytes: &Bytes) -> usize {
 impl Fleet {
     /// Nothing yet; minutes in so many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        let list = VecDeque::new();
         Self {
             states: RwLock::default(),
             minutes: RwLock::new(Minutes {
-                list,
+                list: VecDeque::new(),
                 bytes: 0,
                 bytes_max,
             }),
@@ -99,13 +97,7 @@ impl Fleet {
         }
     }
 
-    /// Takes a state that was written, or a part of it, or a deleted key.
-    pub fn take_state(&self, message: &Message) {
-        let revision = message.info().map_or(0, |info| info.stream_sequence);
-        self.put_state(&message.subject, revision, &message.payload);
-    }
-
-    /// As [`Fleet::take_state`], by the key's subject and the value's revision.
+    /// Takes a state that was written, or a part of it, or a deleted key, by the key's subject and the value's revision.
     pub fn put_state(&self, subject: &str, revision: u64, value: &[u8]) {
         let mut states = self.states.write();
         states.read = revision;
@@ -165,12 +157,7 @@ impl Fleet {
         known.bytes = Bytes::new();
     }
 
-    /// Takes a minute that was written.
-    pub fn take_minute(&self, message: &Message) {
-        self.put_minute(message.subject.to_string(), &message.payload);
-    }
-
-    /// As [`Fleet::take_minute`], by its subject.
+    /// Takes a minute that was written, by its subject.
     pub fn put_minute(&self, subject: String, value: &[u8]) {
         let bytes = Bytes::copy_from_slice(value);
         self.minutes.write().push(subject, bytes);

@@ -8,7 +8,6 @@ use report::msp::{Flow, Kind};
 use crate::fleet::by_number;
 use crate::path::{age_s, figures, label};
 use crate::state::{Known, State, Sums};
-use crate::summary::is_silent;
 
 /// A segment that saw the flow.
 struct Seen<'s> {
@@ -49,7 +48,7 @@ struct Link {
 pub fn flow(states: &[State], name: &str, now_unix_ns: u64) -> Option<FlowPath> {
     let seen = states
         .iter()
-        .filter(|state| !is_silent(state, now_unix_ns))
+        .filter(|state| !state.is_silent(now_unix_ns))
         .flat_map(|state| {
             let flows = state.flows.iter().filter(|flow| flow.flow == name);
             flows.map(move |flow| Seen { state, flow })

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use api::http::InFlight;
 use async_nats::{Client, Event};
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::{Mutex, RwLock};
 use report::connection::{Connection, backoff};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
@@ -35,34 +36,29 @@ pub mod blame;
 pub mod bus;
 pub mod cli;
 pub mod clock;
+pub mod finding;
 pub mod fleet;
 pub mod flow;
-pub mod found;
-pub mod known;
-pub mod learn;
+pub mod histories;
 pub mod members;
-pub mod memory;
 pub mod owner;
 pub mod page;
 pub mod path;
 pub mod problems;
-pub mod progress;
 pub mod settings;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
 pub mod state;
 pub mod store;
-pub mod summary;
 pub mod values;
 
 use bus::{StoreError, failed};
 use clock::Clock;
 use fleet::Fleet;
-use learn::Room;
+use histories::Room;
 use members::{ALIVE, BEAT, GONE, Members, SILENCE_MAX};
 use owner::Work;
-use problems::{Part, Problems};
-use progress::Progress;
+use problems::{Part, Problems, Progress};
 use settings::{Ends, Settings};
 use store::Store;
 
@@ -80,8 +76,10 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub struct Station {
     /// What it answers from.
     pub fleet: Fleet,
-    /// What bounds the answers.
-    answering: answers::Answering,
+    /// Answers that clients have not taken yet.
+    in_flight: InFlight,
+    /// One answer at a time is made.
+    turn: Arc<Semaphore>,
     /// The clock of the NATS server.
     pub clock: Arc<Clock>,
     /// The topology, where it is not what switches report.
@@ -153,7 +151,8 @@ impl Station {
         let station = Arc::new(Self {
             ospf: source.as_ref().map(Source::counts).unwrap_or_default(),
             fleet: Fleet::new((settings.memory_mib as usize) << 20),
-            answering: answers::Answering::default(),
+            in_flight: InFlight::default(),
+            turn: Arc::new(Semaphore::new(1)),
             clock: Arc::default(),
             topology: RwLock::default(),
             paths: settings.paths.clone(),
@@ -431,7 +430,9 @@ impl Station {
             }
             while let Some(message) = messages.next().await {
                 let message = message.map_err(failed("cannot read states"))?;
-                self.fleet.take_state(&message);
+                let revision = message.info().map_or(0, |info| info.stream_sequence);
+                let subject = &message.subject;
+                self.fleet.put_state(subject, revision, &message.payload);
                 if pending > 0 {
                     seen.insert(message.subject.to_string());
                     pending -= 1;
@@ -455,8 +456,9 @@ impl Station {
             let (mut messages, mut pending) = store.watch_minutes(hours).await?;
             self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
             while let Some(message) = messages.next().await {
-                self.fleet
-                    .take_minute(&message.map_err(failed("cannot read minutes"))?);
+                let message = message.map_err(failed("cannot read minutes"))?;
+                let subject = message.subject.to_string();
+                self.fleet.put_minute(subject, &message.payload);
                 pending = pending.saturating_sub(1);
                 if pending == 0 {
                     self.fleet.is_complete[1].store(true, Ordering::Relaxed);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  consumer of the partition --up to 256 reports--> State::take --> minutes, states --> acknowledge the last report
-//!                                                   Learner::feed --> what was found, in the states
+//!                                                   Histories::feed --> what was found, in the states
 //! ```
 //!
 //! A report is acknowledged when what it changed is written, so that a station which dies loses none. What is then read again
-//! was counted, and is known by its sequence, or by run and epoch; localisation learns from it again ([`crate::learn`]). A state is written only over the revision that was read: a station that does
+//! was counted, and is known by its sequence, or by run and epoch; localisation learns from it again ([`crate::histories`]). A state is written only over the revision that was read: a station that does
 //! not know yet that it owns the partition no more cannot undo what the new owner wrote.
 //!
 //! A fault of one switch is set aside, so that the others of its partition go on: an unreadable value, a value that the server
@@ -25,8 +25,8 @@ use report::msp::Report;
 use report::subject::PARTITIONS;
 
 use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, failed};
-use crate::learn::{Learner, Room};
-use crate::memory;
+use crate::finding::ms;
+use crate::histories::{self, Histories, Room};
 use crate::state::{Minute, Taken};
 use crate::store::STATES;
 use crate::values::{self, Entry, KEY};
@@ -69,7 +69,7 @@ struct Owned<'w, B> {
     bus: &'w B,
     work: &'w Work,
     partition: u16,
-    learner: Learner,
+    histories: Histories,
     states: BTreeMap<String, Entry>,
     /// The revision before which states have been forgotten.
     first_state: u64,
@@ -124,8 +124,8 @@ impl<'w, B: Bus> Owned<'w, B> {
         work: &'w Work,
         room: &Arc<Room>,
     ) -> Result<(Self, Reports<B::Message>), StoreError> {
-        let mut learner = Learner::new(Arc::clone(room));
-        let behind = memory::recall(bus, partition, &mut learner).await?;
+        let mut histories = Histories::new(Arc::clone(room));
+        let behind = histories::load(bus, partition, &mut histories).await?;
         // In this order: what is written from here on by another owner makes our first write fail.
         let again = Again::Behind(behind.unwrap_or(u64::MAX));
         let mut reports = bus.take_over(partition, again).await?;
@@ -133,9 +133,9 @@ impl<'w, B: Bus> Owned<'w, B> {
         let mut states = values::entries(values);
         let since_ns = bus.now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
         let is_unknown = |Entry { state, .. }: &Entry| {
-            state.received_unix_ns > since_ns && !learner.has(&state.switch)
+            state.received_unix_ns > since_ns && !histories.has(&state.switch)
         };
-        if !learner.is_off() && states.values().any(is_unknown) {
+        if !histories.is_off() && states.values().any(is_unknown) {
             let again = Again::Since(UNIX_EPOCH + Duration::from_nanos(since_ns));
             reports = bus.take_over(partition, again).await?;
         }
@@ -148,13 +148,13 @@ impl<'w, B: Bus> Owned<'w, B> {
                 set_aside(work, &state.switch, &state.set_aside_why);
             }
         }
-        learner.rewind(reports.last);
+        histories.rewind(reports.last);
         work.takeovers.fetch_add(1, Ordering::Relaxed);
         let owned = Self {
             bus,
             work,
             partition,
-            learner,
+            histories,
             states,
             first_state: 0,
         };
@@ -214,7 +214,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         }
         for switch in &changed {
             if let Some(entry) = self.states.get_mut(switch) {
-                self.learner.note(&mut entry.state);
+                self.histories.note(&mut entry.state);
             }
         }
         self.write(&changed).await?;
@@ -235,7 +235,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         let sequence = message.sequence;
         let entry = self.states.entry(report.switch.clone()).or_default();
         if sequence <= entry.state.sequence {
-            self.learner
+            self.histories
                 .feed(report, sequence, message.published_unix_ns);
             self.work.read_again.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -243,7 +243,7 @@ impl<'w, B: Bus> Owned<'w, B> {
         entry.state.sequence = sequence;
         let taken = entry.state.take(report, message.published_unix_ns);
         if matches!(taken, Taken::Counted(_)) {
-            self.learner
+            self.histories
                 .feed(report, sequence, message.published_unix_ns);
         }
         Some(taken)
@@ -313,14 +313,14 @@ impl<'w, B: Bus> Owned<'w, B> {
 
     /// Deletes histories of switches that are gone, and writes the others up to a report, if there was one since the last time.
     async fn remember(&mut self, sequence: Option<u64>) -> Result<(), StoreError> {
-        let now_ms = crate::found::ms(self.bus.now_unix_ns());
+        let now_ms = ms(self.bus.now_unix_ns());
         let states = &self.states;
         let state_of = |switch: &str| states.get(switch).map(|entry| &entry.state);
-        for switch in self.learner.forget(state_of, now_ms) {
-            memory::forget(self.bus, &switch).await?;
+        for switch in self.histories.forget(state_of, now_ms) {
+            histories::delete(self.bus, &switch).await?;
         }
         match sequence {
-            Some(sequence) => memory::remember(self.bus, &self.learner, sequence).await,
+            Some(sequence) => histories::store(self.bus, &self.histories, sequence).await,
             None => Ok(()),
         }
     }

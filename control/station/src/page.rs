@@ -9,11 +9,11 @@ use records::station::Blame;
 use records::station::{PathAnswer, SwitchState};
 
 use crate::Station;
+use crate::answers::summary;
 use crate::blame::Blamer;
 use crate::path::{Network, figures, label};
 use crate::settings::Ends;
 use crate::state::{State, Sums};
-use crate::summary::summary;
 
 /// Blamed segments with series of their own.
 const BLAMED_MAX: usize = 32;
@@ -25,12 +25,10 @@ const BLAMED_MAX: usize = 32;
 pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let states = station.fleet.states();
     let now = station.clock.now_unix_ns();
-    let topology = station.topology();
     write_families(&api::process::own_metrics(), out, |page| {
         switches(page, &states, now);
         segments(page, &states);
-        let network = Network::new(&states, topology.as_deref(), now);
-        paths(page, &station.paths, &network);
+        paths(page, &station.paths, &station.network(&states));
         blamed(page, &Blamer::new(&states, now).all(None, BLAMED_MAX));
         own(page, station);
     })

@@ -5,7 +5,7 @@
 //! | `VERNIER_REPORTS` | `vernier.report.PARTITION.SWITCH` | reports, as switches sent them |
 //! | `KV_vernier_switches` | key `PARTITION.SWITCH` | the [`State`](crate::state::State) of each switch: a key-value bucket; of a large one the head, and parts under `PARTITION.SWITCH.S.N`: [`crate::values`] |
 //! | `VERNIER_HISTORY` | `vernier.history.PARTITION.SWITCH` | closed [`Minute`](crate::state::Minute)s |
-//! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::memory`] |
+//! | `KV_vernier_located` | key `PARTITION.SWITCH.N` | what was learnt of a switch's segments: [`crate::histories`] |
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ use report::subject;
 
 use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, Value, failed};
 use crate::clock::Clock;
-use crate::progress::Waiting;
+use crate::problems::Waiting;
 use crate::settings::Settings;
 use crate::values::{KEY, MINUTES};
 
@@ -124,16 +124,6 @@ impl Store {
             clock,
             first_state: Arc::default(),
         }
-    }
-
-    /// Opens the streams, and [ensures](Self::ensure) that they are as configured.
-    ///
-    /// # Errors
-    /// The server's error.
-    pub async fn open(client: Client, settings: &Settings) -> Result<Self, StoreError> {
-        let store = Self::new(client, settings, Arc::default());
-        store.ensure().await?;
-        Ok(store)
     }
 
     /// Creates missing streams, and updates those that differ from the configuration. Returns whether a stream was recreated

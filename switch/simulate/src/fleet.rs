@@ -32,7 +32,7 @@ use report::msp::Report;
 use report::subject;
 use station::bus::{Bus, StoreError};
 use station::fleet::Fleet;
-use station::learn::Room;
+use station::histories::Room;
 use station::owner::{self, Work};
 use station::path::Network;
 use station::simulated::{Fault, Server};

@@ -19,7 +19,7 @@ fn config(file: &std::path::Path) -> MsetConfig {
 fn until(follower: &Follower, nodes: &[&str]) -> Vec<Target> {
     let began = Instant::now();
     loop {
-        let targets = follower.view().read().targets;
+        let targets = follower.view.read().targets;
         if targets
             .iter()
             .map(|target| &*target.node)
@@ -60,8 +60,8 @@ fn a_file_that_changes_changes_the_targets_and_former_ones_stay_for_a_while() {
         to("A").unwrap().with_port(PORT),
         "192.0.2.1:862".parse().unwrap()
     );
-    assert!(follower.take().is_some());
-    assert!(follower.take().is_none());
+    assert!(follower.view.take().is_some());
+    assert!(follower.view.take().is_none());
 
     // E is reached through C only: not F's any more.
     write(&TOY.replace(r#", {"from": "E", "to": "F", "weight": 2}"#, ""));
@@ -70,10 +70,10 @@ fn a_file_that_changes_changes_the_targets_and_former_ones_stay_for_a_while() {
     assert!(began.elapsed() >= Duration::from_secs(1), "no transition");
 
     write("{");
-    while follower.view().read().problem.is_none() {
+    while follower.view.read().problem.is_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let wanted = follower.view().read();
+    let wanted = follower.view.read();
     assert!(
         wanted.problem.unwrap().contains("network.json"),
         "where it is wrong"
@@ -81,7 +81,7 @@ fn a_file_that_changes_changes_the_targets_and_former_ones_stay_for_a_while() {
     assert!(wanted.is_known && wanted.targets.len() == 2);
     write(TOY);
     until(&follower, &["A", "B", "D", "E"]);
-    assert_eq!(follower.view().read().problem, None);
+    assert_eq!(follower.view.read().problem, None);
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn a_node_that_is_not_there_or_has_no_address_is_told() {
     let file = folder.path().join("network.json");
     std::fs::write(&file, TOY).unwrap();
     let follower = Follower::start(config(&file), "Z".to_owned()).unwrap();
-    while follower.view().read().problem.is_none() {
+    while follower.view.read().problem.is_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let problem = follower.view().read().problem.unwrap();
+    let problem = follower.view.read().problem.unwrap();
     assert_eq!(problem, "mset.node: the topology has no router \"Z\"");
 
     let follower = Follower::start(config(&file), "C".to_owned()).unwrap();

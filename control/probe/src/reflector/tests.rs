@@ -1,7 +1,8 @@
-use super::*;
-use crate::wire::time::Format;
-use crate::wire::tlv::{INTEGRITY, Kind, MALFORMED, UNRECOGNISED, Walk, append};
 use proptest::prelude::*;
+
+use super::*;
+use crate::socket::Stamps;
+use crate::wire::{Format, append};
 
 const NOW: Duration = Duration::from_secs(5);
 
@@ -22,12 +23,19 @@ fn settings(key: Option<Key>) -> Settings {
     }
 }
 
+fn stamps(at: UnixNs) -> Stamps {
+    Stamps {
+        hardware: None,
+        system: at,
+        by: Stamped::Kernel,
+    }
+}
+
 fn arrival() -> Arrival {
     Arrival {
         from: ([192, 0, 2, 1], 5_000).into(),
         to: ([192, 0, 2, 2], 862).into(),
-        at: UnixNs(1_700_000_000_123_456_789),
-        stamped: Stamped::Kernel,
+        stamps: stamps(UnixNs(1_700_000_000_123_456_789)),
         ttl: 61,
         traffic_class: 10 << 2 | 1,
     }
@@ -44,7 +52,7 @@ fn request(mode: Mode, sequence: u32, tail: &[u8]) -> Vec<u8> {
     request.write(mode, &mut packet);
     packet.extend(tail);
     if mode == Mode::Authenticated {
-        packet::sign(&key(), &mut packet);
+        wire::sign_base(&key(), &mut packet);
     }
     packet
 }
@@ -77,7 +85,7 @@ fn a_reply_has_all_that_the_request_had() {
                 timestamp: Format::Ntp.encode(UnixNs(1_700_000_000_200_000_000)),
                 error: ErrorEstimate::new(true, Format::Ntp, 1_000),
                 ssid: 3,
-                received: Format::Ntp.encode(arrival().at),
+                received: Format::Ntp.encode(arrival().stamps.system),
                 sender_sequence: 900 + sent,
                 sender_timestamp: 77,
                 sender_error: ErrorEstimate::from_bits(0x0101),
@@ -86,7 +94,7 @@ fn a_reply_has_all_that_the_request_had() {
             assert_eq!(reply, expected);
             assert!(
                 key.as_ref()
-                    .is_none_or(|key| packet::is_authentic(key, &packet))
+                    .is_none_or(|key| wire::is_authentic(key, &packet))
             );
         }
         assert_eq!(
@@ -227,7 +235,7 @@ impl End {
         let arrival = Arrival {
             from,
             to: self.address,
-            at: own(at),
+            stamps: stamps(own(at)),
             ..arrival()
         };
         let pending = self.reflector.reflect(packet, &arrival, NOW);
@@ -404,18 +412,18 @@ fn tlvs_have_an_hmac_of_their_own() {
         append(&mut tail, Kind::TimestampInformation, &[0; 4]);
         append(&mut tail, Kind::Hmac, &[0; 16]);
         append(&mut tail, Kind::ExtraPadding, &[9; 3]);
-        tlv::sign(&key(), &sequence.to_be_bytes(), &mut tail, 8);
+        wire::sign_tlvs(&key(), &sequence.to_be_bytes(), &mut tail, 8);
         tail
     };
     let mut reflector = Reflector::new(settings(Some(key())));
     let mut packet = request(Mode::Authenticated, 5, &signed(5));
     reflected(&mut reflector, &mut packet).unwrap();
-    assert!(packet::is_authentic(&key(), &packet));
+    assert!(wire::is_authentic(&key(), &packet));
     let (base, tail) = packet.split_at(112);
     assert_eq!(tail[..8], [0, 3, 0, 4, 2, 2, 2, 2]);
     assert_eq!(
-        tlv::integrity(Some(&key()), &base[..4], tail),
-        tlv::Integrity::Right(8)
+        wire::integrity(Some(&key()), &base[..4], tail),
+        wire::Integrity::Right(8)
     );
 
     // Of another packet, or missing: nothing is answered, and all is flagged.
@@ -463,7 +471,7 @@ proptest! {
         let mut packet = request(mode, 1, &tail);
         packet.truncate(packet.len().saturating_sub(cut));
         if is_signed {
-            packet::sign(&key(), &mut packet);
+            wire::sign_base(&key(), &mut packet);
         }
         let before = packet.clone();
         let mut reflector = Reflector::new(settings(is_authenticated.then(key)));
@@ -486,4 +494,46 @@ proptest! {
             let _ = reflected(&mut Reflector::new(settings(key)), &mut bytes.clone());
         }
     }
+}
+
+#[test]
+fn a_source_gets_its_rate_and_no_more() {
+    let mut limit = Limit::new(10);
+    let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let at = |ms| Duration::from_millis(ms);
+    let taken = (0..1_000).filter(|_| limit.takes(one, at(0))).count();
+    assert_eq!(taken, 10, "a second's packets at once");
+    // Unless the two share a bucket: one of 4,096.
+    let _ = limit.takes(other, at(0));
+    let taken = (0..2_000).filter(|ms| limit.takes(one, at(*ms))).count();
+    assert!((19..=20).contains(&taken), "{taken}");
+    assert!(
+        !limit.takes(one, at(1_000)),
+        "time that goes back gives nothing"
+    );
+}
+
+#[test]
+fn the_table_does_not_grow_and_idle_sessions_make_room() {
+    let key = |ssid: u16| SessionKey {
+        from: ([10, 0, 0, 1], 5_000).into(),
+        to: ([10, 0, 0, 2], 862).into(),
+        ssid,
+    };
+    let mut sessions = Sessions::new(100, Duration::from_mins(1));
+    let at = Duration::from_secs;
+    for ssid in 0..50_000 {
+        let state = sessions.see(key(ssid), at(1));
+        assert_eq!(state.is_some(), ssid < 100);
+    }
+    assert_eq!(sessions.states.len(), 100);
+    // The first stays in use.
+    sessions.see(key(0), at(50)).unwrap().sent = 7;
+    sessions.see(key(1), at(1)).unwrap().sent = 9;
+    assert!(sessions.see(key(1_000), at(60)).is_none());
+    assert!(sessions.see(key(1_000), at(62)).is_some());
+    assert_eq!(sessions.states.len(), 2);
+    assert_eq!(sessions.see(key(0), at(62)).unwrap().sent, 7);
+    // One that comes back begins anew.
+    assert_eq!(sessions.see(key(1), at(62)).unwrap().sent, 0);
 }

@@ -3,9 +3,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::offset::Offset;
-use crate::result::{ClockQuality, Counts, Delays};
-use crate::wire::time::UnixNs;
+use crate::clock::Offset;
+use crate::result::{ClockQuality, Counts, SessionId};
+use crate::wire::UnixNs;
 
 fn prober() -> Prober {
     Prober {
@@ -35,13 +35,15 @@ fn result(node: &str, interval: u64, delays_ns: &[i64]) -> SessionResult {
     let answered = delays_ns.len() as u64;
     let lost = answered.div_ceil(9);
     SessionResult {
-        name: format!("to-{node}"),
-        node: node.to_owned(),
-        class: "all".to_owned(),
-        from: ([127, 0, 0, 1], 1).into(),
-        to: ([127, 0, 0, 1], 2).into(),
-        ssid: 1,
-        dscp: 0,
+        id: SessionId {
+            name: format!("to-{node}"),
+            node: node.to_owned(),
+            class: "all".to_owned(),
+            from: ([127, 0, 0, 1], 1).into(),
+            to: ([127, 0, 0, 1], 2).into(),
+            ssid: 1,
+            dscp: 0,
+        },
         interval,
         start_unix_ms: 0,
         length_ms: 500,

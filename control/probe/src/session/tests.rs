@@ -1,28 +1,26 @@
-use super::*;
-use crate::arrival::Arrival;
-use crate::offset::ClockState;
-use crate::reflector::{ClockSource, Reflector, Settings};
-use crate::wire::time::Format;
 use proptest::prelude::*;
+
+use super::*;
+use crate::clock::ClockState;
+use crate::reflector::{Reflector, Settings};
+use crate::socket::Arrival;
 
 const EPOCH: u64 = 1_700_000_000_000_000_000;
 const GAP: Duration = Duration::from_millis(10);
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn settings(key: Option<Key>, extensions: Vec<Kind>) -> SessionSettings {
-    let mode = if key.is_some() {
-        Mode::Authenticated
-    } else {
-        Mode::Open
-    };
+    let mode = Mode::of(key.is_some());
     SessionSettings {
-        node: "there".to_owned(),
-        class: "all".to_owned(),
-        name: "a".to_owned(),
-        from: ([192, 0, 2, 1], 5_000).into(),
-        to: ([192, 0, 2, 2], 862).into(),
-        ssid: 3,
-        dscp: 10,
+        id: SessionId {
+            name: "a".to_owned(),
+            node: "there".to_owned(),
+            class: "all".to_owned(),
+            from: ([192, 0, 2, 1], 5_000).into(),
+            to: ([192, 0, 2, 2], 862).into(),
+            ssid: 3,
+            dscp: 10,
+        },
         length: least_bytes(mode, &extensions, key.is_some()),
         tlv_key: key.clone(),
         key,
@@ -79,7 +77,7 @@ impl Path {
         };
         let settings = settings(key.clone(), extensions);
         Self {
-            session: Session::new(settings, intervals, Duration::ZERO, 1).unwrap(),
+            session: Session::new(settings, intervals, Duration::ZERO, 1),
             reflector: reflector(key),
             offset_ns: 0,
             forward_us: 100,
@@ -96,10 +94,12 @@ impl Path {
         self.session.transmitted(sequence, stamps(now));
         let there = now + Duration::from_micros(self.forward_us);
         let arrival = Arrival {
-            from: self.session.settings().from,
-            to: self.session.settings().to,
-            at: UnixNs(wall(there).0.wrapping_add_signed(self.offset_ns)),
-            stamped: Stamped::Kernel,
+            from: self.session.settings().id.from,
+            to: self.session.settings().id.to,
+            stamps: Stamps {
+                system: UnixNs(wall(there).0.wrapping_add_signed(self.offset_ns)),
+                ..stamps(there)
+            },
             ttl: 60,
             traffic_class: 9 << 2,
         };
@@ -247,16 +247,16 @@ fn strangers_are_rejected() {
     // Authentic, but of a time that was never sent.
     let mut replayed = packet.clone();
     replayed[70] ^= 1;
-    packet::sign(&key, &mut replayed);
+    wire::sign_base(&key, &mut replayed);
     path.deliver(&replayed, at);
     let mut other = packet.clone();
     other[27] = 9;
-    packet::sign(&key, &mut other);
+    wire::sign_base(&key, &mut other);
     path.deliver(&other, at);
     path.deliver(&packet[..50], at);
     let mut future = packet.clone();
     future[51] = 200;
-    packet::sign(&key, &mut future);
+    wire::sign_base(&key, &mut future);
     path.deliver(&future, at);
     path.deliver(&packet, at);
     let result = &path.poll(secs(1))[0];
@@ -337,10 +337,7 @@ fn when_the_own_clock_is_set_no_delay_is_made_up() {
     let mut path = Path::new(None, Vec::new());
     path.exchange_all_until(secs(1) / 2);
     let (_, packet, at) = path.exchange();
-    path.clock = LocalClock {
-        steps: 1,
-        step_ns: 3e6,
-    };
+    (path.clock.steps, path.clock.step_ns) = (1, 3e6);
     path.deliver(&packet, at);
     let result = &path.poll(secs(2))[0];
     assert_eq!(
@@ -364,7 +361,7 @@ fn a_session_with_a_count_ends() {
         count: Some(5),
         ..settings(None, Vec::new())
     };
-    let mut session = Session::new(settings, intervals, Duration::ZERO, 1).unwrap();
+    let mut session = Session::new(settings, intervals, Duration::ZERO, 1);
     while let Some(due) = session.due() {
         session.request(due, wall(due)).unwrap();
         session.was_sent(due, wall(due), LocalClock::default());
@@ -415,7 +412,7 @@ fn memory_is_bounded_where_nobody_answers() {
     let mut path = Path::new(None, Vec::new());
     let now = path.session.due().unwrap();
     let mut refused = 0;
-    for _ in 0..window::PACKETS_MAX + 100 {
+    for _ in 0..PACKETS_MAX + 100 {
         if path.session.request(now, wall(now)).is_some() {
             path.session.was_sent(now, wall(now), LocalClock::default());
         } else {
@@ -426,7 +423,7 @@ fn memory_is_bounded_where_nobody_answers() {
     let result = &path.poll(secs(2))[0];
     assert_eq!(
         (result.counts.not_sent, result.counts.sent),
-        (100, window::PACKETS_MAX as u64)
+        (100, PACKETS_MAX as u64)
     );
 }
 
@@ -478,4 +475,77 @@ proptest! {
         let result = &path.poll(secs(2))[0];
         prop_assert_eq!((result.counts.received, result.counts.lost), (0, 1));
     }
+}
+
+fn gaps(spacing: Spacing) -> Vec<f64> {
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut schedule = Schedule::new(spacing, GAP, Duration::ZERO, &mut random);
+    assert!(schedule.next < GAP);
+    let gaps = (0..20_000).map(|_| {
+        let before = schedule.next;
+        assert_eq!(schedule.advance(before, &mut random), 0);
+        (schedule.next.as_secs_f64() - before.as_secs_f64()) / GAP.as_secs_f64()
+    });
+    gaps.collect()
+}
+
+#[test]
+fn poisson_gaps_are_exponential() {
+    let gaps = gaps(Spacing::Poisson);
+    let count = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / count;
+    let squares = gaps.iter().map(|gap| gap * gap).sum::<f64>() / count;
+    let over_two = gaps.iter().filter(|gap| **gap > 2.0).count() as f64 / count;
+    assert!((mean - 1.0).abs() < 0.03, "{mean}");
+    assert!((squares - 2.0).abs() < 0.15, "{squares}");
+    assert!((over_two - (-2.0_f64).exp()).abs() < 0.01, "{over_two}");
+}
+
+#[test]
+fn periodic_gaps_are_equal() {
+    assert!(
+        gaps(Spacing::Periodic)
+            .iter()
+            .all(|gap| (gap - 1.0).abs() < 1e-6)
+    );
+}
+
+#[test]
+fn what_was_due_long_ago_is_left_out_and_counted() {
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut schedule = Schedule::new(Spacing::Periodic, GAP, Duration::ZERO, &mut random);
+    let first = schedule.next;
+    let left_out = schedule.advance(first + Duration::from_secs(10), &mut random);
+    assert_eq!(left_out, 999);
+    assert_eq!(schedule.next, first + GAP * 1_000);
+}
+
+fn sent(at_ms: u64) -> Sent {
+    Sent {
+        written: UnixNs(at_ms),
+        stamps: Stamps::now(),
+        at: Duration::from_millis(at_ms),
+        interval: 0,
+        clock_steps: 0,
+        is_answered: false,
+    }
+}
+
+#[test]
+fn numbers_roll_over() {
+    let mut window = Window {
+        first: u32::MAX - 1,
+        ..Window::default()
+    };
+    for at_ms in 0..4 {
+        assert_eq!(window.next_sequence(), (u32::MAX - 1).wrapping_add(at_ms));
+        window.push(sent(u64::from(at_ms)));
+    }
+    assert_eq!(window.get(1).unwrap().written, UnixNs(3));
+    assert!(window.get(2).is_none() && window.get(u32::MAX - 2).is_none());
+    assert!(window.is_past(u32::MAX - 2) && !window.is_past(2));
+    let popped = std::iter::from_fn(|| window.pop_before(Duration::from_millis(2)));
+    assert_eq!(popped.count(), 3);
+    assert!(window.get(0).is_none() && window.is_past(0));
+    assert_eq!(window.get(1).unwrap().at, Duration::from_millis(3));
 }

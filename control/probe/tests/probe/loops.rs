@@ -3,9 +3,7 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::Path;
 
-use probe::wire::key::Key;
-use probe::wire::packet::{self, Mode, Request};
-use probe::wire::time::{ErrorEstimate, Format, UnixNs};
+use probe::wire::{ErrorEstimate, Format, Key, Mode, Request, UnixNs, sign_base};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 use serde_json::{Value, json};
 use testkit::process::{PATIENCE, until};
@@ -24,7 +22,7 @@ fn request(key: Option<&Path>) -> Vec<u8> {
     let mut packet = vec![0; mode.bytes()];
     request.write(mode, &mut packet);
     if let Some(file) = key {
-        packet::sign(&Key::load(file).unwrap(), &mut packet);
+        sign_base(&Key::load(file).unwrap(), &mut packet);
     }
     packet
 }

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use probe::wire::packet::{Mode, Reply, Request};
-use probe::wire::time::{ErrorEstimate, Format, UnixNs};
+use probe::wire::{ErrorEstimate, Format, Mode, Reply, Request, UnixNs};
 use serde_json::Value;
 
 use crate::support::probe;

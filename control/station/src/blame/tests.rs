@@ -2,7 +2,7 @@ use records::station::PathBlame;
 use report::msp::{Health, Neighbour, Quantiles, Report, Segment};
 
 use super::*;
-use crate::found::{Found, Raised};
+use crate::finding::{Found, Raised};
 use crate::path::Network;
 
 const END_NS: u64 = 1_700_000_001_000_000_000;

@@ -6,8 +6,7 @@ use async_nats::Client;
 use contract::config::Nats;
 use report::connection::Connection;
 use report::msp::{Report, Segment};
-use station::learn::{Learner, Room};
-use station::memory::{forget, recall, remember};
+use station::histories::{Histories, Room, delete, load, store};
 use station::settings::Settings;
 use station::state::State;
 use station::store::Store;
@@ -65,29 +64,30 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
         .take(2)
         .collect();
     let room = || Arc::new(Room::new(1_000));
-    let mut learner = Learner::new(room());
+    let mut histories = Histories::new(room());
     let mut states = Vec::new();
     for switch in &switches {
         let mut state = State::default();
         for epoch in 0..EPOCHS {
             let report = report(switch, epoch);
             state.take(&report, report.end_unix_ns());
-            learner.feed(&report, epoch + 1, report.end_unix_ns());
+            histories.feed(&report, epoch + 1, report.end_unix_ns());
         }
-        learner.note(&mut state);
+        histories.note(&mut state);
         states.push(state);
     }
-    let bytes = learner.memories().map(|(_, _, bytes)| bytes.len()).max();
+    let bytes = histories.encoded().map(|(_, _, bytes)| bytes.len()).max();
     assert!(bytes > Some(512 << 10), "more than one value: {bytes:?}");
 
     connected(&server, async |client, settings| {
-        let store = Store::open(client, &settings).await.unwrap();
-        let mut next = Learner::new(room());
-        assert_eq!(recall(&store, 5, &mut next).await.unwrap(), None);
-        remember(&store, &learner, 1).await.unwrap();
-        remember(&store, &learner, EPOCHS).await.unwrap();
-        assert_eq!(recall(&store, 6, &mut next).await.unwrap(), None);
-        assert_eq!(recall(&store, 5, &mut next).await.unwrap(), Some(EPOCHS));
+        let bucket = Store::new(client, &settings, Arc::default());
+        bucket.ensure().await.unwrap();
+        let mut next = Histories::new(room());
+        assert_eq!(load(&bucket, 5, &mut next).await.unwrap(), None);
+        store(&bucket, &histories, 1).await.unwrap();
+        store(&bucket, &histories, EPOCHS).await.unwrap();
+        assert_eq!(load(&bucket, 6, &mut next).await.unwrap(), None);
+        assert_eq!(load(&bucket, 5, &mut next).await.unwrap(), Some(EPOCHS));
         for mut state in states.clone() {
             let found = state.segments[7].found;
             assert!(found.is_some_and(|found| found.usual_ns.is_some()));
@@ -98,10 +98,10 @@ fn the_next_owner_knows_what_the_last_one_learnt() {
             assert!(states.contains(&state), "{:?}", state.segments[7].found);
         }
         for switch in &switches {
-            forget(&store, switch).await.unwrap();
+            delete(&bucket, switch).await.unwrap();
         }
-        let mut after = Learner::new(room());
-        assert_eq!(recall(&store, 5, &mut after).await.unwrap(), None);
+        let mut after = Histories::new(room());
+        assert_eq!(load(&bucket, 5, &mut after).await.unwrap(), None);
     });
 }
 
@@ -113,10 +113,13 @@ fn where_jetstream_has_no_room_the_key_to_lower_is_named() {
     let small = format!("jetstream {{ store_dir: {store:?}, max_file_store: 4G }}");
     let server = NatsServer::start(folder.path(), &small).unwrap();
     connected(&server, async |client, mut settings| {
-        let refused = Store::open(client.clone(), &settings).await.unwrap_err();
-        let refused = refused.to_string();
+        let ensured = |settings: &Settings| {
+            let store = Store::new(client.clone(), settings, Arc::default());
+            async move { store.ensure().await }
+        };
+        let refused = ensured(&settings).await.unwrap_err().to_string();
         assert!(refused.contains("lower `history.mib`"), "{refused}");
         settings.history.mib = 512;
-        Store::open(client, &settings).await.unwrap();
+        ensured(&settings).await.unwrap();
     });
 }

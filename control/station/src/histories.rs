@@ -1,22 +1,32 @@
-//! What the owner of a partition learns of its switches' segments: histories, from which rises are found.
+//! Histories of the segments of a partition's switches, from which rises of delay and loss are found, and how they are kept in
+//! JetStream, so that the next owner of the partition goes on where the last one was.
 //!
 //! ```text
 //!  report --> Locator of the switch --> what was found --> the switch's state
 //!                   ^      |
-//!       memory -----+      +-- every two minutes --> memory
+//!      JetStream ---+      +-- every two minutes --> JetStream
 //! ```
+//!
+//! Key-value bucket `vernier_located`, key `PARTITION.SWITCH.N`: as many values as the bytes need.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::body::Bytes;
+use futures_util::future::try_join_all;
 use locate::Locator;
+use prost::Message;
 use report::msp::{Kind, Report, Segment};
+use report::subject;
 
+use crate::bus::{Bus, Put, StoreError, failed};
 use crate::clock::dated;
-use crate::found::{Found, ms};
+use crate::finding::{Found, ms};
 use crate::path::label;
 use crate::state::State;
+use crate::store::{MEMORIES, MEMORY_KEY};
+use crate::values::PART_BYTES_MAX;
 
 /// Histories that end later than this after the server's time are discarded: a minute.
 const FUTURE_NS: u64 = 60_000_000_000;
@@ -81,7 +91,7 @@ impl Room {
 
 /// What is learnt of one switch.
 #[derive(Debug)]
-struct Learnt {
+struct History {
     locator: Locator,
     /// Of the last report that is in it.
     sequence: u64,
@@ -93,20 +103,20 @@ struct Learnt {
 
 /// What is learnt of the switches of one partition.
 #[derive(Debug)]
-pub struct Learner {
-    switches: BTreeMap<String, Learnt>,
+pub struct Histories {
+    switches: BTreeMap<String, History>,
     room: Arc<Room>,
 }
 
-impl Drop for Learner {
+impl Drop for Histories {
     fn drop(&mut self) {
-        for learnt in self.switches.values() {
-            self.room.give(learnt.locator.len() as u64);
+        for history in self.switches.values() {
+            self.room.give(history.locator.len() as u64);
         }
     }
 }
 
-impl Learner {
+impl Histories {
     /// Nothing yet.
     pub fn new(room: Arc<Room>) -> Self {
         Self {
@@ -138,21 +148,21 @@ impl Learner {
             return false;
         }
         let end_unix_ns = locator.last_ms().saturating_mul(NS_PER_MS);
-        let learnt = Learnt {
+        let history = History {
             locator,
             sequence,
             heard_ms,
             end_unix_ns,
         };
-        self.switches.insert(switch.to_owned(), learnt);
+        self.switches.insert(switch.to_owned(), history);
         true
     }
 
     /// Forgets sequences beyond `last`: the stream was created anew.
     pub fn rewind(&mut self, last: u64) {
-        for learnt in self.switches.values_mut() {
-            if learnt.sequence > last {
-                learnt.sequence = 0;
+        for history in self.switches.values_mut() {
+            if history.sequence > last {
+                history.sequence = 0;
             }
         }
     }
@@ -169,27 +179,27 @@ impl Learner {
         }
         let segments_max = self.segments_max();
         let Self { switches, room } = self;
-        let learnt = switches
+        let history = switches
             .entry(report.switch.clone())
-            .or_insert_with(|| Learnt {
+            .or_insert_with(|| History {
                 locator: Locator::new(segments_max),
                 sequence: 0,
                 heard_ms: 0,
                 end_unix_ns: 0,
             });
-        if sequence <= learnt.sequence {
+        if sequence <= history.sequence {
             return;
         }
         // A station of an earlier version took reports of the future, or the server's clock went back: new reports would be ignored.
-        if learnt.end_unix_ns > received_unix_ns.saturating_add(FUTURE_NS) {
-            room.give(learnt.locator.len() as u64);
-            learnt.locator = Locator::new(segments_max);
+        if history.end_unix_ns > received_unix_ns.saturating_add(FUTURE_NS) {
+            room.give(history.locator.len() as u64);
+            history.locator = Locator::new(segments_max);
         }
-        learnt.sequence = sequence;
-        learnt.heard_ms = ms(received_unix_ns);
-        learnt.end_unix_ns = dated(report, received_unix_ns, learnt.end_unix_ns);
-        let time_ms = ms(learnt.end_unix_ns);
-        let locator = &mut learnt.locator;
+        history.sequence = sequence;
+        history.heard_ms = ms(received_unix_ns);
+        history.end_unix_ns = dated(report, received_unix_ns, history.end_unix_ns);
+        let time_ms = ms(history.end_unix_ns);
+        let locator = &mut history.locator;
         let is_free = report
             .health
             .as_ref()
@@ -236,7 +246,7 @@ impl Learner {
 
     /// Enters what was found into the state of a switch.
     pub fn note(&mut self, state: &mut State) {
-        let Some(learnt) = self.switches.get(&state.switch) else {
+        let Some(history) = self.switches.get(&state.switch) else {
             return;
         };
         let now_ms = ms(state.end_unix_ns);
@@ -248,7 +258,7 @@ impl Learner {
             let last = &known.last;
             let [from, to, class] = [last.from, last.to, last.class].map(name);
             let segment = segment_name(last.kind(), from, to, class);
-            let finding = learnt.locator.finding(&segment, now_ms);
+            let finding = history.locator.finding(&segment, now_ms);
             known.found = finding.map(Found::from);
         }
     }
@@ -261,10 +271,10 @@ impl Learner {
     ) -> Vec<String> {
         let room = &self.room;
         let mut forgotten = Vec::new();
-        self.switches.retain(|switch, learnt| {
-            let before = learnt.locator.len();
+        self.switches.retain(|switch, history| {
+            let before = history.locator.len();
             let state =
-                state_of(switch).filter(|_| now_ms.saturating_sub(learnt.heard_ms) < FORGET_MS);
+                state_of(switch).filter(|_| now_ms.saturating_sub(history.heard_ms) < FORGET_MS);
             let Some(state) = state else {
                 room.give(before as u64);
                 forgotten.push(switch.clone());
@@ -276,18 +286,23 @@ impl Learner {
                 segment_name(known.last.kind(), from, to, class)
             });
             let kept: HashSet<String> = kept.collect();
-            learnt.locator.retain(|name| kept.contains(name));
-            room.give((before - learnt.locator.len()) as u64);
+            history.locator.retain(|name| kept.contains(name));
+            room.give((before - history.locator.len()) as u64);
             true
         });
         forgotten
     }
 
     /// What is known of each switch, as bytes, with when it was heard last.
-    pub fn memories(&self) -> impl Iterator<Item = (&str, u64, Vec<u8>)> {
+    pub fn encoded(&self) -> impl Iterator<Item = (&str, u64, Vec<u8>)> {
         let switches = self.switches.iter();
-        switches
-            .map(|(switch, learnt)| (switch.as_str(), learnt.heard_ms, learnt.locator.to_bytes()))
+        switches.map(|(switch, history)| {
+            (
+                switch.as_str(),
+                history.heard_ms,
+                history.locator.to_bytes(),
+            )
+        })
     }
 }
 
@@ -318,6 +333,157 @@ fn interval(
         lost: u64::try_from(segment.lost).unwrap_or(0),
         clock_unsynchronised,
     }
+}
+
+/// Reports are read again for so long at most: what is older is not made up for. An hour.
+const AGAIN_MS: u64 = 3_600_000;
+
+/// A part of what was learnt of a switch.
+#[derive(Clone, PartialEq, Message)]
+struct Part {
+    /// The switch.
+    #[prost(string, tag = "1")]
+    switch: String,
+    /// Sequence in the stream of the last report that was read.
+    #[prost(uint64, tag = "2")]
+    sequence: u64,
+    /// When this was written, in milliseconds since 1970.
+    #[prost(uint64, tag = "3")]
+    written_ms: u64,
+    /// When the server stored its last report, in milliseconds since 1970.
+    #[prost(uint64, tag = "4")]
+    heard_ms: u64,
+    /// Which part, from 0.
+    #[prost(uint32, tag = "5")]
+    number: u32,
+    /// How many there are.
+    #[prost(uint32, tag = "6")]
+    parts: u32,
+    /// Its bytes.
+    #[prost(bytes = "vec", tag = "7")]
+    bytes: Vec<u8>,
+}
+
+fn key(switch: &str, number: u32) -> String {
+    let (partition, token) = (subject::partition(switch), subject::token(switch));
+    format!("{MEMORY_KEY}{partition}.{token}.{number}")
+}
+
+/// All parts of one memory, in order, if they are there and of one time.
+fn whole(mut parts: Vec<Part>) -> Option<Part> {
+    parts.sort_by_key(|part| part.number);
+    let newest = parts.iter().map(|part| part.written_ms).max()?;
+    // More parts may be left of a time when it had more segments.
+    parts.retain(|part| part.written_ms == newest);
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next()?;
+    let mut number = 1;
+    for part in parts {
+        if part.number != number {
+            return None;
+        }
+        number += 1;
+        whole.bytes.extend_from_slice(&part.bytes);
+    }
+    (whole.number == 0 && number == whole.parts).then_some(whole)
+}
+
+/// As [`load`], from the values of the bucket.
+pub fn restore(
+    values: impl Iterator<Item = Bytes>,
+    now_ms: u64,
+    histories: &mut Histories,
+) -> Option<u64> {
+    let mut by_switch: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+    // An unreadable history is learnt anew.
+    for part in values.filter_map(|value| Part::decode(value).ok()) {
+        by_switch.entry(part.switch.clone()).or_default().push(part);
+    }
+    let mut behind: Option<u64> = None;
+    for memory in by_switch.into_values().filter_map(whole) {
+        let Part {
+            switch,
+            sequence,
+            written_ms,
+            heard_ms,
+            bytes,
+            ..
+        } = memory;
+        let is_recent = now_ms.saturating_sub(written_ms) < AGAIN_MS;
+        if histories.restore(&switch, sequence, heard_ms, &bytes) && is_recent {
+            behind = Some(behind.map_or(sequence, |behind| behind.min(sequence)));
+        }
+    }
+    behind
+}
+
+/// Restores the histories of a partition's switches. Returns the sequence after which reports have to be read again; `None`
+/// if there are no histories.
+///
+/// # Errors
+/// The server's error.
+pub async fn load<B: Bus>(
+    bus: &B,
+    partition: u16,
+    histories: &mut Histories,
+) -> Result<Option<u64>, StoreError> {
+    let values = bus
+        .last(MEMORIES, format!("{MEMORY_KEY}{partition}.>"))
+        .await?;
+    let in_place = values.into_iter().filter(|value| {
+        let part = Part::decode(&*value.bytes);
+        part.is_ok_and(|part| key(&part.switch, part.number) == value.subject)
+    });
+    let now_ms = ms(bus.now_unix_ns());
+    Ok(restore(
+        in_place.map(|value| value.bytes),
+        now_ms,
+        histories,
+    ))
+}
+
+/// Writes the histories of a partition's switches up to a report.
+///
+/// # Errors
+/// The server's error.
+pub async fn store<B: Bus>(
+    bus: &B,
+    histories: &Histories,
+    sequence: u64,
+) -> Result<(), StoreError> {
+    let written_ms = ms(bus.now_unix_ns());
+    let bytes_max = bus.bytes_max().min(PART_BYTES_MAX);
+    for (switch, heard_ms, bytes) in histories.encoded() {
+        let chunks = bytes.chunks(bytes_max);
+        let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let written = (0..).zip(chunks).map(|(number, bytes)| {
+            let part = Part {
+                switch: switch.to_owned(),
+                sequence,
+                written_ms,
+                heard_ms,
+                number,
+                parts,
+                bytes: bytes.to_vec(),
+            };
+            bus.put(key(switch, number), part.encode_to_vec(), Put::Anyway)
+        });
+        let written = try_join_all(written).await;
+        written.map_err(failed("cannot write what was learnt"))?;
+    }
+    Ok(())
+}
+
+/// Deletes the history of a switch.
+///
+/// # Errors
+/// The server's error.
+pub async fn delete<B: Bus>(bus: &B, switch: &str) -> Result<(), StoreError> {
+    // A value without bytes is none.
+    let taken_out = bus.put(key(switch, 0), Vec::new(), Put::Anyway).await;
+    taken_out
+        .map(drop)
+        .map_err(failed("cannot delete what was learnt"))
 }
 
 #[cfg(test)]

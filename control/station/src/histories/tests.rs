@@ -39,20 +39,24 @@ fn report(epoch: u64, clock: &str, added_ns: [f32; 2]) -> Report {
     }
 }
 
-/// A learner with some minutes of reports, and the state of the switch.
-fn learnt(segments_max: u64) -> (Learner, State) {
-    let mut learner = Learner::new(Arc::new(Room::new(segments_max)));
+/// A histories with some minutes of reports, and the state of the switch.
+fn history(segments_max: u64) -> (Histories, State) {
+    let mut histories = Histories::new(Arc::new(Room::new(segments_max)));
     let mut state = State::default();
     for epoch in 0..60 * MINUTES {
-        take(&mut learner, &mut state, &report(epoch, "locked", [0.0; 2]));
+        take(
+            &mut histories,
+            &mut state,
+            &report(epoch, "locked", [0.0; 2]),
+        );
     }
-    (learner, state)
+    (histories, state)
 }
 
-fn take(learner: &mut Learner, state: &mut State, report: &Report) {
+fn take(histories: &mut Histories, state: &mut State, report: &Report) {
     state.take(report, report.end_unix_ns());
-    learner.feed(report, report.epoch + 1, report.end_unix_ns());
-    learner.note(state);
+    histories.feed(report, report.epoch + 1, report.end_unix_ns());
+    histories.note(state);
 }
 
 fn founds(state: &State) -> Vec<Found> {
@@ -62,25 +66,25 @@ fn founds(state: &State) -> Vec<Found> {
 
 #[test]
 fn a_rise_is_in_the_state_and_another_owner_goes_on() {
-    let (mut learner, mut state) = learnt(10);
+    let (mut histories, mut state) = history(10);
     assert!(founds(&state).iter().all(|found| found.is_ready));
     for epoch in 0..3 {
         let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
-        take(&mut learner, &mut state, &report);
+        take(&mut histories, &mut state, &report);
     }
     let found = founds(&state);
     let is_risen: Vec<bool> = found.iter().map(|found| found.delay.is_some()).collect();
     assert_eq!(is_risen, [false, true, false], "{found:?}");
 
-    let mut next = Learner::new(Arc::clone(&learner.room));
-    for (switch, heard_ms, bytes) in learner.memories() {
+    let mut next = Histories::new(Arc::clone(&histories.room));
+    for (switch, heard_ms, bytes) in histories.encoded() {
         assert!(next.restore(switch, state.runs[0].epoch + 1, heard_ms, &bytes));
         assert!(!next.restore(switch, 0, heard_ms, &bytes), "it is known");
     }
     assert_eq!(next.room.segments(), 6);
-    drop(learner);
+    drop(histories);
     assert_eq!(next.room.segments(), 3);
-    // What was read by the last owner is not learnt twice.
+    // What was read by the last owner is not history twice.
     let before = founds(&state);
     let again = report(60 * MINUTES, "locked", [0.0; 2]);
     next.feed(&again, 60 * MINUTES + 1, again.end_unix_ns());
@@ -100,12 +104,12 @@ fn what_an_earlier_station_stored_is_continued() {
     use testkit::golden::kept;
 
     let stored = || {
-        let (mut learner, mut state) = learnt(10);
+        let (mut histories, mut state) = history(10);
         for epoch in 0..3 {
             let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
-            take(&mut learner, &mut state, &report);
+            take(&mut histories, &mut state, &report);
         }
-        let (_, heard_ms, bytes) = learner.memories().next().unwrap();
+        let (_, heard_ms, bytes) = histories.encoded().next().unwrap();
         assert_eq!(heard_ms, 1_700_000_303_000);
         (state.encode_to_vec(), bytes)
     };
@@ -123,7 +127,7 @@ fn what_an_earlier_station_stored_is_continued() {
     assert!(matches!(rises[..], [None, Some(_), None]), "{rises:?}");
     assert!((rises[1].unwrap() - 1e5).abs() < 1e3, "{rises:?}");
 
-    let mut next = Learner::new(Arc::new(Room::new(10)));
+    let mut next = Histories::new(Arc::new(Room::new(10)));
     assert!(next.restore("s", 60 * MINUTES + 3, 1_700_000_303_000, &locator));
     assert_eq!(next.room.segments(), 3);
     next.note(&mut state);
@@ -145,10 +149,10 @@ fn what_an_earlier_station_stored_is_continued() {
 
 #[test]
 fn faults_of_clocks_are_no_faults_of_the_network() {
-    let (mut learner, mut state) = learnt(10);
+    let (mut histories, mut state) = history(10);
     for epoch in 0..3 {
         let report = report(60 * MINUTES + epoch, "locked", [1e6, -1e6]);
-        take(&mut learner, &mut state, &report);
+        take(&mut histories, &mut state, &report);
     }
     let found = founds(&state);
     assert!(found.iter().all(|found| found.delay.is_none()), "{found:?}");
@@ -157,7 +161,7 @@ fn faults_of_clocks_are_no_faults_of_the_network() {
     assert!((found[2].step_shift_ns + 1e6).abs() < 1e4, "{found:?}");
 
     let report = report(60 * MINUTES + 3, "free", [1e8, 1e8]);
-    take(&mut learner, &mut state, &report);
+    take(&mut histories, &mut state, &report);
     let found = founds(&state);
     let clocks = found.iter().map(|found| found.unsynchronised_since_ms);
     let since = Some(ms(report.end_unix_ns()));
@@ -166,44 +170,44 @@ fn faults_of_clocks_are_no_faults_of_the_network() {
 
 #[test]
 fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
-    let (mut learner, mut state) = learnt(2);
-    assert_eq!(learner.room.segments(), 2);
-    assert_eq!(learner.room.refused.load(Ordering::Relaxed), 60 * MINUTES);
+    let (mut histories, mut state) = history(2);
+    assert_eq!(histories.room.segments(), 2);
+    assert_eq!(histories.room.refused.load(Ordering::Relaxed), 60 * MINUTES);
     assert_eq!(state.segments[2].found, None);
     for epoch in 0..60 {
         let mut report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
         report.segments.truncate(1);
-        take(&mut learner, &mut state, &report);
+        take(&mut histories, &mut state, &report);
     }
     let known = &state.segments[1];
-    let finding = crate::known::finding(&state, known, state.received_unix_ns);
+    let finding = crate::finding::finding(&state, known, state.received_unix_ns);
     assert_eq!(finding.silent_since_ms, None);
     // The present delay is of the time when there were packets.
     assert!(finding.present_ns.is_some_and(|mean| mean.value > 9_000.0));
     let later = state.received_unix_ns + 10_000_000_000;
-    let finding = crate::known::finding(&state, known, later);
+    let finding = crate::finding::finding(&state, known, later);
     assert_eq!(finding.silent_since_ms, Some(ms(state.end_unix_ns)));
 
     let switch = state.switch.clone();
     let now_ms = ms(state.end_unix_ns);
-    let forgotten = learner.forget(|_| Some(&state), now_ms + FORGET_MS);
+    let forgotten = histories.forget(|_| Some(&state), now_ms + FORGET_MS);
     assert_eq!(forgotten, [switch]);
-    assert_eq!(learner.room.segments(), 0);
+    assert_eq!(histories.room.segments(), 0);
 }
 
 /// NATS lost its store: sequences begin at 1 again, and what was learnt goes on.
 #[test]
 fn what_is_learnt_goes_on_where_the_stream_begins_anew() {
-    let (mut learner, mut state) = learnt(10);
+    let (mut histories, mut state) = history(10);
     let before = 60 * MINUTES;
     for again in 0..4 {
         let report = report(before + again, "locked", [1e5, 0.0]);
         state.take(&report, report.end_unix_ns());
         if again == 0 {
-            learner.rewind(1);
+            histories.rewind(1);
         }
-        learner.feed(&report, again + 1, report.end_unix_ns());
-        learner.note(&mut state);
+        histories.feed(&report, again + 1, report.end_unix_ns());
+        histories.note(&mut state);
     }
     let is_risen: Vec<bool> = founds(&state)
         .iter()
@@ -215,7 +219,7 @@ fn what_is_learnt_goes_on_where_the_stream_begins_anew() {
 #[test]
 fn one_switch_leaves_room_for_the_others() {
     let room = Arc::new(Room::new(40));
-    let mut learner = Learner::new(Arc::clone(&room));
+    let mut histories = Histories::new(Arc::clone(&room));
     let mut greedy = report(0, "locked", [0.0; 2]);
     greedy.names.extend((0..100).map(|n| format!("port-{n}")));
     let ports = u32::try_from(greedy.names.len()).unwrap();
@@ -226,11 +230,11 @@ fn one_switch_leaves_room_for_the_others() {
             ..Segment::default()
         })
         .collect();
-    learner.feed(&greedy, 1, greedy.end_unix_ns());
+    histories.feed(&greedy, 1, greedy.end_unix_ns());
     assert_eq!(room.segments(), 30);
     let mut honest = report(0, "locked", [0.0; 2]);
     honest.switch = "honest".to_owned();
-    learner.feed(&honest, 2, honest.end_unix_ns());
+    histories.feed(&honest, 2, honest.end_unix_ns());
     assert_eq!(room.segments(), 33);
 }
 
@@ -240,7 +244,7 @@ fn a_wrong_clock_does_not_stop_learning() {
     // For one report, then for all.
     for off_ns in [DAY_NS, -DAY_NS, i64::MIN / 2] {
         for wrong in [1, u64::MAX] {
-            let (mut learner, mut state) = learnt(10);
+            let (mut histories, mut state) = history(10);
             for n in 0..60 {
                 let mut report = report(
                     60 * MINUTES + n,
@@ -252,10 +256,10 @@ fn a_wrong_clock_does_not_stop_learning() {
                     report.start_unix_ns = report.start_unix_ns.saturating_add_signed(off_ns);
                 }
                 state.take(&report, stored_unix_ns);
-                learner.feed(&report, report.epoch + 1, stored_unix_ns);
-                let forgotten = learner.forget(|_| Some(&state), ms(stored_unix_ns));
+                histories.feed(&report, report.epoch + 1, stored_unix_ns);
+                let forgotten = histories.forget(|_| Some(&state), ms(stored_unix_ns));
                 assert!(forgotten.is_empty(), "{off_ns} {n}");
-                learner.note(&mut state);
+                histories.note(&mut state);
             }
             let is_risen = founds(&state)
                 .iter()
@@ -268,12 +272,12 @@ fn a_wrong_clock_does_not_stop_learning() {
 
 #[test]
 fn what_was_learnt_of_tomorrow_is_learnt_anew() {
-    let (learner, mut state) = learnt(10);
-    let mut next = Learner::new(Arc::clone(&learner.room));
-    for (switch, heard_ms, bytes) in learner.memories() {
+    let (histories, mut state) = history(10);
+    let mut next = Histories::new(Arc::clone(&histories.room));
+    for (switch, heard_ms, bytes) in histories.encoded() {
         assert!(next.restore(switch, 0, heard_ms, &bytes));
     }
-    drop(learner);
+    drop(histories);
     for n in 0..60 * MINUTES + 3 {
         let added_ns = if n < 60 * MINUTES { 0.0 } else { 1e5 };
         let mut report = report(n, "locked", [0.0, added_ns]);
@@ -288,4 +292,54 @@ fn what_was_learnt_of_tomorrow_is_learnt_anew() {
     let found = founds(&state);
     let is_risen = found.iter().map(|found| found.delay.is_some());
     assert!(is_risen.eq([false, false, true]), "{found:?}");
+}
+
+fn part(written_ms: u64, number: u32, parts: u32) -> Part {
+    Part {
+        written_ms,
+        number,
+        parts,
+        bytes: vec![u8::try_from(number).unwrap(); 2],
+        ..Part::default()
+    }
+}
+
+/// What was learnt of a switch, as a station of 78f1034 stored it in two parts.
+#[test]
+fn parts_that_an_earlier_station_stored_are_read_as_they_were_meant() {
+    let parts = [0, 1].map(|number| Part {
+        switch: "edge-1.lab_2".to_owned(),
+        sequence: 987_654,
+        written_ms: 1_700_000_000_001,
+        heard_ms: 1_700_000_000_000,
+        number,
+        parts: 2,
+        bytes: vec![0x5a; 3 + number as usize],
+    });
+    for (meant, name) in parts.iter().zip(["part-0.bin", "part-1.bin"]) {
+        let bytes = testkit::golden::kept("78f1034", name, || meant.encode_to_vec()).unwrap();
+        let read = Part::decode(&*bytes).unwrap();
+        assert_eq!(read, *meant);
+        assert_eq!(read.encode_to_vec(), bytes);
+    }
+    assert_eq!(whole(parts.to_vec()).unwrap().bytes, [0x5a; 7]);
+    assert_eq!(key("a.b_c", 1), "$KV.vernier_located.30.a=b_c.1");
+}
+
+#[test]
+fn only_parts_of_one_time_are_a_whole() {
+    let bytes = |parts: &[(u64, u32, u32)]| {
+        let parts = parts.iter();
+        let parts = parts.map(|&(written, number, of)| part(written, number, of));
+        whole(parts.collect()).map(|whole| whole.bytes)
+    };
+    assert_eq!(bytes(&[(5, 1, 2), (5, 0, 2)]), Some(vec![0, 0, 1, 1]));
+    assert_eq!(bytes(&[(5, 0, 1)]), Some(vec![0, 0]));
+    // It was larger once.
+    assert_eq!(bytes(&[(5, 0, 1), (4, 1, 2)]), Some(vec![0, 0]));
+    // Its writer was stopped.
+    assert_eq!(bytes(&[(6, 0, 2), (5, 1, 2)]), None);
+    assert_eq!(bytes(&[(5, 1, 2)]), None);
+    assert_eq!(bytes(&[(5, 0, 3), (5, 2, 3)]), None);
+    assert_eq!(bytes(&[]), None);
 }

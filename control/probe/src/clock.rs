@@ -1,4 +1,4 @@
-//! Tells a clock that was set from a network that changed.
+//! Clocks that were set: this machine's, by a clock that never steps, and the reflector's, told from a network that changed.
 //!
 //! ```text
 //!                        least forward   least backward   least round trip
@@ -14,8 +14,53 @@
 //! step is measured by the usual deviation of the offset, so that neither jitter nor a clock that drifts is one.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+
+use crate::wire::UnixNs;
+
+/// This machine's clock is set where it differs by more than this from one that never steps: more than it may be slewed by in a
+/// loop.
+const LOCAL_STEP_NS_MIN: f64 = 100_000.0;
+
+/// Two readings of clocks so far apart say nothing.
+const READING_NS_MAX: u128 = 20_000;
+
+/// What happened to the system's clock of this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LocalClock {
+    /// How often it was set since the start.
+    pub steps: u32,
+    /// By how many ns the last time; over 0: ahead.
+    pub step_ns: f64,
+    /// The system's clock less the one that never steps, in ns.
+    ahead_ns: Option<f64>,
+}
+
+impl LocalClock {
+    /// Compares the system's clock with the one that never steps, since `start`.
+    pub fn watch(&mut self, start: Instant) {
+        let before = Instant::now();
+        let wall = UnixNs::now();
+        if before.elapsed().as_nanos() > READING_NS_MAX {
+            return;
+        }
+        let monotonic = before.duration_since(start).as_secs_f64() * 1e9;
+        // Both are under 2^61, so that a difference is exact to a quarter of a microsecond.
+        let ahead_ns = wall.0 as f64 - monotonic;
+        let moved_ns = self.ahead_ns.map_or(0.0, |before| ahead_ns - before);
+        if moved_ns.abs() > LOCAL_STEP_NS_MIN {
+            self.steps = self.steps.wrapping_add(1);
+            self.step_ns = moved_ns;
+            tracing::warn!(
+                "the clock of this machine was set by {:.6} s",
+                moved_ns / 1e9
+            );
+        }
+        self.ahead_ns = Some(ahead_ns);
+    }
+}
 
 /// Intervals that the present one is compared with, at most.
 const HISTORY: usize = 16;
