@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Some(Part::Mix(mix)) => mix.send().map(|_| true),
         Some(Part::Sink { address }) => traffic::sink(address).map(|()| true),
         None => {
-            namespaces::enter()?;
+            testkit::namespace::enter()?;
             run_all(arguments)
         }
     }
@@ -153,7 +153,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
         eprintln!("{line}");
     }
     if arguments.only.is_empty() {
-        report.write(reporting::RESULTS.as_ref())?;
+        reporting::write_page(reporting::RESULTS.as_ref(), "wire", &report.markdown())?;
     }
     Ok(checks.hold())
 }

@@ -16,7 +16,6 @@ use anyhow::{Context, Result};
 use console::client::Client;
 use records::snapshot::{Port, Segment, Snapshot};
 use reporting::statistics::mean;
-use serde::Serialize;
 use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif, wait};
@@ -34,7 +33,7 @@ const TIMEOUT_MS: u32 = 500;
 const PORTS: [&str; 2] = ["inside", "outside"];
 
 /// One direction.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
     /// By the switch.
     pub seen: Figures,
@@ -45,7 +44,7 @@ pub struct Way {
 }
 
 /// What became of packets.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub entered: u64,
     pub returned: u64,

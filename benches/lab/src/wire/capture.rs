@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::frames::control;
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 use testkit::pcap;
 use testkit::process::Process;
 
@@ -54,7 +53,7 @@ impl Capture {
 }
 
 /// How two captures of the same path compare.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Frames that one host sent.
     pub sent: u64,
