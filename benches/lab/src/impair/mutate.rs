@@ -1,13 +1,13 @@
 //! Control frames made up from those that pass: all well enough formed to be taken for control
 //! frames, and none to be accepted.
 
-use crate::frames::{ETHERTYPE, control};
 use clap::Args;
 use measure::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 
+use crate::frames::{ETHERTYPE, control};
 use crate::impair::pipeline::{stream, whole};
 
 /// Frames that are remembered to make others of.

@@ -11,7 +11,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::transits::{Fate, Transit};
 use anyhow::{Context, Result};
 use console::client::Client;
 use records::snapshot::{Port, Segment, Snapshot};
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif, wait};
 
+use crate::transits::{Fate, Transit};
 use crate::wire::namespaces::HOSTS;
 use crate::wire::switch::{HASH_SEED, INTERVAL_MS, Impair, Setting, both};
 use crate::wire::traffic::{Load, Traffic};

@@ -7,11 +7,11 @@ use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::frames::control;
 use anyhow::{Context, Result, ensure};
 use testkit::pcap;
 use testkit::process::Process;
 
+use crate::frames::control;
 use crate::wire::namespaces::Host;
 
 /// A tcpdump at a host's `eth0`.

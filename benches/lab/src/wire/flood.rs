@@ -10,12 +10,12 @@ use std::mem;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::frames::HELLO;
 use anyhow::Result;
 use records::snapshot::WireTotals;
 use reporting::statistics::median;
 use testkit::process::{PATIENCE, until, wait};
 
+use crate::frames::HELLO;
 use crate::wire::attack::Refused;
 use crate::wire::scenario::lost;
 use crate::wire::switch::{Plan, Setting, both, with_box};

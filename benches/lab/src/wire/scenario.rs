@@ -3,22 +3,21 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::frames::{ETHERTYPE, REFERENCE};
-use crate::transits::{self, Fate, Transit};
 use anyhow::{Context, Result};
 use reporting::statistics::mean;
 use serde_json::json;
 use testkit::process::wait;
 
+use crate::frames::{ETHERTYPE, REFERENCE};
+use crate::transits::{self, Fate, Transit};
 use crate::wire::attack::{self, Attacker, Refused};
 use crate::wire::capture::{Capture, Comparison, compare};
 use crate::wire::namespaces::{HOSTS, Host, WIRES};
-use crate::wire::stamps::Stamp;
 use crate::wire::switch::{
     BANKS, FLOW_SLOTS, INTERVAL_MS, Impair, Plan, Setting, Switch, TRUNK, both, hasher,
 };
 use crate::wire::traffic::{Load, Traffic};
-use crate::wire::truth::{Joined, Truth};
+use crate::wire::truth::{Joined, Stamp, Truth};
 use crate::wire::verdict::{Verdict, judge};
 use crate::wire::watch::{self, Counts, Seen, Watch};
 

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::transits::{self, Summary, Transit};
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::Hasher;
@@ -16,8 +15,9 @@ use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif};
 
 use crate::testbed::{start_box, write_key};
-use crate::wire::probability::Bank;
-use crate::wire::stamps::{self, Stamp};
+use crate::transits::{self, Summary, Transit};
+use crate::wire::truth::{self, Stamp};
+use crate::wire::verdict::Bank;
 use crate::wire::watch;
 
 /// Seed of all hashes.
@@ -221,7 +221,7 @@ impl Switch {
         let is_incomplete = log.contains("records of the wire were lost")
             || log.contains("record of the wire is incomplete");
         let file = self.stamps.filter(|_| !is_incomplete);
-        let stamps = file.as_deref().map(stamps::read).transpose()?;
+        let stamps = file.as_deref().map(truth::read).transpose()?;
         if let Some(file) = file {
             // At full speed it has gigabytes.
             fs::remove_file(file)?;

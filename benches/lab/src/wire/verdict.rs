@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use measure::packet::{FlowKey, Hasher};
+use measure::wire::frame::Marker;
 use records::snapshot::{FlowEstimate, WireEstimate, WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
 
-use crate::wire::probability::{Bank, epoch_seen, range_arrives, standard_error_ns};
 use crate::wire::truth::{Delays, Joined, Truth};
 use crate::wire::watch::Seen;
 
@@ -385,6 +385,62 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> 
 fn median_min(numbers: &[f64]) -> f64 {
     let deviation = 0.5 / (numbers.len() as f64).sqrt();
     quantile(numbers.iter().copied(), 0.5 - 1.96 * deviation)
+}
+
+// What is expected of an epoch whose packets, control frames included, are lost each with the same probability,
+// independently.
+
+/// One bank of an LDA: cells, and the share of packets that it takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bank {
+    pub rows: u32,
+    /// The share of packets that it takes, 0 to 1.
+    pub share: f64,
+}
+
+impl Bank {
+    /// The probability that a given cell lost none of an epoch's `packets`.
+    fn clean(self, packets: f64, loss: f64) -> f64 {
+        let lost_here = self.share * loss / f64::from(self.rows);
+        (packets * (-lost_here).ln_1p()).exp()
+    }
+
+    /// Cells that lost none of an epoch's packets, on average.
+    fn usable_cells(self, packets: f64, loss: f64) -> f64 {
+        f64::from(self.rows) * self.clean(packets, loss)
+    }
+
+    /// Packets in such cells, on average: what the mean is taken of.
+    fn effective_samples(self, packets: f64, loss: f64) -> f64 {
+        let arrived = packets * self.share * (1.0 - loss);
+        arrived * self.clean((packets - 1.0).max(0.0), loss)
+    }
+}
+
+/// The probability that a rollover is seen: not every copy of its marker is lost.
+fn rollover_seen(loss: f64) -> f64 {
+    1.0 - loss.powi(i32::from(Marker::COPIES))
+}
+
+/// The probability that both rollovers of an epoch are seen.
+fn epoch_seen(loss: f64) -> f64 {
+    rollover_seen(loss).powi(2)
+}
+
+/// The probability that a range of cells arrives: at once, or in the one round of retransmission,
+/// which takes a request the other way (lost with probability `back`) and the fragment once more.
+fn range_arrives(loss: f64, back: f64) -> f64 {
+    1.0 - loss * (1.0 - (1.0 - back) * (1.0 - loss))
+}
+
+/// The standard error of a mean of `samples` out of `packets`, drawn without replacement from delays with a
+/// standard deviation of `deviation_ns`.
+fn standard_error_ns(deviation_ns: f64, samples: f64, packets: f64) -> f64 {
+    if samples < 1.0 {
+        return f64::INFINITY;
+    }
+    let left_out = (1.0 - samples / packets).max(0.0);
+    deviation_ns * (left_out / samples).sqrt()
 }
 
 #[cfg(test)]
