@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use clap::Args;
-
 use checks::{DRIVERS, Driver, Shown};
+use clap::Args;
 use image::Image;
-use reporting::RESULTS;
+use reporting::{Machine, RESULTS, Table, output_of};
 use testkit::process::stop_on_signals;
 
 mod checks;
@@ -27,7 +26,6 @@ mod guest;
 mod image;
 mod program;
 mod qmp;
-mod report;
 
 /// Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine, with the switch and the plugin.
 ///
@@ -89,11 +87,62 @@ fn show(arguments: &Arguments) -> Result<bool> {
             )
         })
         .collect();
-    let table = report::table(&shown);
+    let table = table(&shown);
     print!("{table}");
-    let has_failed = report::complain(&shown);
+    let has_failed = complain(&shown);
     if arguments.only.is_empty() && !has_failed {
-        reporting::write_page(RESULTS.as_ref(), "nic", &report::page(&table))?;
+        reporting::write_page(RESULTS.as_ref(), "nic", &page(&table))?;
     }
     Ok(!has_failed)
+}
+
+/// What was shown, by driver, in Markdown.
+fn table(drivers: &[(Driver, Vec<Shown>)]) -> String {
+    let names = drivers.iter().map(|(driver, _)| driver.name);
+    let mut table = Table::default().words([""].into_iter().chain(names));
+    let mut rows: Vec<&str> = Vec::new();
+    for shown in drivers.iter().flat_map(|(_, shown)| shown) {
+        if !rows.contains(&shown.what) {
+            rows.push(shown.what);
+        }
+    }
+    for row in rows {
+        let cell = |(_, shown): &(Driver, Vec<Shown>)| {
+            let cell = shown.iter().find(|shown| shown.what == row);
+            let figure = cell.map_or("", |cell| cell.figure.as_deref().unwrap_or("FAILED"));
+            figure.to_owned()
+        };
+        let cells = drivers.iter().map(cell);
+        table.push([row.to_owned()].into_iter().chain(cells).collect());
+    }
+    table.markdown()
+}
+
+/// Says on standard error what was not shown; whether there is any.
+fn complain(drivers: &[(Driver, Vec<Shown>)]) -> bool {
+    let mut has_failed = false;
+    for (driver, shown) in drivers {
+        for error in shown.iter().filter_map(|shown| shown.figure.as_ref().err()) {
+            eprintln!("{}: {error:#}", driver.name);
+            has_failed = true;
+        }
+    }
+    has_failed
+}
+
+/// The page in `benches/results`.
+fn page(table: &str) -> String {
+    let machine = Machine::of_this_run();
+    let qemu = output_of(Command::new(guest::QEMU).arg("--version"));
+    let qemu = qemu.lines().next().unwrap_or_default();
+    format!(
+        "# Real PCI drivers\n\n\
+         What the switch and the plugin do with DPDK's drivers of real PCI devices: `make nic`.\n\n\
+         Devices are QEMU's, behind its IOMMU, bound to `vfio-pci`; the far end of each is a socket of the host. Without KVM the\n\
+         guest is some twenty times slower than the machine: times compare drivers with each other, and say nothing of real\n\
+         hardware.\n\n\
+         {machine}; {qemu}; development build of {}.\n\n\
+         {table}",
+        machine.commit
+    )
 }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! - [`namespaces`], [`switch`], [`traffic`], [`attack`], [`capture`]: what runs.
-//! - [`watch`]: what switches report; [`stamps`] and [`truth`]: what happened; [`probability`]: what is expected.
-//! - [`verdict`]: reports compared with what happened.
+//! - [`watch`]: what switches report; [`truth`]: what happened.
+//! - [`verdict`]: reports compared with what happened, and with what probability predicts.
 //! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`around`]: one switch around the box; [`asked`]: one flow
 //!   after the other; [`flood`]: under a replayed hello.
 //! - [`limits`], [`report`]: what had to hold, and the page.
@@ -35,10 +35,8 @@ mod flood;
 mod limits;
 mod memif;
 mod namespaces;
-mod probability;
 mod report;
 mod scenario;
-mod stamps;
 mod switch;
 mod traffic;
 mod truth;
@@ -88,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Some(Part::Mix(mix)) => mix.send().map(|_| true),
         Some(Part::Sink { address }) => traffic::sink(address).map(|()| true),
         None => {
-            namespaces::enter()?;
+            testkit::namespace::enter()?;
             run_all(arguments)
         }
     }
@@ -153,7 +151,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
         eprintln!("{line}");
     }
     if arguments.only.is_empty() {
-        report.write(reporting::RESULTS.as_ref())?;
+        reporting::write_page(reporting::RESULTS.as_ref(), "wire", &report.markdown())?;
     }
     Ok(checks.hold())
 }

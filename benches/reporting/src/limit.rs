@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::number::{given, significant};
+use crate::statistics::{given, significant};
 use crate::table::Table;
 
 /// What a figure must keep.

@@ -121,19 +121,12 @@ impl Routers {
         hello: Hello,
         mut connect: impl FnMut(&Link<'_>) -> Result<()>,
     ) -> Result<Self> {
-        allow_root()?;
-        namespace::mount("tmpfs", "/var/run/frr")?;
         let mut names: Vec<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();
         names.sort_unstable();
         names.dedup();
         ensure!(names.len() < 255, "too many routers for their ids");
-        let mut routers = Self {
-            names: names.iter().map(|name| (*name).to_owned()).collect(),
-            daemons: Vec::new(),
-        };
+        let mut routers = Self::without_daemons(&names)?;
         for (index, name) in names.iter().enumerate() {
-            ip(&format!("netns add {name}"))?;
-            ip(&format!("-n {name} link set lo up"))?;
             let id = router_id(index);
             ip(&format!("-n {name} addr add {id}/32 dev lo"))?;
             output(inside(name, "sysctl").args(["-qw", "net.ipv4.ip_forward=1"]))?;
@@ -154,16 +147,23 @@ impl Routers {
     /// # Errors
     /// When something cannot be made or started.
     pub fn start_one(frr: &Frr, name: &str, configuration: &str, folder: &Path) -> Result<Self> {
-        allow_root()?;
-        namespace::mount("tmpfs", "/var/run/frr")?;
-        ip(&format!("netns add {name}"))?;
-        ip(&format!("-n {name} link set lo up"))?;
-        let mut routers = Self {
-            names: vec![name.to_owned()],
-            daemons: Vec::new(),
-        };
+        let mut routers = Self::without_daemons(&[name])?;
         routers.start_daemons(frr, name, configuration, folder)?;
         Ok(routers)
+    }
+
+    /// Makes the namespaces.
+    fn without_daemons(names: &[&str]) -> Result<Self> {
+        allow_root()?;
+        namespace::mount("tmpfs", "/var/run/frr")?;
+        for name in names {
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("-n {name} link set lo up"))?;
+        }
+        Ok(Self {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            daemons: Vec::new(),
+        })
     }
 
     fn start_daemons(

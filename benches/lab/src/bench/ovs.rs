@@ -2,7 +2,7 @@
 //! already is not touched.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -154,10 +154,8 @@ impl Machine {
             .args(["--", "--auto-start", "--forward-mode=io"])
             .args(["--port-topology=loop", "--total-num-mbufs=16384"])
             // Else it ends as its input does.
-            .arg("--stats-period=1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let mut testpmd = Process::start_logged(&mut command, folder.join("machine.log"))?;
+            .arg("--stats-period=1");
+        let mut testpmd = Process::start_quiet(&mut command, folder.join("machine.log"))?;
         testpmd.until(&bench.stop, "it did not start", |_| {
             Ok(socket.exists().then_some(()))
         })?;
@@ -333,9 +331,8 @@ impl Instance<'_> {
     fn start(&self, command: &mut Command, name: &str, bench: &Bench) -> Result<Process> {
         let control = self.folder.join(format!("{name}.ctl"));
         command.arg(format!("--unixctl={}", control.display()));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
         let log = self.folder.join(format!("{name}.log"));
-        let mut process = Process::start_logged(command, log)?;
+        let mut process = Process::start_quiet(command, log)?;
         process.until(&bench.stop, "it did not start", |_| {
             Ok(control.exists().then_some(()))
         })?;

@@ -180,7 +180,7 @@ pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
 }
 
 /// The limits on instructions a packet of the steps that have one.
-const INSTRUCTIONS: &[(Contender, Option<Goal>)] = &[
+const INSTRUCTIONS: &[(Contender, Goal)] = &[
     (OFF_PATCH, at_most(245.0, 225.0)),
     (OFF, at_most(295.0, 270.0)),
     (LDA, at_most(350.0, 310.0)),
@@ -190,7 +190,8 @@ const INSTRUCTIONS: &[(Contender, Option<Goal>)] = &[
 /// The limit on the instructions that a step takes a packet, if it has one.
 pub fn instructions(step: &Contender) -> Option<Goal> {
     let mut limits = INSTRUCTIONS.iter();
-    limits.find(|(limited, _)| limited == step)?.1
+    let limit = limits.find(|(limited, _)| limited == step);
+    limit.map(|(_, goal)| *goal)
 }
 
 /// The limit on a figure, and the better one that is aimed at.
@@ -267,22 +268,22 @@ impl Claim {
     }
 }
 
-const fn at_least(must: f64, aim: f64) -> Option<Goal> {
+const fn at_least(must: f64, aim: f64) -> Goal {
     let is_least = true;
-    Some(Goal {
+    Goal {
         must,
         aim,
         is_least,
-    })
+    }
 }
 
-const fn at_most(must: f64, aim: f64) -> Option<Goal> {
+const fn at_most(must: f64, aim: f64) -> Goal {
     let is_least = false;
-    Some(Goal {
+    Goal {
         must,
         aim,
         is_least,
-    })
+    }
 }
 
 /// The claims of [`THROUGHPUT`], in the order of the table.
@@ -342,7 +343,7 @@ const CLAIMS: &[Claim] = &[
             by: small(BASE_EVERYTHING),
             source: small(IO),
         },
-        goal: at_most(0.68, 0.55),
+        goal: Some(at_most(0.68, 0.55)),
     },
     shown(
         "ns per packet, everything on, 1,000,000 flows: 10,000 stations a side by 1,000 (less is better)",
@@ -427,17 +428,20 @@ const fn claim(
     label: &'static str,
     over: &'static [Run],
     under: &'static [Run],
-    goal: Option<Goal>,
+    goal: Goal,
 ) -> Claim {
     Claim {
-        label,
-        ratio: Ratio::Rates(over, under),
-        goal,
+        goal: Some(goal),
+        ..shown(label, over, under)
     }
 }
 
 const fn shown(label: &'static str, over: &'static [Run], under: &'static [Run]) -> Claim {
-    claim(label, over, under, None)
+    Claim {
+        label,
+        ratio: Ratio::Rates(over, under),
+        goal: None,
+    }
 }
 
 #[cfg(test)]

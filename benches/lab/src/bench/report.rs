@@ -62,11 +62,9 @@ impl Page {
 
     /// The whole page.
     fn markdown(&self) -> String {
-        let mut text = self.head.clone();
-        for (cpu, section) in &self.sections {
-            text += &format!("\n## {cpu}\n{}", section.markdown());
-        }
-        text
+        let sections = self.sections.iter();
+        let sections = sections.map(|(cpu, section)| format!("\n## {cpu}\n{}", section.markdown()));
+        self.head.clone() + &sections.collect::<String>()
     }
 
     /// Writes it.
@@ -93,13 +91,10 @@ impl Section {
 
     /// Its text below its heading.
     pub fn markdown(&self) -> String {
-        let mut text = self.ratios.clone();
-        for (heading, part) in PARTS.iter().zip(&self.parts) {
-            if !part.is_empty() {
-                text += &format!("\n### {heading}{part}");
-            }
-        }
-        text
+        let parts = PARTS.iter().zip(&self.parts);
+        let parts = parts.filter(|(_, part)| !part.is_empty());
+        let parts = parts.map(|(heading, part)| format!("\n### {heading}{part}"));
+        self.ratios.clone() + &parts.collect::<String>()
     }
 }
 

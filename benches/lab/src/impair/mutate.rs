@@ -1,13 +1,13 @@
 //! Control frames made up from those that pass: all well enough formed to be taken for control
 //! frames, and none to be accepted.
 
-use crate::frames::{ETHERTYPE, control};
 use ::wire::frame::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, TAG_BYTES};
 use clap::Args;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_pcg::Pcg64Mcg;
 
+use crate::frames::{ETHERTYPE, control};
 use crate::impair::pipeline::{stream, whole};
 
 /// Frames that are remembered to make others of.
@@ -20,14 +20,24 @@ const ODD: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 #[derive(Debug, Clone, Default, Args)]
 pub struct MadeUp {
     /// Control frames a second to make up from those that pass to the right
-    #[arg(long, value_name = "PPS", default_value_t = 0.0)]
-    made_up_right: f64,
+    #[arg(
+        id = "made_up_right",
+        long = "made-up-right",
+        value_name = "PPS",
+        default_value_t = 0.0
+    )]
+    pps: f64,
     /// Seconds after the first control frame that passed to begin with that
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
-    made_up_after: f64,
+    #[arg(
+        id = "made_up_after",
+        long = "made-up-after",
+        value_name = "SECONDS",
+        default_value_t = 0.0
+    )]
+    after_s: f64,
     /// Seconds to go on with it; for ever without
-    #[arg(long, value_name = "SECONDS")]
-    made_up_for: Option<f64>,
+    #[arg(id = "made_up_for", long = "made-up-for", value_name = "SECONDS")]
+    for_s: Option<f64>,
 }
 
 /// Makes up control frames at a steady rate.
@@ -50,13 +60,13 @@ pub struct Mutator {
 impl Mutator {
     /// For a direction, 0 or 1.
     pub fn new(made_up: &MadeUp, seed: u64, direction: u8) -> Self {
-        let pps = made_up.made_up_right;
+        let pps = made_up.pps;
         let ns = |seconds: f64| whole(seconds * 1e9);
         Self {
             random: stream([seed, direction.into(), u64::MAX, 0]),
             gap_ns: (pps > 0.0).then(|| ns(1.0 / pps).max(1)),
-            after_ns: ns(made_up.made_up_after),
-            for_ns: made_up.made_up_for.map_or(u64::MAX, ns),
+            after_ns: ns(made_up.after_s),
+            for_ns: made_up.for_s.map_or(u64::MAX, ns),
             times_ns: None,
             seen: Vec::new(),
             place: 0,
@@ -157,7 +167,7 @@ mod tests {
 
     fn at(pps: f64) -> MadeUp {
         MadeUp {
-            made_up_right: pps,
+            pps,
             ..MadeUp::default()
         }
     }
@@ -205,8 +215,8 @@ mod tests {
         let never = MadeUp::default();
         assert!(Mutator::new(&never, 1, 0).next(0).is_none());
         let late = MadeUp {
-            made_up_after: 0.1,
-            made_up_for: Some(0.2),
+            after_s: 0.1,
+            for_s: Some(0.2),
             ..at(1_000.0)
         };
         let mut mutator = Mutator::new(&late, 1, 0);

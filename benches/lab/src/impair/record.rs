@@ -6,8 +6,9 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::transits::{MAGIC, Transit};
 use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::transits::{MAGIC, Transit};
 
 /// Transits that may wait to be written.
 const ROOM: usize = 1 << 18;

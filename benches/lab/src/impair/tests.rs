@@ -16,8 +16,8 @@ use crate::impair::record::Recorder;
 use crate::impair::rule::Rule;
 use crate::transits::{self, Fate, Summary};
 
-fn rule(text: &str) -> Option<Rule> {
-    Some(text.parse().unwrap())
+fn rule(text: &str) -> Rule {
+    text.parse().unwrap()
 }
 
 /// A frame of its own kind of bytes.
@@ -59,8 +59,8 @@ fn frames_go_through_and_are_recorded() {
     let ports = start(&eal, &pool);
     let plan = Plan {
         seed: 3,
-        to_right: rule("delay_us=100"),
-        to_left: rule("loss=0.5"),
+        to_right: Some(rule("delay_us=100")),
+        to_left: Some(rule("loss=0.5")),
         ..Plan::default()
     };
     let hasher = Hasher::new([1; 16]);
@@ -132,7 +132,7 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         frame
     };
     let plan = Plan {
-        to_left: rule("loss=1"),
+        to_left: Some(rule("loss=1")),
         replay: Replay {
             replay_right: Some(0.05),
             replay_after: 0.0,

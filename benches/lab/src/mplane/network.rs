@@ -164,7 +164,7 @@ impl Network {
             for from in &names {
                 for to in names.iter().filter(|to| *to != from) {
                     let (hops, planned) = (hops(from, to)?, plan.first_hops(from, to));
-                    if hops.is_empty() || hops.iter().any(|hop| !planned.contains(hop)) {
+                    if hops.is_empty() || hops.iter().any(|hop| !planned.contains(&&**hop)) {
                         return Ok(None);
                     }
                 }
@@ -270,31 +270,16 @@ impl Plan {
             .collect()
     }
 
-    /// All shortest paths between two routers.
-    pub fn paths(&self, from: &str, to: &str) -> Vec<Vec<String>> {
+    /// The neighbours by which the shortest paths leave, by name.
+    fn first_hops(&self, from: &str, to: &str) -> Vec<&str> {
         let find = |name| self.topology.find(name);
-        let (Some(from), Some(to)) = (find(from), find(to)) else {
+        let Some((from, to)) = find(from).zip(find(to)) else {
             return Vec::new();
         };
-        let listed = self
-            .paths
-            .list(from, to, &vec![false; self.paths.routers()]);
-        let name = |router: &topology::Router| self.topology.name(*router).to_owned();
-        let ways = listed.ways.iter();
-        ways.map(|way| way.routers.iter().map(name).collect())
-            .collect()
-    }
-
-    /// The neighbours by which the shortest paths leave, by name.
-    fn first_hops(&self, from: &str, to: &str) -> Vec<String> {
-        let paths = self.paths(from, to);
-        let mut hops: Vec<_> = paths
-            .iter()
-            .filter_map(|path| path.get(1).cloned())
-            .collect();
-        hops.sort_unstable();
-        hops.dedup();
-        hops
+        let none = vec![false; self.paths.routers()];
+        let listed = self.paths.list(from, to, &none);
+        let second = listed.ways.iter().filter_map(|way| way.routers.get(1));
+        second.map(|router| self.topology.name(*router)).collect()
     }
 }
 

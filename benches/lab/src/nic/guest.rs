@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -85,8 +85,7 @@ impl Guest {
         for (n, far) in fars.iter().enumerate() {
             add_network_device(&mut command, model, n, *far, folder);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let mut process = Process::start_logged(&mut command, folder.join("qemu.log"))?;
+        let mut process = Process::start_quiet(&mut command, folder.join("qemu.log"))?;
         let mut accept = |listener: &UnixListener| {
             process.until(stop, "QEMU did not connect", |_| {
                 Ok(listener.accept().ok().map(|(stream, _)| stream))

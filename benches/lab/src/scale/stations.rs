@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,10 +37,9 @@ impl Station {
         let address = free_address()?;
         let mut command = Command::new(beside_this_program("vernier-station")?);
         command.args(["--nats", url, "--listen", &address.to_string()]);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
         let log = folder.join(format!("station-{number}.log"));
         let mut station = Self {
-            process: Process::start_logged(&mut command, log)?,
+            process: Process::start_quiet(&mut command, log)?,
             address,
         };
         let stop = AtomicBool::new(false);

@@ -11,16 +11,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::transits::{Fate, Transit};
 use anyhow::{Context, Result};
 use console::client::Client;
 use records::snapshot::{Port, Segment, Snapshot};
 use reporting::statistics::mean;
-use serde::Serialize;
 use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif, wait};
 
+use crate::transits::{Fate, Transit};
 use crate::wire::namespaces::HOSTS;
 use crate::wire::switch::{HASH_SEED, INTERVAL_MS, Impair, Setting, both};
 use crate::wire::traffic::{Load, Traffic};
@@ -34,7 +33,7 @@ const TIMEOUT_MS: u32 = 500;
 const PORTS: [&str; 2] = ["inside", "outside"];
 
 /// One direction.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
     /// By the switch.
     pub seen: Figures,
@@ -45,7 +44,7 @@ pub struct Way {
 }
 
 /// What became of packets.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
     pub entered: u64,
     pub returned: u64,

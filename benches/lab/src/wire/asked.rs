@@ -16,14 +16,12 @@ use console::client::Client;
 use measure::packet::{FlowKey, Hasher};
 use records::answers::{FLOWS_MAX, FlowPage, FlowQuery, FlowScope};
 use records::snapshot::{FlowAnswer, WireFlow};
-use reporting::statistics::median;
-use serde::Serialize;
 use serde_json::json;
 use testkit::process::{beside_this_program, output, wait};
 
-use crate::wire::switch::{Impair, Plan, Recording, Setting, Switch, TRUNK, both, hasher};
+use crate::wire::switch::{Plan, Setting, TRUNK, both, hasher, with_box};
 use crate::wire::truth::{FlowTruth, Joined};
-use crate::wire::verdict::{ROUNDING_NS, TAIL_PACKETS_MIN, low};
+use crate::wire::verdict::{Judged, ROUNDING_NS, TAIL_PACKETS_MIN, low};
 use crate::wire::watch;
 
 /// Flows that are sent.
@@ -51,7 +49,7 @@ const SIZES: [RangeInclusive<u64>; 4] = [1..=9, 10..=99, 100..=999, 1_000..=u64:
 pub const DEVIATION_PACKETS_MIN: u64 = 100;
 
 /// What came of it.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Flows asked for.
     pub asked: usize,
@@ -72,7 +70,7 @@ pub struct Outcome {
 }
 
 /// Answers about flows of like size.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Answers {
     /// Packets that arrived in the epoch.
     pub packets: RangeInclusive<u64>,
@@ -89,50 +87,16 @@ pub struct Answers {
     pub lost_more: usize,
 }
 
-/// A figure of flows.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Judged {
-    /// Flows,
-    pub flows: usize,
-    /// and flows of these that have the figure.
-    pub known: usize,
-    /// Median of its relative errors.
-    pub error: f64,
-}
-
-impl Judged {
-    fn of(pairs: impl Iterator<Item = (Option<f64>, f64)>) -> Self {
-        let mut flows = 0;
-        let errors = pairs.filter_map(|(figure, truth)| {
-            flows += 1;
-            Some((figure? / truth - 1.0).abs())
-        });
-        let errors: Vec<f64> = errors.collect();
-        Self {
-            flows,
-            known: errors.len(),
-            error: median(errors),
-        }
-    }
-}
-
 /// A question: the flow's hash, and the answer, if any.
 type Question = (u64, Option<WireFlow>);
 
 pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let stop = setting.stop;
-    let folder = setting.folder_of("asked")?;
-    let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
-    let plans = [0, 1].map(|index| plan(index, &sockets[index]));
-    let mut switches = Switch::start_both(setting, &folder, &plans)?;
-    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
     let rule = format!(
-        "delay_us=1000,loss=0.01,rate_mbps={}",
+        "--to-right=delay_us=1000,loss=0.01,rate_mbps={}",
         CAPACITY_BPS / 1_000_000
     );
-    let rule = [format!("--to-right={rule}")];
-    let impair = Impair::start(setting, &folder, devices, &rule)?;
-    Switch::wait_for_sessions(&mut switches, stop)?;
+    let (switches, impair) = with_box(setting, "asked", plan, &[rule])?;
     // The first epoch of a session is not whole; then all shards go round once until there are percentiles.
     wait(
         Duration::from_millis((EPOCHS_BEFORE * INTERVAL_MS).into()),
@@ -166,7 +130,7 @@ fn plan(index: usize, socket: &Path) -> Plan {
     Plan {
         interval_ms: INTERVAL_MS,
         flow_slots: 65_536,
-        recording: Recording::On,
+        is_recorded: true,
         ..plan
     }
 }

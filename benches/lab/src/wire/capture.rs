@@ -7,12 +7,11 @@ use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::frames::control;
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 use testkit::pcap;
 use testkit::process::Process;
 
+use crate::frames::control;
 use crate::wire::namespaces::Host;
 
 /// A tcpdump at a host's `eth0`.
@@ -54,7 +53,7 @@ impl Capture {
 }
 
 /// How two captures of the same path compare.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Frames that one host sent.
     pub sent: u64,

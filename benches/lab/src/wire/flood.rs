@@ -7,18 +7,18 @@
 //! ```
 
 use std::mem;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::frames::HELLO;
 use anyhow::Result;
 use records::snapshot::WireTotals;
 use reporting::statistics::median;
-use serde::Serialize;
 use testkit::process::{PATIENCE, until, wait};
 
+use crate::frames::HELLO;
 use crate::wire::attack::Refused;
 use crate::wire::scenario::lost;
-use crate::wire::switch::{Impair, Plan, Setting, Switch, both};
+use crate::wire::switch::{Plan, Setting, both, with_box};
 use crate::wire::watch::{self, Counts, Seen, Watch, since};
 
 /// Packets a second from switch 1 to switch 2.
@@ -43,7 +43,7 @@ const WATCHED: Duration = Duration::from_secs(12);
 const FLOOD_MIN: u64 = 1_000;
 
 /// What came of it.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Copies of the hello that went to switch 2.
     pub replayed: u64,
@@ -66,7 +66,7 @@ pub struct Outcome {
 }
 
 /// What a switch reported for some time.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Phase {
     pub fates: Counts,
     /// Median number of packets in an epoch.
@@ -92,17 +92,12 @@ impl Phase {
 
 pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let stop = setting.stop;
-    let folder = setting.folder_of("flood")?;
-    let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
-    let plans = [0, 1].map(|at| Plan::memif(at, &sockets[at], "server", CAPACITY_BPS, RATE_PPS));
-    let mut switches = Switch::start_both(setting, &folder, &plans)?;
-    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let plan = |at, socket: &Path| Plan::memif(at, socket, "server", CAPACITY_BPS, RATE_PPS);
     let replay = [
         format!("--replay-right={FLOOD_S}"),
         format!("--replay-after={BEFORE_S}"),
     ];
-    let impair = Impair::start(setting, &folder, devices, &replay)?;
-    Switch::wait_for_sessions(&mut switches, stop)?;
+    let (switches, impair) = with_box(setting, "flood", plan, &replay)?;
     // The first epochs of a session are not whole.
     wait(Duration::from_secs(1), stop)?;
 

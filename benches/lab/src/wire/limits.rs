@@ -8,7 +8,7 @@ use crate::wire::asked;
 use crate::wire::attack;
 use crate::wire::flood;
 use crate::wire::memif;
-use crate::wire::report::{ARROWS, Report, list, packets_of, percent};
+use crate::wire::report::{self, ARROWS, Report, list, packets_of, percent};
 use crate::wire::scenario::Way;
 use crate::wire::verdict::{CHOSEN, FlowClass, FlowErrors, Verdict};
 
@@ -248,12 +248,7 @@ fn check_asked(asked: &asked::Outcome, checks: &mut Checks) {
     ] {
         checks.add(
             format!("asked: median error of the {what} at most"),
-            format!(
-                "{} ({} of {})",
-                percent(judged.error),
-                judged.known,
-                judged.flows
-            ),
+            report::judged(judged),
             judged.error <= most && judged.known * 2 > judged.flows,
         );
     }

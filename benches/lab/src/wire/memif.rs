@@ -6,12 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use reporting::statistics::{median, whole};
-use serde::Serialize;
 use testkit::process::wait;
 
-use crate::wire::switch::{
-    BANKS, INTERVAL_MS, Plan, Recording, Setting, Switch, TRUNK, both, hasher,
-};
+use crate::wire::switch::{BANKS, INTERVAL_MS, Plan, Setting, Switch, TRUNK, both, hasher};
 use crate::wire::truth::Joined;
 use crate::wire::verdict::{Verdict, judge};
 use crate::wire::watch::{Counts, Seen, Watch};
@@ -29,7 +26,7 @@ const TRIES: u32 = 8;
 const CAPACITY_MAX_BPS: u64 = 10_000_000_000;
 
 /// What came of it.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// At full speed, without a record.
     pub full: FullSpeed,
@@ -42,7 +39,7 @@ pub struct Outcome {
 }
 
 /// What came of the run at full speed. Bytes of control frames are by the sender's own count.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct FullSpeed {
     /// Capacity of the path in bits a second: what it was seen to carry before.
     pub capacity_bps: u64,
@@ -72,14 +69,15 @@ struct Run {
 /// a record at the highest rate at which that is complete.
 pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let folder = setting.folder_of("memif")?;
-    let once = |capacity_bps, pps, recording| once(setting, &folder, capacity_bps, pps, recording);
-    let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, Recording::Off)?;
+    let once =
+        |capacity_bps, pps, is_recorded| once(setting, &folder, capacity_bps, pps, is_recorded);
+    let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, false)?;
     let capacity_bps = first.data_bps()?.min(CAPACITY_MAX_BPS);
-    let full = once(capacity_bps, RATE_MAX_PPS, Recording::Off)?;
+    let full = once(capacity_bps, RATE_MAX_PPS, false)?;
     let full = full.at_full_speed(capacity_bps)?;
     let mut pps = full.pps;
     for _ in 0..TRIES {
-        let recorded = once(capacity_bps, pps, Recording::On)?;
+        let recorded = once(capacity_bps, pps, true)?;
         let [_, receiver] = &recorded.seen;
         if let Some(joined) = &recorded.joined {
             return Ok(Outcome {
@@ -128,12 +126,12 @@ fn once(
     folder: &Path,
     capacity_bps: u64,
     pps: f64,
-    recording: Recording,
+    is_recorded: bool,
 ) -> Result<Run> {
     let socket = folder.join("wire.sock");
     let plans = [(0, "server"), (1, "client")].map(|(index, role)| Plan {
         core: Some(index),
-        recording,
+        is_recorded,
         ..Plan::memif(index, &socket, role, capacity_bps, pps)
     });
     let mut switches = Switch::start_both(setting, folder, &plans)?;

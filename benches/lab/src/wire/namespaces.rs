@@ -3,8 +3,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-pub use testkit::namespace::enter;
-use testkit::namespace::{ip, prepare, switch_offloads_off};
+use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
 use testkit::process::output;
 
 const NO_IPV6: [&str; 2] = [
@@ -43,9 +42,7 @@ pub struct Host {
 impl Host {
     /// A command that runs there.
     pub fn command(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", self.name, program]);
-        command
+        inside(self.name, program)
     }
 
     /// The Ethernet address of its `eth0`.

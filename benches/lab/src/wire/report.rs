@@ -1,22 +1,19 @@
 //! The page of all runs.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
 
-use anyhow::Result;
 use reporting::{BUILD, Machine, Table};
-use serde::Serialize;
 
 use crate::wire::capture::Comparison;
 use crate::wire::limits;
 use crate::wire::scenario::{Outcome, Way};
-use crate::wire::verdict::{FlowClass, FlowErrors, TAIL_PACKETS_MIN, Verdict};
+use crate::wire::verdict::{FlowClass, FlowErrors, Judged, TAIL_PACKETS_MIN, Verdict};
 use crate::wire::{around, asked, flood, memif};
 
 /// Names of the directions.
 pub const ARROWS: [&str; 2] = ["a > b", "b > a"];
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Report {
     pub machine: Machine,
     /// Over veth.
@@ -95,6 +92,10 @@ fn counted_share(verdict: &Verdict) -> f64 {
 fn of_hosts(way: &Way, count: fn(Comparison) -> u64) -> String {
     let compared = way.compared.map(|compared| count(compared).to_string());
     compared.unwrap_or_default()
+}
+
+pub fn judged(of: &Judged) -> String {
+    format!("{} ({} of {})", percent(of.error), of.known, of.flows)
 }
 
 fn flow_errors(flows: &[FlowErrors]) -> String {
@@ -263,12 +264,7 @@ impl Report {
             }
             let tails = &way.verdict.tails;
             if tails.known > 0 {
-                let error = format!(
-                    "p99: {} ({} of {})",
-                    percent(tails.error),
-                    tails.known,
-                    tails.flows
-                );
+                let error = format!("p99: {}", judged(tails));
                 table.row(&[&run.words, &arrow, &"1000 and more", &error]);
             }
         }
@@ -301,10 +297,6 @@ impl Report {
             tcp(run),
             idle.map_or("?".to_owned(), tcp),
         )
-    }
-
-    pub fn write(&self, folder: &Path) -> Result<()> {
-        reporting::write(folder, "wire", &self.markdown(), self)
     }
 }
 
@@ -408,8 +400,6 @@ fn asked_flows(asked: &asked::Outcome) -> String {
             &size.lost_more,
         ]);
     }
-    let judged =
-        |of: &asked::Judged| format!("{} ({} of {})", percent(of.error), of.known, of.flows);
     format!(
         "## Every flow, asked for by name\n\n\
          Two switches and the box between them, `net_memif` on both sides: IMIX of 20,000 flows from a generator inside the first, \

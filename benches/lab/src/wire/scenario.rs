@@ -3,23 +3,21 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::frames::{ETHERTYPE, REFERENCE};
-use crate::transits::{self, Fate, Transit};
 use anyhow::{Context, Result};
 use reporting::statistics::mean;
-use serde::Serialize;
 use serde_json::json;
 use testkit::process::wait;
 
+use crate::frames::{ETHERTYPE, REFERENCE};
+use crate::transits::{self, Fate, Transit};
 use crate::wire::attack::{self, Attacker, Refused};
 use crate::wire::capture::{Capture, Comparison, compare};
 use crate::wire::namespaces::{HOSTS, Host, WIRES};
-use crate::wire::stamps::Stamp;
 use crate::wire::switch::{
-    BANKS, FLOW_SLOTS, INTERVAL_MS, Impair, Plan, Recording, Setting, Switch, TRUNK, both, hasher,
+    BANKS, FLOW_SLOTS, INTERVAL_MS, Impair, Plan, Setting, Switch, TRUNK, both, hasher,
 };
 use crate::wire::traffic::{Load, Traffic};
-use crate::wire::truth::{Joined, Truth};
+use crate::wire::truth::{Joined, Stamp, Truth};
 use crate::wire::verdict::{Verdict, judge};
 use crate::wire::watch::{self, Counts, Seen, Watch};
 
@@ -35,38 +33,6 @@ const VETH_BPS: u64 = 1_000_000_000;
 /// Preamble, frame check sequence and gap of an Ethernet frame.
 const LINK_OVERHEAD_BYTES: u64 = 24;
 
-/// How switches are attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attached {
-    AfPacket,
-    AfXdp,
-}
-
-/// What is between the switches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Between {
-    Link,
-    /// A router: control frames are UDP instead of an `EtherType` of their own.
-    Router,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attack {
-    None,
-    /// The box makes up control frames from genuine ones, and scapy sends hand-made ones.
-    Both,
-}
-
-/// What hosts capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Captured {
-    /// Everything, to be compared byte for byte.
-    All,
-    /// Control frames only, and there must be none: where packets are rewritten on purpose, or
-    /// are too many for tcpdump.
-    Control,
-}
-
 /// A run over veth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scenario {
@@ -74,27 +40,32 @@ pub struct Scenario {
     pub name: &'static str,
     /// Name in tables.
     pub words: &'static str,
-    attached: Attached,
-    between: Between,
+    /// The switches' driver.
+    driver: &'static str,
+    /// Whether a router is between the switches: control frames are UDP instead of an `EtherType` of their own.
+    is_routed: bool,
     /// What the box does, both ways.
     rule: &'static str,
     /// The probability with which it loses a frame.
     loss: f64,
     load: Load,
-    attack: Attack,
-    captured: Captured,
+    /// Whether the box makes up control frames from genuine ones, and scapy sends hand-made ones.
+    is_attacked: bool,
+    /// Whether hosts capture everything, to be compared byte for byte; else control frames only, and there must be none:
+    /// where packets are rewritten on purpose, or are too many for tcpdump.
+    is_compared: bool,
 }
 
 const PLAIN: Scenario = Scenario {
     name: "af_packet",
     words: "no impairment, net_af_packet",
-    attached: Attached::AfPacket,
-    between: Between::Link,
+    driver: "net_af_packet",
+    is_routed: false,
     rule: "",
     loss: 0.0,
     load: Load::Mix,
-    attack: Attack::None,
-    captured: Captured::All,
+    is_attacked: false,
+    is_compared: true,
 };
 
 /// All runs over veth.
@@ -103,7 +74,7 @@ pub const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "af_xdp",
         words: "no impairment, net_af_xdp",
-        attached: Attached::AfXdp,
+        driver: "net_af_xdp",
         ..PLAIN
     },
     Scenario {
@@ -142,30 +113,30 @@ pub const SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "routed",
         words: "a router in the path, virtual segment",
-        between: Between::Router,
+        is_routed: true,
         rule: "hop,dscp=10",
-        captured: Captured::Control,
+        is_compared: false,
         ..PLAIN
     },
     Scenario {
         name: "idle",
         words: "no attack, TCP at full speed",
         load: Load::Tcp,
-        captured: Captured::Control,
+        is_compared: false,
         ..PLAIN
     },
     Scenario {
         name: "attack",
         words: "fuzzer and attacker, TCP at full speed",
         load: Load::Tcp,
-        attack: Attack::Both,
-        captured: Captured::Control,
+        is_attacked: true,
+        is_compared: false,
         ..PLAIN
     },
 ];
 
 /// What came of a run.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Outcome {
     pub name: &'static str,
     pub words: &'static str,
@@ -178,7 +149,7 @@ pub struct Outcome {
 }
 
 /// One direction of a run.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Way {
     /// What the receiver reported, compared with what happened.
     pub verdict: Verdict,
@@ -195,7 +166,7 @@ pub struct Way {
 }
 
 /// How two independent records agree.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CrossCheck {
     /// Data packets that the box lost on purpose.
     pub box_lost: u64,
@@ -212,7 +183,7 @@ pub struct CrossCheck {
 }
 
 /// Traffic on the wire in bits a second with all that Ethernet adds, counted by the box.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Overhead {
     pub control_bps: f64,
     /// References among them.
@@ -257,17 +228,18 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
     Switch::wait_for_sessions(&mut switches, stop)?;
     // The first epochs of a session are not whole.
     wait(Duration::from_secs(1), stop)?;
-    let filter = match scenario.captured {
-        Captured::All => String::new(),
-        Captured::Control => format!("ether proto {ETHERTYPE} or udp port {UDP_PORT}"),
+    let filter = if scenario.is_compared {
+        String::new()
+    } else {
+        format!("ether proto {ETHERTYPE} or udp port {UDP_PORT}")
     };
     let captures = both(HOSTS, |host| Capture::begin(&host, &filter, &folder, stop))?;
     let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
     let traffic = Traffic::begin(scenario.load, duration, stop)?;
-    let attacker = match scenario.attack {
-        Attack::None => None,
-        Attack::Both => Some(Attacker::begin(&folder, duration)?),
-    };
+    let attacker = scenario
+        .is_attacked
+        .then(|| Attacker::begin(&folder, duration));
+    let attacker = attacker.transpose()?;
     let tcp_bps = traffic.end(duration, stop)?;
     let sent = attacker.map(|attacker| attacker.end(stop)).transpose()?;
     // The last epochs' fragments are still on their way.
@@ -307,19 +279,18 @@ pub fn run(scenario: &Scenario, setting: &Setting<'_>) -> Result<Outcome> {
 
 fn start_box(scenario: &Scenario, setting: &Setting<'_>, folder: &Path) -> Result<Impair> {
     let mut arguments = Vec::new();
-    match scenario.between {
-        Between::Router => {
-            // Each host's frames come out with the router's address, and go to the other host.
-            for (way, to) in [("--to-right", 1), ("--to-left", 0)] {
-                let (rule, from, to) = (scenario.rule, router_mac(to), HOSTS[to].mac()?);
-                let rule = format!("{rule},source_mac={from},destination_mac={to}");
-                arguments.extend([way.to_owned(), rule]);
-            }
+    if scenario.is_routed {
+        // Each host's frames come out with the router's address, and go to the other host.
+        for (way, to) in [("--to-right", 1), ("--to-left", 0)] {
+            let (rule, from, to) = (scenario.rule, router_mac(to), HOSTS[to].mac()?);
+            arguments.push(format!(
+                "{way}={rule},source_mac={from},destination_mac={to}"
+            ));
         }
-        Between::Link if scenario.rule.is_empty() => {}
-        Between::Link => arguments.extend(["--both", scenario.rule].map(str::to_owned)),
+    } else if !scenario.rule.is_empty() {
+        arguments.push(format!("--both={}", scenario.rule));
     }
-    if scenario.attack == Attack::Both {
+    if scenario.is_attacked {
         // After the session has begun and the attacker has heard genuine frames alone, and not to the very
         // end, so that each is counted.
         let seconds = setting.attack_duration.saturating_sub(ATTACK_MARGIN);
@@ -343,14 +314,14 @@ fn router_mac(index: usize) -> String {
 fn plan(scenario: &Scenario, index: usize) -> Plan {
     let host: &Host = &HOSTS[index];
     let (wire, _) = WIRES[index];
-    let device = |name: &str, interface: &str| match scenario.attached {
-        Attached::AfPacket => format!("net_af_packet_{name},iface={interface},framecnt=2048"),
-        Attached::AfXdp => {
-            format!("net_af_xdp_{name},iface={interface},start_queue=0,queue_count=1")
-        }
+    let driver = scenario.driver;
+    let keys = match driver {
+        "net_af_packet" => "framecnt=2048",
+        _ => "start_queue=0,queue_count=1",
     };
+    let device = |name, interface| format!("{driver}_{name},iface={interface},{keys}");
     let mut wire_keys = json!({ "capacity_bps": VETH_BPS });
-    if scenario.between == Between::Router {
+    if scenario.is_routed {
         wire_keys["peer"] = json!({
             "local": format!("10.9.1.{}", index + 1),
             "remote": format!("10.9.1.{}", 2 - index),
@@ -364,7 +335,7 @@ fn plan(scenario: &Scenario, index: usize) -> Plan {
         interval_ms: INTERVAL_MS,
         flow_slots: FLOW_SLOTS,
         core: None,
-        recording: Recording::On,
+        is_recorded: true,
     }
 }
 
@@ -392,7 +363,7 @@ fn way(scenario: &Scenario, records: &Records, from: usize) -> Result<Way> {
     Ok(Way {
         verdict,
         fates: seen[to].fates(),
-        compared: (scenario.captured == Captured::All).then_some(compared),
+        compared: scenario.is_compared.then_some(compared),
         leaked: compared.control,
         check: cross_check(&joined, &records.transits, from),
         overhead: overhead(records, from)?,

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::transits::{self, Summary, Transit};
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::Hasher;
@@ -16,8 +15,9 @@ use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif};
 
 use crate::testbed::{start_box, write_key};
-use crate::wire::probability::Bank;
-use crate::wire::stamps::{self, Stamp};
+use crate::transits::{self, Summary, Transit};
+use crate::wire::truth::{self, Stamp};
+use crate::wire::verdict::Bank;
 use crate::wire::watch;
 
 /// Seed of all hashes.
@@ -92,14 +92,7 @@ pub struct Plan {
     /// CPU of its worker, if that matters.
     pub core: Option<usize>,
     /// Whether every packet is recorded.
-    pub recording: Recording,
-}
-
-/// Whether a switch records when it saw each packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recording {
-    On,
-    Off,
+    pub is_recorded: bool,
 }
 
 impl Plan {
@@ -117,7 +110,7 @@ impl Plan {
             interval_ms: INTERVAL_MS,
             flow_slots: FLOW_SLOTS,
             core: None,
-            recording: Recording::Off,
+            is_recorded: false,
         }
     }
 
@@ -170,10 +163,9 @@ impl Switch {
         let name = format!("switch-{number}");
         let key = write_key(folder)?;
         let mut command = Command::new(&setting.vernierd);
-        let stamps = match plan.recording {
-            Recording::On => Some(folder.join(format!("{name}.stamps"))),
-            Recording::Off => None,
-        };
+        let stamps = plan
+            .is_recorded
+            .then(|| folder.join(format!("{name}.stamps")));
         if let Some(stamps) = &stamps {
             command.arg("--wire-record").arg(stamps);
         }
@@ -229,13 +221,30 @@ impl Switch {
         let is_incomplete = log.contains("records of the wire were lost")
             || log.contains("record of the wire is incomplete");
         let file = self.stamps.filter(|_| !is_incomplete);
-        let stamps = file.as_deref().map(stamps::read).transpose()?;
+        let stamps = file.as_deref().map(truth::read).transpose()?;
         if let Some(file) = file {
             // At full speed it has gigabytes.
             fs::remove_file(file)?;
         }
         Ok(stamps)
     }
+}
+
+/// Two switches over shared memory that measure the path between them, and the box in it.
+pub fn with_box(
+    setting: &Setting<'_>,
+    run: &str,
+    plan: impl Fn(usize, &Path) -> Plan,
+    arguments: &[String],
+) -> Result<([Switch; 2], Impair)> {
+    let folder = setting.folder_of(run)?;
+    let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
+    let plans = [0, 1].map(|index| plan(index, &sockets[index]));
+    let mut switches = Switch::start_both(setting, &folder, &plans)?;
+    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let impair = Impair::start(setting, &folder, devices, arguments)?;
+    Switch::wait_for_sessions(&mut switches, setting.stop)?;
+    Ok((switches, impair))
 }
 
 #[derive(Debug)]

@@ -5,11 +5,15 @@
 //! matched with the last one sent before it that has no match yet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read as _};
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use measure::observation::End;
 use reporting::statistics::quantile;
 
-use crate::wire::stamps::Stamp;
+use crate::transits::{u32_at, u64_at};
 
 /// What happened to the packets of one epoch and segment.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -163,6 +167,77 @@ fn by_hash(stamps: &[Stamp]) -> Vec<(u64, usize)> {
     let mut hashes: Vec<_> = hashes.collect();
     hashes.sort_unstable();
     hashes
+}
+
+/// Bytes of a record.
+const RECORD_BYTES: usize = 32;
+
+/// A packet, as one switch saw it at a wire port. `vernierd --wire-record` writes records of [`RECORD_BYTES`], numbers
+/// little-endian, with nothing before or between them:
+///
+/// | bytes | field | |
+/// |---|---|---|
+/// | 0..8 | packet hash | |
+/// | 8..16 | flow hash | |
+/// | 16..24 | time | ns of TAI since 1970 |
+/// | 24..28 | epoch | its low 32 bits |
+/// | 28 | end | 0 sent, 1 received |
+/// | 29 | port | |
+/// | 30 | segment | |
+/// | 31 | | 0 |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub packet: u64,
+    pub flow: u64,
+    /// Time in ns of TAI since 1970.
+    pub tai_ns: u64,
+    /// Low bits of the epoch. Exact at the sender; at the receiver, the epoch as it was known then.
+    pub epoch: u32,
+    pub end: End,
+    /// Index of the switch's port.
+    pub port: u8,
+    pub segment: u8,
+}
+
+impl Stamp {
+    fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let &[.., end, port, segment, 0] = record else {
+            return None;
+        };
+        Some(Self {
+            packet: u64_at(record, 0),
+            flow: u64_at(record, 8),
+            tai_ns: u64_at(record, 16),
+            epoch: u32_at(record, 24),
+            end: match end {
+                0 => End::Sender,
+                1 => End::Receiver,
+                _ => return None,
+            },
+            port,
+            segment,
+        })
+    }
+}
+
+/// All stamps in a file, in order. A last record that was cut off is left out.
+pub fn read(file: &Path) -> Result<Vec<Stamp>> {
+    let file = File::open(file).context("cannot read stamps")?;
+    let length = usize::try_from(file.metadata()?.len())?;
+    let mut stamps = Vec::with_capacity(length / RECORD_BYTES);
+    // The file may be larger than what should be in memory twice.
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut record = [0; RECORD_BYTES];
+    loop {
+        match reader.read_exact(&mut record) {
+            Ok(()) => {
+                let stamp = Stamp::decode(&record);
+                stamps.push(stamp.context("this is not a record of vernierd")?);
+            }
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(stamps),
+            Err(error) => return Err(error).context("cannot read stamps"),
+        }
+    }
 }
 
 #[cfg(test)]

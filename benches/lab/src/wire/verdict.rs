@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use measure::packet::{FlowKey, Hasher};
+use ::wire::frame::Marker;
 use records::snapshot::{FlowEstimate, WireEstimate, WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
-use serde::Serialize;
 
-use crate::wire::probability::{Bank, epoch_seen, range_arrives, standard_error_ns};
 use crate::wire::truth::{Delays, Joined, Truth};
 use crate::wire::watch::Seen;
 
@@ -33,7 +32,7 @@ pub const TAIL_PACKETS_MIN: u64 = 1_000;
 pub const CHOSEN: &str = "chosen";
 
 /// One direction of a wire, over all its epochs.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Verdict {
     pub path: Path,
     /// Epochs that were reported as usable: one that is followed by another before the switch next publishes
@@ -53,14 +52,14 @@ pub struct Verdict {
     pub expected: Expected,
     /// Flows of at least ten packets in an epoch, by their size, and last all of them.
     pub flows: Vec<FlowClass>,
-    /// Their 99th percentiles.
-    pub tails: Tails,
+    /// Their 99th percentiles, flows of [`TAIL_PACKETS_MIN`] packets and more.
+    pub tails: Judged,
     /// Packets moved over rollovers.
     pub moved: u64,
 }
 
 /// What happened in one direction: averages over epochs in which packets were sent.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Path {
     pub epochs: usize,
     pub packets: f64,
@@ -74,7 +73,7 @@ pub struct Path {
 }
 
 /// What probability predicts.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Expected {
     /// Share of epochs with both rollovers seen.
     pub usable: f64,
@@ -89,7 +88,7 @@ pub struct Expected {
 }
 
 /// Means of the segment by one method.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Means {
     pub method: String,
     /// Epochs for which it had a mean and a bound.
@@ -107,7 +106,7 @@ impl Means {
 }
 
 /// Flows of like size.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct FlowClass {
     /// Packets in an epoch.
     pub packets: RangeInclusive<u64>,
@@ -115,19 +114,36 @@ pub struct FlowClass {
     pub errors: Vec<FlowErrors>,
 }
 
-/// The 99th percentiles of large flows' delays.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Tails {
-    /// Flows in epochs, of [`TAIL_PACKETS_MIN`] packets and more.
+/// A figure of flows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Judged {
+    /// Flows, or flows in epochs,
     pub flows: usize,
-    /// Of these, flows with percentiles.
+    /// and flows of these that have the figure.
     pub known: usize,
-    /// Median relative error of these.
+    /// Median of its relative errors.
     pub error: f64,
 }
 
+impl Judged {
+    /// Of figures, where they are known, and the truth.
+    pub fn of(pairs: impl Iterator<Item = (Option<f64>, f64)>) -> Self {
+        let mut flows = 0;
+        let errors = pairs.filter_map(|(figure, truth)| {
+            flows += 1;
+            Some((figure? / truth - 1.0).abs())
+        });
+        let errors: Vec<f64> = errors.collect();
+        Self {
+            flows,
+            known: errors.len(),
+            error: median(errors),
+        }
+    }
+}
+
 /// Means of flows by one method.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct FlowErrors {
     pub method: String,
     /// Flows in epochs.
@@ -160,36 +176,16 @@ impl FlowClass {
 }
 
 /// Values by method, in the order in which methods first appear, but what was chosen last.
-struct ByMethod<T> {
-    methods: Vec<(String, Vec<T>)>,
-    chosen: Vec<T>,
-}
-
-impl<T> ByMethod<T> {
-    fn new() -> Self {
-        Self {
-            methods: Vec::new(),
-            chosen: Vec::new(),
+fn by_method<'m, T>(values: impl Iterator<Item = (&'m str, T)>) -> Vec<(String, Vec<T>)> {
+    let mut methods: Vec<(String, Vec<T>)> = Vec::new();
+    for (method, value) in values {
+        match methods.iter_mut().find(|(known, _)| known == method) {
+            Some((_, values)) => values.push(value),
+            None => methods.push((method.to_owned(), vec![value])),
         }
     }
-
-    fn add<'m>(&mut self, values: impl Iterator<Item = (&'m str, T)>, chosen: Option<T>) {
-        for (method, value) in values {
-            let mut known = self.methods.iter_mut();
-            match known.find(|(known, _)| known == method) {
-                Some((_, values)) => values.push(value),
-                None => self.methods.push((method.to_owned(), vec![value])),
-            }
-        }
-        self.chosen.extend(chosen);
-    }
-
-    fn into_methods(mut self) -> Vec<(String, Vec<T>)> {
-        if !self.chosen.is_empty() {
-            self.methods.push((CHOSEN.to_owned(), self.chosen));
-        }
-        self.methods
-    }
+    methods.sort_by_key(|(method, _)| method == CHOSEN);
+    methods
 }
 
 /// A truth and what was reported of the same epoch.
@@ -263,18 +259,18 @@ fn path(truths: &[(u32, &Truth)]) -> Path {
 }
 
 fn means(pairs: &[Pair]) -> Vec<Means> {
-    let mut errors = ByMethod::new();
-    for (truth, figures) in pairs {
-        if let Some(truth_ns) = truth.delays.mean_ns() {
-            let error = |estimate: &WireEstimate| {
-                Some(((estimate.mean_ns - truth_ns).abs(), estimate.bound_ns?))
-            };
-            let estimates = figures.estimates.iter();
-            let errors_of = estimates.filter_map(|one| Some((one.method.as_str(), error(one)?)));
-            errors.add(errors_of, figures.chosen.as_ref().and_then(error));
-        }
-    }
-    let methods = errors.into_methods().into_iter();
+    let errors = pairs.iter().filter_map(|(truth, figures)| {
+        let truth_ns = truth.delays.mean_ns()?;
+        let error = move |method, estimate: &WireEstimate| {
+            let error_ns = (estimate.mean_ns - truth_ns).abs();
+            Some((method, (error_ns, estimate.bound_ns?)))
+        };
+        let estimates = figures.estimates.iter();
+        let by_name = estimates.filter_map(move |one| error(one.method.as_str(), one));
+        let chosen = figures.chosen.iter();
+        Some(by_name.chain(chosen.filter_map(move |one| error(CHOSEN, one))))
+    });
+    let methods = by_method(errors.flatten()).into_iter();
     let means = methods.map(|(method, errors)| Means {
         method,
         epochs: errors.len(),
@@ -329,22 +325,13 @@ fn reported<'s>(
     known.collect()
 }
 
-fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Tails {
-    let mut tails = Tails::default();
-    let mut errors = Vec::new();
-    for (flow, hash, truth) in reported(truths, seen, hasher) {
-        let truth = truth.flows.get(&hash);
-        let Some(truth) = truth.filter(|truth| truth.delays.count >= TAIL_PACKETS_MIN) else {
-            continue;
-        };
-        tails.flows += 1;
-        if let Some(quantiles) = flow.flow.quantiles {
-            errors.push((quantiles.p99_ns / truth.p99_ns() - 1.0).abs());
-        }
-    }
-    tails.known = errors.len();
-    tails.error = median(errors);
-    tails
+fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Judged {
+    let reported = reported(truths, seen, hasher).into_iter();
+    Judged::of(reported.filter_map(|(flow, hash, truth)| {
+        let truth = truth.flows.get(&hash)?;
+        let figure = flow.flow.quantiles.map(|of| of.p99_ns);
+        (truth.delays.count >= TAIL_PACKETS_MIN).then(|| (figure, truth.p99_ns()))
+    }))
 }
 
 fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClass> {
@@ -363,22 +350,21 @@ fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClas
 }
 
 fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> Vec<FlowErrors> {
-    let mut errors = ByMethod::new();
-    for (flow, delays) in judged {
-        if let Some(mean_ns) = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0) {
-            let judged = |one: &FlowEstimate| {
-                let error_ns = (one.mean_ns - mean_ns).abs();
-                let is_within = one
-                    .bound_ns
-                    .map(|bound_ns| error_ns <= bound_ns + ROUNDING_NS);
-                (error_ns / mean_ns, is_within)
-            };
-            let estimates = flow.flow.estimates.iter();
-            let judged_of = estimates.map(|one| (one.method.label(), judged(one)));
-            errors.add(judged_of, flow.flow.estimate.as_ref().map(judged));
-        }
-    }
-    let methods = errors.into_methods().into_iter();
+    let judged = judged.filter_map(|(flow, delays)| {
+        let mean_ns = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0)?;
+        let judge = move |method, one: &FlowEstimate| {
+            let error_ns = (one.mean_ns - mean_ns).abs();
+            let is_within = one
+                .bound_ns
+                .map(|bound_ns| error_ns <= bound_ns + ROUNDING_NS);
+            (method, (error_ns / mean_ns, is_within))
+        };
+        let estimates = flow.flow.estimates.iter();
+        let by_name = estimates.map(move |one| judge(one.method.label(), one));
+        let chosen = flow.flow.estimate.iter();
+        Some(by_name.chain(chosen.map(move |one| judge(CHOSEN, one))))
+    });
+    let methods = by_method(judged.flatten()).into_iter();
     let errors = methods.map(|(method, judged)| {
         let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
         let bounded = judged.iter().filter_map(|(_, is_within)| *is_within);
@@ -399,6 +385,62 @@ fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> 
 fn median_min(numbers: &[f64]) -> f64 {
     let deviation = 0.5 / (numbers.len() as f64).sqrt();
     quantile(numbers.iter().copied(), 0.5 - 1.96 * deviation)
+}
+
+// What is expected of an epoch whose packets, control frames included, are lost each with the same probability,
+// independently.
+
+/// One bank of an LDA: cells, and the share of packets that it takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bank {
+    pub rows: u32,
+    /// The share of packets that it takes, 0 to 1.
+    pub share: f64,
+}
+
+impl Bank {
+    /// The probability that a given cell lost none of an epoch's `packets`.
+    fn clean(self, packets: f64, loss: f64) -> f64 {
+        let lost_here = self.share * loss / f64::from(self.rows);
+        (packets * (-lost_here).ln_1p()).exp()
+    }
+
+    /// Cells that lost none of an epoch's packets, on average.
+    fn usable_cells(self, packets: f64, loss: f64) -> f64 {
+        f64::from(self.rows) * self.clean(packets, loss)
+    }
+
+    /// Packets in such cells, on average: what the mean is taken of.
+    fn effective_samples(self, packets: f64, loss: f64) -> f64 {
+        let arrived = packets * self.share * (1.0 - loss);
+        arrived * self.clean((packets - 1.0).max(0.0), loss)
+    }
+}
+
+/// The probability that a rollover is seen: not every copy of its marker is lost.
+fn rollover_seen(loss: f64) -> f64 {
+    1.0 - loss.powi(i32::from(Marker::COPIES))
+}
+
+/// The probability that both rollovers of an epoch are seen.
+fn epoch_seen(loss: f64) -> f64 {
+    rollover_seen(loss).powi(2)
+}
+
+/// The probability that a range of cells arrives: at once, or in the one round of retransmission,
+/// which takes a request the other way (lost with probability `back`) and the fragment once more.
+fn range_arrives(loss: f64, back: f64) -> f64 {
+    1.0 - loss * (1.0 - (1.0 - back) * (1.0 - loss))
+}
+
+/// The standard error of a mean of `samples` out of `packets`, drawn without replacement from delays with a
+/// standard deviation of `deviation_ns`.
+fn standard_error_ns(deviation_ns: f64, samples: f64, packets: f64) -> f64 {
+    if samples < 1.0 {
+        return f64::INFINITY;
+    }
+    let left_out = (1.0 - samples / packets).max(0.0);
+    deviation_ns * (left_out / samples).sqrt()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::config::{Http, Measurement};
 use records::snapshot::{Counts, Segment, Totals};
 use serde_json::Value;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 

@@ -2,7 +2,7 @@ use measure::observation::End;
 use records::snapshot::{Flow, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles};
 
 use super::*;
-use crate::wire::stamps::Stamp;
+use crate::wire::truth::Stamp;
 
 /// In each of ten epochs flow 7 sends `packets` packets, which take 100 ns and one more each, and the last is lost.
 fn joined(packets: u64) -> Joined {

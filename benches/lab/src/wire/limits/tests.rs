@@ -139,7 +139,7 @@ fn what_a_flood_costs_is_found() {
 
 #[test]
 fn wrong_answers_are_found() {
-    let judged = |error| asked::Judged {
+    let judged = |error| crate::wire::verdict::Judged {
         flows: 20,
         known: 20,
         error,

@@ -92,3 +92,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn records_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stamps");
+    let mut bytes: Vec<u8> = (1..=28).chain([0, 3, 7, 0]).collect();
+    let sent = Stamp {
+        packet: 0x0807_0605_0403_0201,
+        flow: 0x100f_0e0d_0c0b_0a09,
+        tai_ns: 0x1817_1615_1413_1211,
+        epoch: 0x1c1b_1a19,
+        end: End::Sender,
+        port: 3,
+        segment: 7,
+    };
+    let received = Stamp {
+        end: End::Receiver,
+        ..sent
+    };
+    bytes.extend_from_within(..);
+    bytes[RECORD_BYTES + 28] = 1;
+    bytes.extend([0; 31]);
+    std::fs::write(&file, &bytes).unwrap();
+    assert_eq!(read(&file).unwrap(), [sent, received]);
+
+    bytes[28] = 2;
+    std::fs::write(&file, &bytes).unwrap();
+    assert!(read(&file).is_err());
+}

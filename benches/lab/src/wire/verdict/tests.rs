@@ -1,8 +1,10 @@
 use measure::observation::End;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use records::snapshot::{Flow, FlowFigures, FlowMethod, FlowQuantiles};
 
 use super::*;
-use crate::wire::stamps::Stamp;
+use crate::wire::truth::Stamp;
 
 const FLOW: &str = "10.0.0.1:5>10.0.0.2:6/udp";
 
@@ -193,4 +195,64 @@ fn the_tail_of_large_flows_is_held_against_every_packet() {
     );
     let small = super::tails(&[], &Seen::default(), &hasher());
     assert_eq!((small.flows, small.known), (0, 0));
+}
+
+#[test]
+fn usable_cells_are_as_many_as_in_a_simulation() {
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let (packets, loss) = (5_000_u32, 0.02);
+    let bank = Bank {
+        rows: 50,
+        share: 0.5,
+    };
+    let runs = 200;
+    let (mut usable, mut samples) = (0.0, 0.0);
+    for _ in 0..runs {
+        let mut cells = [(0_u32, true); 50];
+        for _ in 0..packets {
+            if !random.random_bool(bank.share) {
+                continue;
+            }
+            let (count, clean) = &mut cells[random.random_range(0..50)];
+            if random.random_bool(loss) {
+                *clean = false;
+            } else {
+                *count += 1;
+            }
+        }
+        let clean = cells.iter().filter(|(_, clean)| *clean);
+        usable += clean.clone().count() as f64;
+        samples += clean.map(|(count, _)| f64::from(*count)).sum::<f64>();
+    }
+    let (n, runs) = (f64::from(packets), f64::from(runs));
+    let expected = bank.usable_cells(n, loss);
+    // As if cells were independent, which they nearly are.
+    let clean = expected / f64::from(bank.rows);
+    let error = (expected * (1.0 - clean) / runs).sqrt();
+    assert!((usable / runs - expected).abs() < 4.0 * error, "{usable}");
+    let expected = bank.effective_samples(n, loss);
+    assert!((samples / runs / expected - 1.0).abs() < 0.03, "{samples}");
+}
+
+#[test]
+fn markers_and_ranges_arrive_with_the_probability_of_their_copies() {
+    let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+    assert!(close(rollover_seen(0.0), 1.0) && close(rollover_seen(0.2), 0.992));
+    assert!(close(epoch_seen(0.2), 0.992 * 0.992));
+    // Sent, lost (.2); asked for and sent again: both must arrive (.64).
+    assert!(close(range_arrives(0.2, 0.2), 1.0 - 0.2 * 0.36));
+    assert!(close(range_arrives(0.0, 0.5), 1.0));
+    let bank = Bank {
+        rows: 1,
+        share: 1.0,
+    };
+    assert!(close(bank.usable_cells(0.0, 0.5), 1.0));
+    assert!(close(bank.effective_samples(2.0, 0.5), 0.5));
+}
+
+#[test]
+fn a_mean_of_all_packets_has_no_error() {
+    assert!(standard_error_ns(5.0, 100.0, 100.0).abs() < 1e-9);
+    assert!((standard_error_ns(5.0, 100.0, 1e12) - 0.5).abs() < 1e-6);
+    assert!(standard_error_ns(5.0, 0.0, 100.0).is_infinite());
 }
