@@ -13,7 +13,6 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use super::api::{self, Answer, Change, MessageError, Request};
 use super::database::{Database, TYPES};
-use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, OPAQUE_AREA};
 use super::presence::{OPAQUE_TYPE, Presence};
 
 /// The port of ospfd's API.
@@ -117,10 +116,6 @@ pub struct Client {
     sequence: u32,
     patience: Duration,
     unreadable: u64,
-    /// The router's own id, once it is known.
-    id: Ipv4Addr,
-    /// What this client withdrew itself: ospfd 8.4 announces that a minute later only.
-    withdrawn: Option<Change>,
 }
 
 impl Client {
@@ -163,8 +158,6 @@ impl Client {
             sequence: 0,
             patience,
             unreadable: 0,
-            id: Ipv4Addr::UNSPECIFIED,
-            withdrawn: None,
         })
     }
 
@@ -183,7 +176,6 @@ impl Client {
                 Some(Answer::Changed(change)) => drop(database.apply(change)),
                 // It comes behind all LSAs.
                 Some(Answer::RouterId { sequence, id }) if sequence == mark => {
-                    self.id = id;
                     return Ok((database, id));
                 }
                 Some(_) => {}
@@ -200,9 +192,6 @@ impl Client {
     /// # Errors
     /// If the connection is lost.
     pub fn next(&mut self, deadline: Instant) -> Result<Option<Change>, ClientError> {
-        if let Some(change) = self.withdrawn.take() {
-            return Ok(Some(change));
-        }
         loop {
             match self.answer(deadline)? {
                 Some(Answer::Changed(change)) => return Ok(Some(change)),
@@ -231,25 +220,6 @@ impl Client {
             body: presence.emit(),
         };
         self.ask(&request, "originate an opaque LSA").map(drop)
-    }
-
-    /// Withdraws what was advertised.
-    ///
-    /// # Errors
-    /// If nothing was, or the connection is lost.
-    pub fn withdraw(&mut self, area: Ipv4Addr) -> Result<(), ClientError> {
-        let opaque_type = OPAQUE_TYPE;
-        let request = Request::Withdraw { area, opaque_type };
-        self.ask(&request, "withdraw an opaque LSA")?;
-        let header = Header {
-            age_s: AGE_MAX_S,
-            kind: OPAQUE_AREA,
-            id: [opaque_type, 0, 0, 0].into(),
-            advertiser: self.id,
-            length: u16::try_from(HEADER_BYTES).unwrap_or(0),
-        };
-        self.withdrawn = Some(Change::Gone { area, header });
-        Ok(())
     }
 
     /// Messages that could not be read, in all; they are skipped.
@@ -450,9 +420,9 @@ fn owners<const N: usize>(ends: [(SocketAddrV4, SocketAddrV4); N]) -> [Option<Ow
 }
 
 fn owner(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<Owner> {
-    let mut found =
-        sockets(table).filter(|socket| (socket.local, socket.remote) == (local, remote));
-    found.next().map(|socket| match socket.inode {
+    let mut all = sockets(table);
+    let found = all.find(|socket| (socket.local, socket.remote) == (local, remote));
+    found.map(|socket| match socket.inode {
         0 => Owner::Nobody,
         _ => Owner::User(socket.user),
     })
