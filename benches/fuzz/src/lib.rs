@@ -30,7 +30,6 @@
     clippy::panic,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::missing_panics_doc,
     reason = "a panic is how a target tells libFuzzer what it found"
 )]
 

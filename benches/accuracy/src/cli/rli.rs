@@ -93,8 +93,8 @@ impl Packets {
             }
         };
         if let Some(receive_ps) = receive_ps {
-            let receive_ns = whole_ns(receive_ps - origin_ps);
-            self.arrivals.push((receive_ns, packet.bytes, arrival));
+            let at_ns = whole_ns(receive_ps - origin_ps);
+            self.arrivals.push((at_ns, packet.bytes, arrival));
         }
     }
 
@@ -136,7 +136,7 @@ impl Rli {
                 ..ReceiverConfig::new(STREAM, method, link)
             };
             let arrivals = packets.arrivals.iter().copied();
-            receive(config, packets.truth.len(), arrivals)
+            receive(config, packets.truth.len(), arrivals, |_| ())
                 .with_context(|| format!("{} cannot be run", method.label()))
         };
         let linear = estimate(Method::Linear)?;
