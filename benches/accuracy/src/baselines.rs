@@ -49,13 +49,8 @@ const PROBE_BYTES: u32 = 64;
 /// The most probes of a run.
 const PROBES_MAX: usize = 10_000_000;
 
-/// The errors of one method in per cent, over all flows of a run.
-struct Errors {
-    name: &'static str,
-    /// How many times better RLI must be.
-    limit: Option<Limit>,
-    of_flows: Vec<f64>,
-}
+/// A method, how many times better RLI must be, and its errors in per cent over all flows of a run.
+type Errors = (&'static str, Option<Limit>, Vec<f64>);
 
 fn plan(setting: &Setting) -> Result<Plan> {
     let supply = Arc::new(Supply::new(setting)?);
@@ -91,14 +86,15 @@ fn rows(utilisation: f64, wander: Wander, errors: &[Errors], found: &mut Found) 
     let name = format!("{:.0} %, {}", 100.0 * utilisation, wander.label());
     let is_judged = is_high && wander == Wander::Heavy;
     let mut rli = None;
-    for method in errors {
-        let of_flows = |share| quantile(method.of_flows.iter().copied(), share);
+    for (method, limit, errors) in errors {
+        let of_flows = |share| quantile(errors.iter().copied(), share);
         let (median, p95) = (of_flows(0.5), of_flows(0.95));
         let row = match rli {
-            None => Row::new(format!("{}: {name}", method.name), "%", median)
-                .paper(is_high.then_some(12.0)),
-            Some(rli) => Row::ratio(format!("{} / RLI: {name}", method.name), median, [rli])
-                .limit(method.limit.filter(|_| is_judged))
+            None => {
+                Row::new(format!("{method}: {name}"), "%", median).paper(is_high.then_some(12.0))
+            }
+            Some(rli) => Row::ratio(format!("{method} / RLI: {name}"), median, [rli])
+                .limit(limit.filter(|_| is_judged))
                 .other("median, %", median),
         };
         found.row(0, row.other("95th percentile", p95));
@@ -117,11 +113,7 @@ fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Resul
 
     let mut all = Vec::new();
     let mut add = |name, limit, estimates_ns: Vec<f64>| {
-        all.push(Errors {
-            name,
-            limit,
-            of_flows: truth.mean_errors(estimates_ns),
-        });
+        all.push((name, limit, truth.mean_errors(estimates_ns)));
     };
     let judged = Some(TIMES_BETTER);
     let rli = |method| Ok::<_, anyhow::Error>(exchange.receive(method)?.means_ns().collect());

@@ -1,8 +1,6 @@
 //! The hybrid: LDS whose joint decoding uses RLI's estimate as a feature, beside both alone; and the
 //! chooser, which takes for each flow the estimate of the smallest bound.
 
-use std::ops::Range;
-
 use anyhow::Result;
 use measure::chooser::{Candidate, Decoding, Method, choose};
 use measure::lds::{Decoded, LdsLayout};
@@ -15,7 +13,7 @@ use crate::experiment::{Experiment, Found, Plan, Setting};
 use crate::interpolation::Interpolated;
 use crate::report::Row;
 use crate::sketched::{Known, Sketched, columns_for, means};
-use crate::trace::{ALL, HUNDREDS, Losses, Scenario, THOUSANDS, Trace, Truth};
+use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hybrid",
@@ -26,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Seeds that the limits ask for.
 const SEEDS: u32 = 5;
 /// Groups of flows by packets with their names, and the number of the prototype's figures for them.
-const GROUPS: [(Range<f64>, &str, Option<usize>); 3] = [
+const GROUPS: [(Sizes, &str, Option<usize>); 3] = [
     (ALL, "all flows", Some(0)),
     (HUNDREDS, ">= 100 packets", None),
     (THOUSANDS, ">= 1000 packets", Some(1)),
@@ -139,12 +137,15 @@ impl Case {
         found: &mut Found,
     ) {
         let name = self.name;
-        let error =
-            |estimates: &[f64], packets: &Range<f64>| truth.median(estimates, packets.clone());
         for (packets, group, of_prototype) in GROUPS {
-            let row = Row::new(format!("{name}: {group}"), "%", error(hybrid, &packets));
+            let row = Row::new(
+                format!("{name}: {group}"),
+                "%",
+                truth.median(hybrid, packets),
+            );
             let others = others.iter();
-            let others = others.map(|(method, estimates)| (*method, error(estimates, &packets)));
+            let others =
+                others.map(|(method, estimates)| (*method, truth.median(estimates, packets)));
             let printed = self.prototype.zip(of_prototype);
             let (paper, beside) =
                 printed.map_or((None, Vec::new()), |([hybrid, rli, lds], group)| {
@@ -156,7 +157,7 @@ impl Case {
         }
         let [(_, rli), (_, joint), _] = others;
         let [hybrid_error, rli, joint] =
-            [hybrid, rli, joint].map(|estimates| error(estimates, &HUNDREDS));
+            [hybrid, rli, joint].map(|estimates| truth.median(estimates, HUNDREDS));
         let check = format!(
             "{name}: {}, hybrid / the better of RLI and LDS joint",
             GROUPS[1].1
@@ -193,10 +194,8 @@ impl Case {
         let by = [Method::Combined, Method::Hybrid, RLI];
         let by = by.map(|method| (format!("by {} (%)", method.name()), share_of(method)));
         let check = format!("{name}: error of the choice, all flows");
-        found.row(
-            table,
-            Row::new(check, "%", truth.median(&means, ALL)).others(by),
-        );
+        let row = Row::new(check, "%", truth.median(&means, ALL));
+        found.row(table, row.others(by));
         let check = format!("{name}: error of the choice, >= 100 packets");
         found.row(table, Row::new(check, "%", truth.median(&means, HUNDREDS)));
         let check = format!("{name}: flows in the bound of the choice");

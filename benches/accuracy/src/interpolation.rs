@@ -19,7 +19,7 @@ pub struct Interpolated {
 impl Interpolated {
     /// Interpolates the delay of every packet that arrived.
     pub fn of(trace: &Trace) -> Self {
-        let references = trace.references();
+        let references = &trace.references[..];
         let squares = squared_errors(references);
         let mut all = Self::default();
         let mut intervals = Vec::new();

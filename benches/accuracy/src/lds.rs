@@ -4,7 +4,6 @@
 //! uncorrelated flow-level latencies" (IMC 2011), section 5.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use anyhow::Result;
 use measure::lds::{Decoded, LdsLayout};
@@ -17,7 +16,7 @@ use crate::experiment::{Experiment, Found, Plan, Setting};
 use crate::interpolation::Interpolated;
 use crate::report::Row;
 use crate::sketched::{Known, Sketched, columns_for, means};
-use crate::trace::{ALL, HUNDREDS, Losses, Scenario, THOUSANDS, Trace, Truth, errors};
+use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth, errors};
 use crate::traffic::mix;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -117,11 +116,11 @@ fn plan(setting: &Setting) -> Result<Plan> {
         seed.memories(found)?;
         seed.exact(found)?;
         seed.missing(found)?;
-        for at in &LOSSES {
+        for at in LOSSES {
             seed.multibank(at, found)?;
         }
         for probability in [0.05, 1.0] {
-            for at in &LOSSES {
+            for at in LOSSES {
                 seed.single(at, probability, found)?;
             }
         }
@@ -158,8 +157,14 @@ impl Seed {
         Ok(LdsLayout::new(columns, k, probabilities)?)
     }
 
-    fn sketch(&self, layout: &LdsLayout, losses: Losses) -> Tried<'_> {
-        self.sketch_classes(layout, losses, |_| 0)
+    fn sketch(&self, columns: u32, k: u32, rows: &[f64], losses: Losses) -> Result<Tried<'_>> {
+        let layout = self.layout(columns, k, rows)?;
+        Ok(self.sketch_classes(&layout, losses, |_| 0))
+    }
+
+    /// The reference sketch, where nothing is lost.
+    fn reference(&self) -> Result<Tried<'_>> {
+        self.sketch(17_500, 1, &[1.0; 4], Losses::None)
     }
 
     fn sketch_classes(
@@ -217,64 +222,52 @@ const JOINT_1: usize = 1;
 const JOINT_2: usize = 2;
 const DECODERS: [&str; 3] = [PAPER, "K = 1", "K = 2"];
 
-/// A limit on a decoder's median error.
-struct Check {
-    columns: u32,
-    decoder: usize,
-    packets: Range<f64>,
-    name: &'static str,
-    paper: f64,
-    most: f64,
-    /// What the prototype gives for the same, of the paper's decoder.
-    prototype: Option<f64>,
-}
-
-const fn limit(
-    decoder: usize,
-    packets: Range<f64>,
-    name: &'static str,
-    paper: f64,
-    most: f64,
-    prototype: Option<f64>,
-) -> Check {
-    Check {
-        columns: MEMORIES[0],
-        decoder,
-        packets,
-        name,
-        paper,
-        most,
-        prototype,
-    }
-}
+/// A limit on a decoder's median error: columns, decoder, flows, what the paper gives, the limit, and what the prototype of the
+/// paper's decoder gives for the same.
+type Check = (u32, usize, Sizes, &'static str, f64, f64, Option<f64>);
 
 /// The first three are held against the paper's own figures (section 5.1).
 const LIMITS: [Check; 8] = [
-    limit(OF_PAPER, 500.0..1000.0, "500-999", 1.2, 1.5, Some(1.31)),
-    limit(OF_PAPER, 1e3..1e4, "1000-9999", 0.4, 0.7, Some(0.58)),
-    limit(
+    (
+        17_500,
         OF_PAPER,
-        1e4..f64::INFINITY,
+        (500.0, 1e3),
+        "500-999",
+        1.2,
+        1.5,
+        Some(1.31),
+    ),
+    (
+        17_500,
+        OF_PAPER,
+        (1e3, 1e4),
+        "1000-9999",
+        0.4,
+        0.7,
+        Some(0.58),
+    ),
+    (
+        17_500,
+        OF_PAPER,
+        (1e4, MANY),
         ">= 10000",
         0.06,
         0.1,
         Some(0.074),
     ),
-    limit(JOINT_1, HUNDREDS, ">= 100", 2.0, 0.32, None),
-    limit(JOINT_2, HUNDREDS, ">= 100", 2.0, 0.24, None),
-    limit(JOINT_1, THOUSANDS, ">= 1000", 0.48, 0.035, None),
-    limit(JOINT_2, THOUSANDS, ">= 1000", 0.48, 0.027, None),
-    Check {
-        columns: MEMORIES[1],
-        ..limit(JOINT_2, HUNDREDS, ">= 100", 12.0, 2.3, None)
-    },
+    (17_500, JOINT_1, HUNDREDS, ">= 100", 2.0, 0.32, None),
+    (17_500, JOINT_2, HUNDREDS, ">= 100", 2.0, 0.24, None),
+    (17_500, JOINT_1, THOUSANDS, ">= 1000", 0.48, 0.035, None),
+    (17_500, JOINT_2, THOUSANDS, ">= 1000", 0.48, 0.027, None),
+    (1_750, JOINT_2, HUNDREDS, ">= 100", 12.0, 2.3, None),
 ];
+const MANY: f64 = f64::INFINITY;
 
 /// Without loss: three memories, flows missing from the list, every flow exact (section 5.1).
 impl Seed {
     fn memories(&self, found: &mut Found) -> Result<()> {
         for columns in MEMORIES {
-            let tried = self.sketch(&self.layout(columns, 1, &[1.0; 4])?, Losses::None);
+            let tried = self.sketch(columns, 1, &[1.0; 4], Losses::None)?;
             let decoded = [tried.joint(1)?, tried.joint(2)?];
             for (k, decoded) in (1..).zip(&decoded) {
                 tried.bounds(&format!("{columns} x 4, K = {k}"), decoded, found);
@@ -291,7 +284,7 @@ impl Seed {
 
     /// R = 3 and three flows for four cells: under the threshold of peeling, nothing is left to guess.
     fn exact(&self, found: &mut Found) -> Result<()> {
-        let tried = self.sketch(&self.layout(64_889, 1, &[1.0; 3])?, Losses::None);
+        let tried = self.sketch(64_889, 1, &[1.0; 3], Losses::None)?;
         let errors = tried.truth.errors(&means(&tried.joint(1)?), ALL);
         let name = "R = 3, flows / cells 0.75: largest error of any flow";
         let paper = tried.truth.median(&tried.sketched.paper(), ALL);
@@ -306,7 +299,7 @@ impl Seed {
         let listed: Vec<usize> = (0..self.trace.flows())
             .filter(|&flow| is_listed(flow))
             .collect();
-        let tried = self.sketch(&self.layout(17_500, 1, &[1.0; 4])?, Losses::None);
+        let tried = self.reference()?;
         let sketched = tried.sketched.listing(&listed);
         let pick =
             |figures: &[f64]| -> Vec<f64> { listed.iter().map(|&flow| figures[flow]).collect() };
@@ -332,9 +325,8 @@ impl Seed {
     /// RLI, MPE and the overall mean on the packets of the sketch (section 5.1, fig. 9 and 10).
     fn beside(&self, tried: &Tried<'_>, joint: &[f64], paper: &[f64], found: &mut Found) {
         let others = self.others(tried);
-        let row = |name: &str, packets: &Range<f64>, of: &str, share: f64| {
-            let error =
-                |estimates: &[f64]| quantile(tried.truth.errors(estimates, packets.clone()), share);
+        let row = |name: &str, packets: Sizes, of: &str, share: f64| {
+            let error = |estimates: &[f64]| quantile(tried.truth.errors(estimates, packets), share);
             let row = Row::new(format!("{of}: {name}"), "%", error(joint));
             let others = others
                 .iter()
@@ -346,17 +338,16 @@ impl Seed {
             (">= 100 packets", HUNDREDS),
             (">= 1000 packets", THOUSANDS),
         ] {
-            found.row(BESIDE, row(name, &packets, "median", 0.5));
+            found.row(BESIDE, row(name, packets, "median", 0.5));
         }
-        let error = |estimates: &[f64]| median(tried.truth.errors(estimates, HUNDREDS));
+        let error = |estimates: &[f64]| tried.truth.median(estimates, HUNDREDS);
         let [rli, mpe_tenth, mpe_hundredth, _] = others.each_ref().map(|(_, of)| error(of));
         let check = "joint / the better of RLI and MPE: >= 100 packets";
         let ratio = Row::ratio(check, error(joint), [rli, mpe_tenth, mpe_hundredth]);
         found.row(BESIDE, ratio.limit(BETTER));
-        for (bin, (name, of_paper)) in SIZES.windows(2).zip(BINS) {
-            let packets = bin[0]..bin[1];
-            found.row(BESIDE, row(name, &packets, "median", 0.5).paper(of_paper));
-            found.row(BESIDE, row(name, &packets, "95th percentile", 0.95));
+        for (name, packets, of_paper) in BINS {
+            found.row(BESIDE, row(name, packets, "median", 0.5).paper(of_paper));
+            found.row(BESIDE, row(name, packets, "95th percentile", 0.95));
         }
     }
 
@@ -387,16 +378,14 @@ impl Seed {
     }
 }
 
-/// Lower ends of the bins of fig. 10.
-const SIZES: [f64; 7] = [1.0, 10.0, 100.0, 500.0, 1000.0, 10_000.0, f64::INFINITY];
-/// Bins by packets of a flow, with the paper's median for its decoder.
-const BINS: [(&str, Option<f64>); 6] = [
-    ("1-9 packets", None),
-    ("10-99 packets", None),
-    ("100-499 packets", None),
-    ("500-999 packets", Some(1.2)),
-    ("1000-9999 packets", Some(0.4)),
-    (">= 10000 packets", Some(0.06)),
+/// Bins of fig. 10 by packets of a flow, with the paper's median for its decoder.
+const BINS: [(&str, Sizes, Option<f64>); 6] = [
+    ("1-9 packets", (1.0, 10.0), None),
+    ("10-99 packets", (10.0, 100.0), None),
+    ("100-499 packets", (100.0, 500.0), None),
+    ("500-999 packets", (500.0, 1e3), Some(1.2)),
+    ("1000-9999 packets", (1e3, 1e4), Some(0.4)),
+    (">= 10000 packets", (1e4, MANY), Some(0.06)),
 ];
 /// Of the errors of RLI and MPE, how much joint decoding may leave for flows of 100 packets and more.
 const BETTER: Limit = Limit::AtMost(0.1);
@@ -405,23 +394,19 @@ impl Tried<'_> {
     /// Rows that each memory has, and the limits on it.
     fn checks(&self, columns: u32, estimates: &[Vec<f64>; 3], found: &mut Found) {
         let median = |decoder: usize, packets| self.truth.median(&estimates[decoder], packets);
-        for of in LIMITS.iter().filter(|check| check.columns == columns) {
-            let decoder = match of.decoder {
-                OF_PAPER => PAPER.to_owned(),
-                k => format!("joint K = {k}"),
+        let of_columns = LIMITS.iter().filter(|check| check.0 == columns);
+        for &(_, decoder, packets, name, paper, most, prototype) in of_columns {
+            let (what, beside): (_, &[usize]) = match (decoder, columns) {
+                (OF_PAPER, _) => (PAPER.to_owned(), &[]),
+                (k, 1_750) => (format!("joint K = {k}"), &[JOINT_1, OF_PAPER]),
+                (k, _) => (format!("joint K = {k}"), &[OF_PAPER]),
             };
-            let name = format!("{decoder}, {columns} x 4: {} packets", of.name);
-            let row = Row::new(name, "%", median(of.decoder, of.packets.clone()));
-            let beside: &[usize] = match (of.decoder, columns) {
-                (OF_PAPER, _) => &[],
-                (_, 1_750) => &[JOINT_1, OF_PAPER],
-                _ => &[OF_PAPER],
-            };
+            let name = format!("{what}, {columns} x 4: {name} packets");
+            let row = Row::new(name, "%", median(decoder, packets));
             let beside = beside.iter();
-            let beside = beside.map(|&other| (DECODERS[other], median(other, of.packets.clone())));
-            let prototype = of.prototype.map(|figure| ("prototype", figure));
-            let row = row.others(beside).others(prototype);
-            check(found, row, of.paper, of.most);
+            let beside = beside.map(|&other| (DECODERS[other], median(other, packets)));
+            let prototype = prototype.map(|figure| ("prototype", figure));
+            check(found, row.others(beside).others(prototype), paper, most);
         }
         for (packets, name) in [
             (ALL, "all flows"),
@@ -429,9 +414,9 @@ impl Tried<'_> {
             (THOUSANDS, ">= 1000"),
         ] {
             let name = format!("{columns} x 4: {name}");
-            let row = Row::new(name, "%", median(JOINT_2, packets.clone()));
+            let row = Row::new(name, "%", median(JOINT_2, packets));
             let beside = [JOINT_1, OF_PAPER];
-            let beside = beside.map(|other| (DECODERS[other], median(other, packets.clone())));
+            let beside = beside.map(|other| (DECODERS[other], median(other, packets)));
             found.row(MEMORY, row.others(beside));
         }
     }
@@ -440,61 +425,37 @@ impl Tried<'_> {
 /// The rows of the paper's multi-bank sketch.
 const MULTIBANK: [f64; 4] = [0.01, 0.1, 0.5, 1.0];
 
-struct AtLoss {
-    losses: Losses,
-    name: &'static str,
-    /// What the prototype gave for the paper's decoder, and the limit.
-    check: Option<(f64, f64)>,
-}
-
+/// What the paper's rows are tried under; what the prototype gave for its decoder, and the limit.
 const LOSSES: [AtLoss; 4] = [
-    AtLoss {
-        losses: Losses::Uniform(0.001),
-        name: "0.1 % loss",
-        check: Some((3.3, 0.3)),
-    },
-    AtLoss {
-        losses: Losses::Uniform(0.005),
-        name: "0.5 % loss",
-        check: Some((3.5, 0.65)),
-    },
-    AtLoss {
-        losses: Losses::Uniform(0.01),
-        name: "1 % loss",
-        check: Some((3.7, 1.0)),
-    },
-    AtLoss {
-        losses: Losses::Episodes(0.01),
-        name: "1 % loss in episodes of 100 packets",
-        check: None,
-    },
+    (Losses::Uniform(0.001), "0.1 % loss", Some((3.3, 0.3))),
+    (Losses::Uniform(0.005), "0.5 % loss", Some((3.5, 0.65))),
+    (Losses::Uniform(0.01), "1 % loss", Some((3.7, 1.0))),
+    (
+        Losses::Episodes(0.01),
+        "1 % loss in episodes of 100 packets",
+        None,
+    ),
 ];
+type AtLoss = (Losses, &'static str, Option<(f64, f64)>);
 
 /// Under loss: k = 5 and rows that sample (section 5.2, fig. 11).
 impl Seed {
-    fn lossy(&self, at: &AtLoss, probabilities: &[f64; 4]) -> Result<Tried<'_>> {
-        Ok(self.sketch(&self.layout(87_500, 5, probabilities)?, at.losses))
-    }
-
-    fn multibank(&self, at: &AtLoss, found: &mut Found) -> Result<()> {
-        let tried = self.lossy(at, &MULTIBANK)?;
+    fn multibank(&self, (losses, at, judged): AtLoss, found: &mut Found) -> Result<()> {
+        let tried = self.sketch(87_500, 5, &MULTIBANK, losses)?;
         let (one, two) = (tried.joint(1)?, tried.joint(2)?);
         let (estimates, paper) = (means(&one), tried.sketched.paper());
-        let rows = format!("rows .01/.1/.5/1, {}", at.name);
-        let name = format!(
-            "k = 5, rows .01/.1/.5/1, K = 1, {}: >= 1000 packets",
-            at.name
-        );
+        let rows = format!("rows .01/.1/.5/1, {at}");
+        let name = format!("k = 5, rows .01/.1/.5/1, K = 1, {at}: >= 1000 packets");
         let row = Row::new(name, "%", tried.truth.median(&estimates, THOUSANDS)).others([
             ("K = 2", tried.truth.median(&means(&two), THOUSANDS)),
             (PAPER, tried.truth.median(&paper, THOUSANDS)),
         ]);
-        match at.check {
+        match judged {
             Some((paper, most)) => check(found, row, paper, most),
             None => found.row(LOSS, row),
         }
         for (packets, name) in [(HUNDREDS, ">= 100 packets"), (ALL, "all flows")] {
-            let ours = tried.truth.median(&estimates, packets.clone());
+            let ours = tried.truth.median(&estimates, packets);
             let row = Row::new(format!("{rows}: {name}"), "%", ours);
             found.row(LOSS, row.other(PAPER, tried.truth.median(&paper, packets)));
         }
@@ -504,8 +465,8 @@ impl Seed {
         Ok(())
     }
 
-    fn single(&self, at: &AtLoss, probability: f64, found: &mut Found) -> Result<()> {
-        let tried = self.lossy(at, &[probability; 4])?;
+    fn single(&self, (losses, at, _): AtLoss, probability: f64, found: &mut Found) -> Result<()> {
+        let tried = self.sketch(87_500, 5, &[probability; 4], losses)?;
         let joint = tried.truth.median(&means(&tried.joint(1)?), THOUSANDS);
         let paper = tried.truth.median(&tried.sketched.paper(), THOUSANDS);
         // Large flows with no cell that can be read.
@@ -513,7 +474,7 @@ impl Seed {
             let columns = tried.sketched.columns_of(flow);
             tried.sketched.cells.estimate_at(columns).is_none()
         }));
-        let name = format!("one bank, p = {probability}, {}: >= 1000 packets", at.name);
+        let name = format!("one bank, p = {probability}, {at}: >= 1000 packets");
         let row = Row::new(name, "%", joint)
             .others([(PAPER, paper), ("flows without a cell (%)", unread)]);
         found.row(LOSS, row);
@@ -556,18 +517,18 @@ impl Seed {
         };
         for (number, name) in (0..3).zip(CLASSES).rev() {
             let errors = |estimates: &[f64], least: f64| {
-                let flows = tried.truth.flows(least..f64::INFINITY);
+                let flows = tried.truth.flows((least, f64::INFINITY));
                 let flows = flows.filter(|&flow| class(flow) == number);
                 errors(estimates, &tried.truth.mean_ns, flows)
             };
-            for (least, flows) in [(ALL.start, "all flows"), (100.0, ">= 100 packets")] {
+            for (least, flows) in [(ALL.0, "all flows"), (100.0, ">= 100 packets")] {
                 let check_name = format!("{columns} x 4, {weighting}: {name}, {flows}");
                 let ours = median(errors(&one, least));
                 let row = Row::new(check_name, "%", ours).others([
                     ("K = 2", median(errors(&two, least))),
                     (PAPER, median(errors(&paper, least))),
                 ]);
-                if is_judged && least <= ALL.start {
+                if is_judged && least <= ALL.0 {
                     let (paper, most) = WEIGHT_CHECKS[usize::from(number)];
                     check(found, row, paper, most);
                 } else {
@@ -583,8 +544,7 @@ impl Seed {
 impl Seed {
     /// Packets, 17500 x 4, nothing known but the flows' keys.
     fn counts(&self, found: &mut Found) -> Result<()> {
-        let layout = self.layout(17_500, 1, &[1.0; 4])?;
-        let tried = self.sketch(&layout, Losses::None);
+        let tried = self.reference()?;
         let (sketched, truth) = (&tried.sketched, &tried.truth);
         let decoded = sketched.joint(1, Known::default())?;
         let packets: Vec<f64> = decoded.flows.iter().map(|flow| flow.packets).collect();
@@ -593,11 +553,11 @@ impl Seed {
             let packets = sketched.cells.packets_at(columns);
             packets.map_or(f64::NAN, |packets| packets as f64)
         });
-        let error = |estimates: &[f64], truth_of: &[f64], packets: &Range<f64>| {
-            median(errors(estimates, truth_of, truth.flows(packets.clone())))
+        let error = |estimates: &[f64], truth_of: &[f64], packets: Sizes| {
+            median(errors(estimates, truth_of, truth.flows(packets)))
         };
         let named = [(HUNDREDS, ">= 100 packets"), (THOUSANDS, ">= 1000 packets")];
-        let [hundreds, thousands] = named.each_ref().map(|(flows, name)| {
+        let [hundreds, thousands] = named.map(|(flows, name)| {
             let name = format!("packets of a flow, decoded, 17500 x 4: {name}");
             let row = Row::new(name, "%", error(&packets, &truth.received, flows));
             row.other("count-min", error(&count_min, &truth.received, flows))
@@ -605,13 +565,11 @@ impl Seed {
         check(found, hundreds, 15.9, 2.5);
         found.row(MINED, thousands);
         let paper = sketched.paper();
-        for (flows, name) in &named {
+        for (flows, name) in named {
             let name = format!("delay, counts decoded, 17500 x 4, K = 1: {name}");
             let row = Row::new(name, "%", error(&delays, &truth.mean_ns, flows));
-            found.row(
-                MINED,
-                row.other(PAPER, error(&paper, &truth.mean_ns, flows)),
-            );
+            let of_paper = error(&paper, &truth.mean_ns, flows);
+            found.row(MINED, row.other(PAPER, of_paper));
         }
         tried.heavy_hitters(&packets, &count_min, found);
         Ok(())
@@ -619,14 +577,11 @@ impl Seed {
 
     /// Losses of a flow at 1 % in all.
     fn losses(&self, found: &mut Found) -> Result<()> {
-        let layout = self.layout(17_500, 1, &[1.0; 4])?;
-        let tried = self.sketch(&layout, Losses::Uniform(0.01));
+        let tried = self.sketch(17_500, 1, &[1.0; 4], Losses::Uniform(0.01))?;
         let truth = &tried.truth;
         let apart = truth.flows(THOUSANDS).map(|flow| {
-            let lost = tried
-                .sketched
-                .cells
-                .lost_at(tried.sketched.columns_of(flow));
+            let columns = tried.sketched.columns_of(flow);
+            let lost = tried.sketched.cells.lost_at(columns);
             let truly = truth.sent[flow] - truth.received[flow];
             lost.map_or(f64::NAN, |lost| {
                 (lost as f64 - truly).abs() / truth.sent[flow]
@@ -641,20 +596,15 @@ impl Seed {
     fn deviations(&self, k: u32, found: &mut Found) -> Result<()> {
         let columns = columns_for(&self.trace, 17_500);
         let layout = LdsLayout::new(columns * k, k, &[1.0; 4])?;
-        let tried = self.sketch(&layout, Losses::None);
+        let tried = self.sketch_classes(&layout, Losses::None, |_| 0);
         let stddev = tried.sketched.each(|columns| {
             let variance = tried.sketched.cells.variance_at(columns);
             variance.map_or(f64::NAN, f64::sqrt)
         });
-        let errors = errors(
-            &stddev,
-            &tried.truth.stddev_ns,
-            tried.truth.flows(THOUSANDS),
-        );
-        let name = format!(
-            "deviation of a flow, k = {k}, {} x 4: >= 1000 packets",
-            17_500 * k
-        );
+        let flows = tried.truth.flows(THOUSANDS);
+        let errors = errors(&stddev, &tried.truth.stddev_ns, flows);
+        let columns = 17_500 * k;
+        let name = format!("deviation of a flow, k = {k}, {columns} x 4: >= 1000 packets");
         found.row(MINED, Row::new(name, "%", median(errors)));
         Ok(())
     }

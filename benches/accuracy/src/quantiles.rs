@@ -124,12 +124,12 @@ fn of_trace(scenario: &Scenario, seed: u64, scale: f64) -> Vec<Flow> {
     let rare = Trace::generate(scenario, seed, scale.min(0.001));
     let packets = (0..rare.flows()).flat_map(|flow| rare.of_flow(flow));
     let bytes: f64 = packets.map(|(_, packet)| f64::from(packet.bytes)).sum();
-    let bytes_per_ns = bytes / rare.duration_ns() as f64;
+    let bytes_per_ns = bytes / rare.duration_ns as f64;
     let most = PERCENTS.iter().copied().fold(0.0, f64::max);
     let interval_ns = f64::from(REFERENCE_BYTES) / (bytes_per_ns * most / 100.0);
     let trace = Trace::with_references_each(scenario, seed, scale, interval_ns);
     let references = PERCENTS.map(|percent| {
-        let all = trace.references().iter();
+        let all = trace.references.iter();
         all.step_by(whole((most / percent).round()))
             .copied()
             .collect::<Vec<Reference>>()
@@ -183,7 +183,7 @@ fn of_queue(supply: &Supply, wander: Wander, seed: u64) -> Result<Vec<Flow>> {
         let policy = one_in(u32::try_from(packets.max(1))?);
         let exchange = Exchange::send(&traffic, &LinkConfig::ACCEPTANCE, policy, seed)?;
         let mut estimates: Vec<Vec<Estimate>> = vec![Vec::new(); traffic.flows as usize];
-        exchange.receive_into(Method::AnchoredSums, &mut |said| {
+        exchange.receive_into(Method::AnchoredSums, |said| {
             for &flow in said.flows {
                 if let Some(of_flow) = estimates.get_mut(flow as usize) {
                     of_flow.push(said.estimate);

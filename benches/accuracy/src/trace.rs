@@ -11,7 +11,6 @@
 //! trace of a seed: 16 bytes a packet.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use measure::packet::{FlowHash, PacketHash};
 use rand::{RngExt, SeedableRng};
@@ -39,10 +38,11 @@ const STEP_NS: f64 = 1e5;
 /// One reference each millisecond.
 const REFERENCE_NS: f64 = 1e6;
 
-/// Flows by their packets sent.
-pub const ALL: Range<f64> = 0.0..f64::INFINITY;
-pub const HUNDREDS: Range<f64> = 100.0..f64::INFINITY;
-pub const THOUSANDS: Range<f64> = 1000.0..f64::INFINITY;
+/// Flows by their packets sent: from so many on, and fewer than so many.
+pub type Sizes = (f64, f64);
+pub const ALL: Sizes = (0.0, f64::INFINITY);
+pub const HUNDREDS: Sizes = (100.0, f64::INFINITY);
+pub const THOUSANDS: Sizes = (1000.0, f64::INFINITY);
 
 /// A packet with its delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +82,11 @@ pub struct Trace {
     /// Where each flow's packets start, and the end of the last: flows + 1 entries.
     starts: Vec<usize>,
     /// References on path 0, in the order of their arrival.
-    references: Vec<Reference>,
+    pub references: Vec<Reference>,
     /// Flows whose packets all wait in the references' queue; empty: none is known to.
     with_references: Vec<bool>,
-    duration_ns: u64,
+    /// The epoch's length in nanoseconds.
+    pub duration_ns: u64,
     seed: u64,
 }
 
@@ -172,15 +173,6 @@ impl Trace {
 
     pub fn packets(&self) -> usize {
         self.packets.len()
-    }
-
-    /// The epoch's length in nanoseconds.
-    pub fn duration_ns(&self) -> u64 {
-        self.duration_ns
-    }
-
-    pub fn references(&self) -> &[Reference] {
-        &self.references
     }
 
     /// Whether all packets of a flow wait in the references' queue, as a switch that spreads flows
@@ -414,12 +406,8 @@ impl Delays<'_> {
     }
 
     fn on_mode(&self, mode: usize, factor: f64, sent_ns: f64, rng: &mut Pcg64) -> f64 {
-        let base = self
-            .scenario
-            .modes
-            .get(mode)
-            .map_or(1.0, |base| base * factor);
-        let queue = self.queues.get(mode).map_or(0.0, |queue| queue.at(sent_ns));
+        let base = self.scenario.modes[mode] * factor;
+        let queue = self.queues[mode].at(sent_ns);
         let noise: f64 = Exp1.sample(rng);
         UNIT_NS * (base + self.scenario.queue_weight * queue + self.scenario.noise * noise)
     }
@@ -502,8 +490,8 @@ impl Losses {
             Self::None => {}
             Self::Uniform(share) => mask.under = whole(share * 2.0_f64.powi(64)) as u64,
             Self::Episodes(share) => {
-                let packet_ns = trace.duration_ns() as f64 / trace.packets() as f64;
-                mask.episodes = episodes(share, packet_ns, trace.duration_ns(), seed);
+                let packet_ns = trace.duration_ns as f64 / trace.packets() as f64;
+                mask.episodes = episodes(share, packet_ns, trace.duration_ns, seed);
             }
         }
         mask
@@ -592,19 +580,21 @@ impl Truth {
     }
 
     /// Flows with a packet that arrived, by their packets sent.
-    pub fn flows(&self, packets: Range<f64>) -> impl Iterator<Item = usize> + '_ {
+    pub fn flows(&self, packets: Sizes) -> impl Iterator<Item = usize> + '_ {
         let counts = self.sent.iter().zip(&self.received).enumerate();
         counts
-            .filter(move |(_, (sent, received))| **received > 0.0 && packets.contains(sent))
+            .filter(move |(_, (sent, received))| {
+                **received > 0.0 && (packets.0..packets.1).contains(*sent)
+            })
             .map(|(flow, _)| flow)
     }
 
     /// Relative errors in per cent of mean delays of the flows of this many packets.
-    pub fn errors(&self, estimates: &[f64], packets: Range<f64>) -> Vec<f64> {
+    pub fn errors(&self, estimates: &[f64], packets: Sizes) -> Vec<f64> {
         errors(estimates, &self.mean_ns, self.flows(packets))
     }
 
-    pub fn median(&self, estimates: &[f64], packets: Range<f64>) -> f64 {
+    pub fn median(&self, estimates: &[f64], packets: Sizes) -> f64 {
         median(self.errors(estimates, packets))
     }
 }

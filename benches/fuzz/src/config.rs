@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::read;
 
-/// Longest text: what is larger finds nothing that smaller ones do not.
+/// Longest text.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
 /// Most values that a change adds: lists of lists grow by powers.
@@ -44,7 +44,7 @@ pub(crate) fn examples() -> Vec<Vec<u8>> {
 }
 
 /// Every key and every word of the examples and of the schema, as libFuzzer reads dictionaries.
-pub fn config_dictionary() -> String {
+pub fn dictionary() -> String {
     let schema = serde_json::to_value(contract::config::schema()).unwrap();
     let mut words = std::collections::BTreeSet::new();
     for value in EXAMPLES.iter().chain([&schema]) {
@@ -109,14 +109,13 @@ enum To {
 
 /// A byte 0 before actions on an example; any other text is a configuration itself.
 pub fn config(bytes: &[u8]) {
-    if bytes.len() > TEXT_BYTES_MAX {
-        return;
-    }
     if let Some((0, rest)) = bytes.split_first() {
-        if let Some(input) = read::<Input>(rest) {
+        if rest.len() < TEXT_BYTES_MAX
+            && let Some(input) = read::<Input>(rest)
+        {
             check(&disturbed(&input).to_string());
         }
-    } else if let Ok(text) = std::str::from_utf8(bytes) {
+    } else if let Some(text) = crate::text(bytes, TEXT_BYTES_MAX) {
         check(text);
     }
 }

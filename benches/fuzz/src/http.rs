@@ -10,20 +10,17 @@ use std::sync::{Arc, LazyLock, Mutex};
 use api::http;
 use arbitrary::Arbitrary;
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Method, Request, header};
 use contract::config::Config;
 use control::published::Published;
-use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use measure::packet::FlowKey;
 use records::snapshot::{
     FlowFigures, FlowList, FlowName, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
 };
-use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
 
-use crate::read;
+use crate::{read, web};
 
 /// More than anything that the snapshot below can be answered with.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -122,21 +119,15 @@ impl Word {
 }
 
 struct Server {
-    runtime: Runtime,
     router: TowerToHyperService<Router>,
     reload: Arc<AtomicBool>,
 }
 
 static SERVER: LazyLock<Mutex<Server>> = LazyLock::new(|| {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(2)
-        .build();
     let reload = Arc::<AtomicBool>::default();
     let published = Arc::new(Published::new(snapshot()));
     let router = http::router(published, Some(Arc::clone(&reload)));
     Mutex::new(Server {
-        runtime: runtime.unwrap(),
         router: TowerToHyperService::new(router),
         reload,
     })
@@ -198,30 +189,19 @@ pub fn http(bytes: &[u8]) {
     let Some(request) = request(&input) else {
         return;
     };
-    let (method, target) = (request.method().clone(), request.uri().to_string());
+    let method = request.method().clone();
     let is_proven = request.headers().contains_key("x-vernier");
     let server = SERVER.lock().unwrap();
     server.reload.store(false, Ordering::Relaxed);
-    let (head, body) = server.runtime.block_on(async {
-        let Ok(answer) = server.router.call(request).await;
-        let (head, body) = answer.into_parts();
-        (head, to_bytes(body, ANSWER_BYTES_MAX).await)
-    });
-    check(&head, &body.expect(&target), &target);
+    web::ask(&server.router, request, ANSWER_BYTES_MAX);
     let is_reloaded = server.reload.load(Ordering::Relaxed);
     assert!(!is_reloaded || method == Method::POST && is_proven);
 }
 
 fn request(input: &Input) -> Option<Request<Body>> {
-    let mut target = input.path.of(&PATHS).to_owned();
-    let mut mark = '?';
-    for (name, value) in &input.query {
-        target.push(mark);
-        target.push_str(name.of(&PARAMETERS));
-        target.push('=');
-        target.push_str(value.of(&VALUES));
-        mark = '&';
-    }
+    let query = input.query.iter();
+    let query = query.map(|(name, value)| (name.of(&PARAMETERS), value.of(&VALUES)));
+    let target = web::target(input.path.of(&PATHS), query);
     let mut request = Request::builder()
         .method(METHODS[usize::from(input.method) % METHODS.len()].clone())
         .uri(target)
@@ -246,18 +226,4 @@ fn request(input: &Input) -> Option<Request<Body>> {
         request.headers_mut().append(name, value);
     }
     Some(request)
-}
-
-fn check(head: &axum::http::response::Parts, body: &[u8], target: &str) {
-    let status = head.status;
-    let is_documented = matches!(status.as_u16(), 200 | 202 | 400..=499 | 503);
-    assert!(is_documented, "{target}: {status}");
-    let content = head.headers.get(header::CONTENT_TYPE);
-    let is_json = content.is_some_and(|content| content == "application/json");
-    if !is_json || body.is_empty() {
-        return;
-    }
-    let json: Value = serde_json::from_slice(body).expect(target);
-    let is_refused = !matches!(status, StatusCode::OK | StatusCode::ACCEPTED);
-    assert!(!is_refused || json["error"].is_string(), "{target}: {json}");
 }

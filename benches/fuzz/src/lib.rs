@@ -30,9 +30,11 @@
     clippy::panic,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::missing_panics_doc,
     reason = "a panic is how a target tells libFuzzer what it found"
 )]
+
+use std::path::Path;
+use std::{fs, io};
 
 use arbitrary::{Arbitrary, Unstructured};
 
@@ -56,70 +58,61 @@ mod settings;
 mod stamp;
 mod station;
 mod topology;
-
-pub use capture::capture;
-pub use codec::codec;
-pub use config::{config, config_dictionary};
-pub use csv::csv;
-pub use exchange::exchange;
-pub use frame::frame;
-pub use http::http;
-pub use lds::lds;
-pub use lldp::lldp;
-pub use locator::locator;
-pub use pairing::pairing;
-pub use probe_config::probe_config;
-pub use reflection::reflection;
-pub use report::report;
-pub use rli::rli;
-pub use session::session;
-pub use settings::settings;
-pub use stamp::stamp;
-pub use station::station;
-pub use topology::topology;
+mod web;
 
 /// The bytes as an input of a target's own; `None` where they are too few.
 fn read<'b, I: Arbitrary<'b>>(bytes: &'b [u8]) -> Option<I> {
     I::arbitrary_take_rest(Unstructured::new(bytes)).ok()
 }
 
-/// A target by name.
-pub type Target = (&'static str, fn(&[u8]));
+/// The bytes as a text; `None` where they are none, or too many: larger texts find nothing that smaller ones do not.
+fn text(bytes: &[u8], bytes_max: usize) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok();
+    text.filter(|text| text.len() <= bytes_max)
+}
 
-/// Every target, by the name of its corpus.
+/// A target by its name, which is that of its corpus; and seeds that are made, to begin with beside the corpus.
+pub type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
+
+/// Every target.
 pub const TARGETS: [Target; 20] = [
-    ("frame", frame),
-    ("codec", codec),
-    ("csv", csv),
-    ("session", session),
-    ("rli", rli),
-    ("lds", lds),
-    ("config", config),
-    ("capture", capture),
-    ("http", http),
-    ("pairing", pairing),
-    ("exchange", exchange),
-    ("stamp", stamp),
-    ("reflection", reflection),
-    ("probe_config", probe_config),
-    ("topology", topology),
-    ("report", report),
-    ("station", station),
-    ("locator", locator),
-    ("lldp", lldp),
-    ("settings", settings),
+    ("frame", frame::frame, Vec::new),
+    ("codec", codec::codec, Vec::new),
+    ("csv", csv::csv, Vec::new),
+    ("session", session::session, Vec::new),
+    ("rli", rli::rli, Vec::new),
+    ("lds", lds::lds, Vec::new),
+    ("config", config::config, config::examples),
+    ("capture", capture::capture, Vec::new),
+    ("http", http::http, Vec::new),
+    ("pairing", pairing::pairing, Vec::new),
+    ("exchange", exchange::exchange, Vec::new),
+    ("stamp", stamp::stamp, stamp::exchanges),
+    ("reflection", reflection::reflection, reflection::sequences),
+    (
+        "probe_config",
+        probe_config::probe_config,
+        probe_config::examples,
+    ),
+    ("topology", topology::topology, Vec::new),
+    ("report", report::report, Vec::new),
+    ("station", station::station, Vec::new),
+    ("locator", locator::locator, locator::examples),
+    ("lldp", lldp::lldp, lldp::examples),
+    ("settings", settings::settings, settings::examples),
 ];
 
-/// Inputs that are elsewhere in the repository, to begin with beside the corpus.
-pub fn seeds(target: &str) -> Vec<Vec<u8>> {
-    match target {
-        "config" => config::examples(),
-        "stamp" => stamp::exchanges(),
-        "reflection" => reflection::sequences(),
-        "probe_config" => probe_config::examples(),
-        "lldp" => lldp::examples(),
-        "locator" => locator::examples(),
-        "settings" => settings::examples(),
-        _ => Vec::new(),
+/// Writes the seeds of every target into `folder/target`, and a dictionary.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn write_seeds(folder: &Path) -> io::Result<()> {
+    for (name, _, seeds) in TARGETS {
+        let folder = folder.join(name);
+        fs::create_dir_all(&folder)?;
+        for (number, seed) in seeds().iter().enumerate() {
+            fs::write(folder.join(format!("seed-{number}")), seed)?;
+        }
     }
+    fs::write(folder.join("config.dict"), config::dictionary())
 }

@@ -7,17 +7,11 @@ use probe::config::{Config, SESSIONS_MAX};
 
 use crate::config::refused;
 
-/// Longest text: larger texts find nothing that smaller ones do not.
-const TEXT_BYTES_MAX: usize = 1 << 16;
-
 /// Any text.
 pub fn probe_config(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else {
+    let Some(text) = crate::text(bytes, 1 << 16) else {
         return;
     };
-    if bytes.len() > TEXT_BYTES_MAX {
-        return;
-    }
     let config = match Config::parse(text, "fuzz.json") {
         Ok(config) => config,
         Err(error) => return refused(&error),

@@ -10,20 +10,14 @@ use station::settings::Settings;
 
 use crate::config::refused;
 
-/// Longest text: larger texts find nothing that smaller ones do not.
-const TEXT_BYTES_MAX: usize = 1 << 14;
-
 /// The first byte says whose settings they are.
 pub fn settings(bytes: &[u8]) {
     let Some((&whose, text)) = bytes.split_first() else {
         return;
     };
-    let Ok(text) = std::str::from_utf8(text) else {
+    let Some(text) = crate::text(text, 1 << 14) else {
         return;
     };
-    if text.len() > TEXT_BYTES_MAX {
-        return;
-    }
     match whose {
         b's' => station(text),
         b'p' => plugin(text),

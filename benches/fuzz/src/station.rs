@@ -3,24 +3,21 @@
 //! Oracle: every request is answered with a documented status, never 500; JSON is whole and valid, and that of a refusal names
 //! the error; no answer is larger than the values allow; lists are within their limits.
 
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::body::{Body, Bytes};
+use axum::http::Request;
 use contract::config::Nats;
-use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use prost::Message;
 use report::msp::{Flow, Health, Neighbour, Segment};
-use serde_json::Value;
 use station::histories::{Histories, Room};
 use station::settings::Settings;
 use station::state::{Gap, Known, Minute, MinuteSegment, Run, State, Sums};
 use station::{Station, answers, histories, values};
-use tokio::runtime::{Builder, Runtime};
 
-use crate::read;
+use crate::{read, web};
 
 /// More than any answer from the values of an input has.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -130,14 +127,6 @@ struct MadeMinute {
     segments: Vec<(i8, [u32; 3], MadeSums)>,
 }
 
-static RUNTIME: LazyLock<Mutex<Runtime>> = LazyLock::new(|| {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(2)
-        .build();
-    Mutex::new(runtime.unwrap())
-});
-
 /// The bytes are values and requests.
 pub fn station(bytes: &[u8]) {
     let Some(input) = read::<Input>(bytes) else {
@@ -160,55 +149,28 @@ pub fn station(bytes: &[u8]) {
     let parts = input.parts.iter().map(|part| Bytes::copy_from_slice(part));
     let _ = histories::restore(parts, u64::MAX, &mut restored);
     let router = TowerToHyperService::new(answers::router(Arc::clone(&station)));
-    let runtime = RUNTIME.lock().unwrap();
     for asked in input.requests.iter().take(8) {
         let target = target(asked);
         let Ok(request) = Request::builder().uri(&target).body(Body::empty()) else {
             continue;
         };
-        let (head, body) = runtime.block_on(async {
-            let Ok(answer) = router.call(request).await;
-            let (head, body) = answer.into_parts();
-            (head, to_bytes(body, ANSWER_BYTES_MAX).await)
-        });
-        check(&head, &body.expect(&target), &target);
+        let json = web::ask(&router, request, ANSWER_BYTES_MAX);
+        for (list, max) in [("paths", 16), ("risen", 10_000), ("segments", 100_000)] {
+            let count = json[list].as_array().map_or(0, Vec::len);
+            assert!(count <= max, "{target}: {count} {list}");
+        }
     }
 }
 
 fn target(asked: &Asked) -> String {
-    let Asked { path, query, own } = asked;
-    let mut target = answers::PATHS[usize::from(*path) % answers::PATHS.len()].to_owned();
-    for (n, (name, value)) in query.iter().enumerate() {
-        target.push(if n == 0 { '?' } else { '&' });
-        target.push_str(PARAMETERS[usize::from(*name) % PARAMETERS.len()]);
-        target.push('=');
-        let known = VALUES[usize::from(*value) % VALUES.len()];
-        target.push_str(
-            own.as_deref()
-                .filter(|_| *value == u8::MAX)
-                .unwrap_or(known),
-        );
-    }
-    target
-}
-
-fn check(head: &axum::http::response::Parts, body: &[u8], target: &str) {
-    let status = head.status;
-    let is_documented = matches!(status.as_u16(), 200 | 400..=499 | 503);
-    assert!(is_documented, "{target}: {status}");
-    let content = head.headers.get(header::CONTENT_TYPE);
-    if content.is_none_or(|content| content != "application/json") {
-        return;
-    }
-    let json: Value = serde_json::from_slice(body).expect(target);
-    assert!(
-        status == StatusCode::OK || json["error"].is_string(),
-        "{target}: {json}"
-    );
-    for (list, max) in [("paths", 16), ("risen", 10_000), ("segments", 100_000)] {
-        let count = json[list].as_array().map_or(0, Vec::len);
-        assert!(count <= max, "{target}: {count} {list}");
-    }
+    let query = asked.query.iter().map(|&(name, value)| {
+        let known = VALUES[usize::from(value) % VALUES.len()];
+        let own = asked.own.as_deref().filter(|_| value == u8::MAX);
+        let name = PARAMETERS[usize::from(name) % PARAMETERS.len()];
+        (name, own.unwrap_or(known))
+    });
+    let path = answers::PATHS[usize::from(asked.path) % answers::PATHS.len()];
+    web::target(path, query)
 }
 
 fn named(name: u8) -> String {

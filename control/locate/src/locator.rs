@@ -161,28 +161,19 @@ impl Locator {
     }
 
     fn look_for_step(&mut self, name: &str) {
-        let Some(segment) = self.segments.get(name) else {
-            return;
-        };
-        let Some(raised) = segment.delay.raised() else {
-            return;
-        };
-        let since_ms = raised.since_ms;
-        let reverse = segment
-            .reverse
-            .clone()
-            .filter(|_| raised.intervals < STEP_WITHIN);
-        let Some((reverse, back)) =
-            reverse.and_then(|name| Some((self.segments.get(&name)?, name)))
-        else {
-            return;
-        };
-        let Some((there, shift_back)) = clock_step(segment, reverse, since_ms) else {
-            return;
-        };
-        for (name, shift) in [(name, there), (&back, shift_back)] {
-            if let Some(segment) = self.segments.get_mut(name) {
-                segment.take_step(since_ms, shift);
+        let step = self.segments.get(name).and_then(|segment| {
+            let raised = segment.delay.raised()?;
+            let back = segment.reverse.clone()?;
+            let reverse = self.segments.get(&back)?;
+            let is_new = raised.intervals < STEP_WITHIN;
+            let shifts = is_new.then(|| clock_step(segment, reverse, raised.since_ms))??;
+            Some((raised.since_ms, back, shifts))
+        });
+        if let Some((since_ms, back, (there, shift_back))) = step {
+            for (name, shift) in [(name, there), (&back, shift_back)] {
+                if let Some(segment) = self.segments.get_mut(name) {
+                    segment.take_step(since_ms, shift);
+                }
             }
         }
     }

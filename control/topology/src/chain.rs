@@ -4,9 +4,6 @@ use crate::mset::Deployment;
 use crate::paths::{Listed, Paths};
 use crate::topology::{Role, Router};
 
-#[cfg(test)]
-mod tests;
-
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {

@@ -11,9 +11,6 @@
 //! Fine-Grained Latency Measurements", ToN 2012, section VI): routers that measure (m-routers) divide the paths between all routers into segments.
 #![forbid(unsafe_code)]
 
-mod between;
-#[cfg(test)]
-mod brute;
 pub mod chain;
 pub mod mset;
 pub mod ospf;
@@ -21,6 +18,8 @@ pub mod paths;
 pub mod plan;
 pub mod read;
 pub mod source;
+#[cfg(test)]
+mod tests;
 mod topology;
 pub mod transition;
 

@@ -13,9 +13,6 @@
 use crate::paths::{Paths, Way};
 use crate::topology::{Role, Router, Topology};
 
-#[cfg(test)]
-mod tests;
-
 /// What each node of a network can measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deployment {

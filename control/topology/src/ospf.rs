@@ -15,7 +15,6 @@ use serde::de::{Deserialize, Deserializer, Error};
 pub mod api;
 pub mod client;
 pub mod database;
-mod kernel;
 pub mod lsa;
 pub mod presence;
 

@@ -1,10 +1,12 @@
 //! The network itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use petgraph::graph::DiGraph;
 use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
+
+use crate::paths::Reach;
 
 /// Most routers of a topology.
 pub const ROUTERS_MAX: usize = 2_048;
@@ -119,6 +121,39 @@ impl Topology {
         Self { graph, roles }
     }
 
+    /// Routers joined by links of weight 1, in both directions, by their names.
+    pub fn of_links<'n>(links: impl IntoIterator<Item = (&'n str, &'n str)>) -> Self {
+        Self::of_weighted_links(links.into_iter().map(|(a, b)| (a, b, Weight::ONE)))
+    }
+
+    /// Routers joined by links of these weights, the same in both directions.
+    pub fn of_weighted_links<'n>(
+        links: impl IntoIterator<Item = (&'n str, &'n str, Weight)>,
+    ) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut indices = HashMap::new();
+        let mut index = |name: &'n str| {
+            *indices.entry(name).or_insert_with(|| {
+                names.push(name.to_owned());
+                u32::try_from(names.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let links = links
+            .into_iter()
+            .map(|(a, b, weight)| (index(a), index(b), weight));
+        let links = links.flat_map(|(a, b, weight)| [(a, b, weight), (b, a, weight)]);
+        let links: Vec<_> = links.collect();
+        Self::new(&names, &links)
+    }
+
+    /// The shortest paths from one router to another, all alternatives but at most `paths_max` (and [`crate::paths::WAYS_MAX`]), the first
+    /// by name first; each begins and ends with these two. None where no path leads there.
+    pub fn between(&self, from: Router, to: Router, paths_max: usize) -> Vec<Vec<Router>> {
+        let none = vec![false; self.routers().len()];
+        let ways = Reach::new(self, from).list(to, &none).ways.into_iter();
+        ways.take(paths_max).map(|way| way.routers).collect()
+    }
+
     pub(crate) const fn graph(&self) -> &DiGraph<String, Weight> {
         &self.graph
     }
@@ -171,5 +206,47 @@ impl Topology {
     /// A router's name in its file.
     pub fn name(&self, router: Router) -> &str {
         &self.graph[petgraph::graph::NodeIndex::new(router.index())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_alternatives_are_found_and_no_detour() {
+        // Two diamonds in a row, and a detour.
+        let links = [
+            ("a", "b"),
+            ("a", "c"),
+            ("b", "d"),
+            ("c", "d"),
+            ("d", "e"),
+            ("d", "f"),
+            ("e", "g"),
+            ("f", "g"),
+            ("a", "x"),
+            ("x", "y"),
+            ("y", "g"),
+            ("y", "z"),
+            ("z", "g"),
+            ("q", "r"),
+        ];
+        let topology = Topology::of_links(links);
+        let router = |name| topology.find(name).unwrap();
+        let named = |from, to, max| -> Vec<String> {
+            let paths = topology.between(router(from), router(to), max);
+            let name =
+                |path: Vec<Router>| path.iter().map(|&router| topology.name(router)).collect();
+            paths.into_iter().map(name).collect()
+        };
+        assert_eq!(named("a", "d", 9), ["abd", "acd"]);
+        // Over d there are four hops, over x three.
+        assert_eq!(named("a", "g", 9), ["axyg"]);
+        assert_eq!(named("b", "g", 9), ["bdeg", "bdfg"]);
+        assert_eq!(named("b", "g", 1), ["bdeg"]);
+        assert_eq!(named("a", "a", 9), ["a"]);
+        assert!(named("a", "q", 9).is_empty());
+        assert_eq!(topology.find("nobody"), None);
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use siphasher::sip::SipHasher24;
 
 use super::{STANDARD, open, write_to};
-use crate::interchange::{PairRecord, Time, read_pairs};
+use crate::interchange::{PairRecord, read_pairs};
 use crate::recording::{self, record};
 
 /// Estimate mean, deviation and loss of a segment from packets at both ends, by LDA
@@ -65,8 +65,8 @@ struct Findings {
 /// A packet as it is kept until all are read.
 struct Packet {
     hash: PacketHash,
-    send: Time,
-    receive: Option<Time>,
+    send_ps: i128,
+    receive_ps: Option<i128>,
 }
 
 impl Lda {
@@ -93,8 +93,8 @@ fn read(name: &str, input: impl Read, seed: u64) -> Result<Vec<Packet>> {
     read_pairs(name, input, |pair: PairRecord<'_>| {
         packets.push(Packet {
             hash: hash_of(pair.packet_id, seed),
-            send: pair.send,
-            receive: pair.receive,
+            send_ps: pair.send_ps,
+            receive_ps: pair.receive_ps,
         });
     })?;
     Ok(packets)
@@ -110,10 +110,10 @@ fn hash_of(id: &[u8], seed: u64) -> PacketHash {
 /// Records all packets at both ends. Ticks are picoseconds where their sums fit into 63 bits, else
 /// nanoseconds.
 fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
-    let origin = packets.first().map_or(0, |packet| packet.send.as_ps());
+    let origin = packets.first().map_or(0, |packet| packet.send_ps);
     let delays_ps = packets
         .iter()
-        .filter_map(|packet| Some(packet.receive?.as_ps() - packet.send.as_ps()));
+        .filter_map(|packet| Some(packet.receive_ps? - packet.send_ps));
     let sum_ps: i128 = delays_ps.clone().map(i128::abs).sum();
     let is_small = sum_ps < i128::from(i64::MAX);
     ensure!(
@@ -126,10 +126,10 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
         clippy::cast_sign_loss,
         reason = "LDA's times are modulo 2^64"
     )]
-    let ticks = |time: Time| ((time.as_ps() - origin) / ps_per_tick) as u64;
+    let ticks = |time_ps: i128| ((time_ps - origin) / ps_per_tick) as u64;
     let recorded = packets.iter().map(|packet| {
-        let sent = ticks(packet.send);
-        let received = packet.receive.map(ticks);
+        let sent = ticks(packet.send_ps);
+        let received = packet.receive_ps.map(ticks);
         let delay = received.map(|received| received.wrapping_sub(sent));
         recording::Packet::of_segment(packet.hash, sent, delay)
     });

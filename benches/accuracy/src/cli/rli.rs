@@ -10,7 +10,7 @@ use measure::packet::PacketHash;
 use measure::rli::{FlowDelays, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender};
 
 use super::{open, write_lines};
-use crate::interchange::{LinkPacket, Time, known, read_link, whole};
+use crate::interchange::{LinkPacket, known, read_link, whole};
 use crate::rli::exchange::{Arrival, STREAM, receive};
 use crate::traffic::{Kind, mix};
 
@@ -56,7 +56,7 @@ struct Packets {
     truth: Vec<(String, u64, i128)>,
     sender: ReferenceSender,
     regular: u64,
-    origin: Option<Time>,
+    origin_ps: Option<i128>,
 }
 
 impl Packets {
@@ -67,14 +67,14 @@ impl Packets {
             truth: Vec::new(),
             sender: ReferenceSender::new(STREAM),
             regular: 0,
-            origin: None,
+            origin_ps: None,
         }
     }
 
     fn take(&mut self, packet: LinkPacket<'_>) {
-        let origin = self.origin.get_or_insert(packet.send).as_ps();
-        let send_ns = whole_ns(packet.send.as_ps() - origin);
-        let receive = packet.receive;
+        let origin_ps = *self.origin_ps.get_or_insert(packet.send_ps);
+        let send_ns = whole_ns(packet.send_ps - origin_ps);
+        let receive_ps = packet.receive_ps;
         let arrival = match packet.kind {
             Kind::Cross => Arrival::Cross,
             Kind::Reference => Arrival::Reference(self.sender.reference(send_ns)),
@@ -83,18 +83,18 @@ impl Packets {
                 let hash = PacketHash(mix(self.regular));
                 self.sender.record(hash, send_ns);
                 let flow = self.flow(packet.flow);
-                if let (Some(receive), Some((_, count, sum_ps))) =
-                    (receive, self.truth.get_mut(flow as usize))
+                if let (Some(receive_ps), Some((_, count, sum_ps))) =
+                    (receive_ps, self.truth.get_mut(flow as usize))
                 {
                     *count += 1;
-                    *sum_ps += receive.as_ps() - packet.send.as_ps();
+                    *sum_ps += receive_ps - packet.send_ps;
                 }
                 Arrival::Regular { flow, hash }
             }
         };
-        if let Some(receive) = receive {
-            let receive_ns = whole_ns(receive.as_ps() - origin);
-            self.arrivals.push((receive_ns, packet.bytes, arrival));
+        if let Some(receive_ps) = receive_ps {
+            let at_ns = whole_ns(receive_ps - origin_ps);
+            self.arrivals.push((at_ns, packet.bytes, arrival));
         }
     }
 
@@ -136,7 +136,7 @@ impl Rli {
                 ..ReceiverConfig::new(STREAM, method, link)
             };
             let arrivals = packets.arrivals.iter().copied();
-            receive(config, packets.truth.len(), arrivals)
+            receive(config, packets.truth.len(), arrivals, |_| ())
                 .with_context(|| format!("{} cannot be run", method.label()))
         };
         let linear = estimate(Method::Linear)?;

@@ -1,4 +1,4 @@
-//! A CSV file with a header, read line by line within bounds.
+//! A CSV file with a header, read line by line within bounds, and numbers as such files have them.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,27 +7,14 @@ use csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
 /// Most bytes of a line.
 pub const LINE_BYTES_MAX: usize = 1 << 16;
 /// Most columns.
-pub const COLUMNS_MAX: usize = 256;
+const COLUMNS_MAX: usize = 256;
 /// Most lines after the header.
-pub const LINES_MAX: u64 = 1 << 24;
+const LINES_MAX: u64 = 1 << 24;
 
 /// A CSV file that cannot be used: which, where, why, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("{at}: {problem}")]
-pub struct ReadError {
-    /// The file's name, and where in it.
-    at: String,
-    problem: String,
-}
-
-impl ReadError {
-    fn new(at: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self {
-            at: at.into(),
-            problem: problem.into(),
-        }
-    }
-}
+#[error("{0}")]
+pub struct ReadError(String);
 
 /// Gives one line at a time, so that lines can be counted, and no more of it than is allowed, so
 /// that none takes unbounded memory.
@@ -40,29 +27,17 @@ struct Bounded<R> {
     within: bool,
 }
 
-/// What [`Bounded`] fails with: distinguished from the system's own errors by its type.
-#[derive(Debug, thiserror::Error)]
-#[error("line too long")]
-struct LineTooLong;
-
-fn is_too_long(error: &io::Error) -> bool {
-    matches!(error.get_ref(), Some(error) if error.is::<LineTooLong>())
-}
-
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            return Err(io::Error::other(LineTooLong));
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
         let ready = self.input.fill_buf()?;
         let line = ready.iter().position(|&byte| byte == b'\n');
         let read = line.map_or(ready.len(), |end| end + 1);
         let read = read.min(buffer.len()).min(self.left);
-        let (Some(from), Some(to)) = (ready.get(..read), buffer.get_mut(..read)) else {
-            return Ok(0);
-        };
-        to.copy_from_slice(from);
-        if let Some(&last) = from.last() {
+        buffer[..read].copy_from_slice(&ready[..read]);
+        if let Some(&last) = ready[..read].last() {
             self.within = last != b'\n';
             self.ends += u64::from(!self.within);
         }
@@ -79,19 +54,19 @@ pub(super) struct Column {
     name: String,
 }
 
-/// A file under way.
+/// A file under way, and its present line.
 pub(super) struct Sheet<R> {
     file: String,
     reader: csv::Reader<Bounded<R>>,
     header: Vec<String>,
-    needed: String,
+    needed: &'static str,
     record: ByteRecord,
     lines: u64,
 }
 
 impl<R: Read> Sheet<R> {
     /// Reads the header of `input`; `file` names it in errors, `needed` lists its columns there.
-    pub(super) fn open(file: &str, input: R, needed: &str) -> Result<Self, ReadError> {
+    pub(super) fn open(file: &str, input: R, needed: &'static str) -> Result<Self, ReadError> {
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .trim(Trim::All)
@@ -105,24 +80,19 @@ impl<R: Read> Sheet<R> {
             file: file.to_owned(),
             reader,
             header: Vec::new(),
-            needed: needed.to_owned(),
+            needed,
             record: ByteRecord::new(),
             lines: 0,
         };
         if !sheet.read()? {
-            let problem = format!("empty; {}", sheet.needs());
-            return Err(ReadError::new(file, problem));
+            return Err(ReadError(format!("{file}: empty; {}", sheet.needs())));
         }
         if sheet.record.len() > COLUMNS_MAX {
-            return Err(sheet.too_much(
-                COLUMNS_MAX as u64,
-                "columns",
-                "leave those that are needed",
-            ));
+            let remedy = "leave those that are needed";
+            return Err(sheet.too_much(COLUMNS_MAX as u64, "columns", remedy));
         }
-        sheet.header = sheet
-            .record
-            .iter()
+        let names = sheet.record.iter();
+        sheet.header = names
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
         Ok(sheet)
@@ -132,16 +102,13 @@ impl<R: Read> Sheet<R> {
     pub(super) fn optional(&self, name: &str) -> Result<Option<Column>, ReadError> {
         let named = self.header.iter().enumerate();
         let mut named = named.filter(|(_, header)| *header == name);
-        match (named.next(), named.next()) {
-            (Some((index, name)), None) => Ok(Some(Column {
-                index,
-                name: name.clone(),
-            })),
-            (None, _) => Ok(None),
-            (Some(_), Some(_)) => {
-                let problem = format!("column {name} is named twice; leave one");
-                Err(ReadError::new(self.at(1), problem))
-            }
+        let found = named.next().map(|(index, name)| Column {
+            index,
+            name: name.clone(),
+        });
+        match named.next() {
+            None => Ok(found),
+            Some(_) => Err(self.error_at(1, &format!("column {name} is named twice; leave one"))),
         }
     }
 
@@ -152,32 +119,27 @@ impl<R: Read> Sheet<R> {
 
     /// The error of a file without the column `name`.
     pub(super) fn missing(&self, name: &str) -> ReadError {
-        let problem = format!("no column {name}; {}", self.needs());
-        ReadError::new(self.at(1), problem)
+        self.error_at(1, &format!("no column {name}; {}", self.needs()))
     }
 
     fn needs(&self) -> String {
         format!("the first line must name the columns: {}", self.needed)
     }
 
-    fn at(&self, line: u64) -> String {
-        format!("{}, line {line}", self.file)
+    fn error_at(&self, line: u64, problem: &str) -> ReadError {
+        ReadError(format!("{}, line {line}: {problem}", self.file))
     }
 
-    /// The next line; `None` at the end.
-    pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, ReadError> {
+    /// Goes to the next line; false at the end.
+    pub(super) fn next_line(&mut self) -> Result<bool, ReadError> {
         if !self.read()? {
-            return Ok(None);
+            return Ok(false);
         }
         self.lines += 1;
         if self.lines > LINES_MAX {
             return Err(self.too_much(LINES_MAX, "lines", "split the file"));
         }
-        Ok(Some(Line {
-            file: &self.file,
-            number: self.line(),
-            record: &self.record,
-        }))
+        Ok(true)
     }
 
     fn read(&mut self) -> Result<bool, ReadError> {
@@ -185,16 +147,14 @@ impl<R: Read> Sheet<R> {
         let read = self.reader.read_byte_record(&mut self.record);
         read.map_err(|error| {
             let message = error.to_string();
-            let unreadable = |why| ReadError::new(&self.file, format!("cannot be read: {why}"));
+            let unreadable = |why| ReadError(format!("{}: cannot be read: {why}", self.file));
             match error.into_kind() {
                 ErrorKind::UnequalLengths {
                     expected_len, len, ..
-                } => {
-                    let problem =
-                        format!("{len} fields, but the first line names {expected_len} columns");
-                    ReadError::new(self.at(self.line()), problem)
-                }
-                ErrorKind::Io(source) if is_too_long(&source) => {
+                } => self.error(format!(
+                    "{len} fields, but the first line names {expected_len} columns"
+                )),
+                ErrorKind::Io(source) if source.kind() == io::ErrorKind::FileTooLarge => {
                     let limit = LINE_BYTES_MAX as u64;
                     self.too_much(limit, "bytes on one line", "is it a CSV file?")
                 }
@@ -205,7 +165,7 @@ impl<R: Read> Sheet<R> {
     }
 
     /// Which line the record begins on, from 1: where reading is, less the line ends in its fields.
-    fn line(&self) -> u64 {
+    pub(super) fn number(&self) -> u64 {
         let &Bounded { ends, within, .. } = self.reader.get_ref();
         let inside = self.record.as_slice().iter().filter(|&&byte| byte == b'\n');
         (ends + u64::from(within)).saturating_sub(inside.count() as u64)
@@ -213,71 +173,145 @@ impl<R: Read> Sheet<R> {
 
     /// The error of a file that has more than `limit` of something.
     pub(super) fn too_much(&self, limit: u64, what: &str, remedy: &str) -> ReadError {
-        let problem = format!("more than {limit} {what}; {remedy}");
-        ReadError::new(self.at(self.line()), problem)
+        self.error(format!("more than {limit} {what}; {remedy}"))
     }
-}
 
-/// One line of a [`Sheet`].
-#[derive(Clone, Copy)]
-pub(super) struct Line<'a> {
-    file: &'a str,
-    number: u64,
-    record: &'a ByteRecord,
-}
-
-impl<'a> Line<'a> {
-    /// Which line, from 1.
-    pub(super) fn number(self) -> u64 {
-        self.number
+    /// An error of the present line.
+    pub(super) fn error(&self, problem: impl AsRef<str>) -> ReadError {
+        self.error_at(self.number(), problem.as_ref())
     }
 
     /// The bytes in `column`, without blanks around them.
-    pub(super) fn bytes(self, column: &Column) -> &'a [u8] {
+    pub(super) fn bytes(&self, column: &Column) -> &[u8] {
         self.record.get(column.index).unwrap_or_default()
     }
 
     /// What is in `column`; `None` where nothing is. `expected` says what may be.
     pub(super) fn field<T>(
-        self,
+        &self,
         column: &Column,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
-        let bytes = self.bytes(column);
-        if bytes.is_empty() {
+        if self.bytes(column).is_empty() {
             return Ok(None);
         }
-        str::from_utf8(bytes)
-            .ok()
-            .and_then(parse)
-            .map(Some)
-            .ok_or_else(|| self.unexpected(column, expected))
+        self.needed(column, expected, parse).map(Some)
     }
 
     /// As [`field`](Self::field), where something must be.
     pub(super) fn needed<T>(
-        self,
+        &self,
         column: &Column,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ReadError> {
-        self.field(column, expected, parse)?
-            .ok_or_else(|| self.unexpected(column, expected))
+        let bytes = self.bytes(column);
+        let text = str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+        text.and_then(parse).ok_or_else(|| {
+            let found = String::from_utf8_lossy(bytes);
+            let found: String = found.chars().take(40).collect();
+            let (file, line, name) = (&self.file, self.number(), &column.name);
+            ReadError(format!(
+                "{file}, line {line}, column {name}: {found:?} is not {expected}"
+            ))
+        })
+    }
+}
+
+/// An exact decimal: `digits` times 10^`exponent`, with a sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Decimal {
+    negative: bool,
+    digits: u128,
+    exponent: i32,
+}
+
+/// Most digits of a decimal, so that they fit into 128 bits.
+const DIGITS_MAX: usize = 38;
+
+impl Decimal {
+    /// Sign, digits, point and exponent as most programs write them: `-12`, `3.50`, `1.7e+18`.
+    fn parse(text: &str) -> Option<Self> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (text, 0),
+        };
+        let (negative, mantissa) = match mantissa.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = [whole, fraction].concat();
+        let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_decimal || digits.len() > DIGITS_MAX || !(-1_000..=1_000).contains(&exponent) {
+            return None;
+        }
+        Some(Self {
+            negative,
+            digits: digits.parse().ok()?,
+            exponent: exponent - i32::try_from(fraction.len()).ok()?,
+        })
     }
 
-    /// The error of a line that contradicts another one, or another file.
-    pub(super) fn contradiction(self, problem: impl Into<String>) -> ReadError {
-        ReadError::new(format!("{}, line {}", self.file, self.number), problem)
+    /// The value times 10^`shift`, rounded to the nearest integer, and whether that is exact.
+    fn scaled(self, shift: i32) -> Option<(i128, bool)> {
+        let zeros = self.exponent + shift;
+        let power = 10_u128.checked_pow(zeros.unsigned_abs());
+        let (magnitude, exact) = match power {
+            _ if self.digits == 0 => (0, true),
+            _ if zeros >= 0 => (self.digits.checked_mul(power?)?, true),
+            Some(divisor) => {
+                let (quotient, rest) = (self.digits / divisor, self.digits % divisor);
+                (quotient + u128::from(rest >= divisor - rest), rest == 0)
+            }
+            None => (0, false),
+        };
+        let value = i128::try_from(magnitude).ok()?;
+        Some((if self.negative { -value } else { value }, exact))
     }
+}
 
-    fn unexpected(self, column: &Column, expected: &str) -> ReadError {
-        let found = String::from_utf8_lossy(self.bytes(column));
-        let found: String = found.chars().take(40).collect();
-        let Column { name, .. } = column;
-        ReadError::new(
-            format!("{}, line {}, column {name}", self.file, self.number),
-            format!("{found:?} is not {expected}"),
-        )
+/// A whole number, also written as `7.0` or `1e6`.
+pub(crate) fn whole(text: &str) -> Option<u64> {
+    let (value, exact) = Decimal::parse(text)?.scaled(0)?;
+    exact.then(|| u64::try_from(value).ok()).flatten()
+}
+
+/// A whole number of at most so much.
+pub(super) fn whole_to(most: u32) -> impl FnOnce(&str) -> Option<u32> {
+    move |text| {
+        let value = whole(text).and_then(|value| u32::try_from(value).ok());
+        value.filter(|&value| value <= most)
     }
+}
+
+/// A sum of nanoseconds modulo 2^64, rounded to whole ones; negative ones as two's complement
+/// has them.
+pub(super) fn wrapping_sum(text: &str) -> Option<u64> {
+    let (value, _) = Decimal::parse(text)?.scaled(0)?;
+    let negative = || i64::try_from(value).ok().map(i64::cast_unsigned);
+    u64::try_from(value).ok().or_else(negative)
+}
+
+/// Any 64 bits: a decimal, or hexadecimal behind `0x`.
+pub(super) fn bits(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // Not to be misled by the sign that `from_str_radix` takes.
+        Some(digits) if !digits.starts_with(['+', '-']) => u64::from_str_radix(digits, 16).ok(),
+        Some(_) => None,
+        None => whole(text),
+    }
+}
+
+/// A finite number.
+pub(super) fn finite(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|value| value.is_finite())
+}
+
+/// A point of time in picoseconds since any origin: nanoseconds with up to three decimals (the rest is rounded), -2^63 to
+/// 2^63 - 1.
+pub(super) fn time_ps(text: &str) -> Option<i128> {
+    let (ps, _) = Decimal::parse(text)?.scaled(3)?;
+    i64::try_from(ps.div_euclid(1_000)).is_ok().then_some(ps)
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
+use super::sheet::LINE_BYTES_MAX;
 use super::*;
-use crate::traffic::Kind;
 
 fn cells(text: &str) -> Result<Vec<(u64, CellRecord)>, ReadError> {
     read_cells("cells.csv", text.as_bytes())
@@ -139,7 +139,7 @@ fn lines_are_counted_as_editors_do() {
             let mut lines = Vec::new();
             let error = loop {
                 match sheet.next_line() {
-                    Ok(line) => lines.push(line.unwrap().number()),
+                    Ok(_) => lines.push(sheet.number()),
                     Err(error) => break error.to_string(),
                 }
             };
@@ -280,11 +280,7 @@ fn packets_of_a_segment() {
     let mut packets = Vec::new();
     let text = "recv_ns,send_ns,packet_id\n5.25,-1,a b\n,2,7\n";
     read_pairs("pairs.csv", text.as_bytes(), |pair| {
-        packets.push((
-            pair.packet_id.to_vec(),
-            pair.send.as_ps(),
-            pair.receive.map(Time::as_ps),
-        ));
+        packets.push((pair.packet_id.to_vec(), pair.send_ps, pair.receive_ps));
     })
     .unwrap();
     assert_eq!(
@@ -352,6 +348,82 @@ fn packets_of_a_link() {
     }
 }
 
+#[test]
+fn whole_numbers() {
+    for (text, value) in [
+        ("0", Some(0)),
+        ("007", Some(7)),
+        ("+7", Some(7)),
+        ("7.0", Some(7)),
+        ("7.", Some(7)),
+        ("1e6", Some(1_000_000)),
+        ("1.25E+2", Some(125)),
+        ("1200e-2", Some(12)),
+        ("0e-999", Some(0)),
+        ("18446744073709551615", Some(u64::MAX)),
+        ("18446744073709551616", None),
+        ("-0", Some(0)),
+        ("-1", None),
+        ("7.5", None),
+        ("1e40", None),
+        ("1e99999999999", None),
+        ("1e-40", None),
+        ("", None),
+        (".", None),
+        ("-", None),
+        ("--1", None),
+        ("1 2", None),
+        ("1_000", None),
+        ("nan", None),
+        ("inf", None),
+        ("0x10", None),
+        ("\u{664}", None), // a digit, but not one of ours
+        ("111111111111111111111111111111111111111", None),
+    ] {
+        assert_eq!(whole(text), value, "{text}");
+    }
+}
+
+#[test]
+fn sums_wrap() {
+    assert_eq!(wrapping_sum("18446744073709551615"), Some(u64::MAX));
+    assert_eq!(wrapping_sum("-1"), Some(u64::MAX));
+    assert_eq!(wrapping_sum("-9223372036854775808"), Some(1 << 63));
+    assert_eq!(wrapping_sum("-9223372036854775809"), None);
+    assert_eq!(wrapping_sum("12.5"), Some(13));
+    assert_eq!(wrapping_sum("12.499"), Some(12));
+}
+
+#[test]
+fn digests_are_decimal_or_hexadecimal() {
+    assert_eq!(bits("0xffffffffffffffff"), Some(u64::MAX));
+    assert_eq!(bits("0XfF"), Some(255));
+    assert_eq!(bits("255"), Some(255));
+    for text in ["0x", "0x+1", "0x-1", "0x10000000000000000", "ff", "-1"] {
+        assert_eq!(bits(text), None, "{text}");
+    }
+}
+
+#[test]
+fn numbers_are_finite() {
+    assert_eq!(finite("-2.5e3"), Some(-2_500.0));
+    for text in ["NaN", "inf", "-inf", "infinity", "1e999", ""] {
+        assert_eq!(finite(text), None, "{text}");
+    }
+}
+
+#[test]
+fn times_are_rounded_to_picoseconds() {
+    assert_eq!(time_ps("12.3456"), Some(12_346));
+    assert_eq!(time_ps("-0.25"), Some(-250));
+    assert_eq!(time_ps("9223372036854775807.9999"), None);
+    assert_eq!(
+        time_ps("-9223372036854775808"),
+        Some(i128::from(i64::MIN) * 1_000)
+    );
+    assert_eq!(time_ps("1.7e18"), Some(1_700_000_000_000_000_000_000));
+}
+
 proptest! {
     #[test]
     fn no_text_makes_a_reader_panic(text in "[-0-9a-c_,.\"\\n\\r\u{e9}]{0,200}", header in 0..3_usize) {
@@ -367,5 +439,18 @@ proptest! {
         let _ = read_weights("-", bytes, &FlowList::default());
         let _ = read_pairs("-", bytes, |_| ());
         let _ = read_link("-", bytes, |_| ());
+    }
+
+    #[test]
+    fn integers_come_back(value: i64, digest: u64) {
+        prop_assert_eq!(time_ps(&value.to_string()), Some(i128::from(value) * 1_000));
+        prop_assert_eq!(wrapping_sum(&value.to_string()), Some(value.cast_unsigned()));
+        prop_assert_eq!(whole(&digest.to_string()), Some(digest));
+        prop_assert_eq!(bits(&format!("{digest:#x}")), Some(digest));
+    }
+
+    #[test]
+    fn nothing_panics(text in "[-+0-9.eExX]{0,45}") {
+        let _ = (whole(&text), wrapping_sum(&text), bits(&text), time_ps(&text));
     }
 }

@@ -147,8 +147,8 @@ impl Case {
                 marker_ps = sent_ps + delay_ps;
             }
             let held_ps = if is_held { whole(held_ps) as u64 } else { 0 };
-            let (packets, delays_ps) = &mut crossing.truth[place];
-            (*packets, *delays_ps) = (*packets + 1, *delays_ps + delay_ps + held_ps);
+            let (packets, sum_ps) = &mut crossing.truth[place];
+            (*packets, *sum_ps) = (*packets + 1, *sum_ps + delay_ps + held_ps);
             received.push((place, packet.at(delay_ps + held_ps)));
         }
         received.sort_by_key(|(_, packet)| packet.time);
@@ -212,14 +212,13 @@ impl Crossing {
         let [earlier, later] = &mut receivers;
         let moved = reconcile(earlier, later, lists);
         let (mut usable, mut errors) = (Vec::new(), Vec::new());
-        for ((sender, receiver), (packets, delays_ps)) in
-            senders.iter().zip(receivers).zip(self.truth)
+        for ((sender, receiver), (packets, sum_ps)) in senders.iter().zip(receivers).zip(self.truth)
         {
             let mut lda = receiver.segments[0].lda.clone();
             lda.merge(&sender.segments[0].lda)?;
             let estimate = lda.estimate(packets);
             usable.push(100.0 * estimate.usable_cells as f64 / estimate.cells as f64);
-            let mean_ps = delays_ps as f64 / packets as f64;
+            let mean_ps = sum_ps as f64 / packets as f64;
             errors.push(error_percent(estimate.mean_ticks.unwrap_or(0.0), mean_ps));
         }
         Ok(Outcome {

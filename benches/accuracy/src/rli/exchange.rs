@@ -48,41 +48,37 @@ pub struct Received {
     pub counters: ReceiverCounters,
 }
 
-/// Runs a receiver over what arrives, in that order: when in nanoseconds, how many bytes, and what.
+/// Runs a receiver over what arrives, in that order: when in nanoseconds, how many bytes, and what; with every estimate
+/// to `sink`, too.
 pub fn receive(
     config: ReceiverConfig,
     flows: usize,
     arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
+    mut sink: impl FnMut(&Estimates<'_, u32>),
 ) -> Result<Received> {
     let mut flows = FlowDelays::new(flows);
-    let (segment, counters) = run(config, arrivals, &mut |estimates| flows.add(&estimates))?;
-    Ok(Received {
-        flows,
-        segment,
-        counters,
-    })
-}
-
-/// Likewise, with every estimate to `sink`.
-fn run(
-    config: ReceiverConfig,
-    arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
-    sink: &mut impl FnMut(Estimates<'_, u32>),
-) -> Result<(SegmentDelay, ReceiverCounters)> {
+    let mut add = |estimates: Estimates<'_, u32>| {
+        flows.add(&estimates);
+        sink(&estimates);
+    };
     let mut receiver = Receiver::new(config)?;
     for (at_ns, bytes, arrival) in arrivals {
         match arrival {
             Arrival::Regular { flow, hash } => {
-                receiver.regular(flow, hash, bytes, at_ns, &mut *sink);
+                receiver.regular(flow, hash, bytes, at_ns, &mut add);
             }
             Arrival::Cross => receiver.cross(bytes, at_ns),
             Arrival::Reference(reference) => {
-                receiver.reference(&reference, bytes, at_ns, &mut *sink);
+                receiver.reference(&reference, bytes, at_ns, &mut add);
             }
         }
     }
-    receiver.flush(&mut *sink);
-    Ok((receiver.take_segment(), *receiver.counters()))
+    receiver.flush(&mut add);
+    Ok(Received {
+        segment: receiver.take_segment(),
+        counters: *receiver.counters(),
+        flows,
+    })
 }
 
 impl Received {
@@ -185,18 +181,17 @@ impl Exchange {
 
     /// What a receiver makes of the packets that arrived.
     pub fn receive(&self, method: Method) -> Result<Received> {
-        let config = ReceiverConfig::new(STREAM, method, self.link);
-        receive(config, self.flows as usize, self.arrivals())
+        self.receive_into(method, |_| ())
     }
 
     /// Likewise, with every estimate to `sink`.
     pub fn receive_into(
         &self,
         method: Method,
-        sink: &mut impl FnMut(Estimates<'_, u32>),
-    ) -> Result<()> {
+        sink: impl FnMut(&Estimates<'_, u32>),
+    ) -> Result<Received> {
         let config = ReceiverConfig::new(STREAM, method, self.link);
-        run(config, self.arrivals(), sink).map(|_| ())
+        receive(config, self.flows as usize, self.arrivals(), sink)
     }
 
     /// What arrives, in that order: when in nanoseconds, how many bytes, and what.

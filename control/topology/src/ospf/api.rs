@@ -5,7 +5,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, Lsa, LsaError, Reader};
+use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, Lsa, LsaError, OPAQUE_AREA, Reader};
 
 /// Length of a message's header: version, type, length of the body (two bytes), sequence number (four).
 pub const HEADER: usize = 8;
@@ -16,7 +16,6 @@ const REGISTER_OPAQUE: u8 = 1;
 const REGISTER_EVENT: u8 = 3;
 const SYNC_DATABASE: u8 = 4;
 const ORIGINATE: u8 = 5;
-const DELETE: u8 = 6;
 const SYNC_ROUTER_ID: u8 = 19;
 const REPLY: u8 = 10;
 const READY: u8 = 11;
@@ -44,13 +43,6 @@ pub enum Request {
         /// The LSA's body; its length is a multiple of 4.
         body: Vec<u8>,
     },
-    /// Withdraws it.
-    Withdraw {
-        /// The area.
-        area: Ipv4Addr,
-        /// The opaque type.
-        opaque_type: u8,
-    },
 }
 
 impl Request {
@@ -60,20 +52,12 @@ impl Request {
             Self::Watch(types) => (REGISTER_EVENT, filter(types)),
             Self::Database(types) => (SYNC_DATABASE, filter(types)),
             Self::RouterId => (SYNC_ROUTER_ID, vec![0; 4]),
-            Self::Register(opaque_type) => (
-                REGISTER_OPAQUE,
-                vec![super::lsa::OPAQUE_AREA, *opaque_type, 0, 0],
-            ),
+            Self::Register(opaque_type) => (REGISTER_OPAQUE, vec![OPAQUE_AREA, *opaque_type, 0, 0]),
             Self::Originate {
                 area,
                 opaque_type,
                 body,
             } => (ORIGINATE, originate(*area, *opaque_type, body)),
-            Self::Withdraw { area, opaque_type } => {
-                let mut body = area.octets().to_vec();
-                body.extend([super::lsa::OPAQUE_AREA, *opaque_type, 0, 0, 0, 0, 0, 0]);
-                (DELETE, body)
-            }
         };
         let length = u16::try_from(body.len()).unwrap_or(u16::MAX);
         let mut message = vec![VERSION, kind];
@@ -98,7 +82,7 @@ fn originate(area: Ipv4Addr, opaque_type: u8, body: &[u8]) -> Vec<u8> {
     let mut message = vec![0; 4];
     message.extend(area.octets());
     // Age and options; ospfd fills in what else is 0 here.
-    message.extend([0, 1, 0, super::lsa::OPAQUE_AREA]);
+    message.extend([0, 1, 0, OPAQUE_AREA]);
     message.extend([opaque_type, 0, 0, 0]);
     message.extend([0; 10]);
     let length = u16::try_from(HEADER_BYTES + body.len()).unwrap_or(u16::MAX);
@@ -204,7 +188,7 @@ fn answer(kind: u8, sequence: u32, body: &[u8]) -> Result<Answer, LsaError> {
         READY => {
             let [lsa_type, ..] = read.array::<4>("opaque type")?;
             let area = read.address("area")?;
-            let is_area = lsa_type == super::lsa::OPAQUE_AREA;
+            let is_area = lsa_type == OPAQUE_AREA;
             Ok(if is_area {
                 Answer::Ready(area)
             } else {
@@ -236,7 +220,7 @@ fn answer(kind: u8, sequence: u32, body: &[u8]) -> Result<Answer, LsaError> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::lsa::{OPAQUE_AREA, tests::lsa};
+    use super::super::lsa::tests::lsa;
     use super::*;
 
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -313,7 +297,6 @@ mod tests {
                 Request::RouterId,
                 Request::Register(200),
                 Request::Originate { area, opaque_type: 200, body },
-                Request::Withdraw { area, opaque_type: 200 },
             ];
             for request in all {
                 let message = request.emit(sequence);

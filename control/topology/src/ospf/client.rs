@@ -1,5 +1,9 @@
 //! A client of FRR's OSPF API (`ospfd -a`, TCP port 2607, IPv4).
+//!
+//! What the kernel knows of an ospfd in the network namespace of this thread (`proc_net(5)`) says whether it runs OSPF, and
+//! which connections are its own.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,8 +13,6 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use super::api::{self, Answer, Change, MessageError, Request};
 use super::database::{Database, TYPES};
-use super::kernel::{self, Owner};
-use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, OPAQUE_AREA};
 use super::presence::{OPAQUE_TYPE, Presence};
 
 /// The port of ospfd's API.
@@ -25,78 +27,61 @@ const WAITING_MAX: usize = 1 << 20;
 
 /// Why ospfd cannot be asked.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+#[error("{at}: {problem}")]
+pub struct ClientError {
+    /// The server, or one's own address where that is the problem's.
+    at: String,
+    /// What happened.
+    pub problem: Problem,
+}
+
+impl ClientError {
+    fn of(server: SocketAddrV4, problem: Problem) -> Self {
+        let at = match problem {
+            Problem::Ports(address) => address.to_string(),
+            _ => server.to_string(),
+        };
+        Self { at, problem }
+    }
+}
+
+/// What can happen to a client.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
     /// No connection.
-    #[error("{server}: cannot connect to ospfd's API: {reason}; ospfd needs the option -a")]
-    Connect {
-        /// Where.
-        server: SocketAddrV4,
-        /// Why.
-        reason: io::Error,
-    },
+    #[error("cannot connect to ospfd's API: {0}; ospfd needs the option -a")]
+    Connect(io::Error),
     /// No two free ports in a row.
     #[error(
-        "{address}: no two free ports in a row after {PORT_ATTEMPTS} attempts: ospfd connects back to the second"
+        "no two free ports in a row after {PORT_ATTEMPTS} attempts: ospfd connects back to the second"
     )]
-    Ports {
-        /// Own address.
-        address: Ipv4Addr,
-    },
+    Ports(Ipv4Addr),
     /// ospfd runs no OSPF.
     #[error(
-        "{server}: ospfd runs no OSPF: its configuration has no `router ospf`, or it has not read it yet; it was not asked, \
+        "ospfd runs no OSPF: its configuration has no `router ospf`, or it has not read it yet; it was not asked, \
          since ospfd of FRR up to 10.3 ends when it is asked before"
     )]
-    NoInstance {
-        /// Where it is.
-        server: SocketAddrV4,
-    },
-    /// ospfd did not connect back.
-    #[error("{server}: ospfd did not connect back to port {port} within {seconds} s: {reason}")]
-    Back {
-        /// Where it is.
-        server: SocketAddrV4,
-        /// Where it was to connect to.
-        port: u16,
-        /// How long that was waited for.
-        seconds: u64,
-        /// What happened instead.
-        reason: io::Error,
-    },
+    NoInstance,
+    /// ospfd did not connect back to this port, within so many seconds.
+    #[error("ospfd did not connect back to port {0} within {1} s: {2}")]
+    Back(u16, u64, io::Error),
     /// The connection is lost.
-    #[error("{server}: the connection to ospfd is lost: {reason}")]
-    Lost {
-        /// Where it was.
-        server: SocketAddrV4,
-        /// Why.
-        reason: io::Error,
-    },
+    #[error("the connection to ospfd is lost: {0}")]
+    Lost(io::Error),
     /// What ospfd says cannot be read.
-    #[error("{server}: {reason}")]
-    Message {
-        /// Where it is.
-        server: SocketAddrV4,
-        /// What is wrong.
-        reason: MessageError,
-    },
-    /// ospfd refuses a request.
-    #[error("{server}: ospfd refuses to {request}: {}", reason(*code))]
+    #[error("{0}")]
+    Message(MessageError),
+    /// ospfd refuses a request, by this code.
+    #[error("ospfd refuses to {request}: {}", reason(*code))]
     Refused {
-        /// Where it is.
-        server: SocketAddrV4,
         /// What was asked.
         request: &'static str,
         /// Its code.
         code: i8,
     },
     /// No reply in time.
-    #[error("{server}: ospfd did not answer the request to {request} in time")]
-    Silent {
-        /// Where it is.
-        server: SocketAddrV4,
-        /// What was asked.
-        request: &'static str,
-    },
+    #[error("ospfd did not answer the request to {0} in time")]
+    Silent(&'static str),
 }
 
 /// By `ospfd/ospf_api.h`.
@@ -131,10 +116,6 @@ pub struct Client {
     sequence: u32,
     patience: Duration,
     unreadable: u64,
-    /// The router's own id, once it is known.
-    id: Ipv4Addr,
-    /// What this client withdrew itself: ospfd 8.4 announces that a minute later only.
-    withdrawn: Option<Change>,
 }
 
 impl Client {
@@ -143,33 +124,29 @@ impl Client {
     /// # Errors
     /// If ospfd is not there, does not connect back, or is on this machine and runs no OSPF yet.
     pub fn connect(server: SocketAddrV4, patience: Duration) -> Result<Self, ClientError> {
-        let client = Self::open(server, patience)?;
-        // What ospfd of another machine runs is not known here.
-        let own = client.requests.stream.local_addr();
-        let is_here = own.is_ok_and(|own| own.ip() == *server.ip());
-        if is_here && kernel::runs_ospf() == Some(false) {
-            return Err(ClientError::NoInstance { server });
-        }
-        Ok(client)
+        let connected = Self::open(server, patience).and_then(|client| {
+            // What ospfd of another machine runs is not known here.
+            let own = client.requests.stream.local_addr();
+            let is_here = own.is_ok_and(|own| own.ip() == *server.ip());
+            if is_here && runs_ospf() == Some(false) {
+                return Err(Problem::NoInstance);
+            }
+            Ok(client)
+        });
+        connected.map_err(|problem| ClientError::of(server, problem))
     }
 
     /// Connects, and asks nothing.
-    fn open(server: SocketAddrV4, patience: Duration) -> Result<Self, ClientError> {
-        let failed = |reason| ClientError::Connect { server, reason };
-        let address = own_address(server).map_err(failed)?;
+    fn open(server: SocketAddrV4, patience: Duration) -> Result<Self, Problem> {
+        let address = own_address(server).map_err(Problem::Connect)?;
         let (listener, port) = ports(address)?;
-        let socket = bound(address, port, patience).map_err(failed)?;
-        net::connect(&socket, &server).map_err(|error| failed(error.into()))?;
+        let socket = bound(address, port, patience).map_err(Problem::Connect)?;
+        net::connect(&socket, &server).map_err(|error| Problem::Connect(error.into()))?;
         let requests = TcpStream::from(socket);
-        requests.set_nodelay(true).map_err(failed)?;
+        requests.set_nodelay(true).map_err(Problem::Connect)?;
         let own = SocketAddrV4::new(address, port);
-        let changes =
-            accept(&listener, server, own, patience).map_err(|reason| ClientError::Back {
-                server,
-                port: port + 1,
-                seconds: patience.as_secs(),
-                reason,
-            })?;
+        let changes = accept(&listener, server, own, patience)
+            .map_err(|reason| Problem::Back(port + 1, patience.as_secs(), reason))?;
         let channel = |stream| Channel {
             stream,
             received: Vec::new(),
@@ -181,8 +158,6 @@ impl Client {
             sequence: 0,
             patience,
             unreadable: 0,
-            id: Ipv4Addr::UNSPECIFIED,
-            withdrawn: None,
         })
     }
 
@@ -201,13 +176,12 @@ impl Client {
                 Some(Answer::Changed(change)) => drop(database.apply(change)),
                 // It comes behind all LSAs.
                 Some(Answer::RouterId { sequence, id }) if sequence == mark => {
-                    self.id = id;
                     return Ok((database, id));
                 }
                 Some(_) => {}
                 None => {
-                    let (server, request) = (self.server, "send its LSAs");
-                    return Err(ClientError::Silent { server, request });
+                    let problem = Problem::Silent("send its LSAs");
+                    return Err(ClientError::of(self.server, problem));
                 }
             }
         }
@@ -218,9 +192,6 @@ impl Client {
     /// # Errors
     /// If the connection is lost.
     pub fn next(&mut self, deadline: Instant) -> Result<Option<Change>, ClientError> {
-        if let Some(change) = self.withdrawn.take() {
-            return Ok(Some(change));
-        }
         loop {
             match self.answer(deadline)? {
                 Some(Answer::Changed(change)) => return Ok(Some(change)),
@@ -237,10 +208,11 @@ impl Client {
     /// If ospfd refuses, or the connection is lost.
     pub fn advertise(&mut self, area: Ipv4Addr, presence: &Presence) -> Result<(), ClientError> {
         let registered = self.ask(&Request::Register(OPAQUE_TYPE), "register an opaque type");
-        match registered {
+        if let Err(error) = registered {
             // This client has it already, or another: then the next request fails.
-            Ok(_) | Err(ClientError::Refused { code: -5, .. }) => {}
-            Err(error) => return Err(error),
+            let Problem::Refused { code: -5, .. } = error.problem else {
+                return Err(error);
+            };
         }
         let request = Request::Originate {
             area,
@@ -250,25 +222,6 @@ impl Client {
         self.ask(&request, "originate an opaque LSA").map(drop)
     }
 
-    /// Withdraws what was advertised.
-    ///
-    /// # Errors
-    /// If nothing was, or the connection is lost.
-    pub fn withdraw(&mut self, area: Ipv4Addr) -> Result<(), ClientError> {
-        let opaque_type = OPAQUE_TYPE;
-        let request = Request::Withdraw { area, opaque_type };
-        self.ask(&request, "withdraw an opaque LSA")?;
-        let header = Header {
-            age_s: AGE_MAX_S,
-            kind: OPAQUE_AREA,
-            id: [opaque_type, 0, 0, 0].into(),
-            advertiser: self.id,
-            length: u16::try_from(HEADER_BYTES).unwrap_or(0),
-        };
-        self.withdrawn = Some(Change::Gone { area, header });
-        Ok(())
-    }
-
     /// Messages that could not be read, in all; they are skipped.
     pub const fn unreadable(&self) -> u64 {
         self.unreadable
@@ -276,21 +229,23 @@ impl Client {
 
     /// Sends a request and waits for its reply; its sequence number.
     fn ask(&mut self, request: &Request, what: &'static str) -> Result<u32, ClientError> {
-        let server = self.server;
+        let answered = self.reply(request, what);
+        answered.map_err(|problem| ClientError::of(self.server, problem))
+    }
+
+    fn reply(&mut self, request: &Request, what: &'static str) -> Result<u32, Problem> {
         // 0 is for what nobody asked.
         self.sequence = self.sequence % 0x7fff_ffff + 1;
         let message = request.emit(self.sequence);
         let sent = self.requests.stream.write_all(&message);
-        sent.map_err(|reason| ClientError::Lost { server, reason })?;
+        sent.map_err(Problem::Lost)?;
         let deadline = Instant::now() + self.patience;
         loop {
-            let answer = self.requests.next(deadline, server)?;
-            match answer {
+            match self.requests.next(deadline)? {
                 Some(Ok(Answer::Reply { sequence, code })) if sequence == self.sequence => {
                     return match code {
                         0 => Ok(sequence),
-                        code => Err(ClientError::Refused {
-                            server,
+                        code => Err(Problem::Refused {
                             request: what,
                             code,
                         }),
@@ -298,12 +253,7 @@ impl Client {
                 }
                 Some(Err(_)) => self.unreadable += 1,
                 Some(Ok(_)) => {}
-                None => {
-                    return Err(ClientError::Silent {
-                        server,
-                        request: what,
-                    });
-                }
+                None => return Err(Problem::Silent(what)),
             }
         }
     }
@@ -311,7 +261,8 @@ impl Client {
     /// What is announced next.
     fn answer(&mut self, deadline: Instant) -> Result<Option<Answer>, ClientError> {
         loop {
-            match self.changes.next(deadline, self.server)? {
+            let next = self.changes.next(deadline);
+            match next.map_err(|problem| ClientError::of(self.server, problem))? {
                 Some(Ok(answer)) => return Ok(Some(answer)),
                 Some(Err(_)) => self.unreadable += 1,
                 None => return Ok(None),
@@ -322,16 +273,12 @@ impl Client {
 
 impl Channel {
     /// The next message, or that it cannot be read; `None` if there is none until `deadline`.
-    fn next(
-        &mut self,
-        deadline: Instant,
-        server: SocketAddrV4,
-    ) -> Result<Option<Result<Answer, MessageError>>, ClientError> {
+    fn next(&mut self, deadline: Instant) -> Result<Option<Result<Answer, MessageError>>, Problem> {
         loop {
             match api::next(&mut self.received) {
                 Ok(Some(answer)) => return Ok(Some(Ok(answer))),
                 Err(reason @ MessageError::Version(_)) => {
-                    return Err(ClientError::Message { server, reason });
+                    return Err(Problem::Message(reason));
                 }
                 Err(reason) => return Ok(Some(Err(reason))),
                 Ok(None) => {}
@@ -339,19 +286,18 @@ impl Channel {
             let left = deadline.saturating_duration_since(Instant::now());
             // A wait of 0 would be one for ever.
             let wait = Some(left.max(Duration::from_millis(1)));
-            let lost = |reason| ClientError::Lost { server, reason };
-            self.stream.set_read_timeout(wait).map_err(lost)?;
+            self.stream.set_read_timeout(wait).map_err(Problem::Lost)?;
             debug_assert!(self.received.len() < WAITING_MAX);
             let mut bytes = [0; READ_BYTES];
             match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(Problem::Lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(read) => self.received.extend_from_slice(&bytes[..read]),
                 Err(error) if is_timeout(&error) => {
                     if left.is_zero() {
                         return Ok(None);
                     }
                 }
-                Err(error) => return Err(lost(error)),
+                Err(error) => return Err(Problem::Lost(error)),
             }
         }
     }
@@ -373,7 +319,7 @@ fn own_address(server: SocketAddrV4) -> io::Result<Ipv4Addr> {
 }
 
 /// A listener on a port whose predecessor is free; that predecessor.
-fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), ClientError> {
+fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), Problem> {
     for _ in 0..PORT_ATTEMPTS {
         let Ok(listener) = TcpListener::bind((address, 0)) else {
             continue;
@@ -391,7 +337,7 @@ fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), ClientError> {
             return Ok((listener, port));
         }
     }
-    Err(ClientError::Ports { address })
+    Err(Problem::Ports(address))
 }
 
 fn bound(address: Ipv4Addr, port: u16, patience: Duration) -> io::Result<rustix::fd::OwnedFd> {
@@ -410,7 +356,7 @@ fn may_be_of(server: SocketAddrV4, own: SocketAddrV4, peer: SocketAddrV4) -> boo
         return false;
     }
     let back = SocketAddrV4::new(*own.ip(), own.port() + 1);
-    match kernel::owners([(server, own), (peer, back)]) {
+    match owners([(server, own), (peer, back)]) {
         // It is elsewhere, or the kernel does not say.
         [None, _] => true,
         [Some(Owner::User(server)), Some(Owner::User(peer))] => server == peer,
@@ -447,5 +393,174 @@ fn accept(
     }
 }
 
+/// IP protocol of OSPF.
+const OSPF: u16 = 89;
+
+/// Whether some program here runs OSPF: FRR's ospfd has a raw socket for each instance, and none before its configuration
+/// has a `router ospf`. `None` where the kernel does not say.
+fn runs_ospf() -> Option<bool> {
+    let table = fs::read_to_string("/proc/thread-self/net/raw").ok()?;
+    Some(sockets(&table).any(|socket| socket.local.port() == OSPF))
+}
+
+/// The user of a connection's end that is here and belongs to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// A program of this user has it.
+    User(u32),
+    /// No program has it yet, or any more.
+    Nobody,
+}
+
+/// Owners of the ends at `local` of connections to `remote`, for several of them at one time; `None` for an end that is
+/// not here.
+fn owners<const N: usize>(ends: [(SocketAddrV4, SocketAddrV4); N]) -> [Option<Owner>; N] {
+    let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
+    ends.map(|(local, remote)| owner(&table, local, remote))
+}
+
+fn owner(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<Owner> {
+    let mut all = sockets(table);
+    let found = all.find(|socket| (socket.local, socket.remote) == (local, remote));
+    found.map(|socket| match socket.inode {
+        0 => Owner::Nobody,
+        _ => Owner::User(socket.user),
+    })
+}
+
+struct Socket {
+    local: SocketAddrV4,
+    remote: SocketAddrV4,
+    user: u32,
+    inode: u64,
+}
+
+/// The lines of a table but its heading: number, local and remote address, state, queues, timer, retransmissions, user,
+/// timeouts, inode.
+fn sockets(table: &str) -> impl Iterator<Item = Socket> {
+    table.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
+        let mut fields = fields.skip(4);
+        let user = fields.next()?.parse().ok()?;
+        let inode = fields.nth(1)?.parse().ok()?;
+        Some(Socket {
+            local,
+            remote,
+            user,
+            inode,
+        })
+    })
+}
+
+/// An address as the kernel writes it: the number that its bytes are in memory, and the port.
+fn address(text: &str) -> Option<SocketAddrV4> {
+    let (address, port) = text.split_once(':')?;
+    let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some(SocketAddrV4::new(Ipv4Addr::from(address), port))
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(15);
+
+    /// An ospfd that is no ospfd: it takes one connection, calls `before` with the address that it has to connect to, and
+    /// connects.
+    fn server(
+        before: impl FnOnce(SocketAddrV4) + Send + 'static,
+    ) -> (
+        SocketAddrV4,
+        std::thread::JoinHandle<(TcpStream, TcpStream)>,
+    ) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, listener.local_addr().unwrap().port());
+        let serve = move || {
+            let (requests, peer) = listener.accept().unwrap();
+            let back = SocketAddrV4::new(Ipv4Addr::LOCALHOST, peer.port() + 1);
+            before(back);
+            (requests, TcpStream::connect(back).unwrap())
+        };
+        (address, std::thread::spawn(serve))
+    }
+
+    #[test]
+    fn a_stranger_who_connects_first_is_refused() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            return testkit::skip("another user's program needs root");
+        }
+        let (address, served) = server(|back| {
+            // It ends when the other end is closed.
+            let script = format!("exec 3<>/dev/tcp/{}/{} && cat <&3", back.ip(), back.port());
+            let mut stranger = Command::new("bash");
+            let stranger = stranger
+                .args(["-c", &script])
+                .uid(65_534)
+                .gid(65_534)
+                .status();
+            assert!(stranger.unwrap().success());
+        });
+        let client = Client::open(address, PATIENCE).unwrap();
+        let (_requests, changes) = served.join().unwrap();
+        let peer = client.changes.stream.peer_addr().unwrap();
+        assert_eq!(peer, changes.local_addr().unwrap());
+    }
+
+    #[test]
+    fn an_ospfd_that_runs_no_ospf_is_not_asked() {
+        if runs_ospf() != Some(false) {
+            eprintln!("SKIPPED: this machine runs OSPF");
+            return;
+        }
+        let (address, served) = server(|_| ());
+        let error = Client::connect(address, PATIENCE).unwrap_err();
+        assert!(error.to_string().contains("no `router ospf`"), "{error}");
+        let (mut requests, _changes) = served.join().unwrap();
+        let mut asked = Vec::new();
+        requests.read_to_end(&mut asked).unwrap();
+        assert_eq!(asked, [0; 0]);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn tables_are_read() {
+        let raw = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n \
+                   133: 00000000:0059 00000000:0000 07 00000000:00000000 00:00000000 00000000   101        0 126289 2 0 0\n";
+        let found: Vec<_> = sockets(raw).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].local.port(), found[0].user, found[0].inode),
+            (OSPF, 101, 126_289)
+        );
+        let tcp = "heading\n   1: 0100007F:0A2F 0201000A:9C40 01 00000000:00000000 00:00000000 00000000  101  0 7 1 0\n   \
+                   2: 0100007F:0A30 0201000A:9C40 06 00000000:00000000 03:00000000 00000000  0  0 0 3 0\nnoise\n";
+        let remote = SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 2), 40_000);
+        let at = |port| owner(tcp, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), remote);
+        assert_eq!(at(2_607), Some(Owner::User(101)));
+        assert_eq!(at(2_608), Some(Owner::Nobody));
+        assert_eq!(at(2_609), None);
+    }
+
+    #[test]
+    fn ends_of_connections_have_owners() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = |address| match address {
+            std::net::SocketAddr::V4(address) => address,
+            std::net::SocketAddr::V6(_) => unreachable!("IPv4"),
+        };
+        let server = address(listener.local_addr().unwrap());
+        let client = TcpStream::connect(server).unwrap();
+        let own = address(client.local_addr().unwrap());
+        // The other end is not accepted yet.
+        let user = Owner::User(rustix::process::geteuid().as_raw());
+        let ends = || owners([(own, server), (server, own), (server, server)]);
+        assert_eq!(ends(), [Some(user), Some(Owner::Nobody), None]);
+        let _accepted = listener.accept().unwrap();
+        assert_eq!(ends(), [Some(user), Some(user), None]);
+    }
+}

@@ -207,14 +207,8 @@ impl Database {
         let mut of_network = self
             .lsas
             .range((area, kind, id, low)..=(area, kind, id, high));
-        match of_network.next() {
-            Some((
-                _,
-                Lsa {
-                    body: Body::Network { attached, .. },
-                    ..
-                },
-            )) => attached,
+        match of_network.next().map(|(_, lsa)| &lsa.body) {
+            Some(Body::Network { attached, .. }) => attached,
             _ => &[],
         }
     }
