@@ -3,22 +3,19 @@
 //! One module for each kind of command; every command that prints can print JSON too.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde::Serialize;
 
-use crate::client::ClientError;
+use crate::client::{Client, ClientError, DEFAULT_URL, read_token};
 use crate::view;
 use contract::config::ConfigError;
 
-mod blame;
 mod configuration;
-mod connection;
-mod difference;
 mod flows;
-mod machine;
 mod mset;
 mod plan;
 mod plugin_args;
@@ -27,8 +24,6 @@ mod size;
 mod station;
 mod tables;
 mod topology;
-
-use connection::Connection;
 
 /// Exit code of a command that succeeded.
 const DONE: u8 = 0;
@@ -64,7 +59,7 @@ enum Command {
     /// Ask a station for the segments of all paths between two switches
     Path(station::Path),
     /// Ask a station what is slow or lossy, since when, and where: in all of the fleet, on a path, or for a flow
-    Blame(blame::Blame),
+    Blame(station::Blame),
     /// Ask a station which switches are silent, and what is missing of the others
     Missing(Form),
     /// Print the ports
@@ -114,12 +109,45 @@ struct Question {
     form: Form,
 }
 
+/// Address and token of a switch.
+#[derive(Debug, Clone, Args)]
+struct Connection {
+    /// The switch's HTTP address
+    #[arg(long, value_name = "URL", env = "VERNIER_URL", default_value = DEFAULT_URL)]
+    url: String,
+    /// File with the switch's token, where it needs one
+    #[arg(long, value_name = "FILE", env = "VERNIER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl Connection {
+    /// The client of the switch.
+    ///
+    /// # Errors
+    /// [`ClientError::TokenFile`].
+    fn client(&self) -> Result<Client, ClientError> {
+        let token = self.token_file.as_deref().map(read_token).transpose()?;
+        Ok(Client::new(&self.url, token))
+    }
+}
+
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Args)]
 struct Form {
     /// Print JSON, with every field
     #[arg(long)]
     json: bool,
+}
+
+impl Form {
+    /// Prints an answer as JSON or, by `text`, for people.
+    fn show<T: Serialize>(self, answer: &T, text: impl FnOnce(&T) -> String) -> anyhow::Result<u8> {
+        if self.json {
+            print_json(answer)
+        } else {
+            print(&text(answer))
+        }
+    }
 }
 
 /// The command line, for its manual.
@@ -148,7 +176,7 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
         Command::Segments(question) if station.is_given() => station.segments(question.form),
         Command::Segments(question) => tables::segments(&question),
         Command::Path(asked) => station.path(&asked),
-        Command::Blame(asked) => blame::run(station, &asked),
+        Command::Blame(asked) => station.blame(&asked),
         Command::Missing(form) => station.missing(form),
         Command::Ports(question) => tables::show(&question, "/api/v1/ports", view::ports),
         Command::Classes(question) => tables::show(&question, "/api/v1/classes", view::classes),

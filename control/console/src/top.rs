@@ -23,15 +23,10 @@ use crate::client::ClientError;
 
 mod app;
 mod draw;
-mod feed;
-mod fleet;
 mod source;
-mod tab;
 
-use app::{App, KeyEffect};
-use feed::{Feed, Request};
-use fleet::Fleet;
-use tab::Tab;
+use app::{App, Fleet, KeyEffect, Tab};
+use source::{Feed, Request};
 
 pub use source::{InProcess, SnapshotSource};
 
@@ -109,7 +104,7 @@ pub fn screens(
     for tab in Tab::ALL {
         let app = fleet.app(0);
         app.tab = tab;
-        app.take(Ok(feed::fetch(source, app.request())?));
+        app.take(Ok(source::fetch(source, app.request())?));
         let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
         let Ok(_) = terminal.draw(|frame| fleet.draw(frame));
         screens.push((tab.label(), terminal.backend().to_string()));

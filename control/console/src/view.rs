@@ -7,16 +7,14 @@ use ratatui::text::Span;
 use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot};
 
-mod blame;
 mod flows;
 mod station;
 mod status;
 mod wires;
 
-pub use blame::{blame, flow_path, path_blames};
 pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
 pub use flows::{flow, flows};
-pub use station::{missing, paths, station_segments};
+pub use station::{blame, flow_path, missing, path_blames, paths, station_segments};
 pub use status::status;
 pub use wires::wires;
 pub(crate) use wires::{

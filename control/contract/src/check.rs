@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::config::memory::{self, Held, Memory};
-use crate::config::{Config, Device, Forwarding, Idle, Port, Worker};
+use crate::config::{Config, Device, Forwarding, Idle, Port, Resolved, Segment, Worker};
 use crate::units::{bytes, rate};
 
 pub mod cost;
@@ -16,7 +16,13 @@ pub fn report(config: &Config) -> String {
     let mut text = format!("switch      {}\n", config.name);
     let ports = config.ports.iter().enumerate();
     let present = ports.filter(|(_, port)| port.is_present());
-    let ports = present.map(|(index, port)| describe_port(config, index, port));
+    let Resolved {
+        segments,
+        assignment,
+        owners,
+        ..
+    } = config.resolve();
+    let ports = present.map(|(index, port)| describe_port(owners[index], port));
     lines(&mut text, "ports", ports);
     line(
         &mut text,
@@ -36,8 +42,7 @@ pub fn report(config: &Config) -> String {
             &format!("{} by {rules} rules", names.join(", ")),
         );
     }
-    describe_measurement(&mut text, config);
-    let assignment = config.assignment();
+    describe_measurement(&mut text, config, &segments);
     let workers = config.workers.iter().zip(&assignment);
     let workers = workers.map(|(worker, queues)| describe_worker(config, worker, queues));
     lines(&mut text, "workers", workers);
@@ -49,7 +54,7 @@ pub fn report(config: &Config) -> String {
         None => "no server".to_owned(),
     };
     line(&mut text, "http", &http);
-    let segments = config.segments().len();
+    let segments = segments.len();
     if config.http.listen.is_some() && segments > 0 {
         let each = config.prometheus.series_per_histogram();
         let all = segments * each;
@@ -72,7 +77,7 @@ fn lines(text: &mut String, head: &str, rest: impl Iterator<Item = String>) {
     }
 }
 
-fn describe_port(config: &Config, index: usize, port: &Port) -> String {
+fn describe_port(owner: Option<usize>, port: &Port) -> String {
     let what = match &port.device {
         Device::Sink => "swallows all".to_owned(),
         device => device.to_string(),
@@ -91,7 +96,7 @@ fn describe_port(config: &Config, index: usize, port: &Port) -> String {
             format!("{number} queues of {packets} packets")
         }
     };
-    let owner = match config.owner(index) {
+    let owner = match owner {
         Some(worker) => format!(", worker {worker} sends for all"),
         None => String::new(),
     };
@@ -142,12 +147,11 @@ fn describe_worker(config: &Config, worker: &Worker, queues: &[(usize, u16)]) ->
     format!("{core}, {idle}; serves {queues}")
 }
 
-fn describe_measurement(text: &mut String, config: &Config) {
+fn describe_measurement(text: &mut String, config: &Config, segments: &[Segment]) {
     let measurement = &config.measurement;
     if !measurement.enabled {
         return line(text, "measurement", "off");
     }
-    let segments = config.segments();
     let some: Vec<String> = segments
         .iter()
         .take(NAMED_MAX + 1)

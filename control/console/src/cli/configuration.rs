@@ -1,17 +1,17 @@
 //! Configurations: whether one is valid, what it would use, and how it differs from the running one.
 
 use std::fmt::Write;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
 
-use super::connection::Connection;
-use super::difference;
-use super::machine::Machine;
-use super::{DONE, Form, REFUSED, UNUSABLE, print, print_json};
+use super::{Connection, DONE, Form, REFUSED, UNUSABLE, print, print_json};
 use crate::client::{Client, ClientError};
 use contract::check;
 use contract::check::cost::Step;
@@ -108,7 +108,7 @@ fn compare(diff: &Diff) -> anyhow::Result<u8> {
         let differences: Vec<Difference> = changes.iter().map(Difference::from).collect();
         print_json(&differences)?;
     } else {
-        print(&changes.iter().map(difference::text).collect::<String>())?;
+        print(&changes.iter().map(difference_text).collect::<String>())?;
     }
     Ok(u8::from(!changes.is_empty()))
 }
@@ -254,7 +254,7 @@ impl Prospect {
                 let would = format!("a reload of the switch \"{switch}\" at {url} would");
                 let lines = |text: &mut String, changes: &[&Change]| {
                     for change in changes {
-                        difference::write(text, change, "  ", "");
+                        write_difference(text, change, "  ", "");
                         if let Some(why) = change.fixed {
                             let _ = writeln!(text, "    {why}");
                         }
@@ -385,6 +385,123 @@ impl<'c> From<&'c Prospect> for Reload<'c> {
     }
 }
 
+/// Characters of a value up to which it stands on the line of its key.
+const INLINE_CHARS_MAX: usize = 60;
+
+/// `measurement.lds.cells: 70000 -> 4000 (live)`, or why it needs a restart.
+fn difference_text(change: &Change) -> String {
+    let how = match change.fixed {
+        Some(why) => format!(" (needs a restart: {why})"),
+        None => " (live)".to_owned(),
+    };
+    let mut text = String::new();
+    write_difference(&mut text, change, "", &how);
+    text
+}
+
+/// Appends both values of a change, indented, with `how` behind the key's line.
+fn write_difference(text: &mut String, change: &Change, indent: &str, how: &str) {
+    let path = &change.path;
+    let (old, new) = (change.old.to_string(), change.new.to_string());
+    let fits = |value: &str| value.chars().count() <= INLINE_CHARS_MAX;
+    if fits(&old) && fits(&new) {
+        let _ = writeln!(text, "{indent}{path}: {old} -> {new}{how}");
+        return;
+    }
+    let _ = writeln!(text, "{indent}{path}:{how}");
+    let (old, new) = (json_lines(&change.old), json_lines(&change.new));
+    let diff = TextDiff::from_lines(&old, &new);
+    for (number, group) in diff.grouped_ops(1).iter().enumerate() {
+        if number > 0 {
+            let _ = writeln!(text, "{indent}    ...");
+        }
+        for line in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let sign = match line.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            let _ = writeln!(text, "{indent}  {sign} {}", line.value().trim_end());
+        }
+    }
+}
+
+/// A value over several lines; what is not there has none.
+fn json_lines(value: &Value) -> String {
+    if value.is_null() {
+        String::new()
+    } else {
+        format!("{value:#}\n")
+    }
+}
+
+/// What `vernierd --check` says.
+#[derive(Debug, Serialize)]
+struct Machine {
+    /// `null` where there is no `vernierd` here.
+    would_start: Option<bool>,
+    /// What keeps it from starting, a line for each fault.
+    faults: Vec<String>,
+}
+
+impl Machine {
+    /// Asks the `vernierd` beside this program, or else that of `PATH`.
+    ///
+    /// # Errors
+    /// The system's, where it is there and cannot be run.
+    fn of(file: &Path) -> io::Result<Self> {
+        let beside = std::env::current_exe()?.with_file_name("vernierd");
+        let program = if beside.is_file() {
+            beside
+        } else {
+            "vernierd".into()
+        };
+        let asked = process::Command::new(program)
+            .args(["--check", "--config"])
+            .arg(file)
+            .output();
+        let output = match asked {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (would_start, faults) = (None, Vec::new());
+                return Ok(Self {
+                    would_start,
+                    faults,
+                });
+            }
+            other => other?,
+        };
+        let words = String::from_utf8_lossy(&output.stderr);
+        let faults = words
+            .lines()
+            .filter_map(|line| line.strip_prefix("vernierd: "));
+        Ok(Self {
+            would_start: Some(output.status.success()),
+            faults: faults.map(str::to_owned).collect(),
+        })
+    }
+
+    /// What keeps a switch from starting.
+    fn faults(&self) -> impl Iterator<Item = &str> {
+        self.faults.iter().map(String::as_str)
+    }
+
+    /// Whether a start would fail.
+    fn is_refused(&self) -> bool {
+        self.would_start == Some(false)
+    }
+
+    fn text(&self) -> String {
+        match self.would_start {
+            None => "this machine was not checked: there is no vernierd here\n".to_owned(),
+            Some(true) => "a switch would start here\n".to_owned(),
+            Some(false) => {
+                let faults = self.faults.join("\n  ");
+                format!("a switch would NOT start here:\n  {faults}\n")
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -431,6 +548,46 @@ mod tests {
         assert!(
             changed.contains("  a: 1") && !changed.contains("name"),
             "{both}"
+        );
+    }
+
+    fn between(old: Value, new: Value) -> String {
+        difference_text(&Change {
+            path: "a.b".to_owned(),
+            old,
+            new,
+            fixed: None,
+        })
+    }
+
+    #[test]
+    fn what_fits_stands_on_one_line() {
+        assert_eq!(between(json!(1), json!([2])), "a.b: 1 -> [2] (live)\n");
+    }
+
+    #[test]
+    fn of_what_does_not_fit_the_lines_that_differ_are_shown() {
+        let rules = |ports: u16| {
+            let voice = json!({ "class": "voice", "ports": ports, "protocol": "udp" });
+            json!([voice, { "class": "bulk", "ports": 80 }])
+        };
+        let expected = [
+            "a.b: (live)",
+            "        \"class\": \"voice\",",
+            "  -     \"ports\": 5004,",
+            "  +     \"ports\": 5006,",
+            "        \"protocol\": \"udp\"",
+        ];
+        let said = between(rules(5004), rules(5006));
+        assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_is_new_is_shown_whole() {
+        let long = "x".repeat(100);
+        assert_eq!(
+            between(Value::Null, json!(long)),
+            format!("a.b: (live)\n  + \"{long}\"\n")
         );
     }
 }

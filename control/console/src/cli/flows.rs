@@ -7,8 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 
-use super::connection::Connection;
-use super::{Form, print, print_json};
+use super::{Connection, Form, print, print_json};
 use crate::client::{Client, ClientError};
 use crate::view;
 use contract::address::Prefix;

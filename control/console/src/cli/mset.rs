@@ -11,7 +11,7 @@ use ::topology::{Role, Router, Topology};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Form, print, print_json};
+use super::Form;
 use crate::view::table;
 
 /// A network and who measures in it.
@@ -173,22 +173,12 @@ struct Loaded {
 
 /// `vernier mset`.
 pub fn run(mset: &Mset) -> anyhow::Result<u8> {
-    let sets = Sets::of(mset)?;
-    if mset.form.json {
-        print_json(&sets)
-    } else {
-        print(&sets.text())
-    }
+    mset.form.show(&Sets::of(mset)?, Sets::text)
 }
 
 /// `vernier paths`.
 pub fn run_chains(chains: &Chains) -> anyhow::Result<u8> {
-    let ways = Answer::of(chains)?;
-    if chains.form.json {
-        print_json(&ways)
-    } else {
-        print(&ways.text())
-    }
+    chains.form.show(&Answer::of(chains)?, Answer::text)
 }
 
 impl Network {

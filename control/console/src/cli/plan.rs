@@ -11,7 +11,7 @@ use ::topology::{Router, Topology, plan};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{Form, print, print_json};
+use super::Form;
 use crate::view::table;
 
 mod figure;
@@ -138,11 +138,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<u8> {
             reason,
         })?;
     }
-    if plan.form.json {
-        print_json(&answer)
-    } else {
-        print(&answer.text())
-    }
+    plan.form.show(&answer, Answer::text)
 }
 
 impl Answer {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 
-use super::connection::Connection;
-use super::{DONE, Form, REFUSED, print, print_json};
+use super::{Connection, DONE, Form, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
 use records::answers::Status;
 use records::snapshot::{self, ReloadOutcome};

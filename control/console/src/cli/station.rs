@@ -1,12 +1,13 @@
-//! Questions to a station, which joins the reports of many switches.
+//! Questions to a station, which joins the reports of many switches: paths, segments, and what is slow, since when, and where.
 
 use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Form, print, print_json};
+use super::Form;
 use crate::client::{Client, read_token};
 use crate::view;
+use records::station::{Blame as Fleet, FlowPath, PathBlames};
 use records::station::{Missing, Paths, StationSegments};
 
 /// Where a station listens by default.
@@ -42,6 +43,27 @@ pub struct Path {
     form: Form,
 }
 
+/// `vernier blame`.
+#[derive(Debug, Args)]
+pub struct Blame {
+    /// A switch, `edge-1`, or its port, `edge-1:lan`; none: all that is risen in the fleet
+    #[arg(requires = "to")]
+    from: Option<String>,
+    /// Likewise
+    to: Option<String>,
+    /// Only packets of this class
+    #[arg(long)]
+    class: Option<String>,
+    /// A flow, hop by hop: `10.0.0.1:80>10.0.0.2:9/udp`
+    #[arg(long, conflicts_with_all = ["from", "to", "class", "limit"])]
+    flow: Option<String>,
+    /// Most risen segments of the fleet
+    #[arg(long, default_value_t = 100)]
+    limit: u32,
+    #[command(flatten)]
+    form: Form,
+}
+
 impl Station {
     /// Whether one was named.
     pub fn is_given(&self) -> bool {
@@ -66,11 +88,7 @@ impl Station {
             .transpose()?;
         let url = self.station.as_deref().unwrap_or(DEFAULT_URL);
         let answer: T = Client::new(url, token).of_station().get(path, query)?;
-        if form.json {
-            print_json(&answer)
-        } else {
-            print(&table(&answer))
-        }
+        form.show(&answer, table)
     }
 
     /// `vernier path`.
@@ -89,5 +107,23 @@ impl Station {
     /// `vernier missing`.
     pub fn missing(&self, form: Form) -> anyhow::Result<u8> {
         self.show::<Missing>("/api/v1/missing", &[], form, view::missing)
+    }
+
+    /// `vernier blame`.
+    pub fn blame(&self, asked: &Blame) -> anyhow::Result<u8> {
+        let Blame { form, .. } = *asked;
+        if let Some(flow) = &asked.flow {
+            let query = [("flow", flow.clone())];
+            return self.show::<FlowPath>("/api/v1/flow", &query, form, view::flow_path);
+        }
+        let class = asked.class.clone().map(|class| ("class", class));
+        if let (Some(from), Some(to)) = (&asked.from, &asked.to) {
+            let mut query = vec![("from", from.clone()), ("to", to.clone())];
+            query.extend(class);
+            return self.show::<PathBlames>("/api/v1/blame", &query, form, view::path_blames);
+        }
+        let mut query = vec![("limit", asked.limit.to_string())];
+        query.extend(class);
+        self.show::<Fleet>("/api/v1/blame", &query, form, view::blame)
     }
 }

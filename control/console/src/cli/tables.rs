@@ -11,8 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::connection::Connection;
-use super::{DONE, Question, print, print_json};
+use super::{Connection, DONE, Question, print, print_json};
 use crate::client::DEFAULT_URL;
 use crate::{top, view};
 use records::answers::Segments;
@@ -87,11 +86,7 @@ pub fn show<T: DeserializeOwned + Serialize>(
     table: fn(&T) -> String,
 ) -> anyhow::Result<u8> {
     let answer: T = question.connection.client()?.get(path, &[])?;
-    if question.form.json {
-        print_json(&answer)
-    } else {
-        print(&table(&answer))
-    }
+    question.form.show(&answer, table)
 }
 
 /// `vernier segments`.

@@ -1,16 +1,97 @@
-//! What the live table shows of one switch, and what the user chose.
+//! What the live table shows: several switches, of each what the user chose, its tabs and by what each is ordered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::feed::{Request, Update};
-use super::tab::{Sort, Tab, next};
+use super::draw;
+use super::source::{Request, Update};
 use crate::client::ClientError;
-use records::answers::{ClassTotals, Classes, CourseQuery, FlowPage, FlowQuery, Width};
+use crate::view::packets_per_s;
+use records::answers::{ClassTotals, Classes, CourseQuery, FlowOrder, FlowPage, FlowQuery, Width};
 use records::history::Course;
-use records::snapshot::{FlowAnswer, Port, Segment, Snapshot};
+use records::snapshot::{FlowAnswer, Port, Segment, Snapshot, Stamped};
+
+/// The switches, at least one.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    apps: Vec<App>,
+    /// Index of the one that is shown, and selected in the list.
+    current: usize,
+    /// Whether the list is shown.
+    pub is_listed: bool,
+}
+
+impl Fleet {
+    pub(super) fn new(apps: Vec<App>) -> Self {
+        let is_listed = apps.len() > 1;
+        Self {
+            apps,
+            current: 0,
+            is_listed,
+        }
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame) {
+        draw::draw(frame, &self.apps, self.current, self.is_listed);
+    }
+
+    pub(super) fn app(&mut self, index: usize) -> &mut App {
+        &mut self.apps[index]
+    }
+
+    pub(super) fn current(&self) -> usize {
+        self.current
+    }
+
+    pub(super) fn shown(&self) -> &App {
+        &self.apps[self.current]
+    }
+
+    pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
+        if key.kind == KeyEventKind::Release {
+            return KeyEffect::Stay;
+        }
+        let last = self.apps.len() - 1;
+        let app = &mut self.apps[self.current];
+        if app.is_typing || last == 0 {
+            return app.press(key);
+        }
+        match key.code {
+            KeyCode::Char('0') => self.is_listed = true,
+            KeyCode::Left => self.go(self.current.saturating_sub(1)),
+            KeyCode::Right => self.go((self.current + 1).min(last)),
+            KeyCode::Up | KeyCode::Char('k') if self.is_listed => {
+                self.go(self.current.saturating_sub(1));
+            }
+            KeyCode::Down | KeyCode::Char('j') if self.is_listed => {
+                self.go((self.current + 1).min(last));
+            }
+            KeyCode::Home | KeyCode::Char('g') if self.is_listed => self.go(0),
+            KeyCode::End | KeyCode::Char('G') if self.is_listed => self.go(last),
+            KeyCode::Enter if self.is_listed => self.is_listed = false,
+            KeyCode::Esc if !self.is_listed && app.is_at_top() => self.is_listed = true,
+            code => {
+                self.is_listed &= !matches!(code, KeyCode::Char('1'..='5' | '/' | '?'));
+                return app.press(key);
+            }
+        }
+        KeyEffect::Stay
+    }
+
+    /// Shows another switch, by the same tab.
+    fn go(&mut self, index: usize) {
+        let App {
+            tab, width, filter, ..
+        } = self.shown();
+        let (tab, width, filter) = (*tab, *width, filter.clone());
+        self.current = index;
+        let app = self.app(index);
+        (app.tab, app.width, app.filter) = (tab, width, filter);
+    }
+}
 
 /// Flows that are asked for: some screens of them.
 const FLOWS_MAX: usize = 200;
@@ -395,5 +476,151 @@ impl App {
             }
             Tab::Wires => {}
         }
+    }
+}
+
+/// The table in the middle of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Segments,
+    Flows,
+    Classes,
+    Ports,
+    Wires,
+}
+
+impl Tab {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Segments,
+        Self::Flows,
+        Self::Classes,
+        Self::Ports,
+        Self::Wires,
+    ];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Flows => "flows",
+            Self::Classes => "classes",
+            Self::Ports => "ports",
+            Self::Wires => "wires",
+        }
+    }
+
+    /// By what it can be ordered; the first is the default.
+    pub(super) fn sorts(self) -> &'static [Sort] {
+        match self {
+            Self::Segments | Self::Classes => &[
+                Sort::Configuration,
+                Sort::Packets,
+                Sort::Lost,
+                Sort::Mean,
+                Sort::Stddev,
+                Sort::P99,
+                Sort::P999,
+                Sort::Max,
+            ],
+            Self::Ports => &[Sort::Configuration, Sort::Packets, Sort::Lost],
+            Self::Wires => &[Sort::Configuration],
+            Self::Flows => &[Sort::Packets, Sort::Lost, Sort::Mean, Sort::Stddev],
+        }
+    }
+}
+
+/// By what rows are ordered, greatest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    Configuration,
+    Packets,
+    Lost,
+    Mean,
+    Stddev,
+    P99,
+    P999,
+    Max,
+}
+
+impl Sort {
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Configuration => "as configured",
+            Self::Packets => "by packets/s",
+            Self::Lost => "by lost packets",
+            Self::Mean => "by mean",
+            Self::Stddev => "by stddev",
+            Self::P99 => "by p99",
+            Self::P999 => "by p99.9",
+            Self::Max => "by maximum",
+        }
+    }
+
+    pub(super) fn of_segment(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
+        match self {
+            Self::Packets => packets_per_s(snapshot, segment),
+            Self::Lost => segment.total.counts.dropped_packets as f64,
+            _ => self.of_delays(snapshot.fresh(segment).and_then(|last| last.stamped)),
+        }
+    }
+
+    pub(super) fn of_class(self, snapshot: &Snapshot, class: &ClassTotals) -> f64 {
+        match self {
+            Self::Packets => class_packets_per_s(snapshot, class),
+            Self::Lost => class.counts.dropped_packets as f64,
+            _ => self.of_delays(class.last.map(|last| last.stamped)),
+        }
+    }
+
+    fn of_delays(self, stamped: Option<Stamped>) -> f64 {
+        let of: fn(Stamped) -> f64 = match self {
+            Self::Configuration | Self::Packets | Self::Lost => return 0.0,
+            Self::Mean => |stamped| stamped.mean_ns,
+            Self::Stddev => |stamped| stamped.stddev_ns,
+            Self::P99 => |stamped| stamped.p99_ns,
+            Self::P999 => |stamped| stamped.p999_ns,
+            Self::Max => |stamped| stamped.max_ns,
+        };
+        stamped.map_or(-1.0, of)
+    }
+
+    pub(super) fn of_port(self, port: &Port) -> f64 {
+        match self {
+            Self::Packets => port.rx_pps + port.tx_pps,
+            Self::Lost => port.dropped_packets() as f64,
+            _ => 0.0,
+        }
+    }
+
+    pub(super) fn of_flows(self) -> FlowOrder {
+        match self {
+            Self::Lost => FlowOrder::Lost,
+            Self::Mean => FlowOrder::Mean,
+            Self::Stddev => FlowOrder::Stddev,
+            _ => FlowOrder::Packets,
+        }
+    }
+}
+
+/// Packets of a class in its last epoch, a second.
+pub(super) fn class_packets_per_s(snapshot: &Snapshot, class: &ClassTotals) -> f64 {
+    let packets = class.last.map_or(0, |last| last.packets);
+    packets as f64 * 1e3 / f64::from(snapshot.interval_ms)
+}
+
+/// The next longer span of the chart, and after the longest the shortest.
+pub(super) fn next(width: Width) -> Width {
+    match width {
+        Width::Second => Width::TenSeconds,
+        Width::TenSeconds => Width::Minute,
+        Width::Minute => Width::Second,
+    }
+}
+
+/// The span of the chart with buckets of this width.
+pub(super) fn span(width: Width) -> &'static str {
+    match width {
+        Width::Second => "last minute",
+        Width::TenSeconds => "last ten minutes",
+        Width::Minute => "last hour",
     }
 }

@@ -1,25 +1,29 @@
 //! How the live table looks. It is laid out for 80 columns and 24 rows, and makes use of more.
 
+use std::borrow::Cow;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{
+    Axis, Block, BorderType, Chart, Dataset, GraphType, Paragraph, Table, TableState, Wrap,
+};
 
-use super::app::{App, View};
-use super::tab::{Tab, class_packets_per_s};
-use crate::view::{FLOW_HEADINGS, SEGMENT_HEADINGS, flow_row, flow_words, known, row};
-use contract::units::{count, duration_ns, rate};
-use records::answers::ClassTotals;
-use records::snapshot::{Estimate, Flow, Segment, Snapshot, Stamped};
+use super::app::{App, Sort, Tab, View, class_packets_per_s, span};
+use crate::view::{
+    self, FLOW_HEADINGS, PORT_HEADINGS, SEGMENT_HEADINGS, WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS,
+    clock_words, dropped, flow_row, flow_words, known, port_row, row, wire_row, wire_segment_row,
+};
+use contract::units::{count, duration_ns, rate, uptime};
+use records::answers::{ClassTotals, Width};
+use records::history::{BUCKETS_MAX, Course};
+use records::snapshot::{
+    Estimate, Flow, FlowAnswer, Port, QueueCounts, Segment, Snapshot, Stamped, State,
+};
 
-mod chart;
-mod flow;
-mod head;
-mod list;
-mod ports;
 mod table;
-mod wires;
 
 use table::Columns;
 
@@ -59,14 +63,14 @@ pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: b
     ])
     .areas(frame.area());
     let app = &apps[current];
-    frame.render_widget(head::headline(app, head.width), head);
-    frame.render_widget(head::tab_line(app, apps.len(), is_listed), tabs);
-    frame.render_widget(head::footline(app, is_listed), foot);
+    frame.render_widget(headline(app, head.width), head);
+    frame.render_widget(tab_line(app, apps.len(), is_listed), tabs);
+    frame.render_widget(footline(app, is_listed), foot);
     if is_listed {
-        return list::draw(frame, middle, apps, current);
+        return draw_list(frame, middle, apps, current);
     }
     match (&app.view, app.tab) {
-        (View::Help, _) => return flow::help(frame, middle),
+        (View::Help, _) => return draw_help(frame, middle),
         (
             View::Flow {
                 name,
@@ -74,12 +78,12 @@ pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: b
                 scroll,
             },
             _,
-        ) => flow::draw(frame, middle, app, name, answer.as_deref(), *scroll),
+        ) => draw_flow(frame, middle, app, name, answer.as_deref(), *scroll),
         (View::Table, Tab::Segments) => segments_tab(frame, middle, app),
         (View::Table, Tab::Flows) => flows_tab(frame, middle, app),
         (View::Table, Tab::Classes) => classes_tab(frame, middle, app),
-        (View::Table, Tab::Ports) => ports::tab(frame, middle, app),
-        (View::Table, Tab::Wires) => wires::tab(frame, middle, app),
+        (View::Table, Tab::Ports) => ports_tab(frame, middle, app),
+        (View::Table, Tab::Wires) => wires_tab(frame, middle, app),
     }
     // What a silent switch said last is not what is now.
     if app.silent_for().is_some() {
@@ -125,8 +129,8 @@ fn segments_tab(frame: &mut Frame, area: Rect, app: &App) {
     let [segments, course, ports] =
         shares(area, snapshot.segments.len().max(1), snapshot.ports.len());
     draw_segments(frame, segments, app, &app.order(), app.segment());
-    chart::draw(frame, course, app);
-    ports::draw(
+    draw_course(frame, course, app);
+    draw_ports(
         frame,
         ports,
         &snapshot.ports.iter().collect::<Vec<_>>(),
@@ -308,4 +312,423 @@ fn class_cells(snapshot: &Snapshot, class: &ClassTotals) -> [String; 9] {
         delay(|stamped| stamped.p999_ns),
         delay(|stamped| stamped.max_ns),
     ]
+}
+
+/// The selected segment's mean delay: true and estimated.
+fn draw_course(frame: &mut Frame, area: Rect, app: &App) {
+    let Some(segment) = app.segment() else {
+        return;
+    };
+    let name = format!("mean delay of {}, {}", segment.title(), span(app.width));
+    let Some(course) = app.course() else {
+        return remark(frame, area, &name, "asking ...");
+    };
+    let (stamped, estimated) = points(course, &app.snapshot);
+    let all = stamped.iter().chain(&estimated);
+    let greatest = all.map(|&(_, ns)| ns).fold(0.0, f64::max);
+    if stamped.is_empty() {
+        return remark(frame, area, &name, "no packets");
+    }
+    let top_ns = (greatest * 1.15).max(1.0);
+    let data = |points, color: Color| {
+        let dataset = Dataset::default()
+            .data(points)
+            .style(Style::new().fg(color));
+        dataset.marker(Marker::Braille)
+    };
+    let mut datasets = vec![data(&stamped, ACCENT).graph_type(GraphType::Line)];
+    let mut heading = title(format!("{name}:"));
+    heading.push_span(Span::from("true ").fg(ACCENT));
+    if !estimated.is_empty() {
+        datasets.push(data(&estimated, ESTIMATE).graph_type(GraphType::Scatter));
+        heading.push_span(Span::from("LDA ").fg(ESTIMATE));
+    }
+    let span_s = -f64::from(app.width.seconds()) * BUCKETS_MAX as f64;
+    let x_axis = Axis::default()
+        .bounds([span_s, 0.0])
+        .labels(chart_labels(app.width));
+    let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
+    let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
+    let chart = Chart::new(datasets)
+        .block(framed(heading))
+        .x_axis(x_axis.style(DIM))
+        .y_axis(y_axis.style(DIM));
+    frame.render_widget(chart, area);
+}
+
+fn chart_labels(width: Width) -> [&'static str; 3] {
+    match width {
+        Width::Second => ["-60 s", "-30 s", "now"],
+        Width::TenSeconds => ["-10 min", "-5 min", "now"],
+        Width::Minute => ["-60 min", "-30 min", "now"],
+    }
+}
+
+/// Seconds from now, nanoseconds.
+type Points = Vec<(f64, f64)>;
+
+/// Means by stamps, and as estimated.
+fn points(course: &Course, snapshot: &Snapshot) -> (Points, Points) {
+    let now_s = snapshot.epoch_end_unix_s.unwrap_or_default();
+    // A bucket is drawn at its end, the open one at the end of the last epoch.
+    let at = |start_s: f64| (start_s + f64::from(course.width_s) - now_s).min(0.0);
+    let buckets = course.buckets.iter().filter(|bucket| bucket.packets > 0);
+    let stamped = buckets
+        .clone()
+        .map(|bucket| (at(bucket.start_unix_s), bucket.mean_ns));
+    let estimated =
+        buckets.filter_map(|bucket| Some((at(bucket.start_unix_s), bucket.estimated_mean_ns?)));
+    (stamped.collect(), estimated.collect())
+}
+
+/// The keys, by what they do.
+const KEYS: [(&str, &str); 13] = [
+    ("1 to 5, Tab", "segments, flows, classes, ports, wires"),
+    ("0", "all switches, where there are several"),
+    ("left, right", "the switch before, the next one"),
+    ("up, down, j, k", "select a row, scroll"),
+    ("PgUp, PgDn", "ten rows"),
+    ("Home, End, g, G", "the first row, the last one"),
+    ("Enter", "all that is known of the selected flow"),
+    ("/", "only rows whose names contain a text"),
+    ("s", "another order, the greatest first"),
+    ("w", "the chart's last minute, ten minutes or hour"),
+    ("?", "these keys"),
+    ("Escape", "back; without a filter; out"),
+    ("q, Ctrl-C", "quit"),
+];
+
+fn draw_help(frame: &mut Frame, area: Rect) {
+    let lines = KEYS.map(|(key, what)| format!(" {key:<16} {what}"));
+    let text = Paragraph::new(lines.join("\n"));
+    frame.render_widget(text.block(framed(title("keys"))), area);
+}
+
+fn draw_flow(
+    frame: &mut Frame,
+    area: Rect,
+    app: &App,
+    name: &str,
+    answer: Option<&FlowAnswer>,
+    scroll: u16,
+) {
+    let Some(answer) = answer else {
+        return remark(frame, area, name, "asking ...");
+    };
+    let unknown = "no packet of it is known now";
+    let text = view::flow(answer, app.width.seconds(), unknown);
+    let width = usize::from(area.width.saturating_sub(3));
+    let lines: Vec<String> = text.lines().flat_map(|line| wrapped(line, width)).collect();
+    let rows = usize::from(area.height.saturating_sub(2));
+    let most = u16::try_from(lines.len().saturating_sub(rows)).unwrap_or(u16::MAX);
+    let text = Paragraph::new(lines.join("\n")).scroll((scroll.min(most), 0));
+    frame.render_widget(text.block(framed(title(name)).border_style(DIM)), area);
+}
+
+/// A sentence over several lines; a row of a table stays one, and is cut at the edge.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    if line.starts_with("    ") {
+        return vec![line.to_owned()];
+    }
+    let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
+    let lines = textwrap::wrap(line, options).into_iter();
+    lines.map(Cow::into_owned).collect()
+}
+
+/// The table of ports; one is marked if it is to be.
+fn draw_ports(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Option<usize>) {
+    let rows = ports.iter().map(|port| {
+        let style = move |heading: &str| match heading {
+            "port" if !port.facts.is_up => Style::new().fg(BAD),
+            "dropped" if port.dropped_packets() > 0 => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (port_row(port), style)
+    });
+    let mut table = Columns::new(PORT_HEADINGS, rows.collect());
+    table.fit(area, &["sent", "received", "queued"]);
+    draw_table(frame, area, table.widget(), "ports", selected);
+}
+
+fn ports_tab(frame: &mut Frame, area: Rect, app: &App) {
+    let ports = app.ports();
+    let index = app.port_index(&ports);
+    let Some(port) = ports.get(index) else {
+        return remark(frame, area, "ports", "no port of this name");
+    };
+    let rows = u16::try_from(ports.len() + FRAME).unwrap_or(u16::MAX);
+    let [list, detail] =
+        Layout::vertical([Constraint::Max(rows), Constraint::Min(area.height / 2)]).areas(area);
+    draw_ports(frame, list, &ports, Some(index));
+    let text = Paragraph::new(port_words(port)).wrap(Wrap { trim: false });
+    frame.render_widget(text.block(framed(title(port.name.clone()))), detail);
+}
+
+/// Its device, its drops, its queues and its neighbours.
+fn port_words(port: &Port) -> String {
+    let facts = &port.facts;
+    let link = if facts.is_up { "up" } else { "down" };
+    let mut lines = vec![format!(
+        " {}, link {link}, went down {} times",
+        facts.driver,
+        count(facts.link_flaps)
+    )];
+    if let Some(device) = &facts.device {
+        lines.push(format!(
+            " device: {} missed, {} without a buffer, {} receive errors, {} transmit errors",
+            count(device.missed_packets),
+            count(device.no_buffer_packets),
+            count(device.rx_error_packets),
+            count(device.tx_error_packets)
+        ));
+    }
+    lines.push(format!(" dropped: {}", dropped(&port.drops)));
+    lines.extend(port.queues.iter().map(queue_words));
+    lines.extend(
+        port.neighbours
+            .iter()
+            .map(|neighbour| format!(" neighbour: {}, port {}", neighbour.system, neighbour.port)),
+    );
+    lines.join("\n")
+}
+
+fn queue_words(queue: &QueueCounts) -> String {
+    let QueueCounts {
+        queue,
+        counts,
+        drops,
+    } = queue;
+    format!(
+        " queue {queue}: {} packets now, dropped {}",
+        count(counts.packets),
+        dropped(drops)
+    )
+}
+
+/// Rows of what is said of the clock, framed.
+const CLOCK_ROWS: u16 = 4;
+
+fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
+    let Some(clock) = &app.snapshot.wire_clock else {
+        let text = "no port measures the path to another switch (ports[].wire)";
+        return remark(frame, area, "wires", text);
+    };
+    let wires = app.snapshot.wires.iter();
+    let wires: Vec<_> = wires.filter(|wire| app.is_shown(&wire.port)).collect();
+    let rows = u16::try_from(wires.len() + FRAME).unwrap_or(u16::MAX);
+    let [sessions, segments, times] = Layout::vertical([
+        Constraint::Max(rows),
+        Constraint::Fill(1),
+        Constraint::Length(CLOCK_ROWS),
+    ])
+    .areas(area);
+    let cells = wires.iter().map(|wire| {
+        let style = move |heading: &str| match (heading, wire.session.as_str()) {
+            ("session", "established") => Style::new().fg(GOOD),
+            ("session", _) => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (wire_row(wire), style)
+    });
+    let mut table = Columns::new(WIRE_HEADINGS, cells.collect());
+    table.fit(
+        sessions,
+        &["withheld", "of share", "disbelieved", "control"],
+    );
+    draw_table(frame, sessions, table.widget(), "sessions", None);
+    let cells = wires.iter().flat_map(|wire| &wire.segments).map(|segment| {
+        let style = |heading: &str| match heading {
+            "state" => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (wire_segment_row(segment), style)
+    });
+    let mut table = Columns::new(WIRE_SEGMENT_HEADINGS, cells.collect());
+    table.fit(segments, &["epoch", "by", "samples", "stddev", "sent"]);
+    draw_table(frame, segments, table.widget(), "segments on wires", None);
+    let text = Paragraph::new(format!(" {}", clock_words(clock))).wrap(Wrap { trim: false });
+    frame.render_widget(text.block(framed(title("clock"))), times);
+}
+
+const SWITCH_HEADINGS: &str = "switch | state | packets/s | lost | slowest | p99.9 | max";
+
+fn draw_list(frame: &mut Frame, area: Rect, apps: &[App], current: usize) {
+    let rows = apps.iter().map(|app| {
+        let is_silent = app.silent_for().is_some();
+        let has_lost = lost(app) > 0;
+        let style = move |heading: &str| match heading {
+            "state" if is_silent => Style::new().fg(BAD),
+            "state" => Style::new().fg(GOOD),
+            "lost" if has_lost => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (switch_row(app), style)
+    });
+    let mut table = Columns::new(SWITCH_HEADINGS, rows.collect());
+    table.fit(area, &["lost", "packets/s", "slowest"]);
+    draw_table(frame, area, table.widget(), "switches", Some(current));
+}
+
+fn lost(app: &App) -> u64 {
+    let segments = app.snapshot.segments.iter();
+    segments
+        .map(|segment| segment.total.counts.dropped_packets)
+        .sum()
+}
+
+/// A switch with the segment whose 99.9th percentile is the greatest.
+fn switch_row(app: &App) -> [String; 7] {
+    let snapshot = &app.snapshot;
+    let key = |segment| Sort::P999.of_segment(snapshot, segment);
+    let segments = snapshot.segments.iter();
+    let slowest = segments.max_by(|a, b| key(a).total_cmp(&key(b)));
+    // What a silent switch said last is not what is now.
+    let slowest = slowest.filter(|_| app.silent_for().is_none());
+    let stamped = slowest.and_then(|segment| snapshot.fresh(segment)?.stamped);
+    let received: f64 = snapshot.ports.iter().map(|port| port.rx_pps).sum();
+    [
+        name(app).to_owned(),
+        state(app).to_string(),
+        known(slowest, |_| rate(received)),
+        count(lost(app)),
+        known(stamped.and(slowest), Segment::title),
+        known(stamped, |stamped| duration_ns(stamped.p999_ns)),
+        known(stamped, |stamped| duration_ns(stamped.max_ns)),
+    ]
+}
+
+/// Switch, state and epoch; on a narrow screen only the most important parts.
+fn headline(app: &App, width: u16) -> Line<'static> {
+    let snapshot = &app.snapshot;
+    let epoch = match snapshot.epoch {
+        _ if !snapshot.measuring => "measurement off".to_owned(),
+        Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
+        None => "first epoch".to_owned(),
+    };
+    // Each with a rank: the highest is left out first, of equal ones the last.
+    let mut parts = vec![
+        (2, Span::styled(snapshot.version.clone(), DIM)),
+        (0, Span::from(name(app).to_owned()).bold()),
+        (0, state(app)),
+        (1, Span::from(epoch)),
+        (3, Span::from(format!("up {}", uptime(snapshot.uptime_s)))),
+    ];
+    for (index, worker) in snapshot.workers.iter().enumerate() {
+        let busy = worker.busy_ratio * 100.0;
+        parts.push(if worker.is_stalled {
+            (
+                0,
+                Span::from(format!("worker {index} STALLED")).fg(BAD).bold(),
+            )
+        } else {
+            (1, Span::from(format!("worker {index} {busy:.0}% busy")))
+        });
+    }
+    let program = Span::from(" vernier").fg(ACCENT).bold();
+    let separator = Span::styled(" | ", DIM);
+    let length = |parts: &[(u8, Span<'static>)]| -> usize {
+        let widths = parts
+            .iter()
+            .map(|(_, part)| separator.width() + part.width());
+        program.width() + widths.sum::<usize>()
+    };
+    while length(&parts) > usize::from(width) {
+        let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
+        match first {
+            Some((index, (rank, _))) if *rank > 0 => drop(parts.remove(index)),
+            _ => break,
+        }
+    }
+    let parts = parts
+        .into_iter()
+        .flat_map(|(_, part)| [separator.clone(), part]);
+    Line::from(
+        [program.clone()]
+            .into_iter()
+            .chain(parts)
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// The switch's name, or its address as long as it has not answered.
+fn name(app: &App) -> &str {
+    if app.snapshot.switch.is_empty() {
+        &app.address
+    } else {
+        &app.snapshot.switch
+    }
+}
+
+/// Whether the switch runs, or for how long it has been silent.
+fn state(app: &App) -> Span<'static> {
+    let silent = app.silent_for().map(|silent| silent.as_secs_f64());
+    match (silent, app.snapshot.state) {
+        (Some(seconds), _) => Span::from(format!("NO ANSWER for {}", uptime(seconds)))
+            .fg(BAD)
+            .bold(),
+        (None, State::Running) => Span::from("running").fg(GOOD),
+        (None, state) => Span::from(state.label()).fg(ESTIMATE),
+    }
+}
+
+fn tab_line(app: &App, switches: usize, is_listed: bool) -> Line<'static> {
+    let list = (switches > 1).then_some((0, "switches", is_listed));
+    let tabs = Tab::ALL.into_iter().zip(1..).map(|(tab, number)| {
+        let is_shown = !is_listed && tab == app.tab;
+        (number, tab.label(), is_shown)
+    });
+    let spans = list
+        .into_iter()
+        .chain(tabs)
+        .flat_map(|(number, label, is_shown)| {
+            let style = if is_shown { SELECTED } else { DIM };
+            [
+                " ".into(),
+                Span::styled(format!(" {number} {label} "), style),
+            ]
+        });
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+/// What is wrong, what is typed, or the keys.
+fn footline(app: &App, is_listed: bool) -> Line<'_> {
+    if app.is_typing {
+        let typed = Span::from(format!(" /{}", app.filter)).fg(ACCENT).bold();
+        return Line::from(vec![typed, "_  Enter keeps it, Escape drops it".into()]);
+    }
+    if let Some(trouble) = &app.trouble {
+        return Line::from(format!(" {trouble}")).fg(BAD).bold();
+    }
+    let sort = format!("sort: {}", app.sort().label());
+    let filter = format!("filter: {}", app.filter);
+    let keys: &[(&str, &str)] = match (&app.view, is_listed) {
+        (_, true) => &[("q", "quit"), ("up/down", "select"), ("Enter", "show it")],
+        (View::Flow { .. } | View::Help, _) => {
+            &[("Esc", "back"), ("up/down", "scroll"), ("q", "quit")]
+        }
+        (View::Table, _) => &[
+            ("q", "quit"),
+            ("?", "keys"),
+            (
+                "/",
+                if app.filter.is_empty() {
+                    "filter"
+                } else {
+                    &filter
+                },
+            ),
+            ("s", &sort),
+        ],
+    };
+    let mut keys = keys.to_vec();
+    match app.tab {
+        Tab::Segments if app.is_at_top() && !is_listed => keys.push(("w", span(app.width))),
+        Tab::Flows if app.is_table() && !is_listed => keys.push(("Enter", "one flow")),
+        _ => {}
+    }
+    let spans = keys.into_iter().flat_map(|(key, what)| {
+        let key = Span::from(format!(" {key}")).fg(ACCENT).bold();
+        [key, Span::from(format!(" {what} "))]
+    });
+    Line::from(spans.collect::<Vec<_>>())
 }

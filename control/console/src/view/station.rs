@@ -1,12 +1,18 @@
-//! A station's answers as tables.
+//! A station's answers as tables: paths, segments, who is silent, and what is slow.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::units::{count, duration_ns};
+use records::station::{
+    Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames, Risen,
+};
 use records::snapshot::title;
 use records::station::{Missing, Paths, SegmentFigures, StationSegment, StationSegments};
 
 use super::{known, table};
+
+const CHAIN_HEADINGS: &str = "segment | kind | mean +-98% | stddev | p99 | lost | age";
 
 /// The chain of every path.
 pub fn paths(answer: &Paths) -> String {
@@ -44,8 +50,7 @@ pub fn paths(answer: &Paths) -> String {
                 format!("{:.1} s", measured.age_s),
             ));
         }
-        let headings = "segment | kind | mean +-98% | stddev | p99 | lost | age";
-        text += &table(headings, rows.into_iter());
+        text += &table(CHAIN_HEADINGS, rows.into_iter());
         for hop in &path.chain {
             if let Some(hint) = &hop.hint {
                 let _ = writeln!(text, "{}: {hint}", hop.title);
@@ -63,11 +68,8 @@ fn row(title: String, kind: &str, figures: Option<&SegmentFigures>, age: String)
     let of =
         |number: fn(&SegmentFigures) -> Option<f64>| known(figures.and_then(number), duration_ns);
     let lost = figures.map(|figures| figures.lost as f64 / figures.packets.max(1) as f64);
-    let mean = of(|figures| figures.mean_ns);
-    let mean = match figures.and_then(|figures| figures.bound_ns) {
-        Some(bound) if bound > 0.0 => format!("{mean} +-{}", duration_ns(bound)),
-        _ => mean,
-    };
+    let bound_ns = figures.and_then(|figures| figures.bound_ns);
+    let mean = bounded(of(|figures| figures.mean_ns), bound_ns.unwrap_or_default());
     [
         title,
         kind.to_owned(),
@@ -77,6 +79,15 @@ fn row(title: String, kind: &str, figures: Option<&SegmentFigures>, age: String)
         known(lost, percent),
         age,
     ]
+}
+
+/// `412 us +-7.40 us`; without the bound where there is none.
+fn bounded(mean: String, bound_ns: f64) -> String {
+    if bound_ns > 0.0 {
+        mean + " +-" + &duration_ns(bound_ns)
+    } else {
+        mean
+    }
 }
 
 fn percent(ratio: f64) -> String {
@@ -101,10 +112,7 @@ pub fn station_segments(answer: &StationSegments) -> String {
             format!("{:.1} s", segment.age_s),
         )
     });
-    let mut text = table(
-        "segment | kind | mean +-98% | stddev | p99 | lost | age",
-        rows,
-    );
+    let mut text = table(CHAIN_HEADINGS, rows);
     let left = answer.matching.saturating_sub(answer.segments.len() as u64);
     if left > 0 {
         let _ = writeln!(text, "{} more", count(left));
@@ -114,8 +122,7 @@ pub fn station_segments(answer: &StationSegments) -> String {
 
 /// Who is silent, and what is missing of the others.
 pub fn missing(answer: &Missing) -> String {
-    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now_s = now_s.unwrap_or_default().as_secs_f64();
+    let now_s = now_s();
     let rows = answer.switches.iter().map(|switch| {
         let silent = known(switch.silent_since_unix_s, |since| {
             format!("for {:.0} s", (now_s - since).max(0.0))
@@ -151,8 +158,279 @@ pub fn missing(answer: &Missing) -> String {
     text
 }
 
+/// Seconds since 1970.
+fn now_s() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs_f64()
+}
+
+/// All that is risen, and what is wrong with measuring.
+pub fn blame(answer: &Blame) -> String {
+    fleet(answer, now_s())
+}
+
+fn fleet(answer: &Blame, now_s: f64) -> String {
+    let mut text = String::new();
+    if !answer.risen.is_empty() {
+        let rows = answer.risen.iter().map(|risen| {
+            let Risen {
+                signal, usual, now, ..
+            } = risen;
+            [
+                risen.title.clone(),
+                signal.clone(),
+                amount(signal, *usual),
+                amount(signal, *now),
+                format!("+{}", amount(signal, risen.rise)),
+                format!("{:.0} %", risen.confidence * 100.0),
+                since(Some(risen.since_unix_s), now_s),
+            ]
+        });
+        let headings = "segment | of | usual | now | rise | sure | since";
+        text += &table(headings, rows);
+        let more = answer.matching.saturating_sub(answer.risen.len() as u64);
+        if more > 0 {
+            let _ = writeln!(text, "{} more", count(more));
+        }
+        text.push('\n');
+    }
+    text += &faults(&answer.faults, now_s);
+    let risen = match answer.matching {
+        0 => "nothing is above what is usual".to_owned(),
+        1 => "1 rise".to_owned(),
+        more => format!("{} rises", count(more)),
+    };
+    let _ = write!(
+        text,
+        "{} segments are watched: {risen}",
+        count(answer.segments)
+    );
+    if answer.learning > 0 {
+        let learning = count(answer.learning);
+        let _ = write!(text, "; of {learning} the history is too short to say");
+    }
+    text + ".\n"
+}
+
+/// Every path with its causes.
+pub fn path_blames(answer: &PathBlames) -> String {
+    let now_s = now_s();
+    let mut text = String::new();
+    for (n, path) in (1..).zip(&answer.paths) {
+        if n > 1 {
+            text.push('\n');
+        }
+        if answer.paths.len() > 1 {
+            let (of, route) = (answer.paths.len(), path.switches.join(" > "));
+            let _ = writeln!(text, "path {n} of {of}: {route}");
+        }
+        text += &one_path(path, now_s);
+    }
+    if answer.is_cut {
+        text += "There are more paths.\n";
+    }
+    text
+}
+
+fn one_path(path: &PathBlame, now_s: f64) -> String {
+    let mut rows: Vec<[String; 8]> = path.chain.iter().map(hop_row).collect();
+    if let Some(sum) = &path.sum {
+        rows.push(level_row("sum".to_owned(), Some(sum)));
+    }
+    rows.extend(path.end_to_end.as_ref().map(|whole| {
+        let title = format!("end to end: {}", whole.title);
+        let title = BlamedHop {
+            title,
+            ..whole.clone()
+        };
+        hop_row(&title)
+    }));
+    let headings = "segment | mean +-98% | usual | stddev | p99 | lost | usual | age";
+    let mut text = table(headings, rows.into_iter());
+    text += &difference(path);
+    text.push('\n');
+    text += &causes(path, now_s);
+    text += &faults(&path.faults, now_s);
+    for part in &path.uncovered {
+        let suspect = if part.is_suspect {
+            ", and may be the cause"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "not measured{suspect}: {}: {}",
+            part.title, part.cover
+        );
+    }
+    text
+}
+
+/// Which segments rose, and what is in none of them.
+fn causes(path: &PathBlame, now_s: f64) -> String {
+    let mut text = String::new();
+    for cause in &path.causes {
+        let _ = writeln!(
+            text,
+            "{:.0} % of the {} is in {}: +{} since {}, {:.0} % sure",
+            cause.share_percent,
+            if cause.signal == "loss" {
+                "losses' rise"
+            } else {
+                "delay's rise"
+            },
+            cause.title,
+            amount(&cause.signal, cause.rise),
+            since(Some(cause.since_unix_s), now_s),
+            cause.confidence * 100.0,
+        );
+    }
+    for (share, what) in [
+        (path.unexplained_share, "delay's"),
+        (path.unexplained_loss_share, "losses'"),
+    ] {
+        if let Some(share) = share.filter(|share| *share > 0.0) {
+            let share = share * 100.0;
+            let _ = writeln!(
+                text,
+                "{share:.0} % of the {what} end-to-end rise is in no segment that is measured"
+            );
+        }
+    }
+    if path.causes.is_empty() {
+        text += if path.chain.iter().all(|hop| hop.is_ready) {
+            "No segment is above what is usual.\n"
+        } else {
+            "No segment is known to be above what is usual; of some the history is too short to say.\n"
+        };
+    }
+    text
+}
+
+/// What end to end is beside the sum.
+fn difference(path: &PathBlame) -> String {
+    let (Some(difference), Some(bound), Some(is_explained)) = (
+        path.difference_ns,
+        path.difference_bound_ns,
+        path.is_difference_explained,
+    ) else {
+        return String::new();
+    };
+    let sign = if difference < 0.0 { "-" } else { "+" };
+    let verdict = if is_explained {
+        "which the bounds explain"
+    } else {
+        "which is unexplained"
+    };
+    let (difference, bound) = (duration_ns(difference.abs()), duration_ns(bound));
+    format!("end to end is the sum {sign}{difference} (bounds: {bound}), {verdict}\n")
+}
+
+fn hop_row(hop: &BlamedHop) -> [String; 8] {
+    let mut row = level_row(hop.title.clone(), hop.level.as_ref());
+    row[3] = known(hop.stddev_ns, duration_ns);
+    row[4] = known(hop.p99_ns, duration_ns);
+    row[7] = known(hop.age_s, |age| format!("{age:.1} s"));
+    if !hop.is_ready {
+        "learning".clone_into(&mut row[2]);
+    }
+    row
+}
+
+fn level_row(title: String, level: Option<&Level>) -> [String; 8] {
+    let mean = known(level, |level| bounded(delay(level.mean_ns), level.bound_ns));
+    [
+        title,
+        mean,
+        known(level, |level| delay(level.usual_ns)),
+        String::new(),
+        String::new(),
+        known(level, |level| percent(level.loss)),
+        known(level, |level| percent(level.usual_loss)),
+        String::new(),
+    ]
+}
+
+fn faults(faults: &[MeasuringFault], now_s: f64) -> String {
+    let mut text = String::new();
+    for fault in faults {
+        let since = fault
+            .since_unix_s
+            .map(|at| format!(", since {}", since(Some(at), now_s)));
+        let (place, words, since) = (&fault.place, &fault.words, since.unwrap_or_default());
+        let _ = writeln!(text, "measuring: {place}: {words}{since}");
+    }
+    text
+}
+
+/// A flow's hops.
+pub fn flow_path(answer: &FlowPath) -> String {
+    let rows = answer.hops.iter().enumerate().map(|(place, hop)| {
+        [
+            hop.title.clone(),
+            if hop.is_of_flow { "flow" } else { "all" }.to_owned(),
+            count(hop.packets),
+            known(hop.lost, |lost| lost.to_string()),
+            known(hop.mean_ns, delay),
+            known(hop.stddev_ns, duration_ns),
+            known(hop.p99_ns, duration_ns),
+            format!("{:.1} s", hop.age_s),
+            if answer.slowest == Some(place) {
+                "<"
+            } else {
+                ""
+            }
+            .to_owned(),
+        ]
+    });
+    let headings = "hop | of | packets | lost | mean | stddev | p99 | age | ";
+    let mut text = format!("{}\n", answer.flow) + &table(headings, rows);
+    let slowest = answer.slowest.and_then(|place| answer.hops.get(place));
+    if let (Some(slowest), Some(share)) = (slowest, answer.slowest_percent) {
+        let _ = writeln!(text, "\n{share:.0} % of the delay is in {}.", slowest.title);
+    }
+    if answer.hops.iter().any(|hop| !hop.is_of_flow) {
+        text += "all: figures of all packets there, not of the flow alone.\n";
+    }
+    if !answer.is_ordered {
+        text += "No link between some of the switches is known: their order is by name.\n";
+    }
+    text
+}
+
+/// A delay, or a share of packets.
+fn amount(signal: &str, value: f64) -> String {
+    if signal == "loss" {
+        percent(value)
+    } else {
+        delay(value)
+    }
+}
+
+/// A delay that may be negative where clocks differ.
+fn delay(ns: f64) -> String {
+    if ns < 0.0 {
+        format!("-{}", duration_ns(-ns))
+    } else {
+        duration_ns(ns)
+    }
+}
+
+/// How long ago: `42 s ago`, `7 min ago`, `3.2 h ago`.
+fn since(unix_s: Option<f64>, now_s: f64) -> String {
+    known(unix_s, |then| {
+        let ago = (now_s - then).max(0.0);
+        match ago {
+            ago if ago < 120.0 => format!("{ago:.0} s ago"),
+            ago if ago < 7_200.0 => format!("{:.0} min ago", ago / 60.0),
+            ago => format!("{:.1} h ago", ago / 3_600.0),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use records::station::{BlameCause, FlowHop, UncoveredHop};
     use records::station::{Gap, Hop, PathAnswer, SwitchState};
 
     use super::*;
@@ -239,5 +517,126 @@ mod tests {
         ] {
             assert!(text.contains(words), "{text}");
         }
+    }
+
+    fn is_within_columns(text: &str, columns: usize) {
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_fleet_names_what_is_risen_and_what_is_not_measured() {
+        let risen = Risen {
+            title: "edge-1:trunk > edge-2:trunk".to_owned(),
+            signal: "delay".to_owned(),
+            now: 900_000.0,
+            usual: 100_000.0,
+            rise: 800_000.0,
+            confidence: 0.999,
+            since_unix_s: 1_000.0,
+            ..Risen::default()
+        };
+        let fault = MeasuringFault {
+            place: "core".to_owned(),
+            words: "it sends no reports".to_owned(),
+            since_unix_s: Some(1_000.0),
+            ..MeasuringFault::default()
+        };
+        let answer = Blame {
+            segments: 1_200,
+            learning: 3,
+            matching: 2,
+            risen: vec![risen],
+            faults: vec![fault],
+        };
+        let text = fleet(&answer, 1_300.0);
+        for words in [
+            "edge-1:trunk > edge-2:trunk",
+            "5 min ago",
+            "+800",
+            "1 more",
+            "measuring: core: it sends no reports, since 5 min ago",
+            "segments are watched: 2 rises; of 3 the history is too short to say.",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        is_within_columns(&text, 100);
+        let quiet = fleet(&Blame::default(), 0.0);
+        assert_eq!(
+            quiet,
+            "0 segments are watched: nothing is above what is usual.\n"
+        );
+    }
+
+    #[test]
+    fn a_path_has_its_causes_and_what_nobody_measures() {
+        let level = Level {
+            mean_ns: 900_000.0,
+            bound_ns: 2_000.0,
+            usual_ns: 100_000.0,
+            ..Level::default()
+        };
+        let hop = BlamedHop {
+            title: "edge-1:trunk > edge-2:trunk".to_owned(),
+            level: Some(level),
+            is_ready: true,
+            age_s: Some(0.4),
+            ..BlamedHop::default()
+        };
+        let cause = BlameCause {
+            title: hop.title.clone(),
+            signal: "loss".to_owned(),
+            share_percent: 97.0,
+            rise: 0.02,
+            ..BlameCause::default()
+        };
+        let uncovered = UncoveredHop {
+            title: "edge-2 > core".to_owned(),
+            cover: "probe this link".to_owned(),
+            is_suspect: true,
+        };
+        let path = PathBlame {
+            chain: vec![hop.clone()],
+            sum: Some(level),
+            end_to_end: Some(hop),
+            difference_ns: Some(-5_000.0),
+            difference_bound_ns: Some(2_000.0),
+            is_difference_explained: Some(false),
+            causes: vec![cause],
+            unexplained_share: Some(0.5),
+            uncovered: vec![uncovered],
+            ..PathBlame::default()
+        };
+        let text = one_path(&path, 60.0);
+        for words in [
+            "97 % of the losses' rise is in edge-1:trunk > edge-2:trunk: +2.000 % since 60 s ago",
+            "not measured, and may be the cause: edge-2 > core: probe this link",
+            "which is unexplained",
+            "50 % of the delay's end-to-end rise is in no segment",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        is_within_columns(&text, 120);
+    }
+
+    #[test]
+    fn the_slowest_hop_of_a_flow_is_named() {
+        let hop = |title: &str, mean_ns| FlowHop {
+            title: title.to_owned(),
+            is_of_flow: true,
+            mean_ns,
+            ..FlowHop::default()
+        };
+        let text = flow_path(&FlowPath {
+            flow: "10.0.0.1:80>10.0.0.2:9/udp".to_owned(),
+            is_ordered: false,
+            hops: vec![hop("a: x>y", Some(1_000.0)), hop("b: x>y", Some(9_000.0))],
+            slowest: Some(1),
+            slowest_percent: Some(90.0),
+        });
+        assert!(text.contains("90 % of the delay is in b: x>y."), "{text}");
+        assert!(text.contains("order is by name"), "{text}");
+        is_within_columns(&text, 80);
     }
 }

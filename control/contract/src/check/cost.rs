@@ -43,7 +43,7 @@ pub fn steps(config: &Config) -> Vec<Step> {
     let ports = || config.ports.iter().filter(|port| port.is_present());
     let queues =
         ports().any(|port| port.egress.capacity_bps.is_some() || !port.egress.queues.is_empty());
-    let hands_over = (0..config.ports.len()).any(|port| config.owner(port).is_some());
+    let hands_over = config.resolve().owners.iter().any(Option::is_some);
     let is_on = measurement.enabled;
     let flows = measurement.flows.as_ref();
     let counts_flows = flows.is_some_and(|flows| flows.select != FlowSelection::Sampled(0.0));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Config, ConfigError, Device, PORTS_MAX, Port};
+use super::{Config, ConfigError, Device, PORTS_MAX, Port, Resolved};
 
 /// One way in which a configuration differs from the one that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,27 +112,18 @@ impl Config {
                 new,
             })
             .collect();
+        let (running, next) = (self.resolve(), new.resolve());
         for (index, port) in new.ports.iter().enumerate() {
             let old = self.ports.get(index);
-            changes.extend(self.port_change(new, index, old, port));
+            changes.extend(self.port_change((&running, &next), index, old, port));
         }
         changes
-    }
-
-    /// The queues of a port that each worker serves.
-    fn servers(&self, port: usize) -> Vec<Vec<u16>> {
-        let assignment = self.assignment().into_iter();
-        let of_port = |queues: Vec<(usize, u16)>| {
-            let queues = queues.into_iter().filter(|(of, _)| *of == port);
-            queues.map(|(_, queue)| queue).collect()
-        };
-        assignment.map(of_port).collect()
     }
 
     /// What befalls a port as a whole: it comes, goes, or is served by others.
     fn port_change(
         &self,
-        new: &Self,
+        (running, next): (&Resolved, &Resolved),
         index: usize,
         old: Option<&Port>,
         port: &Port,
@@ -171,8 +162,8 @@ impl Config {
                 Some(whole(fixed))
             }
             (true, true) => {
-                let (owner, servers) = (self.owner(index), self.servers(index));
-                let (new_owner, new_servers) = (new.owner(index), new.servers(index));
+                let (owner, servers) = (running.owners[index], running.servers(index));
+                let (new_owner, new_servers) = (next.owners[index], next.servers(index));
                 if owner != new_owner {
                     Some(Change {
                         path: format!("{path}.egress"),

@@ -486,19 +486,6 @@ fn shape_error<T: JsonSchema>(text: &str, first: Fault) -> Misshapen {
     Misshapen::Values(Faults(faults))
 }
 
-/// Whether the text has a value at this path, not a default.
-pub(super) fn is_given(text: &str, path: &KeyPath) -> bool {
-    let root: Option<&RawValue> = serde_json::from_str(text).ok();
-    let mut steps = path.0.iter();
-    let value = root.and_then(|root| steps.try_fold(root, |value, step| member(value.get(), step)));
-    value.is_some()
-}
-
-/// A value that may not be there at all.
-pub(super) fn refusal(origin: &str, text: &str, path: KeyPath, message: &str) -> ConfigError {
-    value_error(origin, text, Invalid::said(path, message).into())
-}
-
 /// JSON that is no configuration: points at the value that is wrong.
 fn shape_fault(
     origin: &str,

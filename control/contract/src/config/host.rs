@@ -6,10 +6,10 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::document::{
-    Check, KeyPath, all, count_within, is_given, name, parse_json, read_file, refusal, unique,
-    value_error,
+    Check, Invalid, KeyPath, all, count_within, name, parse_json, read_file, unique, value_error,
 };
 use super::validate::validate;
 use super::{
@@ -105,12 +105,12 @@ impl HostConfig {
     /// [`ConfigError`]: not JSON, an unknown key, a value out of range or without meaning in a host.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let mut host: Self = parse_json(text, file)?;
-        let measurement = KeyPath::default().key("measurement");
-        if !is_given(text, &measurement.key("flows")) {
+        let json: Value = serde_json::from_str(text).unwrap_or_default();
+        if json.pointer("/measurement/flows").is_none() {
             host.measurement.flows = Some(flows());
         }
         if let Some((path, why)) = host.meaningless() {
-            return Err(refusal(file, text, path, why));
+            return Err(value_error(file, text, Invalid::said(path, why).into()));
         }
         // What is checked is the same whatever ports there are, and however many.
         let mut model = host.config(&[("port".to_owned(), true)]);

@@ -99,14 +99,15 @@ impl Memory {
     /// Of a configuration that was checked.
     pub fn of(config: &Config) -> Self {
         let mut items = Vec::new();
-        synopses(config, &mut items);
-        flows(config, &mut items);
-        histories(config, &mut items);
+        let layout = layout(config);
+        synopses(config, &layout, &mut items);
+        flows(config, layout.flow_slots, &mut items);
+        histories(config, &layout, &mut items);
         database(config, &mut items);
         queues(config, &mut items);
         wires(config, &mut items);
         devices(config, &mut items);
-        answers(config, &mut items);
+        answers(config, layout.segments(), &mut items);
         let (streams, bytes) = config.reference_streams();
         items.push(item("RLI", bytes, streams, format!("{streams} streams")));
         items.retain(|item| item.total_bytes() > 0);
@@ -192,8 +193,7 @@ fn layout(config: &Config) -> ShardLayout {
     layout.unwrap_or_else(|_| ShardLayout::new(rate, 0))
 }
 
-fn synopses(config: &Config, items: &mut Vec<Item>) {
-    let layout = layout(config);
+fn synopses(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let workers = config.workers.len();
     let circulating = SHARDS_PER_WORKER * workers;
     let ShardBytes {
@@ -224,8 +224,7 @@ fn synopses(config: &Config, items: &mut Vec<Item>) {
     ]);
 }
 
-fn flows(config: &Config, items: &mut Vec<Item>) {
-    let slots = layout(config).flow_slots;
+fn flows(config: &Config, slots: usize, items: &mut Vec<Item>) {
     let (workers, of) = (config.workers.len(), format!("{slots} slots"));
     let directory_bytes = DIRECTORY_BYTES_PER_SLOT + estimates_bytes(config);
     let exported_bytes = match config.ipfix {
@@ -258,8 +257,7 @@ fn estimates_bytes(config: &Config) -> usize {
 }
 
 /// What the control core remembers and decodes with.
-fn histories(config: &Config, items: &mut Vec<Item>) {
-    let layout = layout(config);
+fn histories(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let tracks = layout.flow_slots > 0;
     let top_flows = usize::from(tracks) * config.prometheus.top_flows as usize;
     let of = format!("{} segments, {top_flows} flows", layout.segments());
@@ -313,8 +311,7 @@ fn database(config: &Config, items: &mut Vec<Item>) {
 }
 
 /// What clients have asked for and not taken yet.
-fn answers(config: &Config, items: &mut Vec<Item>) {
-    let segments = layout(config).segments();
+fn answers(config: &Config, segments: usize, items: &mut Vec<Item>) {
     let copies = usize::from(config.http.listen.is_some());
     let of = format!("{segments} segments");
     items.push(item(
@@ -447,9 +444,9 @@ impl Held {
             rings: 0,
             workers: workers * WORKER_PACKETS,
         };
-        let ports = config.ports.iter().enumerate();
-        for (index, port) in ports.filter(|(_, port)| port.is_present()) {
-            let is_owned = config.owner(index).is_some();
+        let ports = config.ports.iter().zip(config.resolve().owners).enumerate();
+        for (index, (port, owner)) in ports.filter(|(_, (port, _))| port.is_present()) {
+            let is_owned = owner.is_some();
             let senders = if is_owned { 1 } else { workers };
             held.queues += slots(port) * senders;
             held.rings += usize::from(is_owned) * RING_PACKETS * workers.saturating_sub(1);

@@ -87,6 +87,15 @@ impl Resolved {
         }
     }
 
+    /// The queues of a port that each worker serves.
+    pub(super) fn servers(&self, port: usize) -> Vec<Vec<u16>> {
+        let of_port = |queues: &Vec<(usize, u16)>| {
+            let queues = queues.iter().filter(|(of, _)| *of == port);
+            queues.map(|(_, queue)| *queue).collect()
+        };
+        self.assignment.iter().map(of_port).collect()
+    }
+
     /// The segments of a host by which packets leave by the port with this index, as indices into
     /// `segments`; empty where there are none.
     pub fn segments_of_egress(&self, port: usize) -> Range<u16> {
