@@ -8,8 +8,9 @@ use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use records::snapshot::{FRESH_S, Labelled, Wire, WireSegment, WireTotals};
+use wire::Refusal;
 use wire::exchange::{Moment, SessionState, WireStatus};
-use wire::frame::{FrameError, Kind};
+use wire::frame::Kind;
 
 use super::super::{REFRESH, labelled};
 use super::record::{contradiction, count, disagreement, lda, measured, peer, reported};
@@ -248,7 +249,7 @@ impl WirePort {
         }
         let silence = now.saturating_duration_since((*heard)?);
         let version = u8::try_from(counters.other_version.get()).ok()?;
-        (silence < VERSION_FRESH).then(|| FrameError::Version { version }.to_string())
+        (silence < VERSION_FRESH).then(|| Refusal::Version(version).to_string())
     }
 
     /// Whether an epoch is not much older than the latest.
