@@ -56,7 +56,7 @@ fn body(kind: Kind, bytes: &[u8]) {
 fn assembly(mut bytes: &[u8]) {
     let layout = LdsLayout::new(8, 1, &[1.0, 1.0]).unwrap();
     let shape = Shape::Lds(SketchShape::new(&layout));
-    let mut assembler = Assembler::<Cell>::new(shape.clone(), End::Sender, 16).unwrap();
+    let mut assembler = Assembler::<Cell>::new(shape.clone(), End::Sender);
     while let Some((length, rest)) = bytes.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes(*length)).min(rest.len());
         let (body, rest) = rest.split_at(length);
@@ -64,7 +64,7 @@ fn assembly(mut bytes: &[u8]) {
         let before = assembler.missing_elements();
         let added = FragmentView::parse(body)
             .ok()
-            .and_then(|fragment| assembler.add(&fragment).ok());
+            .and_then(|fragment| assembler.add(&fragment));
         assert_eq!(before - assembler.missing_elements(), added.unwrap_or(0));
 
         let elements = assembler.elements();

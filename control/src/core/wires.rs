@@ -25,9 +25,9 @@ use wire::exchange::{
     Expected, FrameSettings, MeasuredEpoch, Moment, OffsetView, OwnEnd, Peer, ReportedEpoch,
     SegmentStatus, SessionState, Settings, WireStatus,
 };
-use wire::frame::{EpochFate, FrameError, Kind, Mismatch, PortName, VERSION, seed_check};
+use wire::frame::{EpochFate, Kind, Mismatch, PortName, VERSION, seed_check};
 use wire::session::{KeyId, KeyRing};
-use wire::{Estimate, OffsetBounds, SegmentOutcome};
+use wire::{Estimate, OffsetBounds, Refusal, SegmentOutcome};
 
 use super::flow_state::FlowState;
 use super::{REFRESH, labelled};
@@ -689,7 +689,7 @@ impl WirePort {
         }
         let silence = now.saturating_duration_since((*heard)?);
         let version = u8::try_from(counters.other_version.get()).ok()?;
-        (silence < VERSION_FRESH).then(|| FrameError::Version { version }.to_string())
+        (silence < VERSION_FRESH).then(|| Refusal::Version(version).to_string())
     }
 
     /// Whether an epoch is not much older than the latest.

@@ -1,13 +1,497 @@
 //! The system's clock, and how good it is: workers read TAI from the line that is drawn here
 //! ([`SharedLine`]).
+//!
+//! It is read between two readings of the counter, the tightest of several; the line goes through the readings of the last
+//! two seconds.
 
-mod discipline;
-mod tai;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
+use measure::time::{TickRate, Ticks};
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
+use wire::exchange::ClockView;
+use wire::frame::ClockState;
+
+use contract::config::WireClock;
+use contract::labelled_enum;
 use contract::wire::clock::{SharedLine, TaiLine};
 
-pub use discipline::{Discipline, ErrorSource, KernelClock};
-pub use tai::{ClockSource, ClockStatus, SystemTime, TaiClock};
+/// How fast a clock drifts that is not synchronised any more, in parts of 10^9: as a quartz does when its
+/// temperature changes.
+const HOLDOVER_PPB: f64 = 10_000.0;
+
+/// A clock with a greater error follows nothing: ten milliseconds, a quarter of an hour after
+/// synchronisation was lost.
+const HOLDOVER_ERROR_NS_MAX: f64 = 10e6;
+
+labelled_enum! {
+    /// What a clock's claimed error is.
+    pub enum ErrorSource {
+        /// What the configuration says: at most.
+        Configured = "configured",
+        /// The kernel's `esterror`: an estimate, of chrony and ntpd a standard deviation. The clock may be off by more.
+        Estimated = "estimated",
+        /// The kernel's `maxerror`: at most.
+        Maximum = "maximum",
+    }
+}
+
+/// The kernel's state of the system's clock (`adjtimex(2)`), as the program that synchronises it sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelClock {
+    /// Whether it is synchronised: neither `STA_UNSYNC` nor `STA_CLOCKERR`.
+    pub is_synchronised: bool,
+    /// `esterror` in microseconds: an estimate of the error, no bound.
+    pub estimated_error_us: u64,
+    /// `maxerror` in microseconds: a bound of the error.
+    pub error_us_max: u64,
+}
+
+impl KernelClock {
+    /// Its error in nanoseconds, and which it is. linuxptp sets only `maxerror`, chrony and ntpd both: the lesser
+    /// one is the one that is set. It is no less than its unit.
+    fn error_ns(&self) -> (f64, ErrorSource) {
+        let (error_us, source) = if self.estimated_error_us < self.error_us_max {
+            (self.estimated_error_us, ErrorSource::Estimated)
+        } else {
+            (self.error_us_max, ErrorSource::Maximum)
+        };
+        (error_us.max(1) as f64 * 1e3, source)
+    }
+}
+
+/// Follows the state of the clock.
+#[derive(Debug)]
+pub struct Discipline {
+    configured: WireClock,
+    /// When the clock was last synchronised, by a clock that never steps, and its error.
+    kept: Option<(Duration, f64)>,
+    source: ErrorSource,
+}
+
+impl Discipline {
+    /// As the configuration says.
+    pub fn new(configured: WireClock) -> Self {
+        Self {
+            configured,
+            kept: None,
+            source: ErrorSource::Configured,
+        }
+    }
+
+    /// Another configuration.
+    pub fn configure(&mut self, configured: WireClock) {
+        self.configured = configured;
+    }
+
+    /// The PTP domain that is configured.
+    pub fn ptp_domain(&self) -> u8 {
+        self.configured.ptp_domain
+    }
+
+    /// Takes the kernel's state `now`, by a clock that never steps; the clock's state, and its error in
+    /// nanoseconds.
+    pub fn look(&mut self, now: Duration, kernel: Option<KernelClock>) -> (ClockState, f64) {
+        if let Some(error_ns) = self.configured.error_ns {
+            self.source = ErrorSource::Configured;
+            return (ClockState::Locked, f64::from(error_ns));
+        }
+        if let Some(kernel) = kernel.filter(|kernel| kernel.is_synchronised) {
+            let (error_ns, source) = kernel.error_ns();
+            self.source = source;
+            self.kept = Some((now, error_ns));
+            return (ClockState::Locked, error_ns);
+        }
+        let Some((since, error_ns)) = self.kept else {
+            return (ClockState::Free, HOLDOVER_ERROR_NS_MAX);
+        };
+        let error_ns = error_ns + now.saturating_sub(since).as_secs_f64() * HOLDOVER_PPB;
+        if error_ns > HOLDOVER_ERROR_NS_MAX {
+            self.kept = None;
+            return (ClockState::Free, HOLDOVER_ERROR_NS_MAX);
+        }
+        (ClockState::HoldingOver, error_ns)
+    }
+
+    /// What the error is that was last returned, where the clock is not free.
+    pub fn source(&self) -> ErrorSource {
+        self.source
+    }
+
+    /// The clock was set: nothing is known of it any more, unless it is still synchronised.
+    pub fn stepped(&mut self) {
+        self.kept = None;
+    }
+}
+
+/// Between two readings.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// The same while there are few.
+const PERIOD_AT_FIRST: Duration = Duration::from_millis(10);
+
+/// The readings that the line goes through.
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// Fewer readings show nothing of the clock: neither that it is synchronised nor that it was set.
+const READINGS_MIN: usize = 8;
+
+/// Attempts; the tightest counts.
+const ATTEMPTS: usize = 5;
+
+/// A reading that takes longer, and so many times longer than the tightest, is not taken.
+const WIDTH_NS: f64 = 10_000.0;
+const WIDTHS: f64 = 4.0;
+
+/// A step: what is so many times more than usual,
+const STEP_NOISES: f64 = 50.0;
+
+/// no less than this
+const STEP_NS_MIN: f64 = 5_000.0;
+
+/// and this in any case.
+const STEP_NS: f64 = 1e6;
+
+/// Weight of the newest residual in the usual one.
+const NOISE_WEIGHT: f64 = 0.1;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemTime {
+    /// `CLOCK_TAI` in nanoseconds.
+    pub tai_ns: u64,
+    /// The kernel's offset of TAI from UTC, in seconds; 0 where it was not set.
+    pub tai_utc_s: i16,
+}
+
+impl SystemTime {
+    /// Now.
+    pub fn now() -> Self {
+        let ns = |time: Timespec| {
+            let whole = u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S;
+            whole + u64::try_from(time.tv_nsec).unwrap_or(0)
+        };
+        // Every Linux since 3.10 has it.
+        let tai = clock_gettime_dynamic(DynamicClockId::Tai);
+        let tai_ns = ns(tai.unwrap_or_else(|_| clock_gettime(ClockId::Realtime)));
+        let utc_ns = ns(clock_gettime(ClockId::Realtime));
+        let behind_ns = tai_ns.wrapping_sub(utc_ns).cast_signed();
+        // The offset is whole, and the second reading a little later.
+        let tai_utc_s = (behind_ns as f64 / NS_PER_S as f64).round();
+        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+        Self {
+            tai_ns,
+            tai_utc_s: tai_utc_s as i16,
+        }
+    }
+}
+
+/// Where readings come from.
+pub trait ClockSource {
+    /// The counter.
+    fn ticks(&mut self) -> Ticks;
+
+    /// The system's clock.
+    fn system(&mut self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// The kernel's state of it; `None` where it is not read.
+    fn kernel(&mut self) -> Option<KernelClock>;
+}
+
+/// The clock, as it was last looked at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClockStatus {
+    /// What hellos carry. Its error has the line's in it.
+    pub view: ClockView,
+    /// What the error without the line's is.
+    pub error_source: ErrorSource,
+    /// The readings' greatest distance from the line, and their width.
+    pub fit_error_ns: f64,
+    /// Times that the clock was set.
+    pub steps: u64,
+    /// The last of them, in nanoseconds.
+    pub last_step_ns: Option<f64>,
+}
+
+/// Both clocks at once.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    ticks: Ticks,
+    /// Ticks between the readings of the counter, before and after.
+    width_ticks: u64,
+    system: SystemTime,
+}
+
+/// Draws the line.
+#[derive(Debug)]
+pub struct TaiClock {
+    rate: TickRate,
+    line: Arc<SharedLine>,
+    present: Option<TaiLine>,
+    readings: VecDeque<Reading>,
+    discipline: Discipline,
+    noise_ns: f64,
+    status: ClockStatus,
+}
+
+impl TaiClock {
+    /// A clock that draws `line`; the counter runs at about `rate`.
+    pub fn new(rate: TickRate, configured: WireClock, line: Arc<SharedLine>) -> Self {
+        Self {
+            rate,
+            line,
+            present: None,
+            readings: VecDeque::new(),
+            discipline: Discipline::new(configured),
+            noise_ns: 0.0,
+            status: ClockStatus {
+                view: ClockView {
+                    state: ClockState::Free,
+                    error_ns: u32::MAX,
+                    tai_utc_s: 0,
+                    ptp_domain: configured.ptp_domain,
+                },
+                error_source: ErrorSource::Configured,
+                fit_error_ns: 0.0,
+                steps: 0,
+                last_step_ns: None,
+            },
+        }
+    }
+
+    /// Another configuration.
+    pub fn configure(&mut self, configured: WireClock) {
+        self.discipline.configure(configured);
+    }
+
+    /// The line; `None` before the first look.
+    pub fn line(&self) -> Option<TaiLine> {
+        self.present
+    }
+
+    /// Reads the clocks where it is time to, and draws the line anew. Costs a microsecond or so, ten
+    /// times a second.
+    pub fn look(&mut self, source: &mut impl ClockSource) -> ClockStatus {
+        if !self.is_due(source.ticks()) {
+            return self.status;
+        }
+        let mut reading = read(source);
+        if self.is_too_wide(&reading) {
+            return self.status;
+        }
+        if let Some(first_ns) = self.step_ns(&reading) {
+            // A thread held up between two readings would show a step that is none.
+            reading = read(source);
+            match self.step_ns(&reading) {
+                Some(step_ns) if (step_ns - first_ns).abs() < self.step_limit_ns(&reading) => {
+                    self.step(step_ns);
+                }
+                Some(_) => return self.status,
+                None => {}
+            }
+        }
+        self.take(reading);
+        let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks.0 as f64)));
+        let (state, error_ns) = self.discipline.look(now, source.kernel());
+        self.status.error_source = self.discipline.source();
+        let is_known = self.readings.len() >= READINGS_MIN;
+        self.status.view = ClockView {
+            state: if is_known { state } else { ClockState::Free },
+            error_ns: u32::try_from(whole((error_ns + self.status.fit_error_ns).ceil()))
+                .unwrap_or(u32::MAX),
+            tai_utc_s: reading.system.tai_utc_s,
+            ptp_domain: self.discipline.ptp_domain(),
+        };
+        self.status
+    }
+
+    /// Nanoseconds from the newest reading to `ticks`; infinite before the first.
+    fn since_newest_ns(&self, ticks: Ticks) -> f64 {
+        let newest = self.readings.back();
+        newest.map_or(f64::INFINITY, |newest| {
+            self.rate.to_ns(ticks.since(newest.ticks) as f64)
+        })
+    }
+
+    fn is_due(&self, ticks: Ticks) -> bool {
+        let period = if self.readings.len() < READINGS_MIN {
+            PERIOD_AT_FIRST
+        } else {
+            PERIOD
+        };
+        self.since_newest_ns(ticks) >= period.as_nanos() as f64
+    }
+
+    /// Whether the newest reading is no older than the window.
+    fn is_fresh(&self, reading: &Reading) -> bool {
+        self.since_newest_ns(reading.ticks) <= WINDOW.as_nanos() as f64
+    }
+
+    /// A thread held up in a reading reads again at the next look, for as long as the line is
+    /// fresh and other readings were better.
+    fn is_too_wide(&self, reading: &Reading) -> bool {
+        let tightest = self.readings.iter().map(|one| self.width_ns(one));
+        let usual_ns = WIDTHS * tightest.fold(f64::INFINITY, f64::min);
+        self.is_fresh(reading) && self.width_ns(reading) > usual_ns.max(WIDTH_NS)
+    }
+
+    fn width_ns(&self, reading: &Reading) -> f64 {
+        self.rate.to_ns(reading.width_ticks as f64)
+    }
+
+    /// The distance from the line at which a reading is a step.
+    fn step_limit_ns(&self, reading: &Reading) -> f64 {
+        if !self.is_fresh(reading) || self.readings.len() < READINGS_MIN {
+            // The line is the counter's nominal rate, or old.
+            return STEP_NS + self.width_ns(reading);
+        }
+        (STEP_NOISES * self.noise_ns).clamp(STEP_NS_MIN, STEP_NS) + self.width_ns(reading)
+    }
+
+    /// A reading's distance from the line, where that is a step.
+    fn step_ns(&self, reading: &Reading) -> Option<f64> {
+        let off_ns = off_ns(&self.present?, reading);
+        (off_ns.abs() > self.step_limit_ns(reading)).then_some(off_ns)
+    }
+
+    fn step(&mut self, by_ns: f64) {
+        tracing::warn!(
+            by_ns,
+            "the system's clock was set: epochs on the wire are marked"
+        );
+        self.status.steps += 1;
+        self.status.last_step_ns = Some(by_ns);
+        self.readings.clear();
+        self.discipline.stepped();
+        self.line.count_step();
+    }
+
+    /// Adds a reading and draws the line through all of them.
+    fn take(&mut self, reading: Reading) {
+        let known = self.present.filter(|_| !self.readings.is_empty());
+        if let Some(line) = known {
+            let off_ns = off_ns(&line, &reading).abs();
+            self.noise_ns += NOISE_WEIGHT * (off_ns - self.noise_ns);
+        }
+        self.readings.push_back(reading);
+        let age_ns = |old: &Reading| self.rate.to_ns(reading.ticks.since(old.ticks) as f64);
+        let window_ns = WINDOW.as_nanos() as f64;
+        while self
+            .readings
+            .front()
+            .is_some_and(|old| age_ns(old) > window_ns)
+        {
+            self.readings.pop_front();
+        }
+        let ns_per_tick = self.slope(&reading);
+        let line = self.through(&reading, ns_per_tick);
+        let off = self.readings.iter().map(|one| off_ns(&line, one).abs());
+        let width_ns = self.width_ns(&reading);
+        self.status.fit_error_ns = off.fold(0.0, f64::max) + width_ns / 2.0;
+        self.line.set(line);
+        self.present = Some(line);
+    }
+
+    /// Nanoseconds a tick: least squares where there are enough readings, else as before.
+    fn slope(&self, newest: &Reading) -> f64 {
+        const Q32: f64 = 4_294_967_296.0;
+        let nominal = NS_PER_S as f64 / self.rate.hz() as f64;
+        let before = self
+            .present
+            .map_or(nominal, |line| line.ns_per_tick_q32 as f64 / Q32);
+        if self.readings.len() < READINGS_MIN {
+            return before;
+        }
+        let (mean_x, mean_y) = self.centre(newest);
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for one in &self.readings {
+            let (x, y) = between(newest, one);
+            xx += (x - mean_x) * (x - mean_x);
+            xy += (x - mean_x) * (y - mean_y);
+        }
+        let slope = xy / xx;
+        // A counter is never off its nominal rate by more than a hundredth.
+        let is_sound = (slope / nominal - 1.0).abs() < 0.01;
+        if is_sound { slope } else { before }
+    }
+
+    /// Means of ticks and nanoseconds since the newest reading.
+    fn centre(&self, newest: &Reading) -> (f64, f64) {
+        let number = self.readings.len().max(1) as f64;
+        let sums = self.readings.iter().fold((0.0, 0.0), |(x, y), one| {
+            let (dx, dy) = between(newest, one);
+            (x + dx, y + dy)
+        });
+        (sums.0 / number, sums.1 / number)
+    }
+
+    fn through(&self, newest: &Reading, ns_per_tick: f64) -> TaiLine {
+        let (mean_x, mean_y) = self.centre(newest);
+        let at_newest_ns = (mean_y - ns_per_tick * mean_x).round();
+        #[expect(clippy::cast_possible_truncation, reason = "within seconds")]
+        let at_newest_ns = at_newest_ns as i64;
+        TaiLine {
+            ticks: newest.ticks,
+            tai_ns: newest.system.tai_ns.wrapping_add_signed(at_newest_ns),
+            ns_per_tick_q32: whole((ns_per_tick * 4_294_967_296.0).round()),
+        }
+    }
+}
+
+/// Reads both clocks: the tightest of several attempts.
+fn read(source: &mut impl ClockSource) -> Reading {
+    let mut attempt = || {
+        let before = source.ticks();
+        let system = source.system();
+        let width_ticks = source.ticks().since(before);
+        Reading {
+            ticks: before.plus(width_ticks / 2),
+            width_ticks,
+            system,
+        }
+    };
+    let first = attempt();
+    (1..ATTEMPTS).fold(first, |best, _| {
+        let next = attempt();
+        if next.width_ticks < best.width_ticks {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+/// A reading's distance from a line in nanoseconds.
+fn off_ns(line: &TaiLine, reading: &Reading) -> f64 {
+    let by_line = line.tai_ns(reading.ticks);
+    reading.system.tai_ns.wrapping_sub(by_line).cast_signed() as f64
+}
+
+/// Ticks and nanoseconds from one reading to another, negative where that is the earlier.
+fn between(from: &Reading, to: &Reading) -> (f64, f64) {
+    let ticks = to.ticks.signed_since(from.ticks);
+    let ns = to
+        .system
+        .tai_ns
+        .wrapping_sub(from.system.tai_ns)
+        .cast_signed();
+    (ticks as f64, ns as f64)
+}
+
+fn whole(number: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and is not below 0"
+    )]
+    let whole = number.max(0.0) as u64;
+    whole
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,18 @@
 //! One wire port's part of the control core: its exchange, with the rings to the worker, the decoding of flows, and the
 //! containment of panics.
 
+use std::sync::Arc;
+
+use measure::lda::LdaLayout;
 use measure::observation::End;
 use wire::exchange::{self, ExchangeError, Moment, Settings, WireStatus};
 use wire::frame::ClockState;
 use wire::session::{KeyId, KeyRing};
 
-mod decoding;
-mod seen;
-
-pub use decoding::WireFlowsView;
-pub use seen::SeenFlow;
-
-use std::sync::Arc;
-
-use decoding::Decoding;
-
+use super::flows::{Decoding, WireFlowsView};
 use crate::background::ResultMode;
 use crate::contain::{Part, Point, contain, inject};
 use contract::wire::handover::{FRAME_ROOM, FRAMES_MAX, WireControlEnd};
-use measure::lda::LdaLayout;
 
 /// Before the next poll after a fault: one that comes back at once must not use up the control core's time.
 const PAUSE_NS: u64 = 1_000_000_000;

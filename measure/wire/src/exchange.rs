@@ -15,14 +15,13 @@
 
 use std::collections::VecDeque;
 
-use crate::codec::TooLarge;
 use crate::frame::{
     Body, FRAME_BYTES_DEFAULT, Frame, Header, Hello, Kind, Message, PortName, SealError, Sealer,
     Subject, VERSION_MINOR,
 };
 use crate::frame::{ClockState, EpochFate};
 use crate::session::{KeyId, KeyRing, Nonce, Nonces, Session as Direction, Sessions};
-use crate::{SealedWire, WireLayout, WireShard};
+use crate::{SealedWire, Span, WireLayout, WireShard};
 use measure::lda::LdaLayout;
 use measure::lda::adaptive::{AdaptiveError, AdaptiveOptions};
 use measure::observation::End;
@@ -30,9 +29,7 @@ use measure::packet::HASH_VERSION;
 use measure::time::Epoch;
 
 mod adaptation;
-mod causality;
 mod epochs;
-mod floors;
 mod incoming;
 mod outgoing;
 mod session;
@@ -159,9 +156,6 @@ pub enum ExchangeError {
     /// Banks that cannot follow the losses.
     #[error(transparent)]
     Adaptive(#[from] AdaptiveError),
-    /// A synopsis of more elements than can be held.
-    #[error(transparent)]
-    TooLarge(#[from] TooLarge),
     /// Frames of no usable size.
     #[error("control frames of {frame_bytes} bytes are too small or too large; allow 512 to 1,500")]
     Frames {
@@ -277,7 +271,7 @@ impl Exchange {
             sealer: settings.sealer()?,
             session: None,
             outgoing: Outgoing::default(),
-            epochs: Epochs::new(&settings)?,
+            epochs: Epochs::new(&settings),
             sending: vec![SegmentStatus::default(); segments.into()],
             adaptation: adaptation.transpose()?,
             lda: settings.layout.lda.clone(),
@@ -303,8 +297,11 @@ impl Exchange {
         }
         match end {
             End::Sender => {
-                let causality = &mut self.epochs.causality;
-                causality.depart(&sealed, now, self.settings.epoch_ns);
+                // Of two times of one clock the other end can say nothing.
+                if !sealed.shard.marks.is_clock_set {
+                    let span = Span::until(now.monotonic_ns, self.settings.epoch_ns);
+                    self.epochs.offset.depart(sealed.epoch, span);
+                }
                 self.outgoing.take(sealed, &self.settings, &mut self.outbox);
             }
             End::Receiver => {
@@ -355,9 +352,9 @@ impl Exchange {
             Message::Report(report) => {
                 self.outbox.counters.reports_heard += 1;
                 let knows_floors = self.has(Kind::Floor);
-                let causality = &mut self.epochs.causality;
+                let offset = &mut self.epochs.offset;
                 let is_known =
-                    status::note(&mut self.sending, header, report, causality, knows_floors);
+                    status::note(&mut self.sending, header, report, offset, knows_floors);
                 let adaptation = self.adaptation.as_mut().filter(|_| is_known);
                 let lda = adaptation.and_then(|one| one.hear(epoch, report)).cloned();
                 if let Some(lda) = lda {
@@ -367,7 +364,7 @@ impl Exchange {
             }
             Message::Floor(floor) => {
                 let least_ns = floor.least_delay_ns as f64;
-                self.epochs.causality.hear(epoch, least_ns);
+                self.epochs.offset.hear(epoch, least_ns);
                 true
             }
             Message::Hello(_) | Message::Marker(_) | Message::Reference(_) => false,
@@ -405,7 +402,7 @@ impl Exchange {
             receiving: self.epochs.segments().to_vec(),
             sending: self.sending.clone(),
             floor: self.epochs.floor(),
-            offset: self.epochs.causality.view(),
+            offset: self.epochs.offset.view(),
         })
     }
 

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Two switches that share a wire segment exchange *control frames*: a header, a body by [`Kind`],
-//! a tag. Tables of bytes are beside what they describe: [`header`] (header and tag), [`hello`],
-//! [`marker`], [`stash`], [`codec::fragment`](crate::codec::fragment), [`mod@reference`],
-//! [`request`], [`report`], [`floor`]. Vectors made by another implementation are in `frame/golden`.
+//! a tag. Tables of bytes are beside what they describe: [`Header`] (header and tag), [`Hello`],
+//! [`Marker`], [`Stash`], [`codec::fragment`](crate::codec::fragment), [`Reference`],
+//! [`Request`], [`Report`], [`Floor`]. Vectors made by another implementation are in `frame/golden`.
 //!
 //! - Everything is big-endian, as in all protocols around it. Tags are the bytes that SipHash's
 //!   authors put out.
@@ -23,35 +23,378 @@
 //! - Nothing is accepted before its tag, session and sequence are checked.
 //! - Writing allocates nothing: frames are sealed where they are sent from.
 
-mod error;
-pub mod floor;
-pub mod header;
-pub mod hello;
-pub mod marker;
-mod message;
-pub mod reference;
-pub mod report;
-pub mod request;
+use crate::codec::{Element, Fragment, FragmentView, ParseError, Put, Reader};
+use crate::session::{KeyId, SessionId};
+use measure::time::Epoch;
+
+mod epoch;
+mod hello;
+mod in_band;
 mod seal;
-pub mod stash;
-mod window;
 
 pub use super::session::TAG_BYTES;
-pub use error::FrameError;
-pub use floor::Floor;
-pub use header::{
-    FRAME_BYTES_DEFAULT, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Header, Kind, MAGIC, VERSION,
-    VERSION_MINOR, body_room,
-};
+pub use epoch::{EpochFate, Floor, RANGES_MAX, Report, Request, Side, Stash, StashView, Stashed};
 pub use hello::{Claim, ClockState, Hello, Mismatch, NAME_MAX, PortName, SHAPES_MAX, seed_check};
-pub use marker::Marker;
-pub use message::{Body, Message};
-pub use reference::{FRAME_BYTES as REFERENCE_FRAME_BYTES, Reference};
-pub use report::{EpochFate, Report};
-pub use request::{RANGES_MAX, Request};
-pub use seal::{OpenError, SealError, Sealer, Subject, Verifier};
-pub use stash::{Side, Stash, StashView, Stashed};
-pub use window::ReplayWindow;
+pub use in_band::{FRAME_BYTES as REFERENCE_FRAME_BYTES, Marker, Reference};
+pub use seal::{ReplayWindow, SealError, Sealer, Subject, Verifier};
+
+/// The first four bytes of every control frame.
+pub const MAGIC: [u8; 4] = *b"VRNR";
+/// Version of the protocol: frames of another are refused.
+pub const VERSION: u8 = 2;
+/// Minor version: rises with every kind of frame that is added, which is sent only to ends that have it.
+pub const VERSION_MINOR: u16 = 1;
+/// Bytes before the body.
+pub const HEADER_BYTES: usize = 50;
+/// Most bytes of a control frame, header and tag included: the payload of a jumbo frame.
+pub const FRAME_BYTES_MAX: usize = 9_000;
+/// Most bytes of a control frame where nothing else is configured: the payload of an Ethernet
+/// frame.
+pub const FRAME_BYTES_DEFAULT: usize = 1_500;
+
+/// Bytes of the largest body that a frame of `frame_bytes` holds; 0 where it holds none.
+pub const fn body_room(frame_bytes: usize) -> usize {
+    frame_bytes.saturating_sub(HEADER_BYTES + TAG_BYTES)
+}
+
+/// Where the kind is.
+const KIND_AT: usize = 5;
+
+/// What a control frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Who is there, how it is configured, and which session this is: [`Hello`].
+    Hello = 1,
+    /// An epoch turns here: [`Marker`].
+    Marker = 2,
+    /// Packets around the turn: [`Stash`].
+    Stash = 3,
+    /// A range of a sealed synopsis: [`Fragment`](crate::codec::Fragment).
+    Fragment = 4,
+    /// A packet that carries its own time: [`Reference`].
+    Reference = 5,
+    /// Ranges to be sent once more: [`Request`].
+    Request = 6,
+    /// What came out of an epoch: [`Report`].
+    Report = 7,
+    /// The least delay of an epoch: [`Floor`].
+    Floor = 8,
+}
+
+impl Kind {
+    /// Number of kinds.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Hello,
+        Self::Marker,
+        Self::Stash,
+        Self::Fragment,
+        Self::Reference,
+        Self::Request,
+        Self::Report,
+        Self::Floor,
+    ];
+
+    /// Its name in tables and labels.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Hello => "hello",
+            Self::Marker => "marker",
+            Self::Stash => "stash",
+            Self::Fragment => "fragment",
+            Self::Reference => "reference",
+            Self::Request => "request",
+            Self::Report => "report",
+            Self::Floor => "floor",
+        }
+    }
+
+    /// The minor version of the protocol that has it first.
+    pub const fn since_minor(self) -> u16 {
+        match self {
+            Self::Floor => 1,
+            _ => 0,
+        }
+    }
+
+    /// Its place in [`ALL`](Self::ALL).
+    pub const fn index(self) -> usize {
+        self as usize - 1
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|&kind| kind as u8 == number)
+    }
+}
+
+/// The frame that every kind of control message travels in.
+///
+/// | bytes | field | |
+/// |---|---|---|
+/// | 0..4 | magic | `VRNR` |
+/// | 4 | version | 2 |
+/// | 5 | kind | see [`Kind`] |
+/// | 6..8 | key | which key of the wire the tag, or the session's key, was made with; 0: none |
+/// | 8..10 | body length | b, in bytes |
+/// | 10..12 | port | of the sender |
+/// | 12..16 | switch | the sender |
+/// | 16..18 | segment | the sender's index of it; in a hello the minor version of its protocol, which 2.0 always has as 0 and does not look at |
+/// | 18..26 | session | 0 in a hello, which makes it |
+/// | 26..34 | sequence | counts frames of one kind in one session, from 1; 0 in a hello |
+/// | 34..42 | epoch | that the body speaks of |
+/// | 42..50 | time | when it was sealed: TAI, ns since 1970-01-01 TAI, signed |
+/// | 50..50+b | body | by kind |
+/// | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them: under the wire's key in a hello, else under the session's ([`Key::of_session`](crate::session::Key::of_session)) |
+///
+/// Behind an Ethernet header every 64-bit field is aligned, and the body starts with the frame's
+/// second cache line. No frame is as short as to be padded, so that bytes behind the tag are an
+/// error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Which key the tag was made with.
+    pub key: KeyId,
+    /// The sender.
+    pub switch: u32,
+    /// Its port.
+    pub port: u16,
+    /// Its index of the segment that the body speaks of; in a hello the minor version of its protocol.
+    pub segment: u16,
+    /// The session; `None` in a hello.
+    pub session: Option<SessionId>,
+    /// Which frame of its kind it is in the session, from 1; 0 in a hello.
+    pub sequence: u64,
+    /// The epoch that the body speaks of.
+    pub epoch: Epoch,
+    /// When it was sealed: nanoseconds of TAI since 1970-01-01.
+    pub tai_ns: i64,
+}
+
+impl Header {
+    /// Appends it, as that of a frame with a body of `body_bytes`.
+    pub fn emit(&self, kind: Kind, body_bytes: u16, out: &mut impl Put) {
+        out.put(&MAGIC);
+        out.put_number(VERSION);
+        out.put_number(kind as u8);
+        out.put_number(self.key.0);
+        out.put_number(body_bytes);
+        out.put_number(self.port);
+        out.put_number(self.switch);
+        out.put_number(self.segment);
+        out.put_number(self.session.map_or(0, SessionId::number));
+        out.put_number(self.sequence);
+        out.put_number(self.epoch.0);
+        out.put_number(self.tai_ns);
+    }
+}
+
+/// A view of a control frame: its lengths, magic, version and kind are checked, its tag is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    kind: Kind,
+    header: Header,
+    body: &'a [u8],
+    tag: &'a [u8; TAG_BYTES],
+    /// Header and body.
+    tagged: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Looks at `bytes`, which are a control frame and nothing else: what follows an Ethernet or
+    /// UDP header.
+    ///
+    /// # Errors
+    /// [`Refusal`] for all but one whole frame of this version and a known kind.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        if !bytes.starts_with(&MAGIC) {
+            return Err(Refusal::Malformed);
+        }
+        let head = bytes.first_chunk::<HEADER_BYTES>();
+        let version = head.ok_or(Refusal::Malformed)?[MAGIC.len()];
+        if version != VERSION {
+            return Err(Refusal::Version(version));
+        }
+        let (tagged, tag) = bytes
+            .split_last_chunk::<TAG_BYTES>()
+            .filter(|_| bytes.len() <= FRAME_BYTES_MAX)
+            .ok_or(Refusal::Malformed)?;
+        let mut reader = Reader::new(tagged);
+        reader.bytes("magic and version", MAGIC.len() + 1)?;
+        let kind = Kind::from_number(reader.number("kind")?).ok_or(Refusal::Malformed)?;
+        let key = KeyId(reader.number("key")?);
+        let body_bytes: u16 = reader.number("body length")?;
+        let port = reader.number("port")?;
+        let header = Header {
+            key,
+            port,
+            switch: reader.number("switch")?,
+            segment: reader.number("segment")?,
+            session: SessionId::from_number(reader.number("session")?),
+            sequence: reader.number("sequence")?,
+            epoch: Epoch(reader.number("epoch")?),
+            tai_ns: reader.number("time")?,
+        };
+        let body = reader.bytes("body", body_bytes.into())?;
+        reader.end("frame")?;
+        Ok(Self {
+            kind,
+            header,
+            body,
+            tag,
+            tagged,
+        })
+    }
+
+    /// What it is for.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What its header says.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// Its body: parse it with [`Message::parse`].
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// Its tag.
+    pub fn tag(&self) -> [u8; TAG_BYTES] {
+        *self.tag
+    }
+
+    /// The bytes that the tag is made of.
+    fn tagged(&self) -> &'a [u8] {
+        self.tagged
+    }
+}
+
+/// What a frame carries.
+pub trait Body {
+    /// The kind of frame it makes.
+    const KIND: Kind;
+
+    /// Appends it. Allocates nothing.
+    fn emit(&self, out: &mut impl Put);
+}
+
+impl<E: Element, F: Fn(u32) -> E> Body for Fragment<'_, E, F> {
+    const KIND: Kind = Kind::Fragment;
+
+    fn emit(&self, out: &mut impl Put) {
+        self.write(out);
+    }
+}
+
+impl Body for FragmentView<'_> {
+    const KIND: Kind = Kind::Fragment;
+
+    fn emit(&self, out: &mut impl Put) {
+        self.write(out);
+    }
+}
+
+/// A body that was received.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on the stack of the code that reads it"
+)]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message<'a> {
+    /// Who is there.
+    Hello(Hello),
+    /// An epoch turns.
+    Marker(Marker),
+    /// Packets around a turn.
+    Stash(StashView<'a>),
+    /// A part of a synopsis.
+    Fragment(FragmentView<'a>),
+    /// A packet with its own time.
+    Reference(Reference),
+    /// What is missing.
+    Request(Request),
+    /// What came out of an epoch.
+    Report(Report),
+    /// The least delay of an epoch.
+    Floor(Floor),
+}
+
+impl<'a> Message<'a> {
+    /// Reads the body of a frame, which should be one that a
+    /// [`Verifier`] let pass.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the body is not as its kind is documented.
+    pub fn parse(frame: &Frame<'a>) -> Result<Self, ParseError> {
+        Self::parse_body(frame.kind(), frame.body())
+    }
+
+    /// Reads a body of this kind.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the body is not as its kind is documented.
+    pub fn parse_body(kind: Kind, body: &'a [u8]) -> Result<Self, ParseError> {
+        Ok(match kind {
+            Kind::Hello => Self::Hello(Hello::parse(body)?),
+            Kind::Marker => Self::Marker(Marker::parse(body)?),
+            Kind::Stash => Self::Stash(StashView::parse(body)?),
+            Kind::Fragment => Self::Fragment(FragmentView::parse(body)?),
+            Kind::Reference => Self::Reference(Reference::parse(body)?),
+            Kind::Request => Self::Request(Request::parse(body)?),
+            Kind::Report => Self::Report(Report::parse(body)?),
+            Kind::Floor => Self::Floor(Floor::parse(body)?),
+        })
+    }
+
+    /// Appends the body as it was received.
+    pub fn emit(&self, out: &mut impl Put) {
+        match self {
+            Self::Hello(hello) => hello.emit(out),
+            Self::Marker(marker) => marker.emit(out),
+            Self::Stash(stash) => stash.emit(out),
+            Self::Fragment(fragment) => fragment.emit(out),
+            Self::Reference(reference) => reference.emit(out),
+            Self::Request(request) => request.emit(out),
+            Self::Report(report) => report.emit(out),
+            Self::Floor(floor) => floor.emit(out),
+        }
+    }
+}
+
+/// Why a control frame is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// Not one whole frame of a known kind, or with a body that means nothing.
+    #[error("not one whole control frame of a kind that version {VERSION} has")]
+    Malformed,
+    /// From a switch of this other version.
+    #[error(
+        "the other end sends control frames of version {0}, this switch has version {VERSION}: update the older one"
+    )]
+    Version(u8),
+    /// Made with a key that this end does not have, or without one.
+    #[error("control frame under a key that is not configured here")]
+    UnknownKey,
+    /// The tag is wrong: damaged, forged, or the ends have different keys of one id.
+    #[error("control frame with a wrong tag: compare the keys of both ends")]
+    Tag,
+    /// Of another session than the present one, or of any while there is none.
+    #[error("control frame of another session: one end was restarted, or the frame is replayed")]
+    Session,
+    /// Seen before, or too old to know.
+    #[error("control frame that was seen before or is too old")]
+    Replayed,
+}
+
+impl From<ParseError> for Refusal {
+    fn from(_: ParseError) -> Self {
+        Self::Malformed
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -36,12 +36,11 @@ mod offset;
 mod pair;
 mod receiver;
 mod reconcile;
-mod refusal;
 mod sender;
 pub mod session;
 mod shard;
-mod stash;
 
+pub use frame::Refusal;
 use frame::{SHAPES_MAX, SealError};
 
 pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
@@ -53,10 +52,8 @@ pub use pair::{
 };
 pub use receiver::{Control, Receiver, Shards};
 pub use reconcile::{Reconciled, SenderLists, reconcile};
-pub use refusal::Refusal;
 pub use sender::{Due, ReferenceShare, Sender};
-pub use shard::{Marks, SealedWire, WireSegment, WireShard};
-pub use stash::{Placed, StashList};
+pub use shard::{Marks, Placed, SealedWire, StashList, WireSegment, WireShard};
 
 /// Most segments of one wire: one for each class.
 pub const SEGMENTS_MAX: u16 = 8;

@@ -19,6 +19,8 @@
 
 use arrayvec::ArrayVec;
 
+use crate::SegmentOutcome;
+use crate::exchange::OffsetView;
 use measure::time::Epoch;
 
 /// Epochs of what leaves that are remembered: as many as may pass until an epoch of what arrives is judged.
@@ -87,9 +89,11 @@ struct Departed {
 }
 
 /// Keeps the least delays of what leaves until epochs of what arrives are judged by them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct OffsetWatch {
     delay_min_ns: f64,
+    /// The error that both clocks together claimed when an epoch was last judged.
+    error_ns: f64,
     departed: ArrayVec<Departed, DEPARTED_MAX>,
     /// The latest epoch of what arrived.
     arrived: Option<(Span, Option<f64>)>,
@@ -100,7 +104,10 @@ impl OffsetWatch {
     pub fn new(delay_min_ns: f64) -> Self {
         Self {
             delay_min_ns,
-            ..Self::default()
+            // Nothing contradicts claims that are not known.
+            error_ns: f64::INFINITY,
+            departed: ArrayVec::new(),
+            arrived: None,
         }
     }
 
@@ -144,9 +151,45 @@ impl OffsetWatch {
         }
     }
 
+    /// Takes an epoch of what arrived; returns `false` where clocks that are off by no more than `error_ns` together
+    /// could not have shown the delays of both directions.
+    pub(crate) fn see(
+        &mut self,
+        span: Span,
+        least_delay_ns: Option<i64>,
+        outcomes: &[SegmentOutcome],
+        error_ns: f64,
+    ) -> bool {
+        self.error_ns = error_ns;
+        let least_ns = least_delay_ns.map(|ns| ns as f64);
+        // Without references: no packet's delay is greater than a mean is, with its own bound.
+        let means = outcomes.iter().filter_map(|outcome| {
+            let chosen = outcome.chosen?;
+            Some(chosen.mean_ns + (chosen.bound_ns? - error_ns).max(0.0))
+        });
+        let least_ns = least_ns.or_else(|| means.reduce(f64::min));
+        let bounds = self.arrive(span, least_ns);
+        !bounds.contradicts(error_ns)
+    }
+
+    /// Whether a path can have this mean delay: none below 0, whatever the clocks claim, and one below `delay_min_ns` only
+    /// within their claims.
+    pub(crate) fn is_possible(&self, mean_ns: f64) -> bool {
+        mean_ns >= 0.0 && mean_ns + self.error_ns >= self.delay_min_ns
+    }
+
+    /// What is shown.
+    pub(crate) fn view(&self) -> OffsetView {
+        OffsetView {
+            bounds: self.latest(),
+            error_ns: self.error_ns,
+        }
+    }
+
     /// Forgets all epochs: another session begins.
     pub fn reset(&mut self) {
-        *self = Self::new(self.delay_min_ns);
+        self.departed.clear();
+        self.arrived = None;
     }
 }
 

@@ -8,10 +8,8 @@
 
 use arrayvec::ArrayVec;
 
-use super::{
-    Marks, Refusal, SEGMENTS_MAX, SealedWire, WireError, WireFlows, WireLayout, WireShard,
-};
-use crate::frame::{Kind, Marker, Reference, Verifier};
+use super::{Marks, SEGMENTS_MAX, SealedWire, WireError, WireFlows, WireLayout, WireShard};
+use crate::frame::{Kind, Marker, Reference, Refusal, Verifier};
 use crate::session::{KeyRing, Session};
 use measure::observation::{End, Observation};
 #[cfg(feature = "planted")]
@@ -169,8 +167,22 @@ impl Receiver {
         tai_ns: u64,
         shards: &mut impl Shards,
     ) -> Control {
-        self.hear(frame, link_bytes, tai_ns, shards)
-            .unwrap_or_else(Control::Refused)
+        let control = self.verifier.open(frame).and_then(|frame| {
+            let kind = frame.kind();
+            match kind {
+                Kind::Marker => {
+                    let marker = Marker::parse(frame.body())?;
+                    self.turn(frame.header().epoch, &marker, shards);
+                }
+                Kind::Reference => {
+                    let reference = Reference::parse(frame.body())?.with(&frame.header());
+                    self.reference(&reference, link_bytes, tai_ns);
+                }
+                _ => return Ok(Control::Pass(kind)),
+            }
+            Ok(Control::Taken(kind))
+        });
+        control.unwrap_or_else(Control::Refused)
     }
 
     /// The epoch of the sender's that packets count in; none before the first turn of a session.
@@ -188,34 +200,6 @@ impl Receiver {
         // No interval reaches over it.
         self.restart_streams();
         self.mark(|marks| marks.is_clock_set = true);
-    }
-
-    fn hear(
-        &mut self,
-        frame: &[u8],
-        link_bytes: u32,
-        tai_ns: u64,
-        shards: &mut impl Shards,
-    ) -> Result<Control, Refusal> {
-        let frame = self.verifier.open(frame)?;
-        let kind = frame.kind();
-        match kind {
-            Kind::Marker => {
-                let marker = Marker::parse(frame.body())?;
-                self.turn(frame.header().epoch, &marker, shards);
-            }
-            Kind::Reference => {
-                let reference = Reference::parse(frame.body())?.with(&frame.header());
-                self.reference(&reference, link_bytes, tai_ns);
-            }
-            Kind::Hello
-            | Kind::Stash
-            | Kind::Fragment
-            | Kind::Request
-            | Kind::Report
-            | Kind::Floor => return Ok(Control::Pass(kind)),
-        }
-        Ok(Control::Taken(kind))
     }
 
     /// A copy of a marker: the first one to arrive turns the epoch.

@@ -1,13 +1,17 @@
 //! What one end of a wire accumulates over one epoch.
 
-use super::{StashList, WireFlows, WireLayout};
+use std::collections::{HashMap, VecDeque};
+
+use super::{WireFlows, WireLayout};
+use crate::frame::Stashed;
 use measure::lda::{LdaLayout, LdaPair};
 use measure::lds::LdsPair;
-use measure::observation::{End, Observation};
+use measure::observation::{End, Observation, SegmentIndex};
+use measure::packet::{FlowHash, PacketHash};
 use measure::rli::SegmentDelay;
 use measure::shard::Tally;
 use measure::synopsis::Synopsis;
-use measure::time::Epoch;
+use measure::time::{Epoch, EpochTag};
 
 /// One segment of a wire, as one end counted it.
 #[derive(Debug, Clone)]
@@ -100,9 +104,7 @@ impl WireShard {
     pub fn layout(&self) -> &WireLayout {
         &self.layout
     }
-}
 
-impl WireShard {
     /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
     /// segments those of the wire. Never allocates, never fails.
     pub fn record(&mut self, end: End, observations: &[Observation]) {
@@ -112,15 +114,10 @@ impl WireShard {
 
     /// Adds packets to all but the lists.
     pub(super) fn count(&mut self, end: End, observations: &[Observation]) {
-        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
-            let segment = run
-                .first()
-                .map(|observation| usize::from(observation.segment.0));
-            if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
-                segment.tally.record(end, run);
-                segment.lda.record(end, run);
-            }
-        }
+        self.each_run(observations, |segment, run| {
+            segment.tally.record(end, run);
+            segment.lda.record(end, run);
+        });
         if let Some(lds) = &mut self.lds {
             lds.record(end, observations);
         }
@@ -128,17 +125,27 @@ impl WireShard {
 
     /// Takes packets out again that were counted here, of all but the lists: the exact inverse.
     pub(super) fn uncount(&mut self, end: End, observations: &[Observation]) {
-        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
-            let segment = run
-                .first()
-                .map(|observation| usize::from(observation.segment.0));
-            if let Some(segment) = segment.and_then(|index| self.segments.get_mut(index)) {
-                segment.tally.unrecord(end, run);
-                segment.lda.unrecord(end, run);
-            }
-        }
+        self.each_run(observations, |segment, run| {
+            segment.tally.unrecord(end, run);
+            segment.lda.unrecord(end, run);
+        });
         if let Some(lds) = &mut self.lds {
             lds.unrecord(end, observations);
+        }
+    }
+
+    /// Packets of one segment after the other, with it.
+    #[inline]
+    fn each_run(
+        &mut self,
+        observations: &[Observation],
+        mut record: impl FnMut(&mut WireSegment, &[Observation]),
+    ) {
+        for run in observations.chunk_by(|one, other| one.segment == other.segment) {
+            let index = run.first().map(|one| usize::from(one.segment.0));
+            if let Some(segment) = index.and_then(|index| self.segments.get_mut(index)) {
+                record(segment, run);
+            }
         }
     }
 
@@ -178,4 +185,127 @@ pub struct SealedWire {
     pub epoch: Epoch,
     /// What was counted in it.
     pub shard: Box<WireShard>,
+}
+
+/// A packet near a turn, as this end counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Its flow.
+    pub flow: FlowHash,
+    /// Its full hash.
+    pub packet: PacketHash,
+    /// When it was seen: nanoseconds of TAI.
+    pub tai_ns: u64,
+    /// Length of the frame in bytes.
+    pub bytes: u32,
+    /// Its segment.
+    pub segment: SegmentIndex,
+}
+
+impl From<&Observation> for Placed {
+    fn from(observation: &Observation) -> Self {
+        Self {
+            flow: observation.flow,
+            packet: observation.packet,
+            tai_ns: observation.time,
+            bytes: observation.bytes,
+            segment: observation.segment,
+        }
+    }
+}
+
+impl Placed {
+    /// Tells packets of one list apart.
+    fn key(&self) -> (FlowHash, PacketHash, u64) {
+        (self.flow, self.packet, self.tai_ns)
+    }
+
+    /// As it is listed on the wire.
+    pub fn stashed(&self) -> Stashed {
+        Stashed::new(self.flow, self.packet, self.tai_ns)
+    }
+
+    /// As it was seen.
+    pub fn observation(&self) -> Observation {
+        Observation {
+            flow: self.flow,
+            packet: self.packet,
+            time: self.tai_ns,
+            delay: 0,
+            bytes: self.bytes,
+            segment: self.segment,
+            epoch: EpochTag::default(),
+        }
+    }
+}
+
+/// The first and the last packets of an epoch, as many of each as there is room for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StashList {
+    room: usize,
+    first: Vec<Placed>,
+    last: VecDeque<Placed>,
+}
+
+impl StashList {
+    /// Room for `packets` at each end; all memory is taken here.
+    pub fn new(packets: u16) -> Self {
+        let room = usize::from(packets);
+        Self {
+            room,
+            first: Vec::with_capacity(room),
+            last: VecDeque::with_capacity(room),
+        }
+    }
+
+    /// Adds packets in their order.
+    #[inline]
+    pub fn record(&mut self, observations: &[Observation]) {
+        let (early, _) =
+            observations.split_at(observations.len().min(self.room - self.first.len()));
+        self.first.extend(early.iter().map(Placed::from));
+        let late = observations.len().saturating_sub(self.room);
+        for observation in observations.get(late..).unwrap_or_default() {
+            if self.last.len() == self.room {
+                self.last.pop_front();
+            }
+            self.last.push_back(Placed::from(observation));
+        }
+    }
+
+    /// The first packets of the epoch, in order: those after the turn to it.
+    pub fn first(&self) -> &[Placed] {
+        &self.first
+    }
+
+    /// The last packets of the epoch, in order: those before the turn to the next.
+    pub fn last(&self) -> impl DoubleEndedIterator<Item = &Placed> + ExactSizeIterator + Clone {
+        self.last.iter()
+    }
+
+    /// Takes packets off both lists, each as often as it is given.
+    pub(super) fn remove(&mut self, packets: &[Placed]) {
+        let mut left: HashMap<(FlowHash, PacketHash, u64), (usize, usize)> = HashMap::new();
+        for packet in packets {
+            let times = left.entry(packet.key()).or_default();
+            *times = (times.0 + 1, times.1 + 1);
+        }
+        let mut stays = |packet: &Placed, is_first: bool| {
+            let Some((first, last)) = left.get_mut(&packet.key()) else {
+                return true;
+            };
+            let times = if is_first { first } else { last };
+            let stays = *times == 0;
+            *times = times.saturating_sub(1);
+            stays
+        };
+        self.first.retain(|packet| stays(packet, true));
+        self.last.retain(|packet| stays(packet, false));
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.first.clear();
+        self.last.clear();
+    }
 }

@@ -2,9 +2,7 @@
 
 mod hostile;
 mod path;
-mod placement;
 mod rollover;
-mod sessions;
 
 use std::num::{NonZeroU32, NonZeroU64};
 

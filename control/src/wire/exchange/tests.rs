@@ -1,4 +1,4 @@
-use wire::frame::{EpochFate, Kind, Mismatch, OpenError};
+use wire::frame::{EpochFate, Kind, Mismatch, Refusal};
 
 use super::*;
 use measure::time::Epoch;
@@ -10,7 +10,6 @@ mod bench;
 mod causality;
 mod faults;
 mod flows;
-mod restarts;
 mod sessions;
 
 use bench::{Bench, EPOCH_NS, LOCKED, STEP_NS, Switch, Truth, settings};

@@ -18,35 +18,11 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::ParseError;
-use super::bytes::{Put, Reader};
-use super::element::Element;
-use super::shape::Shape;
+use super::{Element, ParseError, Put, Reader, Shape};
 use measure::observation::End;
 
 /// Bytes before the shape.
 const FIXED_BYTES: usize = 12;
-
-/// A synopsis that cannot be cut into fragments.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FragmentError {
-    /// A fragment cannot hold one element.
-    #[error("fragments of {bytes_max} bytes hold no element of the synopsis; allow {least}")]
-    TooSmall {
-        /// Most bytes of a fragment.
-        bytes_max: usize,
-        /// Bytes that a fragment with one element has.
-        least: usize,
-    },
-    /// The elements given are not those of the shape.
-    #[error("elements of {given} bytes for a synopsis of elements of {expected} bytes")]
-    WrongElement {
-        /// Bytes of the elements given.
-        given: usize,
-        /// Bytes of the shape's.
-        expected: usize,
-    },
-}
 
 /// A fragment to be sent: asks for its elements as it is written.
 #[derive(Debug, Clone)]
@@ -85,50 +61,35 @@ fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
     shape.emit_around(&[end, f0, f1, f2, f3, c0, c1, c2, c3], out);
 }
 
-/// Cuts `ranges` of a synopsis into fragments of at most `bytes_max`. Nothing is copied: `element` is
-/// asked for each element when its fragment is written.
+/// Cuts `ranges` of a synopsis into fragments of at most `bytes_max`; none where not even one element fits, or elements are
+/// not those of the shape. Nothing is copied: `element` is asked for each element when its fragment is written.
 ///
-/// Send `0..shape.elements()` first, then what is [missing](super::Assembler::missing) at the other
+/// Send `0..shape.elements()` first, then what is [missing](Assembler::missing) at the other
 /// end. What is beyond the shape is left out.
-///
-/// # Errors
-/// [`FragmentError`].
 pub fn fragments<E: Element, F: Fn(u32) -> E + Copy>(
     shape: &Shape,
     end: End,
     ranges: impl IntoIterator<Item = Range<u32>>,
     bytes_max: usize,
     element: F,
-) -> Result<impl Iterator<Item = Fragment<'_, E, F>>, FragmentError> {
-    if E::BYTES != shape.element_bytes() {
-        return Err(FragmentError::WrongElement {
-            given: E::BYTES,
-            expected: shape.element_bytes(),
-        });
-    }
-    let fixed = FIXED_BYTES + shape.bytes();
-    let capacity = bytes_max.saturating_sub(fixed) / E::BYTES;
+) -> impl Iterator<Item = Fragment<'_, E, F>> {
+    let capacity = bytes_max.saturating_sub(FIXED_BYTES + shape.bytes()) / E::BYTES;
     let capacity = u32::try_from(capacity).unwrap_or(u32::MAX);
-    if capacity == 0 {
-        return Err(FragmentError::TooSmall {
-            bytes_max,
-            least: fixed + E::BYTES,
-        });
-    }
-    let elements = shape.elements();
+    let is_possible = capacity > 0 && E::BYTES == shape.element_bytes();
+    let elements = if is_possible { shape.elements() } else { 0 };
     let cut = move |range: Range<u32>| {
         let end = range.end.min(elements);
         (range.start..end)
-            .step_by(capacity as usize)
+            .step_by(capacity.max(1) as usize)
             .map(move |first| first..end.min(first.saturating_add(capacity)))
     };
-    Ok(ranges.into_iter().flat_map(cut).map(move |range| Fragment {
+    ranges.into_iter().flat_map(cut).map(move |range| Fragment {
         shape,
         end,
         range,
         element,
         elements: PhantomData,
-    }))
+    })
 }
 
 /// A view of a fragment that was received: all of it is checked but what its elements mean.
@@ -193,30 +154,92 @@ impl<'a> FragmentView<'a> {
         self.range.clone()
     }
 
-    /// Its elements.
-    ///
-    /// # Errors
-    /// [`FragmentError::WrongElement`] when these are not the shape's.
-    pub fn elements<E: Element>(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<E, ParseError>> + use<'a, E>, FragmentError> {
-        if E::BYTES != self.shape.element_bytes() {
-            return Err(FragmentError::WrongElement {
-                given: E::BYTES,
-                expected: self.shape.element_bytes(),
-            });
-        }
-        Ok(self
-            .elements
-            .chunks_exact(E::BYTES)
-            .map(|bytes| E::parse(&mut Reader::new(bytes))))
+    /// Its elements; `None` when these are not the shape's.
+    pub fn elements<E: Element>(&self) -> Option<impl Iterator<Item = E> + use<'a, E>> {
+        let elements = self.elements.chunks_exact(E::BYTES);
+        let elements = elements.filter_map(|bytes| E::parse(&mut Reader::new(bytes)).ok());
+        (E::BYTES == self.shape.element_bytes()).then_some(elements)
     }
-}
-
-impl FragmentView<'_> {
     /// Appends it as it was received.
     pub fn write(&self, out: &mut impl Put) {
         emit_head(&self.shape, self.end, &self.range, out);
         out.put(self.elements);
+    }
+}
+
+/// Puts one half of a synopsis together again, in whatever order its fragments come.
+///
+/// Memory is what the shape asks for, allocated at once: give it this end's own shape, which both
+/// ends' hellos agreed on, never one from a fragment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assembler<E> {
+    shape: Shape,
+    end: End,
+    elements: Vec<Option<E>>,
+    missing: u32,
+}
+
+impl<E: Element> Assembler<E> {
+    /// Waits for the half of `end` of a synopsis of `shape`.
+    pub fn new(shape: Shape, end: End) -> Self {
+        let missing = shape.elements();
+        Self {
+            shape,
+            end,
+            elements: vec![None; missing as usize],
+            missing,
+        }
+    }
+
+    /// Adds a fragment and returns how many elements were new; `None`, and nothing is added, where it is of another shape,
+    /// half or kind of elements. Of elements that come twice the first stays: what was sent once more is the same.
+    pub fn add(&mut self, fragment: &FragmentView<'_>) -> Option<u32> {
+        if *fragment.shape() != self.shape || fragment.end() != self.end {
+            return None;
+        }
+        let range = fragment.range().start as usize..fragment.range().end as usize;
+        let slots = self.elements.get_mut(range).unwrap_or_default();
+        let before = self.missing;
+        for (slot, element) in slots.iter_mut().zip(fragment.elements::<E>()?) {
+            if slot.replace(slot.unwrap_or(element)).is_none() {
+                self.missing -= 1;
+            }
+        }
+        Some(before - self.missing)
+    }
+
+    /// The shape it was made with.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Elements that have not arrived.
+    pub fn missing_elements(&self) -> u32 {
+        self.missing
+    }
+
+    /// Ranges that have not arrived, rising: what to ask for once more.
+    pub fn missing(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut at = 0;
+        self.elements
+            .chunk_by(|a, b| a.is_some() == b.is_some())
+            .filter_map(move |run| {
+                let start = at;
+                // No more than the shape has.
+                at += u32::try_from(run.len()).unwrap_or(u32::MAX);
+                run[0].is_none().then_some(start..at)
+            })
+    }
+
+    /// All elements in their order; `None` for those that have not arrived: such a cell is
+    /// unusable, and nothing else.
+    pub fn elements(&self) -> &[Option<E>] {
+        &self.elements
+    }
+
+    /// Forgets all, for another epoch; the shape stays.
+    pub fn clear(&mut self) {
+        self.elements.fill(None);
+        self.missing = self.shape.elements();
     }
 }

@@ -17,9 +17,7 @@
 use arrayvec::ArrayVec;
 use siphasher::sip::SipHasher24;
 
-use super::ParseError;
-use super::bytes::{Put, Reader, Slot};
-use super::element::Element;
+use super::{Element, ParseError, Put, Reader, Slot};
 use measure::cell::Cell;
 use measure::lda::LdaLayout;
 use measure::lds::{LdsLayout, ROWS_MAX};

@@ -10,18 +10,17 @@
 
 use std::collections::VecDeque;
 
-use super::causality::Causality;
-use super::floors::Floors;
 use super::incoming::{Incoming, Slot};
 use super::status::{
     ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus, is_counted, report,
 };
 use super::{Moment, Outbox, Settings};
-use crate::codec::{Shape, TooLarge};
+use crate::codec::Shape;
+use crate::floor::Floors;
 use crate::frame::{ClockState, EpochFate, Floor, Mismatch, Report, Request};
 use crate::{
-    ClockBound, DecodeJob, Reconciled, SealedWire, SegmentOutcome, SenderLists, Span, WireShard,
-    flow_cells, pair, reconcile,
+    ClockBound, DecodeJob, OffsetWatch, Reconciled, SealedWire, SegmentOutcome, SenderLists, Span,
+    WireShard, flow_cells, pair, reconcile,
 };
 use measure::lds::DelayCells;
 use measure::observation::End;
@@ -180,7 +179,7 @@ pub(super) struct Epochs {
     /// an older session.
     next: Option<Epoch>,
     floors: Floors,
-    pub causality: Causality,
+    pub offset: OffsetWatch,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
     /// Requests that wait to be sent, each once.
     pub requests: VecDeque<(Epoch, u16, Request)>,
@@ -191,19 +190,19 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
-    pub fn new(settings: &Settings) -> Result<Self, TooLarge> {
+    pub fn new(settings: &Settings) -> Self {
         let segments = usize::from(settings.layout.segments);
-        Ok(Self {
-            incoming: Incoming::new(&settings.layout)?,
+        Self {
+            incoming: Incoming::new(&settings.layout),
             waiting: VecDeque::with_capacity(WAITING),
             next: None,
             floors: Floors::default(),
-            causality: Causality::new(settings.delay_min_ns),
+            offset: OffsetWatch::new(settings.delay_min_ns.into()),
             segments: vec![SegmentStatus::default(); segments],
             requests: VecDeque::new(),
             reports: VecDeque::new(),
             least: VecDeque::new(),
-        })
+        }
     }
 
     pub fn segments(&self) -> &[SegmentStatus<MeasuredEpoch>] {
@@ -367,7 +366,7 @@ impl Epochs {
         );
         let span = Span::until(first.sealed_ns, around.settings.epoch_ns);
         let least_delay_ns = first.shard.marks.least_delay_ns;
-        let is_possible = (self.causality).see(span, least_delay_ns, &outcomes, clocks.error_ns);
+        let is_possible = (self.offset).see(span, least_delay_ns, &outcomes, clocks.error_ns);
         outbox.counters.clock_contradictions += u64::from(!is_possible);
         let is_trusted = is_steady && is_possible;
         let mut is_usable = false;
@@ -376,9 +375,7 @@ impl Epochs {
             let fate = match fate_of(outcome, first.moved) {
                 EpochFate::Idle => EpochFate::Idle,
                 _ if !is_trusted => EpochFate::Clock,
-                EpochFate::Usable
-                    if !chosen.is_none_or(|mean| self.causality.is_possible(mean)) =>
-                {
+                EpochFate::Usable if !chosen.is_none_or(|mean| self.offset.is_possible(mean)) => {
                     EpochFate::Clock
                 }
                 fate => fate,
@@ -456,10 +453,7 @@ impl Epochs {
 
     /// Forgets everything but what was counted; what waits is lost.
     pub fn start_anew(&mut self, settings: &Settings) {
-        // It could be made at first, with the same settings.
-        if let Ok(new) = Self::new(settings) {
-            self.segments = std::mem::replace(self, new).segments;
-        }
+        self.segments = std::mem::replace(self, Self::new(settings)).segments;
     }
 
     /// The session is over: what waits ends as it is.
@@ -469,7 +463,7 @@ impl Epochs {
         }
         self.incoming.reset();
         self.floors.reset();
-        self.causality.reset();
+        self.offset.reset();
         self.requests.clear();
         self.reports.clear();
         self.least.clear();

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::codec::{Assembler, FragmentView, Shape, TooLarge};
+use crate::codec::{Assembler, FragmentView, Shape, SketchShape};
 use crate::frame::{HEADER_BYTES, RANGES_MAX, Request, Side, StashView, Stashed, TAG_BYTES};
 use crate::{SegmentHalves, SenderHalves, WireLayout};
 use measure::cell::Cell;
@@ -94,29 +94,22 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn new(layout: &WireLayout) -> Result<Self, TooLarge> {
+    fn new(layout: &WireLayout) -> Self {
         let segments = usize::from(layout.segments);
-        let assembler = |shape: Shape| {
-            let elements = shape.elements();
-            Assembler::new(shape, End::Sender, elements)
-        };
-        let tally = Assembler::new(Shape::Tally, End::Sender, 1)?;
-        let lda = assembler(Shape::Lda(layout.lda.clone()))?;
-        let lds = layout
-            .shapes()
-            .into_iter()
-            .find(|shape| matches!(shape, Shape::Lds(_)));
-        Ok(Self {
+        let assembler = |shape| Assembler::new(shape, End::Sender);
+        let lda = assembler(Shape::Lda(layout.lda.clone()));
+        let lds = layout.lds.as_ref();
+        Self {
             epoch: None,
-            tallies: vec![tally; segments],
+            tallies: vec![Assembler::new(Shape::Tally, End::Sender); segments],
             ldas: vec![lda; segments],
-            lds: lds.map(assembler).transpose()?,
+            lds: lds.map(|lds| assembler(Shape::Lds(SketchShape::new(lds)))),
             first: List::new(layout.stash_packets),
             last: List::new(layout.stash_packets),
             heard_ns: None,
             listed_ns: None,
             requested_ns: None,
-        })
+        }
     }
 
     fn clear(&mut self) {
@@ -143,7 +136,7 @@ impl Slot {
             Shape::Lds(_) if segment == 0 => self.lds.as_mut().map(|one| one.add(fragment)),
             Shape::Lds(_) => None,
         };
-        matches!(added, Some(Ok(_)))
+        added.flatten().is_some()
     }
 
     /// Whether what is missing was asked for and nothing came for so long since.
@@ -220,12 +213,8 @@ fn joined(missing: impl Iterator<Item = Range<u32>>, frame_bytes: usize) -> Vec<
 fn respread(assembler: &mut Assembler<Cell>, shape: &Shape) {
     let mine = assembler.shape();
     let is_empty = assembler.missing_elements() == mine.elements();
-    if is_empty
-        && mine != shape
-        && mine.same_sizes(shape)
-        && let Ok(other) = Assembler::new(shape.clone(), End::Sender, mine.elements())
-    {
-        *assembler = other;
+    if is_empty && mine != shape && mine.same_sizes(shape) {
+        *assembler = Assembler::new(shape.clone(), End::Sender);
     }
 }
 
@@ -238,12 +227,11 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub fn new(layout: &WireLayout) -> Result<Self, TooLarge> {
-        let slots: Result<Vec<Slot>, TooLarge> = (0..EPOCHS).map(|_| Slot::new(layout)).collect();
-        Ok(Self {
-            slots: slots?,
+    pub fn new(layout: &WireLayout) -> Self {
+        Self {
+            slots: (0..EPOCHS).map(|_| Slot::new(layout)).collect(),
             latest: None,
-        })
+        }
     }
 
     /// This end has sealed an epoch: those long before it are no longer put together.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::{ExchangeCounters, Moment, Outbox, Settings};
-use crate::codec::{Element, FragmentError, Shape, SketchShape, fragments};
+use crate::codec::{Element, Shape, SketchShape, fragments};
 use crate::frame::{
     HEADER_BYTES, Request, Sealer, Side, Stash, Stashed, Subject, TAG_BYTES, body_room,
 };
@@ -293,7 +293,7 @@ impl Held {
             bytes: around.min(fragment_bytes(&shape, &range) + settings.frames.overhead_bytes),
             range,
         };
-        cut.unwrap_or_default().into_iter().map(piece).collect()
+        cut.into_iter().map(piece).collect()
     }
 
     pub fn stash_pieces(&self, what: What, settings: &Settings) -> Vec<Piece> {
@@ -346,7 +346,7 @@ impl Held {
             What::Tally(index) => {
                 let tally = segment(index)?.tally;
                 let shape = shape?;
-                let mut cut = fragments(&shape, end, ranges, room, |_| tally).ok()?;
+                let mut cut = fragments(&shape, end, ranges, room, |_| tally);
                 sealer.seal(subject, &cut.next()?, buffer)
             }
             What::Lda(_) | What::Lds => {
@@ -356,7 +356,7 @@ impl Held {
                 };
                 let cell = |at: u32| cells.get(at as usize).map_or(Cell::default(), |c| c.sender);
                 let shape = shape?;
-                let mut cut = fragments(&shape, end, ranges, room, cell).ok()?;
+                let mut cut = fragments(&shape, end, ranges, room, cell);
                 sealer.seal(subject, &cut.next()?, buffer)
             }
         };
@@ -369,9 +369,9 @@ fn cut<E: Element + Default>(
     shape: &Shape,
     ranges: impl Iterator<Item = Range<u32>>,
     room: usize,
-) -> Result<Vec<Range<u32>>, FragmentError> {
-    let cut = fragments(shape, End::Sender, ranges, room, |_| E::default())?;
-    Ok(cut.map(|fragment| fragment.range()).collect())
+) -> Vec<Range<u32>> {
+    let cut = fragments(shape, End::Sender, ranges, room, |_| E::default());
+    cut.map(|fragment| fragment.range()).collect()
 }
 
 /// About as many bytes as a fragment's frame has; its shape is small.

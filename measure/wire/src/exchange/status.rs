@@ -1,10 +1,9 @@
 //! The state of a wire, as it is published.
 
 use super::ClockView;
-use super::causality::Causality;
 use super::session::Peer;
 use crate::frame::{EpochFate, Header, Mismatch, Report};
-use crate::{Drift, OffsetBounds, SegmentOutcome, Step};
+use crate::{Drift, OffsetBounds, OffsetWatch, SegmentOutcome, Step};
 use measure::labelled_enum;
 
 labelled_enum! {
@@ -248,7 +247,7 @@ pub(super) fn note(
     sending: &mut [SegmentStatus<ReportedEpoch>],
     header: &Header,
     report: &Report,
-    causality: &mut Causality,
+    offset: &mut OffsetWatch,
     knows_floors: bool,
 ) -> bool {
     let Some(segment) = sending.get_mut(usize::from(header.segment)) else {
@@ -257,11 +256,11 @@ pub(super) fn note(
     let chosen = report.chosen;
     if let Some(bound_ns) = chosen.and_then(|chosen| chosen.bound_ns) {
         let mean_ns = chosen.map_or(f64::INFINITY, |chosen| chosen.mean_ns);
-        causality.hear(header.epoch, mean_ns + bound_ns);
+        offset.hear(header.epoch, mean_ns + bound_ns);
     }
     let mut report = *report;
-    let is_possible = chosen.is_none_or(|chosen| causality.is_possible(chosen.mean_ns))
-        && (knows_floors || !causality.view().is_contradicted());
+    let is_possible = chosen.is_none_or(|chosen| offset.is_possible(chosen.mean_ns))
+        && (knows_floors || !offset.view().is_contradicted());
     if report.fate == EpochFate::Usable && !is_possible {
         report.fate = EpochFate::Clock;
     }

@@ -21,8 +21,7 @@
 use arrayvec::{ArrayString, ArrayVec};
 use siphasher::sip::SipHasher24;
 
-use super::header::KIND_AT;
-use super::{Body, Frame, Kind};
+use super::{Body, Frame, KIND_AT, Kind};
 use crate::codec::{ParseError, Put, Reader, Shape};
 use crate::session::{Nonce, Nonces};
 use measure::labelled_enum;

@@ -1,7 +1,6 @@
 //! Putting frames together and taking them apart: with tags, sessions and sequence numbers.
 
-use super::window::ReplayWindow;
-use super::{Body, FRAME_BYTES_MAX, Frame, FrameError, HEADER_BYTES, Header, Kind, TAG_BYTES};
+use super::{Body, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Header, Kind, Refusal, TAG_BYTES};
 use crate::codec::Slot;
 use crate::session::{Key, KeyId, KeyRing, Session, SessionId};
 use measure::time::Epoch;
@@ -173,35 +172,6 @@ impl Sealer {
     }
 }
 
-/// A frame that is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// Not a control frame, or a damaged one.
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    /// Made with a key that this end does not have, or without one.
-    #[error("control frame under key {}, which is not configured here", id.0)]
-    UnknownKey {
-        /// The key's id.
-        id: KeyId,
-    },
-    /// The tag is wrong: damaged, forged, or the ends have different keys of one id.
-    #[error("control frame with a wrong tag under key {}: compare the keys of both ends", id.0)]
-    Tag {
-        /// The key's id.
-        id: KeyId,
-    },
-    /// Of no session, or of another than the present one.
-    #[error("control frame of another session: one end was restarted, or the frame is replayed")]
-    Session,
-    /// Seen before, or too old to know.
-    #[error("control frame number {sequence} was seen before or is too old")]
-    Replayed {
-        /// Its sequence number.
-        sequence: u64,
-    },
-}
-
 /// A session whose frames are accepted.
 #[derive(Debug, Clone)]
 struct Hearing {
@@ -283,34 +253,112 @@ impl Verifier {
     /// [`Handshake`](crate::session::Handshake) tells.
     ///
     /// # Errors
-    /// [`OpenError`]; such a frame changes nothing.
-    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<Frame<'a>, OpenError> {
+    /// [`Refusal`]; such a frame changes nothing.
+    pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<Frame<'a>, Refusal> {
         let frame = Frame::parse(bytes)?;
         let header = frame.header();
         let id = header.key;
-        let wire = self.keys.get(id).ok_or(OpenError::UnknownKey { id })?;
+        let wire = self.keys.get(id).ok_or(Refusal::UnknownKey)?;
         let is_right = |key: &Key| key.verify(frame.tagged(), frame.tag());
         if frame.kind() == Kind::Hello {
             return match header.session {
-                Some(_) => Err(OpenError::Session),
+                Some(_) => Err(Refusal::Session),
                 None if is_right(wire) => Ok(frame),
-                None => Err(OpenError::Tag { id }),
+                None => Err(Refusal::Tag),
             };
         }
         let mut sessions = [&mut self.present, &mut self.previous]
             .into_iter()
             .flatten();
         let hearing = sessions.find(|hearing| header.session == Some(hearing.id));
-        let hearing = hearing.ok_or(OpenError::Session)?;
+        let hearing = hearing.ok_or(Refusal::Session)?;
         let sequence = header.sequence;
         let window = &mut hearing.windows[frame.kind().index()];
         if !window.is_new(sequence) {
-            return Err(OpenError::Replayed { sequence });
+            return Err(Refusal::Replayed);
         }
         if !hearing.keys.get(id).is_some_and(is_right) {
-            return Err(OpenError::Tag { id });
+            return Err(Refusal::Tag);
         }
         window.accept(sequence);
         Ok(frame)
+    }
+}
+
+/// Which of the latest sequence numbers were seen (RFC 4303, section 3.4.3 and appendix A2): the
+/// greatest, and one bit for each of the 64 up to it. Older ones count as seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReplayWindow {
+    /// 0 before the first.
+    greatest: u64,
+    /// Bit i: `greatest - i` was seen.
+    seen: u64,
+}
+
+impl ReplayWindow {
+    /// How far a frame may fall behind.
+    pub const WIDTH: u64 = 64;
+
+    /// Whether a sequence number was not seen, is not older than the window, and is not 0.
+    pub fn is_new(&self, sequence: u64) -> bool {
+        let behind = self.greatest.saturating_sub(sequence);
+        let is_known = behind >= Self::WIDTH || self.seen >> behind & 1 == 1;
+        sequence > self.greatest || sequence != 0 && !is_known
+    }
+
+    /// Takes note of a sequence number; `false` where it is not [new](Self::is_new).
+    ///
+    /// To be called only after the frame has proved authentic, or anyone could move the window.
+    pub fn accept(&mut self, sequence: u64) -> bool {
+        if !self.is_new(sequence) {
+            return false;
+        }
+        if sequence > self.greatest {
+            let ahead = sequence - self.greatest;
+            let kept = if ahead < Self::WIDTH {
+                self.seen << ahead
+            } else {
+                0
+            };
+            self.seen = kept | 1;
+            self.greatest = sequence;
+            return true;
+        }
+        self.seen |= 1 << (self.greatest - sequence);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn numbers_beyond_the_window_are_refused() {
+        let mut window = ReplayWindow::default();
+        assert!(!window.accept(0));
+        assert!(window.accept(100));
+        assert!(window.accept(37));
+        assert!(!window.accept(36));
+        assert!(!window.accept(100));
+        assert!(window.accept(u64::MAX));
+        assert!(!window.accept(101));
+        assert!(window.accept(u64::MAX - 63));
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_is_a_set_of_the_latest(sequences in proptest::collection::vec(0_u64..200, 0..300)) {
+            let mut window = ReplayWindow::default();
+            let (mut seen, mut greatest) = (HashSet::new(), 0);
+            for sequence in sequences {
+                let fresh = sequence > 0 && sequence + 64 > greatest && seen.insert(sequence);
+                greatest = greatest.max(sequence);
+                prop_assert_eq!(window.is_new(sequence), fresh, "{}", sequence);
+                prop_assert_eq!(window.accept(sequence), fresh, "{}", sequence);
+            }
+        }
     }
 }

@@ -4,9 +4,7 @@
     reason = "a list of one range is meant"
 )]
 
-mod assembly;
 mod golden;
-mod hellos;
 mod refusals;
 mod round_trips;
 
@@ -14,8 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::{
-    AssembleError, Assembler, Element, FragmentError, FragmentView, ParseError, Put, Reader, Shape,
-    SketchShape, fragments,
+    Assembler, Element, FragmentView, ParseError, Put, Reader, Shape, SketchShape, fragments,
 };
 use crate::session::{Key, KeyId, KeyRing, KeyRingError, Nonce, Nonces, Session};
 use measure::chooser::Method;

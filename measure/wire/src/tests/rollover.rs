@@ -2,8 +2,6 @@
 
 use super::*;
 
-mod changes;
-
 /// Three epochs of a session that began before the first, and a turn that ends the last.
 fn run(
     layout: WireLayout,
@@ -412,4 +410,274 @@ fn a_wire_without_references_counts_all_the_same() {
         assert_eq!(shard.flows.other_packets(), received_of(shard));
         assert_eq!(shard.marks.references, 0);
     }
+}
+
+#[test]
+fn both_ends_take_up_other_probabilities_at_one_turn() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 25);
+    wire.begin(1);
+    let shares = [0.3, 0.05, 0.2, 0.02, 0.4];
+    for share in shares {
+        assert!(wire.sender.set_coming(&lda(share)));
+        wire.epochs(1);
+    }
+    wire.turn();
+    wire.settle();
+    let bank = |rows, probability| Bank { rows, probability };
+    let other = LdaLayout::new(&[bank(31, 0.1), bank(97, 1.0)]).unwrap();
+    assert!(!wire.sender.set_coming(&other), "other sizes");
+    // Said during an epoch, announced at the next turn, for the epoch that begins there.
+    let expected = [0.3, 0.05, 0.2, 0.02, 0.4].map(lda);
+    for (epoch, expected) in (41..).map(Epoch).zip(&expected) {
+        for shard in [wire.sent.of(epoch), wire.received.of(epoch)] {
+            assert_eq!(&shard.layout().lda, expected, "{epoch:?}");
+            let all = |segment: &WireSegment| segment.lda.layout() == expected;
+            assert!(shard.segments.iter().all(all));
+        }
+    }
+    for epoch in [42, 43, 44, 45].map(Epoch) {
+        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "adapted");
+    }
+}
+
+#[test]
+fn a_marker_that_is_lost_costs_no_epoch_after_it_its_probabilities() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 27);
+    // Of one turn two copies are lost, of another all three.
+    wire.drops =
+        Box::new(|frame| frame.is_copy(Epoch(42), &[0, 1]) || frame.is_copy(Epoch(44), &[0, 1, 2]));
+    wire.begin(1);
+    for share in [0.3, 0.05, 0.2, 0.02, 0.4, 0.07] {
+        assert!(wire.sender.set_coming(&lda(share)));
+        wire.epochs(1);
+    }
+    wire.turn();
+    wire.settle();
+    for (epoch, share) in [(42, 0.05), (45, 0.4), (46, 0.07)] {
+        let epoch = Epoch(epoch);
+        for shard in [wire.sent.of(epoch), wire.received.of(epoch)] {
+            assert_eq!(shard.layout().lda, lda(share), "{epoch:?}");
+        }
+    }
+    assert!(!wire.received.epochs().contains(&44));
+    let epoch = Epoch(45);
+    assert_exact(&wire.pair(epoch), &wire.truth(epoch), "after a lost turn");
+}
+
+#[test]
+fn a_session_that_begins_anew_keeps_the_probabilities() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 28);
+    wire.begin(1);
+    assert!(wire.sender.set_coming(&lda(0.3)));
+    wire.epochs(2);
+    wire.settle();
+    wire.begin(2);
+    wire.epochs(3);
+    wire.turn();
+    wire.settle();
+    let last = *wire.received.epochs().last().unwrap();
+    for epoch in [last - 1, last].map(Epoch) {
+        assert_eq!(wire.received.of(epoch).layout().lda, lda(0.3));
+        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "in another session");
+    }
+}
+
+#[test]
+fn steps_of_clocks_and_links_that_go_down_are_marked() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 26);
+    wire.begin(1);
+    wire.epochs(2);
+    wire.settle();
+    wire.sender.clock_set();
+    wire.receiver.clock_set();
+    wire.path.clock_ns = 5_000_000;
+    wire.epochs(1);
+    wire.settle();
+    wire.sender.link_lost();
+    wire.receiver.link_lost();
+    wire.epochs(1);
+    wire.turn();
+    wire.settle();
+    for pool in [&wire.sent, &wire.received] {
+        let marked = |epoch| {
+            let marks = pool.of(Epoch(epoch)).marks;
+            (marks.is_clock_set, marks.is_link_lost)
+        };
+        assert_eq!(
+            [42, 43, 44].map(marked),
+            [(true, false), (false, true), (false, false)]
+        );
+    }
+    assert_exact(&wire.pair(Epoch(44)), &wire.truth(Epoch(44)), "afterwards");
+}
+
+#[test]
+fn ends_that_cannot_be_are_refused() {
+    let none = WireLayout {
+        segments: 0,
+        ..layout()
+    };
+    let many = WireLayout {
+        segments: 9,
+        ..layout()
+    };
+    for bad in [none, many] {
+        let segments = bad.segments;
+        let error = Receiver::new(&bad, keys()).map(drop);
+        assert_eq!(error, Err(WireError::Segments { segments }));
+    }
+    let plan = layout().references.unwrap();
+    let with = |plan| WireLayout {
+        references: Some(plan),
+        ..layout()
+    };
+    let anchored = with(ReferencePlan {
+        method: rli::Method::AnchoredSums,
+        ..plan
+    });
+    let sender = Sender::new(&anchored, 7, 1, &keys(), KeyId(3)).map(drop);
+    assert_eq!(sender, Err(WireError::Method));
+    let roomless = with(ReferencePlan {
+        buffer_packets: 0,
+        ..plan
+    });
+    let receiver = Receiver::new(&roomless, keys()).map(drop);
+    assert!(
+        matches!(receiver, Err(WireError::Buffer(_))),
+        "{receiver:?}"
+    );
+    let sender = Sender::new(&layout(), 7, 1, &keys(), KeyId(4)).map(drop);
+    assert!(matches!(sender, Err(WireError::Key(_))), "{sender:?}");
+}
+
+fn packets(shard: &WireShard) -> (u64, u64) {
+    let of = |count: fn(&WireSegment) -> u64| shard.segments.iter().map(count).sum();
+    (
+        of(|segment| segment.tally.sent),
+        of(|segment| segment.tally.received),
+    )
+}
+
+#[test]
+fn without_a_session_nothing_is_sent_or_recorded() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 31);
+    wire.epochs(3);
+    wire.settle();
+    assert!(wire.frames.is_empty());
+    assert_eq!(wire.sent.epochs(), [41, 42]);
+    assert!(wire.received.sealed.is_empty() && wire.received.taken == 0);
+    for sealed in &wire.sent.sealed {
+        assert!(sealed.shard.marks.is_partial);
+        assert_eq!(packets(&sealed.shard), (0, 0));
+    }
+}
+
+#[test]
+fn a_session_that_begins_amid_an_epoch_is_exact_from_the_second_turn_on() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 32);
+    wire.turn();
+    wire.traffic(EPOCH_NS / 2);
+    wire.begin(1);
+    wire.traffic(EPOCH_NS / 2);
+    assert!(wire.frames.is_empty(), "nothing before a turn");
+    wire.epochs(3);
+    wire.turn();
+    wire.settle();
+    assert_eq!(
+        wire.frames[0].due.kind,
+        Kind::Reference,
+        "the first interval begins with the epoch"
+    );
+    assert_eq!(wire.sent.epochs(), [41, 42, 43, 44]);
+    assert_eq!(wire.received.epochs(), [42, 43, 44]);
+    let half = wire.sent.of(Epoch(41));
+    assert!(half.marks.is_partial);
+    assert!(packets(half).0 > 0);
+    assert!(!wire.sent.of(Epoch(42)).marks.is_partial);
+    assert!(
+        wire.received.of(Epoch(42)).marks.is_partial,
+        "what overtook its marker is nowhere"
+    );
+    for epoch in [43, 44].map(Epoch) {
+        assert!(!wire.received.of(epoch).marks.is_partial);
+        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "whole");
+    }
+}
+
+#[test]
+fn the_receiver_may_know_of_the_session_later() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 33);
+    wire.sender.begin(session(1));
+    wire.epochs(2);
+    wire.traffic(EPOCH_NS / 3);
+    wire.settle();
+    let refused = Control::Refused(Refusal::Session);
+    assert!(wire.controls.iter().all(|control| *control == refused));
+    wire.receiver.begin(session(1));
+    wire.epochs(3);
+    wire.settle();
+    assert_eq!(wire.received.epochs(), [43, 44]);
+    assert_exact(&wire.pair(Epoch(44)), &wire.truth(Epoch(44)), "whole");
+}
+
+#[test]
+fn another_session_gives_up_the_epoch_in_progress() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 34);
+    wire.begin(1);
+    wire.epochs(2);
+    wire.traffic(EPOCH_NS / 2);
+    wire.settle();
+    let old = wire.frames.clone();
+    wire.begin(2);
+    wire.traffic(EPOCH_NS / 2);
+    wire.settle();
+    // The sender was started anew, and counts epochs from another beginning.
+    wire.epoch = Epoch(0);
+    wire.epochs(3);
+    wire.turn();
+    wire.settle();
+    assert_eq!(wire.received.epochs(), [41, 42, 1, 2, 3]);
+    let given_up = wire.received.of(Epoch(42));
+    assert!(given_up.marks.is_partial);
+    assert_eq!(given_up.marks.turns_missed, 0);
+    assert!(packets(given_up).1 < packets(wire.sent.of(Epoch(42))).0);
+    for epoch in [2, 3].map(Epoch) {
+        assert_exact(
+            &wire.pair(epoch),
+            &wire.truth(epoch),
+            "of the other session",
+        );
+    }
+    let (given, now_ns) = (wire.received.sealed.len(), wire.now_ns);
+    for frame in old {
+        let control = wire.control(&frame.bytes, now_ns);
+        assert_eq!(control, Control::Refused(Refusal::Session));
+    }
+    assert_eq!(wire.received.sealed.len(), given);
+}
+
+#[test]
+fn a_session_that_ends_leaves_no_shard_behind() {
+    let mut wire = Wire::new(layout(), Path::perfect(), 35);
+    wire.begin(1);
+    wire.epochs(2);
+    wire.settle();
+    wire.sender.end();
+    wire.receiver.end();
+    let frames = wire.frames.len();
+    wire.epochs(2);
+    wire.settle();
+    assert_eq!(wire.frames.len(), frames);
+    assert_eq!(packets(wire.sent.of(Epoch(43))), (0, 0));
+    wire.begin(2);
+    wire.epochs(3);
+    wire.settle();
+    assert_eq!(wire.received.epochs(), [41, 42, 45, 46]);
+    assert!(wire.received.of(Epoch(42)).marks.is_partial);
+    let open = 1;
+    assert_eq!(
+        wire.received.taken,
+        wire.received.sealed.len() as u64 + open
+    );
+    assert_exact(&wire.pair(Epoch(46)), &wire.truth(Epoch(46)), "afterwards");
 }

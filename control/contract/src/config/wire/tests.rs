@@ -180,7 +180,6 @@ fn what_frames_take_is_what_is_reckoned() {
             fragments(shape, End::Sender, [range], body_room(frame_bytes), |_| {
                 Cell::default()
             })
-            .unwrap()
             .map(|body| on_link(sealer.seal(subject, &body, &mut buffer).unwrap()))
             .sum()
         })

@@ -9,7 +9,7 @@ use measure::lds::LdsLayout;
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::time::{Epoch, EpochTag};
-use wire::frame::{ClockState, Frame, Kind, OpenError, PortName, Verifier};
+use wire::frame::{ClockState, Frame, Kind, PortName, Refusal, Verifier};
 use wire::session::{Key, KeyId, KeyRing, Sessions};
 use wire::{SealedWire, WireLayout, WireShard};
 
@@ -123,7 +123,7 @@ pub struct Switch {
     pub sessions: Option<Sessions>,
     pub clock: ClockView,
     /// Frames that were not authenticated, and why.
-    pub refused: Vec<OpenError>,
+    pub refused: Vec<Refusal>,
     open: [Option<Box<WireShard>>; 2],
     /// The LDA of what leaves in the next epoch.
     coming: LdaLayout,

@@ -10,9 +10,8 @@ use records::answers::{FlowOrder, FlowPage, FlowQuery, FlowScope};
 use records::snapshot::{FlowList, FlowName, FlowRecord, Flows, Snapshot, Wire, WireSegment};
 use wire::{FlowOutcome, ReferencePlan};
 
-use super::super::decoding::Decoding;
 use super::*;
-use crate::wire::flows::{WireFlowsOf, lists};
+use crate::wire::flows::{Decoding, WireFlowsOf, lists};
 
 fn hasher() -> Hasher {
     Hasher::new([5; 16])
