@@ -12,7 +12,7 @@ use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
-use records::snapshot::{Clock, IpfixExport, Reports, Snapshot};
+use records::snapshot::{Clock, IpfixExport, Reports, Snapshot, Status};
 
 use protobuf::Protobuf;
 use text::Text;
@@ -120,7 +120,7 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     ];
     let help = "Version and name of the switch; always 1.";
     page.gauge("vernier_build_info", help, [(build, 1.0)]);
-    page.metrics(Snapshot::metrics(), whole(snapshot));
+    page.metrics(Status::metrics(), whole(&snapshot.status));
     page.metrics(Clock::metrics(), whole(&snapshot.clock));
     reports(page, snapshot.reports.as_ref());
     let export = snapshot.ipfix.iter().flat_map(whole);

@@ -20,7 +20,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use mime::Mime;
 use records::answers::{
     Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
-    SegmentFilter, Segments, Status, Wires,
+    SegmentFilter, Segments, StatusAnswer, Wires,
 };
 use records::snapshot::{FlowAnswer, FlowName, Snapshot};
 use schemars::generate::SchemaGenerator;
@@ -157,7 +157,7 @@ fn texts() -> Vec<Route> {
 
 fn answers() -> Vec<Route> {
     vec![
-        json::<Nothing, Status>(
+        json::<Nothing, StatusAnswer>(
             "/api/v1/status",
             "the switch, its workers, memory and tables (JSON, like all below)",
             get(status),
@@ -383,7 +383,7 @@ fn ok_unless(reasons: &[String], ok: &str) -> (StatusCode, String) {
 }
 
 async fn status(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    sources.json(&Status::from(&*sources.published.read()))
+    sources.json(&StatusAnswer::from(&*sources.published.read()))
 }
 
 async fn ports(State(sources): State<Sources>, asked: Parameters<PortFilter>) -> Answered {

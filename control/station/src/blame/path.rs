@@ -1,10 +1,10 @@
 //! Why a path is as it is.
 
 use locate::{BOUND_ERRORS, Estimate, Explanation, Finding, Hop, Mean, Member, explain};
+use records::station::{self, Joined, PathAnswer, Paths};
 use records::station::{
     BlameCause, BlamedHop, Level, MeasuringFault, PathBlame, PathBlames, UncoveredHop,
 };
-use records::station::{self, Joined, PathAnswer, Paths};
 use report::msp::Kind;
 
 use super::{Blamer, Place, faults, seconds, with_class};
