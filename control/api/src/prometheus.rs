@@ -69,9 +69,8 @@ pub fn write(
 ) -> io::Result<()> {
     let filter = Filter::from(settings);
     let mut page = match format {
-        Format::Text => Page::new(Text::new(out), filter),
-        Format::OpenMetrics => Page::new(Text::open_metrics(out), filter),
         Format::Protobuf => Page::new(Protobuf::new(out), filter),
+        text => Page::new(Text::new(out, text == Format::OpenMetrics), filter),
     };
     switch(&mut page, snapshot);
     families::segments(&mut page, snapshot, settings);
@@ -96,7 +95,7 @@ pub fn write_families(
     out: &mut dyn io::Write,
     families: impl FnOnce(&mut Page),
 ) -> io::Result<()> {
-    let mut page = Page::new(Text::new(out), Filter::default());
+    let mut page = Page::new(Text::new(out, false), Filter::default());
     families(&mut page);
     page::own(&mut page, own);
     page.finish()

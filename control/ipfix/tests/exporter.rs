@@ -5,7 +5,6 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-#[path = "../src/reader.rs"]
 mod reader;
 
 use std::io::Read;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::history::Course;
 use crate::snapshot::{
     Counts, Decoding, DelayBucket, Delays, Flow, FlowList, FlowTotals, JudgedEstimates, MinutePart,
-    Port, Segment, Snapshot, Status, Wire, WireClock, select,
+    Port, Segment, SegmentName, Snapshot, Status, Wire, WireClock, select,
 };
 
 pub use crate::query::*;
@@ -240,12 +240,9 @@ pub struct Epochs {
 /// The delays of one segment over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentCourses {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Its last minute, ten minutes and hour, or the selected one.
     pub courses: Vec<Course>,
 }
@@ -259,9 +256,7 @@ impl Epochs {
             let width_s = query.width_s.map(Width::seconds);
             courses.retain(|course| width_s.is_none_or(|width_s| course.width_s == width_s));
             SegmentCourses {
-                ingress: segment.ingress.clone(),
-                egress: segment.egress.clone(),
-                class: segment.class.clone(),
+                segment: segment.segment_name(),
                 courses,
             }
         };
@@ -296,12 +291,9 @@ pub struct Distributions {
 /// How the delays of one segment were distributed in the last minute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentDistributions {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Every five seconds with packets, the oldest first; without those that have not ended.
     pub parts: Vec<Distribution>,
 }
@@ -340,9 +332,7 @@ impl Distributions {
             matching: selected.count() as u64,
             segments: listed
                 .map(|segment| SegmentDistributions {
-                    ingress: segment.ingress.clone(),
-                    egress: segment.egress.clone(),
-                    class: segment.class.clone(),
+                    segment: segment.segment_name(),
                     parts: segment.minute_parts.iter().map(distribution).collect(),
                 })
                 .collect(),

@@ -276,12 +276,9 @@ pub struct TopFlow {
 /// What was credited to no flow with series of its own, on one segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFlows {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Since the switch started.
     pub credited: Credit,
 }
@@ -390,12 +387,9 @@ pub struct AnsweredFlow {
 /// A flow that is not tracked, as a sketch has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SketchedFlow {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Packets in the epochs of the estimate, at most.
     pub packets_max: u64,
     /// Packets lost in them, at most.
@@ -542,7 +536,9 @@ pub struct FlowRecord {
 }
 
 /// Ports and class of a segment, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct SegmentName {
     /// Name of the ingress port.
     pub ingress: String,
@@ -550,6 +546,13 @@ pub struct SegmentName {
     pub egress: String,
     /// The class.
     pub class: String,
+}
+
+impl SegmentName {
+    /// `east>west`, and `east>west gold` where there are classes.
+    pub fn title(&self) -> String {
+        title(&self.ingress, &self.egress, &self.class)
+    }
 }
 
 /// Flows at the end of an epoch.

@@ -8,7 +8,7 @@ use measure::histogram::Trimmed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::FlowMethod;
+use super::{FlowMethod, SegmentName};
 use crate::history::History;
 
 /// One measured segment.
@@ -43,6 +43,15 @@ impl Segment {
     /// `east>west`.
     pub fn name(&self) -> String {
         format!("{}>{}", self.ingress, self.egress)
+    }
+
+    /// Its ports and class.
+    pub fn segment_name(&self) -> SegmentName {
+        SegmentName {
+            ingress: self.ingress.clone(),
+            egress: self.egress.clone(),
+            class: self.class.clone(),
+        }
     }
 
     /// Ingress port, egress port, class.
