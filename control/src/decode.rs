@@ -332,9 +332,7 @@ impl Sketches {
             let had_packets = asked.packets > 0;
             let any = || joint.or_else(|| self.paper(cells, flow, asked));
             Some(SketchedFlow {
-                ingress: name.ingress.clone(),
-                egress: name.egress.clone(),
-                class: name.class.clone(),
+                segment: SegmentName::clone(name),
                 packets_max: asked.packets,
                 lost_packets_max: asked.lost,
                 estimate: had_packets.then(any).flatten(),

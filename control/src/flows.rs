@@ -744,10 +744,6 @@ labelled_enum! {
 /// A flow with series of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
-    /// The flow.
-    pub key: FlowKey,
-    /// The number of its segment.
-    pub segment: u32,
     /// Why it has series.
     pub reason: Reason,
     /// The first epoch that it was credited with.
@@ -853,7 +849,7 @@ impl Top {
         let mut held: Vec<&Held> = self.held.values().collect();
         held.sort_unstable_by_key(|held| {
             let packets = std::cmp::Reverse(held.flow.recent.packets);
-            (packets, held.key, held.segment)
+            (packets, held.flow.key, held.flow.segment)
         });
         held.into_iter()
     }
@@ -914,8 +910,6 @@ impl Top {
             }
             let flow = directory.flow(number);
             let fresh = || Held {
-                key: flow.key,
-                segment: flow.segment,
                 reason,
                 since: epoch.next(),
                 credited: FlowSums::default(),

@@ -246,13 +246,9 @@ mod tests {
     fn a_reader_keeps_what_it_has() {
         let published = Published::new(Snapshot::default());
         let before = published.read();
-        published.publish(
-            Snapshot {
-                epoch: Some(7),
-                ..Snapshot::default()
-            },
-            Lookup::default(),
-        );
+        let mut next = Snapshot::default();
+        next.epoch = Some(7);
+        published.publish(next, Lookup::default());
         assert_eq!((before.epoch, published.read().epoch), (None, Some(7)));
     }
 }

@@ -26,7 +26,7 @@ use contract::handover::{FlowCommand, NewFlow, handover};
 use contract::wire::clock::SharedLine;
 use contract::wire::clock::TaiLine;
 use control::published::{Lookup, Published};
-use records::snapshot::Snapshot;
+use records::snapshot::{Snapshot, Status};
 
 fn layout() -> ShardLayout {
     ShardLayout {
@@ -180,10 +180,12 @@ fn a_counter_with_two_writers_loses_some() {
 /// Fails where `publish` changes the snapshot in two steps.
 #[test]
 fn a_reader_sees_one_whole_snapshot_and_never_an_older_one() {
-    let numbered = |number: u64| Snapshot {
-        epoch: Some(number),
-        switch: number.to_string(),
-        ..Snapshot::default()
+    let numbered = |number: u64| {
+        Snapshot::from(Status {
+            epoch: Some(number),
+            switch: number.to_string(),
+            ..Status::default()
+        })
     };
     loom::model(move || {
         let published = Arc::new(Published::new(numbered(0)));

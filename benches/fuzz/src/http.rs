@@ -158,7 +158,6 @@ fn snapshot() -> Snapshot {
     });
     let [ingress, egress] = ["east", "west"].map(str::to_owned);
     Snapshot {
-        switch: "fuzz".to_owned(),
         segments: vec![Segment {
             ingress: ingress.clone(),
             egress: egress.clone(),

@@ -10,7 +10,6 @@
 //! `vernier_log_lost_lines_total`; when writing works again, a line says how many they were.
 
 use std::error::Error;
-use std::fmt;
 use std::io::{self, IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -64,16 +63,6 @@ enum Entry {
     Task(Box<dyn FnOnce() + Send>),
     /// To be answered when everything before is written.
     End(Sender<()>),
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Line(_) => "Line",
-            Self::Task(_) => "Task",
-            Self::End(_) => "End",
-        })
-    }
 }
 
 impl Log {

@@ -12,7 +12,7 @@ use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
-use records::snapshot::{Clock, IpfixExport, Reports, Snapshot};
+use records::snapshot::{Clock, IpfixExport, Reports, Snapshot, Status};
 
 use protobuf::Protobuf;
 use text::Text;
@@ -69,9 +69,8 @@ pub fn write(
 ) -> io::Result<()> {
     let filter = Filter::from(settings);
     let mut page = match format {
-        Format::Text => Page::new(Text::new(out), filter),
-        Format::OpenMetrics => Page::new(Text::open_metrics(out), filter),
         Format::Protobuf => Page::new(Protobuf::new(out), filter),
+        text => Page::new(Text::new(out, text == Format::OpenMetrics), filter),
     };
     switch(&mut page, snapshot);
     families::segments(&mut page, snapshot, settings);
@@ -96,7 +95,7 @@ pub fn write_families(
     out: &mut dyn io::Write,
     families: impl FnOnce(&mut Page),
 ) -> io::Result<()> {
-    let mut page = Page::new(Text::new(out), Filter::default());
+    let mut page = Page::new(Text::new(out, false), Filter::default());
     families(&mut page);
     page::own(&mut page, own);
     page.finish()
@@ -120,7 +119,7 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     ];
     let help = "Version and name of the switch; always 1.";
     page.gauge("vernier_build_info", help, [(build, 1.0)]);
-    page.metrics(Snapshot::metrics(), whole(snapshot));
+    page.metrics(Status::metrics(), whole(&snapshot.status));
     page.metrics(Clock::metrics(), whole(&snapshot.clock));
     reports(page, snapshot.reports.as_ref());
     let export = snapshot.ipfix.iter().flat_map(whole);

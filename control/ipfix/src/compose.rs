@@ -6,9 +6,10 @@ use std::ops::ControlFlow::{self, Continue};
 
 use contract::limits::EXPORTED_BYTES_PER_SLOT;
 use measure::packet::FlowKey;
+use records::names::Names;
 use records::snapshot::{
-    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, Segment,
-    Snapshot, Stamped, WireSegment,
+    Delay, EpochFigures, EpochTimes, FlowFigures, FlowList, FlowName, FlowRecord, Segment,
+    Snapshot, WireFigures, WireSegment,
 };
 
 use crate::element::Element;
@@ -38,7 +39,7 @@ const _: () = assert!(
     (size_of::<(FlowName, Ends, u64)>() + ENTRY_BYTES + 1) * 16 / 7 <= EXPORTED_BYTES_PER_SLOT
 );
 
-/// Numbers of ingress, egress and class.
+/// Numbers of ingress, egress and class: from 1, in the order in which their names appeared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Ends {
     from: u32,
@@ -82,17 +83,18 @@ impl Composer {
 
     /// Gives names that were not given yet.
     fn name(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
-        for (number, name) in self.points.from(self.named[0]) {
-            let mut record = Record::of_options(1);
-            record.number(Element::IngressInterface, number);
-            sink.take(record.text(Element::InterfaceName, name))?;
-            self.named[0] += 1;
-        }
-        for (number, name) in self.classes.from(self.named[1]) {
-            let mut record = Record::of_options(1);
-            record.number(Element::ClassId, number);
-            sink.take(record.text(Element::ClassName, name))?;
-            self.named[1] += 1;
+        let elements = [
+            (Element::IngressInterface, Element::InterfaceName),
+            (Element::ClassId, Element::ClassName),
+        ];
+        let kinds = [&self.points, &self.classes].into_iter().zip(elements);
+        for ((names, (number, text)), named) in kinds.zip(&mut self.named) {
+            for name in &names.as_slice()[*named..] {
+                let mut record = Record::of_options(1);
+                record.number(number, *named as u64 + 1);
+                sink.take(record.text(text, name))?;
+                *named += 1;
+            }
         }
         Continue(())
     }
@@ -103,7 +105,7 @@ impl Composer {
             return Continue(());
         };
         for port in &snapshot.ports {
-            self.points.number(&port.name);
+            self.points.index(&port.name);
         }
         let times = &snapshot.epoch_times();
         for segment in &snapshot.segments {
@@ -141,26 +143,14 @@ impl Composer {
         let last = segment.last.as_ref();
         let last = last.filter(|last| taken.is_none_or(|taken| last.epoch > taken));
         let of_one = last.filter(|last| last.counts.received_packets == since.delays.packets);
-        let stamped = of_one.and_then(|last| last.stamped.as_ref());
-        let estimate = last.and_then(|last| {
-            let lda = last.lda.as_ref()?;
-            Some(Estimate {
-                mean_ns: lda.mean_ns,
-                bound_ns: Some(lda.bound_ns),
-                stddev_ns: lda.stddev_ns,
-                packets: Some(lda.effective_samples),
-                epoch: last.epoch,
-                method: "lda",
-            })
-        });
         let line = Line {
             since,
             first_epoch: of_one.map_or(self.next_epoch(), |last| last.epoch),
             last_epoch: of_one.map_or(epoch, |last| last.epoch),
-            delays: stamped.map_or(since.delays.delays(), |stamped| {
-                Delays::of_segment(since.delays.packets, stamped)
-            }),
-            estimate,
+            delay: of_one
+                .and_then(EpochFigures::stamped_delay)
+                .or_else(|| since.delays.delay()),
+            estimate: last.and_then(EpochFigures::estimated_delay),
         };
         let epoch = last.map_or(taken, |last| Some(last.epoch));
         self.segment(key, &line, times, sink)?;
@@ -184,23 +174,12 @@ impl Composer {
         let (since, taken) = self.segments.since(&key, now);
         let last = segment.last.as_ref();
         let last = last.filter(|last| taken.is_none_or(|taken| last.epoch > taken));
-        let estimate = last.and_then(|last| {
-            let chosen = last.chosen.as_ref()?;
-            Some(Estimate {
-                mean_ns: chosen.mean_ns,
-                bound_ns: chosen.bound_ns,
-                stddev_ns: last.stddev_ns,
-                packets: chosen.effective_samples,
-                epoch: last.epoch,
-                method: &chosen.method,
-            })
-        });
         let line = Line {
             since,
             first_epoch: self.next_epoch(),
             last_epoch: epoch,
-            delays: None,
-            estimate,
+            delay: None,
+            estimate: last.and_then(WireFigures::delay),
         };
         let epoch = last.map_or(taken, |last| Some(last.epoch));
         self.segment(key, &line, times, sink)?;
@@ -261,10 +240,10 @@ impl Composer {
         }
         let last = &flow.last;
         let is_of_one = (last.packets, last.lost_packets) == (since.packets, since.lost);
-        let delays = if is_of_one {
-            Delays::of_flow(last, flow.quantiles.as_ref())
+        let delay = if is_of_one {
+            flow.stamped_delay()
         } else {
-            since.delays.delays()
+            since.delays.delay()
         };
         let line = Line {
             since,
@@ -274,8 +253,8 @@ impl Composer {
                 self.next_epoch().max(flow.first_epoch)
             },
             last_epoch: flow.last_epoch,
-            delays,
-            estimate: flow.estimate().map(Estimate::from),
+            delay,
+            estimate: flow.estimated_delay(),
         };
         let mut record = Record::default();
         ends.put(&mut record);
@@ -288,9 +267,9 @@ impl Composer {
 
     fn ends(&mut self, [from, to, class]: [&str; 3]) -> Ends {
         Ends {
-            from: self.points.number(from),
-            to: self.points.number(to),
-            class: u8::try_from(self.classes.number(class)).unwrap_or(u8::MAX),
+            from: self.points.index(from) + 1,
+            to: self.points.index(to) + 1,
+            class: u8::try_from(self.classes.index(class) + 1).unwrap_or(u8::MAX),
         }
     }
 
@@ -374,20 +353,6 @@ pub(crate) struct Sums {
     squares_ns2: f64,
 }
 
-/// Stamped delays of the packets that a record is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Delays {
-    pub packets: u64,
-    pub sum_ns: f64,
-    pub mean_ns: f64,
-    pub stddev_ns: f64,
-    /// Of one epoch only: they cannot be taken from sums.
-    pub min_ns: Option<f64>,
-    pub max_ns: Option<f64>,
-    /// Percentiles 50, 90, 99, 99.9 and 99.99, likewise.
-    pub percentiles_ns: [Option<f64>; 5],
-}
-
 impl Sums {
     fn of(packets: u64, mean_ns: f64, stddev_ns: f64) -> Self {
         let number = packets as f64;
@@ -398,52 +363,16 @@ impl Sums {
         }
     }
 
-    /// The delays; `None` without packets.
-    pub fn delays(&self) -> Option<Delays> {
+    /// The delay; `None` without packets.
+    pub fn delay(&self) -> Option<Delay<'static>> {
         let number = (self.packets > 0).then_some(self.packets as f64)?;
         let mean_ns = self.sum_ns / number;
         let variance_ns2 = (self.squares_ns2 / number - mean_ns * mean_ns).max(0.0);
-        Some(Delays {
-            packets: self.packets,
-            sum_ns: self.sum_ns,
+        Some(Delay {
+            samples: Some(self.packets),
             mean_ns,
-            stddev_ns: variance_ns2.sqrt(),
-            ..Delays::default()
-        })
-    }
-}
-
-impl Delays {
-    /// Of one epoch.
-    pub fn of_flow(figures: &FlowFigures, quantiles: Option<&FlowQuantiles>) -> Option<Self> {
-        let mean_ns = figures.mean_ns?;
-        let percentiles_ns = quantiles.map(|of| [of.p50_ns, of.p90_ns, of.p99_ns].map(Some));
-        let [p50_ns, p90_ns, p99_ns] = percentiles_ns.unwrap_or_default();
-        Some(Self {
-            mean_ns,
-            stddev_ns: figures.stddev_ns.unwrap_or_default(),
-            max_ns: quantiles.and_then(|of| of.max_ns),
-            percentiles_ns: [p50_ns, p90_ns, p99_ns, None, None],
-            ..Sums::of(figures.packets, mean_ns, 0.0).delays()?
-        })
-    }
-
-    /// Likewise.
-    pub fn of_segment(packets: u64, stamped: &Stamped) -> Option<Self> {
-        let percentiles_ns = [
-            stamped.p50_ns,
-            stamped.p90_ns,
-            stamped.p99_ns,
-            stamped.p999_ns,
-            stamped.p9999_ns,
-        ];
-        Some(Self {
-            mean_ns: stamped.mean_ns,
-            stddev_ns: stamped.stddev_ns,
-            min_ns: Some(stamped.min_ns),
-            max_ns: Some(stamped.max_ns),
-            percentiles_ns: percentiles_ns.map(Some),
-            ..Sums::of(packets, stamped.mean_ns, 0.0).delays()?
+            stddev_ns: Some(variance_ns2.sqrt()),
+            ..Delay::default()
         })
     }
 }
@@ -522,32 +451,9 @@ pub(crate) struct Line<'e> {
     pub since: Counted,
     pub first_epoch: u64,
     pub last_epoch: u64,
-    pub delays: Option<Delays>,
-    pub estimate: Option<Estimate<'e>>,
-}
-
-/// An estimate of the mean delay.
-#[derive(Debug)]
-pub(crate) struct Estimate<'e> {
-    pub mean_ns: f64,
-    pub bound_ns: Option<f64>,
-    pub stddev_ns: Option<f64>,
-    pub packets: Option<u64>,
-    pub epoch: u64,
-    pub method: &'e str,
-}
-
-impl From<&FlowEstimate> for Estimate<'static> {
-    fn from(estimate: &FlowEstimate) -> Self {
-        Self {
-            mean_ns: estimate.mean_ns,
-            bound_ns: estimate.bound_ns,
-            stddev_ns: None,
-            packets: Some(estimate.packets),
-            epoch: estimate.epoch,
-            method: estimate.method.label(),
-        }
-    }
+    /// By stamps.
+    pub delay: Option<Delay<'e>>,
+    pub estimate: Option<Delay<'e>>,
 }
 
 impl Line<'_> {
@@ -565,13 +471,13 @@ impl Line<'_> {
         record.number(Element::FlowEndMilliseconds, unix_ms(self.last_epoch + 1));
         self.put_microseconds(record);
         record.number(Element::Epoch, self.last_epoch);
-        if let Some(delays) = &self.delays {
-            record.number(Element::DelayPackets, delays.packets);
-            record.nanoseconds(Element::DelayMean, Some(delays.mean_ns));
-            record.nanoseconds(Element::DelayDeviation, Some(delays.stddev_ns));
-            record.nanoseconds(Element::DelayMin, delays.min_ns);
-            record.nanoseconds(Element::DelayMax, delays.max_ns);
-            for (element, ns) in PERCENTILES.into_iter().zip(delays.percentiles_ns) {
+        if let Some(delay) = &self.delay {
+            record.number(Element::DelayPackets, delay.samples.unwrap_or_default());
+            record.nanoseconds(Element::DelayMean, Some(delay.mean_ns));
+            record.nanoseconds(Element::DelayDeviation, delay.stddev_ns);
+            record.nanoseconds(Element::DelayMin, delay.min_ns);
+            record.nanoseconds(Element::DelayMax, delay.max_ns);
+            for (element, ns) in PERCENTILES.into_iter().zip(delay.quantiles_ns) {
                 record.nanoseconds(element, ns);
             }
         }
@@ -579,7 +485,7 @@ impl Line<'_> {
             record.signed(Element::EstimatedMean, rounded_signed(estimate.mean_ns));
             record.nanoseconds(Element::EstimatedBound, estimate.bound_ns);
             record.nanoseconds(Element::EstimatedDeviation, estimate.stddev_ns);
-            if let Some(packets) = estimate.packets {
+            if let Some(packets) = estimate.samples {
                 record.number(Element::EstimatePackets, packets);
             }
             record.number(Element::EstimateEpoch, estimate.epoch);
@@ -589,27 +495,24 @@ impl Line<'_> {
 
     /// RFC 9951. The mean is the estimate's where delays are not stamped.
     fn put_microseconds(&self, record: &mut Record) {
-        let delays = self.delays.as_ref();
-        let estimated_ns = || Some(self.estimate.as_ref()?.mean_ns).filter(|ns| *ns >= 0.0);
-        let mean_ns = delays.map(|delays| delays.mean_ns).or_else(estimated_ns);
+        let delay = self.delay.unwrap_or_default();
+        let estimated_ns = || Some(self.estimate?.mean_ns).filter(|ns| *ns >= 0.0);
+        let mean_ns = self.delay.map(|delay| delay.mean_ns);
         for (element, ns) in [
-            (Element::PathDelayMeanDeltaMicroseconds, mean_ns),
             (
-                Element::PathDelayMinDeltaMicroseconds,
-                delays.and_then(|delays| delays.min_ns),
+                Element::PathDelayMeanDeltaMicroseconds,
+                mean_ns.or_else(estimated_ns),
             ),
-            (
-                Element::PathDelayMaxDeltaMicroseconds,
-                delays.and_then(|delays| delays.max_ns),
-            ),
+            (Element::PathDelayMinDeltaMicroseconds, delay.min_ns),
+            (Element::PathDelayMaxDeltaMicroseconds, delay.max_ns),
         ] {
             if let Some(ns) = ns {
                 let us = rounded(ns / 1e3).min(u32::MAX.into());
                 record.number(element, us);
             }
         }
-        if let Some(delays) = delays {
-            let sum_us = rounded(delays.sum_ns / 1e3);
+        if let Some(packets) = delay.samples {
+            let sum_us = rounded(packets as f64 * delay.mean_ns / 1e3);
             record.number(Element::PathDelaySumDeltaMicroseconds, sum_us);
         }
     }
@@ -622,32 +525,6 @@ const PERCENTILES: [Element; 5] = [
     Element::DelayP999,
     Element::DelayP9999,
 ];
-
-/// Names, numbered from 1 in the order in which they appeared.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    numbers: HashMap<String, u32>,
-    names: Vec<String>,
-}
-
-impl Names {
-    /// The number of a name.
-    pub fn number(&mut self, name: &str) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
-        }
-        self.names.push(name.to_owned());
-        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
-
-    /// The names from the one with this index on, with their numbers.
-    pub fn from(&self, index: usize) -> impl Iterator<Item = (u32, &str)> {
-        let names = (1..).zip(&self.names).skip(index);
-        names.map(|(number, name)| (number, name.as_str()))
-    }
-}
 
 /// Counts by key.
 #[derive(Debug)]

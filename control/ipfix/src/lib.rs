@@ -18,6 +18,7 @@ mod element;
 mod encoder;
 mod exporter;
 #[cfg(test)]
+#[path = "../tests/reader/mod.rs"]
 mod reader;
 
 pub use exporter::{Exporter, Running};

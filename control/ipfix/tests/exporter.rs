@@ -5,7 +5,6 @@
     reason = "a test says what must hold in the plainest way"
 )]
 
-#[path = "../src/reader.rs"]
 mod reader;
 
 use std::io::Read;
@@ -35,12 +34,9 @@ struct Switch {
 
 impl Switch {
     fn start(settings: Ipfix) -> Self {
-        let mut snapshot = Snapshot {
-            interval_ms: 500,
-            epoch: None,
-            flows: None,
-            ..Snapshot::example()
-        };
+        let mut snapshot = Snapshot::example();
+        snapshot.interval_ms = 500;
+        (snapshot.epoch, snapshot.flows) = (None, None);
         snapshot.wires.clear();
         snapshot.segments.truncate(1);
         snapshot.segments[0].last = None;

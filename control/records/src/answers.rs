@@ -2,20 +2,17 @@
 
 use std::borrow::Cow;
 
-use contract::address::Prefix;
 use contract::counters::ClassReading;
-use contract::labelled_enum;
-use measure::packet::FiveTuple;
 use schemars::JsonSchema;
-use serde::de::{Error, Unexpected};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::history::Course;
 use crate::snapshot::{
-    Counts, Decoding, DelayBucket, Delays, Exceptions, Fdb, Flow, FlowList, FlowTotals,
-    JudgedEstimates, MinutePart, Pool, Port, Reload, Segment, Snapshot, State, Wire, WireClock,
-    Worker, select,
+    Counts, Decoding, DelayBucket, Delays, Flow, FlowList, FlowTotals, JudgedEstimates, MinutePart,
+    Port, Segment, SegmentName, Snapshot, Status, Wire, WireClock, select,
 };
+
+pub use crate::query::*;
 
 /// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,43 +23,13 @@ pub struct Problem {
 
 /// Answer of `/api/v1/status`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Status {
-    /// The switch's name.
-    pub switch: String,
-    /// Version of the program.
-    pub version: String,
-    /// Version of the packet hash: estimates of different versions cannot be compared.
-    pub hash_version: u32,
-    /// What the switch is doing.
-    pub state: State,
+#[schemars(rename = "Status")]
+pub struct StatusAnswer {
+    /// What the snapshot has, too.
+    #[serde(flatten)]
+    pub status: Status,
     /// Why it is not ready; empty when it is.
     pub unready: Vec<String>,
-    /// Whether anything is measured.
-    pub measuring: bool,
-    /// Number of the last epoch that closed; `None` before the first.
-    pub epoch: Option<u64>,
-    /// Its end in seconds since 1970 (UTC).
-    pub epoch_end_unix_s: Option<f64>,
-    /// Length of an epoch in milliseconds.
-    pub interval_ms: u32,
-    /// Seconds since the switch started.
-    pub uptime_s: f64,
-    /// Faults of this program (panics) that were contained since the process started.
-    #[serde(default)]
-    pub contained_panics: u64,
-    /// Generation of the measurement: 0 at start, greater with every change.
-    pub generation: u32,
-    /// The last reload that was asked for; `None` before the first.
-    pub reload: Option<Reload>,
-    /// Packets that are not measured as others are.
-    #[serde(default)]
-    pub exceptions: Exceptions,
-    /// Workers.
-    pub workers: Vec<Worker>,
-    /// The pools of packet buffers.
-    pub pools: Vec<Pool>,
-    /// The bridge's filtering database, where there is one.
-    pub fdb: Option<Fdb>,
     /// The flows that are tracked, in numbers; `None` where none are.
     pub flows: Option<FlowTotals>,
     /// Joint decoding; `None` where there is none.
@@ -72,27 +39,12 @@ pub struct Status {
     pub judged: Vec<JudgedEstimates>,
 }
 
-impl From<&Snapshot> for Status {
+impl From<&Snapshot> for StatusAnswer {
     fn from(snapshot: &Snapshot) -> Self {
         let flows = snapshot.flows.as_ref();
         Self {
-            switch: snapshot.switch.clone(),
-            version: snapshot.version.clone(),
-            hash_version: snapshot.hash_version,
-            state: snapshot.state,
+            status: snapshot.status.clone(),
             unready: snapshot.unready(),
-            measuring: snapshot.measuring,
-            epoch: snapshot.epoch,
-            epoch_end_unix_s: snapshot.epoch_end_unix_s,
-            interval_ms: snapshot.interval_ms,
-            uptime_s: snapshot.uptime_s,
-            contained_panics: snapshot.contained_panics,
-            generation: snapshot.generation,
-            reload: snapshot.reload.clone(),
-            exceptions: snapshot.exceptions,
-            workers: snapshot.workers.clone(),
-            pools: snapshot.pools.clone(),
-            fdb: snapshot.fdb,
             flows: flows.map(|flows| flows.totals.clone()),
             decoding: flows.and_then(|flows| flows.decoding),
             judged: flows.map_or_else(Vec::new, |flows| flows.judged.clone()),
@@ -288,12 +240,9 @@ pub struct Epochs {
 /// The delays of one segment over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentCourses {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Its last minute, ten minutes and hour, or the selected one.
     pub courses: Vec<Course>,
 }
@@ -307,9 +256,7 @@ impl Epochs {
             let width_s = query.width_s.map(Width::seconds);
             courses.retain(|course| width_s.is_none_or(|width_s| course.width_s == width_s));
             SegmentCourses {
-                ingress: segment.ingress.clone(),
-                egress: segment.egress.clone(),
-                class: segment.class.clone(),
+                segment: segment.segment_name(),
                 courses,
             }
         };
@@ -344,12 +291,9 @@ pub struct Distributions {
 /// How the delays of one segment were distributed in the last minute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SegmentDistributions {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Every five seconds with packets, the oldest first; without those that have not ended.
     pub parts: Vec<Distribution>,
 }
@@ -388,9 +332,7 @@ impl Distributions {
             matching: selected.count() as u64,
             segments: listed
                 .map(|segment| SegmentDistributions {
-                    ingress: segment.ingress.clone(),
-                    egress: segment.egress.clone(),
-                    class: segment.class.clone(),
+                    segment: segment.segment_name(),
                     parts: segment.minute_parts.iter().map(distribution).collect(),
                 })
                 .collect(),
@@ -450,266 +392,4 @@ impl FlowPage {
 pub struct Reloading {
     /// Reloads up to now. Once `reload.number` of `/api/v1/status` is greater, its `outcome` is that of this request.
     pub after: u64,
-}
-
-/// Flows of an answer, unless `limit` is given.
-pub const FLOWS_DEFAULT: usize = 100;
-
-/// Most flows of an answer.
-pub const FLOWS_MAX: usize = 10_000;
-
-/// Segments with courses of an answer, unless `limit` is given.
-pub const COURSES_DEFAULT: usize = 100;
-
-/// Most segments with courses of an answer.
-pub const COURSES_MAX: usize = 500;
-
-/// Which segments are selected.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct SegmentFilter {
-    /// Only of this ingress port.
-    pub ingress: Option<String>,
-    /// Only of this egress port.
-    pub egress: Option<String>,
-    /// Only of this class.
-    pub class: Option<String>,
-}
-
-impl SegmentFilter {
-    /// Whether it selects the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
-    }
-}
-
-/// Whether each name is the wanted one; without a wanted one any will do.
-fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
-    let mut pairs = wanted.into_iter().zip(names);
-    pairs.all(|(wanted, name)| wanted.as_ref().is_none_or(|wanted| wanted == name))
-}
-
-/// Which courses are selected, of a part of the segments.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct CourseQuery {
-    /// Only of this ingress port.
-    pub ingress: Option<String>,
-    /// Only of this egress port.
-    pub egress: Option<String>,
-    /// Only of this class.
-    pub class: Option<String>,
-    /// Only buckets of so many seconds: 1 (the last minute), 10 (ten minutes) or 60 (an hour).
-    pub width_s: Option<Width>,
-    /// How many segments are left out at the beginning.
-    #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
-    pub offset: usize,
-    /// How many segments at most.
-    #[serde(deserialize_with = "number::<_, COURSES_MAX>")]
-    #[schemars(range(max = 500))]
-    pub limit: usize,
-}
-
-impl Default for CourseQuery {
-    fn default() -> Self {
-        Self {
-            ingress: None,
-            egress: None,
-            class: None,
-            width_s: None,
-            offset: 0,
-            limit: COURSES_DEFAULT,
-        }
-    }
-}
-
-impl CourseQuery {
-    /// Whether it selects the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
-    }
-}
-
-/// A width of buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Width {
-    /// One second.
-    #[serde(rename = "1")]
-    Second,
-    /// Ten seconds.
-    #[serde(rename = "10")]
-    TenSeconds,
-    /// A minute.
-    #[serde(rename = "60")]
-    Minute,
-}
-
-impl Width {
-    /// Every width, the smallest first.
-    pub const ALL: [Self; 3] = [Self::Second, Self::TenSeconds, Self::Minute];
-
-    /// In seconds.
-    pub const fn seconds(self) -> u32 {
-        match self {
-            Self::Second => 1,
-            Self::TenSeconds => 10,
-            Self::Minute => 60,
-        }
-    }
-}
-
-/// Which flows are listed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlowState {
-    /// Those that have a slot, and those of a wire's last epoch.
-    #[default]
-    Active,
-    /// Those that lost their slot last, with their final figures.
-    Ended,
-}
-
-labelled_enum! {
-    /// Where flows are listed.
-    #[derive(Default, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "snake_case")]
-    pub enum FlowScope {
-        /// Inside the switch, and on wires that arrive here: a flow that does both is listed for each segment.
-        #[default]
-        All = "all",
-        /// Inside the switch.
-        Switch = "switch",
-        /// On wires that arrive here: the flows of each one's last decoded epoch.
-        Wires = "wires",
-    }
-}
-
-labelled_enum! {
-    /// By what flows are ordered, the greatest first.
-    #[derive(Default, Serialize, Deserialize, JsonSchema)]
-    #[serde(rename_all = "snake_case")]
-    pub enum FlowOrder {
-        /// Packets in its last epoch.
-        #[default]
-        Packets = "packets",
-        /// Bytes in its last epoch.
-        Bytes = "bytes",
-        /// Mean delay in its last epoch; on wires the estimate's.
-        Mean = "mean",
-        /// Standard deviation in its last epoch.
-        Stddev = "stddev",
-        /// 99th percentile of its last epoch.
-        P99 = "p99",
-        /// Packets lost in its last epoch.
-        Lost = "lost",
-        /// Packets since it was first seen.
-        TotalPackets = "total_packets",
-        /// Packets lost since it was first seen.
-        TotalLost = "total_lost",
-        /// The estimate's mean.
-        Estimate = "estimate",
-        /// Half-width of the estimate's interval.
-        Bound = "bound",
-        /// The epoch in which it was first seen.
-        First = "first",
-        /// The last epoch in which it had packets.
-        Last = "last",
-    }
-}
-
-/// Which flows are selected, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct FlowQuery {
-    /// Inside the switch, on wires, or both.
-    pub scope: FlowScope,
-    /// Those that have a slot, or those that lost it last, which only the switch remembers.
-    pub state: FlowState,
-    /// By what they are ordered, the greatest first.
-    pub sort: FlowOrder,
-    /// The least first.
-    #[serde(deserialize_with = "yes_or_no")]
-    pub ascending: bool,
-    /// How many are left out at the beginning.
-    #[serde(deserialize_with = "number::<_, { usize::MAX }>")]
-    pub offset: usize,
-    /// How many at most.
-    #[serde(deserialize_with = "number::<_, FLOWS_MAX>")]
-    #[schemars(range(max = 10_000))]
-    pub limit: usize,
-    /// Only of this ingress port.
-    pub ingress: Option<String>,
-    /// Only of this egress port.
-    pub egress: Option<String>,
-    /// Only of this class.
-    pub class: Option<String>,
-    /// Only those whose name contains this text.
-    pub contains: Option<String>,
-    /// Only those whose source or destination is in this prefix.
-    pub prefix: Option<Prefix>,
-    /// Only those whose source or destination has this port.
-    pub port: Option<u16>,
-}
-
-impl Default for FlowQuery {
-    fn default() -> Self {
-        Self {
-            scope: FlowScope::default(),
-            state: FlowState::default(),
-            sort: FlowOrder::default(),
-            ascending: false,
-            offset: 0,
-            limit: FLOWS_DEFAULT,
-            ingress: None,
-            egress: None,
-            class: None,
-            contains: None,
-            prefix: None,
-            port: None,
-        }
-    }
-}
-
-impl FlowQuery {
-    /// Whether it selects flows of these addresses and ports; `None` are those that have none.
-    pub(crate) fn selects_ends(&self, flow: impl FnOnce() -> Option<FiveTuple>) -> bool {
-        if self.prefix.is_none() && self.port.is_none() {
-            return true;
-        }
-        flow().is_some_and(|flow| {
-            let is_in =
-                |prefix: Prefix| prefix.contains(flow.source) || prefix.contains(flow.destination);
-            let is_at = |port| flow.source_port == port || flow.destination_port == port;
-            self.prefix.is_none_or(is_in) && self.port.is_none_or(is_at)
-        })
-    }
-
-    /// Whether flows of wires are listed.
-    pub fn lists_wires(&self) -> bool {
-        self.scope != FlowScope::Switch && self.state == FlowState::Active
-    }
-
-    /// Whether it selects flows on the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
-    }
-}
-
-/// A number up to `MAX`, digits only.
-fn number<'de, D: Deserializer<'de>, const MAX: usize>(text: D) -> Result<usize, D::Error> {
-    let text = String::deserialize(text)?;
-    let number = text.parse().ok().filter(|&number| number <= MAX);
-    number.ok_or_else(|| {
-        let expected = match MAX {
-            usize::MAX => "a number".to_owned(),
-            most => format!("a number from 0 to {most}"),
-        };
-        D::Error::invalid_value(Unexpected::Str(&text), &expected.as_str())
-    })
-}
-
-fn yes_or_no<'de, D: Deserializer<'de>>(text: D) -> Result<bool, D::Error> {
-    let text = String::deserialize(text)?;
-    let wrong = |_| D::Error::invalid_value(Unexpected::Str(&text), &"`true` or `false`");
-    text.parse().map_err(wrong)
 }

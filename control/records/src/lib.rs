@@ -16,5 +16,7 @@
 
 pub mod answers;
 pub mod history;
+pub mod names;
+pub mod query;
 pub mod snapshot;
 pub mod station;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use records::snapshot::{EpochFigures, Port, Segment, Snapshot, WireSegment};
+use records::names::Names;
+use records::snapshot::{Delay, Port, Segment, Snapshot, WireSegment};
 
 use crate::msp::{self, Flow, Health, Kind, Neighbour, Quantiles, Report};
 
@@ -122,7 +123,10 @@ impl Composer {
         };
         let (since, mut reported) = self.counts(kind, ends, now, counted, names)?;
         if let Some(last) = segment.last.as_ref().filter(|_| since.epoch.is_some()) {
-            delays(&mut reported, last, names);
+            let delay = last.stamped_delay().or_else(|| last.estimated_delay());
+            if let Some(delay) = delay {
+                enter(&mut reported, &delay, names);
+            }
             reported.epoch = Some(last.epoch).filter(|of| *of != epoch);
         }
         Some(reported)
@@ -144,14 +148,11 @@ impl Composer {
         let ends = [&segment.from, &segment.to, &segment.class];
         let (since, mut reported) = self.counts(Kind::Wire, ends, now, counted, names)?;
         if let Some(last) = segment.last.as_ref().filter(|_| since.epoch.is_some())
-            && let Some(chosen) = &last.chosen
+            && let Some(delay) = last.delay()
         {
+            enter(&mut reported, &delay, names);
             let received = last.received_packets.unwrap_or_default();
-            reported.samples = chosen.effective_samples.unwrap_or(received).max(1);
-            reported.mean_ns = float(chosen.mean_ns);
-            reported.bound_ns = chosen.bound_ns.map(float);
-            reported.stddev_ns = last.stddev_ns.map(float);
-            reported.method = names.index(&chosen.method);
+            reported.samples = delay.samples.unwrap_or(received).max(1);
             reported.epoch = Some(last.epoch);
         }
         Some(reported)
@@ -241,28 +242,24 @@ impl Composer {
     }
 }
 
-/// Enters delays of a segment inside the switch: those stamped, else those estimated.
-fn delays(segment: &mut msp::Segment, last: &EpochFigures, names: &mut Names) {
-    if let Some(stamped) = &last.stamped {
-        segment.samples = last.counts.received_packets;
-        segment.mean_ns = float(stamped.mean_ns);
-        segment.bound_ns = Some(0.0);
-        segment.stddev_ns = Some(float(stamped.stddev_ns));
-        segment.method = names.index("stamped");
-        segment.quantiles = Some(Quantiles {
-            min_ns: float(stamped.min_ns),
-            max_ns: float(stamped.max_ns),
-            p50_ns: float(stamped.p50_ns),
-            p99_ns: float(stamped.p99_ns),
-            p999_ns: float(stamped.p999_ns),
-        });
-    } else if let Some(lda) = &last.lda {
-        segment.samples = lda.effective_samples;
-        segment.mean_ns = float(lda.mean_ns);
-        segment.bound_ns = Some(float(lda.bound_ns));
-        segment.stddev_ns = lda.stddev_ns.map(float);
-        segment.method = names.index("lda");
-    }
+/// Enters a delay.
+fn enter(segment: &mut msp::Segment, delay: &Delay, names: &mut Names) {
+    segment.samples = delay.samples.unwrap_or_default();
+    segment.mean_ns = float(delay.mean_ns);
+    segment.bound_ns = delay.bound_ns.map(float);
+    segment.stddev_ns = delay.stddev_ns.map(float);
+    segment.method = names.index(delay.method);
+    let [p50_ns, _, p99_ns, p999_ns, _] = delay.quantiles_ns.map(|ns| ns.map(float));
+    let quantiles = || {
+        Some(Quantiles {
+            min_ns: float(delay.min_ns?),
+            max_ns: float(delay.max_ns?),
+            p50_ns: p50_ns?,
+            p99_ns: p99_ns?,
+            p999_ns: p999_ns?,
+        })
+    };
+    segment.quantiles = quantiles();
 }
 
 /// Other ends of wires; of links without one, who says by LLDP to be there.
@@ -311,43 +308,6 @@ fn float(value: f64) -> f32 {
 )]
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64 * 1_000
-}
-
-/// Names, each once, in the order in which they were asked for.
-#[derive(Debug, Default)]
-pub struct Names {
-    names: Vec<String>,
-    indices: HashMap<String, u32>,
-}
-
-impl From<Vec<String>> for Names {
-    /// Where a name is there twice, its first index counts.
-    fn from(names: Vec<String>) -> Self {
-        let mut indices = HashMap::with_capacity(names.len());
-        for (index, name) in (0..).zip(&names) {
-            indices.entry(name.clone()).or_insert(index);
-        }
-        Self { names, indices }
-    }
-}
-
-impl Names {
-    /// The index of a name, from 0.
-    pub fn index(&mut self, name: &str) -> u32 {
-        if let Some(&index) = self.indices.get(name) {
-            return index;
-        }
-        // A report has fewer names by far.
-        let index = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
-        self.names.push(name.to_owned());
-        self.indices.insert(name.to_owned(), index);
-        index
-    }
-
-    /// All of them.
-    pub fn all(self) -> Vec<String> {
-        self.names
-    }
 }
 
 #[cfg(test)]

@@ -17,4 +17,4 @@ pub mod msp;
 pub mod sender;
 pub mod subject;
 
-pub use compose::Names;
+pub use records::names::Names;

@@ -40,11 +40,9 @@ struct Switch {
 
 impl Switch {
     fn start(settings: &Settings) -> Self {
-        let snapshot = Snapshot {
-            interval_ms: 20,
-            epoch: None,
-            ..Snapshot::example()
-        };
+        let mut snapshot = Snapshot::example();
+        snapshot.interval_ms = 20;
+        snapshot.epoch = None;
         let published = Arc::new(Published::new(snapshot.clone()));
         let sender = Sender::of(Some(settings)).unwrap().unwrap();
         let sender = sender.start(Arc::clone(&published)).unwrap();

@@ -193,7 +193,7 @@ impl FlowState {
 
     /// Flows with series of their own, by their hashes.
     pub fn names(&self) -> HashMap<FlowHash, FlowKey> {
-        let keys = self.directory.top().iter().map(|held| held.key);
+        let keys = self.directory.top().iter().map(|held| held.flow.key);
         keys.map(|key| (self.hasher.flow_hash(&key), key)).collect()
     }
 
@@ -237,20 +237,12 @@ impl FlowState {
         let others = others.filter_map(|(segment, sums)| {
             let name = names.get(segment as usize)?;
             Some(OtherFlows {
-                ingress: name.ingress.clone(),
-                egress: name.egress.clone(),
-                class: name.class.clone(),
+                segment: SegmentName::clone(name),
                 credited: credit(&sums, self.rate),
             })
         });
         let mut others: Vec<OtherFlows> = others.collect();
-        others.sort_unstable_by(|a, b| {
-            let (a, b) = (
-                [&a.ingress, &a.egress, &a.class],
-                [&b.ingress, &b.egress, &b.class],
-            );
-            a.cmp(&b)
-        });
+        others.sort_unstable_by(|a, b| a.segment.cmp(&b.segment));
         others
     }
 

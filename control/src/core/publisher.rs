@@ -7,7 +7,9 @@ use contract::config::{self, Config};
 use contract::counters::{Counter, DropReason, PortCounters};
 use contract::ids::{GenerationId, PortIndex};
 use measure::packet::{HASH_VERSION, Kind};
-use records::snapshot::{AroundCounts, ClassCounts, Labelled, Port, QueueCounts, Snapshot, Worker};
+use records::snapshot::{
+    AroundCounts, ClassCounts, Labelled, Port, QueueCounts, Snapshot, Status, Worker,
+};
 
 use super::clocks::Clocks;
 use super::measurement::Measurement;
@@ -33,11 +35,11 @@ pub(super) struct Publisher {
 impl Publisher {
     /// Publishes an empty snapshot.
     pub fn new(now: Instant) -> Self {
-        let draft = Snapshot {
+        let draft = Snapshot::from(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             hash_version: HASH_VERSION,
-            ..Snapshot::default()
-        };
+            ..Status::default()
+        });
         Self {
             published: Arc::new(Published::new(draft.clone())),
             draft,
@@ -263,11 +265,9 @@ mod tests {
 
     #[test]
     fn rates_are_taken_over_a_second() {
-        let mut draft = Snapshot {
-            ports: vec![Port::default()],
-            workers: vec![Worker::default()],
-            ..Snapshot::default()
-        };
+        let mut draft = Snapshot::default();
+        draft.ports = vec![Port::default()];
+        draft.workers = vec![Worker::default()];
         let (mut rates, then) = (Rates::default(), Instant::now());
         rates.renew(&mut draft, 2e9, then);
         draft.ports[0].counts.rx_packets = 2_000;

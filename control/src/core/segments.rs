@@ -174,18 +174,14 @@ impl Segments {
         (self.classes).retain(|class| states.iter().flatten().any(|state| is_of(class, state)));
     }
 
-    fn plan(&self, generation: GenerationId) -> Option<&Plan> {
-        let mut plans = self.plans.iter();
-        plans.find(|plan| plan.generation == generation)
-    }
-
     /// The number of a generation's segment.
     pub fn number_of(
         &self,
         generation: GenerationId,
         SegmentIndex(index): SegmentIndex,
     ) -> Option<u32> {
-        let plan = self.plan(generation)?;
+        let mut plans = self.plans.iter();
+        let plan = plans.find(|plan| plan.generation == generation)?;
         plan.numbers.get(usize::from(index)).copied()
     }
 
@@ -380,7 +376,7 @@ impl Segments {
 }
 
 /// The names of a segment's ports and class.
-pub(super) fn segment_name(config: &Config, segment: &config::Segment) -> SegmentName {
+fn segment_name(config: &Config, segment: &config::Segment) -> SegmentName {
     SegmentName {
         ingress: config.segment_from(segment),
         egress: config.segment_to(segment),

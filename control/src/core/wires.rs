@@ -242,7 +242,7 @@ const RENEW_NS: u64 = 3_600_000_000_000;
 ///
 /// # Errors
 /// In words, what does not fit together.
-pub(super) fn settings(
+fn settings(
     config: &Config,
     port: PortIndex,
     wire: &WireConfig,
@@ -295,7 +295,7 @@ pub(super) fn settings(
 }
 
 /// A wire's names, and nothing counted.
-pub(super) fn named(config: &Config, index: PortIndex) -> Wire {
+fn named(config: &Config, index: PortIndex) -> Wire {
     let index = index.index();
     let port = config.port_name(index).to_owned();
     let peer = format!("{port}:peer");
@@ -321,7 +321,7 @@ pub(super) fn named(config: &Config, index: PortIndex) -> Wire {
 }
 
 /// Why the ends do not agree.
-pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
+fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
     match (mismatch, peer) {
         (Mismatch::Peer, Some(Peer { header, hello })) => {
             let (switch, port_name) = (header.switch, hello.port_name);
@@ -332,7 +332,7 @@ pub(super) fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
 }
 
 /// What contradicts the claims of the clocks, in words; `None` where nothing does.
-pub(super) fn contradiction(offset: &OffsetView) -> Option<String> {
+fn contradiction(offset: &OffsetView) -> Option<String> {
     if !offset.is_contradicted() {
         return None;
     }
@@ -377,7 +377,7 @@ fn peer(Peer { header, hello }: &Peer) -> WirePeer {
 }
 
 /// Adds what one exchange has counted of a segment.
-pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
+fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
     let fates = EpochFate::ALL.iter().zip(&now.fates);
     let own = WireSegment {
         sent_packets: now.sent,
@@ -390,7 +390,7 @@ pub(super) fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
 }
 
 /// How packets that leave are spread over banks, and the losses that these are prepared for.
-pub(super) fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
+fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
     let banks = layout.banks().map(|bank| WireLdaBank {
         rows: bank.rows,
         probability: bank.probability,
@@ -403,7 +403,7 @@ pub(super) fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireL
 }
 
 /// What this end measured; `None` where nothing was paired.
-pub(super) fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
+fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
     let outcome: &SegmentOutcome = epoch.outcome.as_ref()?;
     let samples = |method: Method| match method {
         Method::Lda => Some(outcome.lda.effective_samples),
@@ -426,7 +426,7 @@ pub(super) fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
 }
 
 /// What the other end reported.
-pub(super) fn reported(epoch: &ReportedEpoch) -> WireFigures {
+fn reported(epoch: &ReportedEpoch) -> WireFigures {
     let report = &epoch.report;
     // An epoch in which nothing passed has no figures: without counts, they did not arrive.
     let are_known = report.sent > 0 || report.received > 0;

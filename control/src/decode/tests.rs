@@ -315,14 +315,17 @@ fn a_flow_that_is_not_tracked_is_answered_by_the_sketch() {
     let (packets, delay) = traffic(untracked);
     assert!(answer.packets_max >= packets);
     let estimate = answer.estimate.unwrap();
-    assert_eq!((answer.ingress.as_str(), estimate.epoch), ("east", 7));
+    assert_eq!(
+        (answer.segment.ingress.as_str(), estimate.epoch),
+        ("east", 7)
+    );
     let error_ns = (estimate.mean_ns - rate().to_ns(delay as f64)).abs();
     assert!(error_ns <= estimate.bound_ns.unwrap(), "{answer:?}");
     assert!(error_ns < 0.05 * rate().to_ns(delay as f64), "{answer:?}");
     assert_eq!(answer.packets_max, packets, "those of the others are known");
     // Where no flow is tracked there is an answer as well, but no bound.
     let alone = &sketches.ask(&key(untracked), &FlowList::default())[0];
-    assert!(alone.packets_max >= packets && alone.ingress == "east");
+    assert!(alone.packets_max >= packets && alone.segment.ingress == "east");
     let estimate = alone.estimate.unwrap();
     assert_eq!(
         (estimate.method, estimate.bound_ns),

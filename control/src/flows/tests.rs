@@ -422,7 +422,7 @@ impl Bench {
             .directory
             .top
             .iter()
-            .map(|held| (held.key, held.reason))
+            .map(|held| (held.flow.key, held.reason))
             .collect();
         held.sort_unstable_by_key(|(key, _)| *key);
         held
@@ -519,7 +519,7 @@ fn percentiles_are_those_of_epochs_whose_packets_are_all_in_histograms() {
     assert_eq!(quantiles(&bench), Some((60.0, Some(64.0))));
     // One of two workers has no histogram yet.
     let held = bench.directory.top.iter().next().unwrap();
-    let of = (held.key, held.segment);
+    let of = (held.flow.key, held.flow.segment);
     bench
         .directory
         .top
@@ -557,10 +557,10 @@ proptest! {
             all.add(&flow_sums(*untracked, 3));
             all.add(&flow_sums(*untracked, 3));
             let credits: HashMap<_, _> = bench.directory.top.iter()
-                .map(|held| ((held.key, held.segment), held.credited)).collect();
+                .map(|held| ((held.flow.key, held.flow.segment), held.credited)).collect();
             bench.epoch(epoch, flows, *untracked);
             let now: HashMap<_, _> = bench.directory.top.iter()
-                .map(|held| ((held.key, held.segment), held.credited)).collect();
+                .map(|held| ((held.flow.key, held.flow.segment), held.credited)).collect();
             for (flow, credited) in &credits {
                 if let Some(now) = now.get(flow) {
                     prop_assert!(now.packets >= credited.packets);

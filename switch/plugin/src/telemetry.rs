@@ -6,7 +6,7 @@ use std::sync::Arc;
 use control::published::Published;
 use dpdk_bindings::Host;
 use dpdk_bindings::telemetry::{self, Column, Command, Values};
-use records::answers::{FlowOrder, FlowQuery};
+use records::query::{FlowOrder, FlowQuery};
 use records::snapshot::Stamped;
 
 /// Most rows of an answer: telemetry's answers end after 16 KiB.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use measure::packet::{FlowKey, Hasher};
 use ::wire::frame::Marker;
+use measure::packet::{FlowKey, Hasher};
 use records::snapshot::{FlowEstimate, WireEstimate, WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
 

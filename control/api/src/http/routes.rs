@@ -20,7 +20,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use mime::Mime;
 use records::answers::{
     Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
-    SegmentFilter, Segments, Status, Wires,
+    SegmentFilter, Segments, StatusAnswer, Wires,
 };
 use records::snapshot::{FlowAnswer, FlowName, Snapshot};
 use schemars::generate::SchemaGenerator;
@@ -108,6 +108,18 @@ fn json<Parameters: JsonSchema, T: JsonSchema>(
     }
 }
 
+/// A path whose answer is made from the present snapshot alone.
+fn made<P: JsonSchema + DeserializeOwned + Send + 'static, T: JsonSchema>(
+    path: &'static str,
+    what: &'static str,
+    make: fn(&Sources, &Snapshot, P) -> Answered,
+) -> Route {
+    let answer = async move |State(sources): State<Sources>, Parameters(asked): Parameters<P>| {
+        make(&sources, &sources.published.read(), asked)
+    };
+    json::<P, T>(path, what, get(answer))
+}
+
 impl Route {
     /// Whether it answers without a token, too.
     pub(super) fn is_open(&self) -> bool {
@@ -157,36 +169,40 @@ fn texts() -> Vec<Route> {
 
 fn answers() -> Vec<Route> {
     vec![
-        json::<Nothing, Status>(
+        made::<Nothing, StatusAnswer>(
             "/api/v1/status",
             "the switch, its workers, memory and tables (JSON, like all below)",
-            get(status),
+            |sources, snapshot, _| sources.json(&StatusAnswer::from(snapshot)),
         ),
-        json::<PortFilter, Ports>("/api/v1/ports", "ports; ?name=", get(ports)),
-        json::<SegmentFilter, Segments>(
+        made::<PortFilter, Ports>(
+            "/api/v1/ports",
+            "ports; ?name=",
+            |sources, snapshot, asked| sources.json(&Ports::of(snapshot, asked.name.as_deref())),
+        ),
+        made::<SegmentFilter, Segments>(
             "/api/v1/segments",
             "measured segments, last epoch and totals; ?ingress= &egress= &class=",
-            get(segments),
+            |sources, snapshot, asked| sources.json(&Segments::of(snapshot, &asked)),
         ),
-        json::<Nothing, Classes>(
+        made::<Nothing, Classes>(
             "/api/v1/classes",
             "classes over all ports and segments",
-            get(classes),
+            |sources, snapshot, _| sources.json(&Classes::from(snapshot)),
         ),
-        json::<Nothing, Wires>(
+        made::<Nothing, Wires>(
             "/api/v1/wires",
             "segments on the wire: both directions, sessions, control frames, the clock",
-            get(wires),
+            |sources, snapshot, _| sources.json(&Wires::from(snapshot)),
         ),
-        json::<CourseQuery, Epochs>(
+        made::<CourseQuery, Epochs>(
             "/api/v1/epochs",
             "the last minute, ten minutes and hour of segments; as segments, and &width_s= &offset= &limit=",
-            get(epochs),
+            |sources, snapshot, asked| sources.json(&Epochs::of(snapshot, &asked)),
         ),
-        json::<SegmentFilter, Distributions>(
+        made::<SegmentFilter, Distributions>(
             "/api/v1/distributions",
             "how delays of segments were distributed in the last minute, by 5 s; as segments",
-            get(distributions),
+            |sources, snapshot, asked| sources.json(&Distributions::of(snapshot, &asked)),
         ),
         json::<FlowQuery, FlowPage>(
             "/api/v1/flows",
@@ -207,10 +223,10 @@ fn answers() -> Vec<Route> {
                 503,
                 "The switch is starting: no configuration is in use yet.",
             )]),
-        json::<Nothing, Snapshot>(
+        made::<Nothing, Snapshot>(
             "/api/v1/snapshot",
             "all of the published snapshot",
-            get(snapshot),
+            |sources, snapshot, _| sources.json(snapshot),
         ),
         reload_route(),
         json::<Nothing, serde_json::Map<String, serde_json::Value>>(
@@ -382,41 +398,6 @@ fn ok_unless(reasons: &[String], ok: &str) -> (StatusCode, String) {
     }
 }
 
-async fn status(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    sources.json(&Status::from(&*sources.published.read()))
-}
-
-async fn ports(State(sources): State<Sources>, asked: Parameters<PortFilter>) -> Answered {
-    let name = asked.0.name.as_deref();
-    sources.json(&Ports::of(&sources.published.read(), name))
-}
-
-async fn segments(State(sources): State<Sources>, asked: Parameters<SegmentFilter>) -> Answered {
-    sources.json(&Segments::of(&sources.published.read(), &asked.0))
-}
-
-async fn classes(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    sources.json(&Classes::from(&*sources.published.read()))
-}
-
-async fn wires(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    sources.json(&Wires::from(&*sources.published.read()))
-}
-
-async fn epochs(
-    State(sources): State<Sources>,
-    Parameters(asked): Parameters<CourseQuery>,
-) -> Answered {
-    sources.json(&Epochs::of(&sources.published.read(), &asked))
-}
-
-async fn distributions(
-    State(sources): State<Sources>,
-    Parameters(asked): Parameters<SegmentFilter>,
-) -> Answered {
-    sources.json(&Distributions::of(&sources.published.read(), &asked))
-}
-
 async fn flows(
     State(sources): State<Sources>,
     Parameters(asked): Parameters<FlowQuery>,
@@ -466,10 +447,6 @@ async fn config(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answe
     // With the seed one could aim packets at cells.
     config.measurement.hash_seed = None;
     sources.json(&config)
-}
-
-async fn snapshot(State(sources): State<Sources>, _: Parameters<Nothing>) -> Answered {
-    sources.json(&*sources.published.read())
 }
 
 async fn reload(

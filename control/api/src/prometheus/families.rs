@@ -11,8 +11,8 @@ use contract::metric::{Each, Metric, MetricKind as Kind, Shown};
 use records::snapshot::{
     AroundCounts, ClassCounts, Counts, Credit, Decoding, Delays, DeviceCounts, Estimate, Fdb, Flow,
     FlowEstimate, FlowTotals, Flows, JudgedEstimates, Pool, Port, PortFact, QueueCounts,
-    ReferenceEstimate, Segment, Sketch, Snapshot, Totals, Wire, WireClock, WireEstimate,
-    WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
+    ReferenceEstimate, Segment, SegmentName, Sketch, Snapshot, Totals, Wire, WireClock,
+    WireEstimate, WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
 };
 use wire::exchange::SessionState;
 
@@ -275,8 +275,15 @@ fn flow_delays(page: &mut Page, flows: Option<&Flows>) {
     let top = top.map(|top| (flow_labels(&top.flow), &top.credited));
     let other = flows.into_iter().flat_map(|flows| &flows.other);
     let other = other.map(|other| {
-        let segment = [&other.ingress, &other.egress, &other.class];
-        (flow_labels_of(OTHER, segment), &other.credited)
+        let SegmentName {
+            ingress,
+            egress,
+            class,
+        } = &other.segment;
+        (
+            flow_labels_of(OTHER, [ingress, egress, class]),
+            &other.credited,
+        )
     });
     let credits = top.chain(other);
     page.begin(

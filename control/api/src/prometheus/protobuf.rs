@@ -232,16 +232,10 @@ mod tests {
 
     use super::messages::{Family, Metric};
     use super::*;
-    use crate::prometheus::tests::OWN;
-    use crate::prometheus::{Format, write};
+    use crate::prometheus::Format;
+    use crate::prometheus::tests::bytes as page;
     use contract::config::Prometheus;
     use records::snapshot::Snapshot;
-
-    fn page(snapshot: &Snapshot, settings: &Prometheus, format: Format) -> Vec<u8> {
-        let mut page = Vec::new();
-        write(snapshot, OWN, settings, format, &mut page).unwrap();
-        page
-    }
 
     fn families(snapshot: &Snapshot, settings: &Prometheus) -> Vec<Family> {
         let page = page(snapshot, settings, Format::Protobuf);

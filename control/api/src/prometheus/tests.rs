@@ -10,13 +10,18 @@ fn render(snapshot: &Snapshot) -> String {
 }
 
 fn page(snapshot: &Snapshot, settings: &Prometheus) -> String {
-    let mut text = Vec::new();
-    write(snapshot, OWN, settings, Format::Text, &mut text).unwrap();
-    String::from_utf8(text).unwrap()
+    String::from_utf8(bytes(snapshot, settings, Format::Text)).unwrap()
+}
+
+/// The page in any format.
+pub(super) fn bytes(snapshot: &Snapshot, settings: &Prometheus, format: Format) -> Vec<u8> {
+    let mut page = Vec::new();
+    write(snapshot, OWN, settings, format, &mut page).unwrap();
+    page
 }
 
 /// As the process's recorder renders it.
-pub(super) const OWN: &str = "\
+const OWN: &str = "\
 # HELP a_requests_total Requests.
 # TYPE a_requests_total counter
 a_requests_total{path=\"/healthz\",status=\"200\"} 3
@@ -339,9 +344,7 @@ fn open_metrics_has_an_end_an_exemplar_in_its_bucket_and_each_family_once() {
         packets: 2,
     }];
 
-    let mut text = Vec::new();
-    let settings = Prometheus::default();
-    write(&snapshot, OWN, &settings, Format::OpenMetrics, &mut text).unwrap();
+    let text = bytes(&snapshot, &Prometheus::default(), Format::OpenMetrics);
     let text = String::from_utf8(text).unwrap();
 
     assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);

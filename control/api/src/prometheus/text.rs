@@ -32,20 +32,14 @@ pub(super) struct Text<'o> {
 }
 
 impl<'o> Text<'o> {
-    pub(super) fn new(out: &'o mut dyn io::Write) -> Self {
+    /// As OpenMetrics where it `is_open`.
+    pub(super) fn new(out: &'o mut dyn io::Write, is_open: bool) -> Self {
         Self {
-            is_open: false,
+            is_open,
             lines: String::new(),
             name: String::new(),
             suffix: None,
             out,
-        }
-    }
-
-    pub(super) fn open_metrics(out: &'o mut dyn io::Write) -> Self {
-        Self {
-            is_open: true,
-            ..Self::new(out)
         }
     }
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{Connection, DONE, Form, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
-use records::answers::Status;
+use records::answers::StatusAnswer;
 use records::snapshot::{self, ReloadOutcome};
 
 /// How often the outcome is asked for.
@@ -69,7 +69,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
 fn wait(client: &Client, after: u64, timeout: Duration) -> anyhow::Result<(snapshot::Reload, u32)> {
     let began = Instant::now();
     loop {
-        let status: Status = client.get("/api/v1/status", &[])?;
+        let StatusAnswer { status, .. } = client.get("/api/v1/status", &[])?;
         let stage = match status.reload {
             Some(reload) if reload.number > after => match reload.outcome {
                 ReloadOutcome::Reading => "the file is being read",

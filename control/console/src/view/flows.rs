@@ -8,7 +8,7 @@ use records::answers::FlowPage;
 use records::history::{Bucket, Course};
 use records::snapshot::{
     Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, FlowReferences,
-    ReferenceFigures, RunningMean, SketchedFlow, WireFlow, title,
+    ReferenceFigures, RunningMean, SketchedFlow, WireFlow,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
@@ -229,16 +229,10 @@ fn percentiles(quantiles: &FlowQuantiles) -> String {
 }
 
 fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
-    let SketchedFlow {
-        ingress,
-        egress,
-        class,
-        ..
-    } = sketched;
     let _ = writeln!(
         text,
         "{}: not tracked; by the sketch\n  packets: at most {}, lost: at most {}",
-        title(ingress, egress, class),
+        sketched.segment.title(),
         count(sketched.packets_max),
         count(sketched.lost_packets_max),
     );

@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::units::{count, duration_ns};
+use records::snapshot::title;
 use records::station::{
     Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames, Risen,
 };
-use records::snapshot::title;
 use records::station::{Missing, Paths, SegmentFigures, StationSegment, StationSegments};
 
 use super::{known, table};

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{known, listed};
 use contract::units::{count, uptime};
-use records::answers::Status;
+use records::answers::StatusAnswer;
 use records::snapshot::{
-    Decoding, Exceptions, Fdb, FlowTotals, JudgedEstimates, Pool, Reload, ReloadOutcome,
+    Decoding, Exceptions, Fdb, FlowTotals, JudgedEstimates, Pool, Reload, ReloadOutcome, Status,
 };
 
 /// The estimates to use, among those that are judged.
@@ -16,8 +16,12 @@ const CHOSEN: &str = "chosen";
 type Line = (String, String);
 
 /// The state of a switch, line by line: readiness, epoch, last reload, workers, memory, tables.
-pub fn status(status: &Status) -> String {
-    let lines = [general(status), data_plane(status), flows(status)];
+pub fn status(answer: &StatusAnswer) -> String {
+    let lines = [
+        general(&answer.status, &answer.unready),
+        data_plane(&answer.status),
+        flows(answer),
+    ];
     let mut text = String::new();
     for (head, rest) in lines.iter().flatten() {
         let _ = writeln!(text, "{head:<10} {rest}");
@@ -29,7 +33,7 @@ fn line(head: &str, rest: String) -> Line {
     (head.to_owned(), rest)
 }
 
-fn general(status: &Status) -> Vec<Line> {
+fn general(status: &Status, unready: &[String]) -> Vec<Line> {
     let Status {
         switch,
         version,
@@ -38,7 +42,7 @@ fn general(status: &Status) -> Vec<Line> {
         ..
     } = status;
     let (state, up) = (status.state.label(), uptime(status.uptime_s));
-    let ready = match status.unready.as_slice() {
+    let ready = match unready {
         [] => "yes".to_owned(),
         reasons => format!("NO: {}", reasons.join("; ")),
     };
@@ -130,8 +134,8 @@ fn data_plane(status: &Status) -> Vec<Line> {
     lines
 }
 
-fn flows(status: &Status) -> Vec<Line> {
-    let tracked = status.flows.as_ref().map(|flows| {
+fn flows(answer: &StatusAnswer) -> Vec<Line> {
+    let tracked = answer.flows.as_ref().map(|flows| {
         let untracked = flows.untracked.iter().filter(|reason| reason.packets > 0);
         let untracked =
             untracked.map(|reason| format!("{} packets {}", count(reason.packets), reason.label));
@@ -149,13 +153,13 @@ fn flows(status: &Status) -> Vec<Line> {
             format!("{tracked} tracked, {free_slots} slots free; {untracked}"),
         )
     });
-    let decoding = status.decoding.as_ref();
+    let decoding = answer.decoding.as_ref();
     let decoding = decoding.map(|decoding| line("decoding", decoded(decoding)));
-    let judged = status
+    let judged = answer
         .judged
         .iter()
         .any(|one| one.method == CHOSEN)
-        .then(|| line("estimates", judged(&status.judged)));
+        .then(|| line("estimates", judged(&answer.judged)));
     tracked.into_iter().chain(decoding).chain(judged).collect()
 }
 
@@ -227,6 +231,6 @@ flows      50000 tracked, 15500 slots free; untracked: 40 packets no_free_slot, 
 decoding   epoch 81: 50000 flows in 82 ms
 estimates  median error and bounds that held, of flows of 100-999 packets: 0.04%, 99.2%
 ";
-        assert_eq!(status(&Status::from(&snapshot)), expected);
+        assert_eq!(status(&StatusAnswer::from(&snapshot)), expected);
     }
 }

@@ -88,11 +88,10 @@ fn what_is_long_ago_is_not_shown_as_if_it_were_now() {
 
 #[test]
 fn without_measurement_there_are_ports_only() {
-    let text = live(&Snapshot {
-        measuring: false,
-        segments: Vec::new(),
-        ..Snapshot::example()
-    });
+    let mut off = Snapshot::example();
+    off.measuring = false;
+    off.segments.clear();
+    let text = live(&off);
     assert!(
         text.contains("measurement off") && !text.contains("segment"),
         "{text}"

@@ -10,7 +10,7 @@ use contract::config::Config;
 use measure::packet::FlowKey;
 use records::snapshot::{
     FlowFigures, FlowList, FlowName, FlowRecord, FlowTotals, Flows, Reload, ReloadOutcome,
-    SegmentName,
+    SegmentName, Status,
 };
 
 use super::*;
@@ -58,13 +58,17 @@ fn busy() -> Snapshot {
         flows: flows.collect(),
         wire: None,
     };
-    Snapshot {
+    let status = Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         switch: "demo".to_owned(),
         measuring: true,
         epoch: Some(7),
         interval_ms: 250,
         epoch_end_unix_s: Some(1_700_000_000.0),
+        ..Status::default()
+    };
+    Snapshot {
+        status,
         flows: Some(Flows {
             totals: FlowTotals {
                 tracked: 3,
@@ -249,18 +253,14 @@ fn serve_reloads(outcomes: &'static [(u64, ReloadOutcome)]) -> Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         for &(number, outcome) in outcomes {
-            published.publish(
-                Snapshot {
-                    generation: 4,
-                    reload: Some(Reload {
-                        number,
-                        outcome,
-                        message: "a.b, c".to_owned(),
-                    }),
-                    ..busy()
-                },
-                Lookup::default(),
-            );
+            let mut snapshot = busy();
+            snapshot.generation = 4;
+            snapshot.reload = Some(Reload {
+                number,
+                outcome,
+                message: "a.b, c".to_owned(),
+            });
+            published.publish(snapshot, Lookup::default());
             std::thread::sleep(Duration::from_millis(150));
         }
     });

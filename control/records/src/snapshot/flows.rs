@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
-use super::{Labelled, Snapshot, WireFlow};
-use crate::answers::{FlowOrder, FlowQuery};
+use super::{Delay, Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
+use crate::query::{FlowOrder, FlowQuery};
 
 /// The flows that are tracked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -276,12 +276,9 @@ pub struct TopFlow {
 /// What was credited to no flow with series of its own, on one segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherFlows {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Since the switch started.
     pub credited: Credit,
 }
@@ -390,12 +387,9 @@ pub struct AnsweredFlow {
 /// A flow that is not tracked, as a sketch has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SketchedFlow {
-    /// Name of the ingress port.
-    pub ingress: String,
-    /// Name of the egress port.
-    pub egress: String,
-    /// The class.
-    pub class: String,
+    /// Its ports and class.
+    #[serde(flatten)]
+    pub segment: SegmentName,
     /// Packets in the epochs of the estimate, at most.
     pub packets_max: u64,
     /// Packets lost in them, at most.
@@ -542,7 +536,9 @@ pub struct FlowRecord {
 }
 
 /// Ports and class of a segment, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct SegmentName {
     /// Name of the ingress port.
     pub ingress: String,
@@ -550,6 +546,13 @@ pub struct SegmentName {
     pub egress: String,
     /// The class.
     pub class: String,
+}
+
+impl SegmentName {
+    /// `east>west`, and `east>west gold` where there are classes.
+    pub fn title(&self) -> String {
+        title(&self.ingress, &self.egress, &self.class)
+    }
 }
 
 /// Flows at the end of an epoch.
@@ -596,6 +599,35 @@ impl FlowRecord {
     /// See [`Flow::estimate`].
     pub fn estimate(&self) -> Option<&FlowEstimate> {
         self.estimates.as_deref()?.first()
+    }
+
+    /// The delay of its last epoch by stamps.
+    pub fn stamped_delay(&self) -> Option<Delay<'static>> {
+        let quantiles = self.quantiles;
+        let known_ns = quantiles.map(|of| [of.p50_ns, of.p90_ns, of.p99_ns].map(Some));
+        let [p50_ns, p90_ns, p99_ns] = known_ns.unwrap_or_default();
+        Some(Delay {
+            method: "stamped",
+            epoch: self.last_epoch,
+            samples: Some(self.last.packets),
+            mean_ns: self.last.mean_ns?,
+            stddev_ns: Some(self.last.stddev_ns.unwrap_or_default()),
+            max_ns: quantiles.and_then(|of| of.max_ns),
+            quantiles_ns: [p50_ns, p90_ns, p99_ns, None, None],
+            ..Delay::default()
+        })
+    }
+
+    /// The delay as it is estimated.
+    pub fn estimated_delay(&self) -> Option<Delay<'static>> {
+        self.estimate().map(|estimate| Delay {
+            method: estimate.method.label(),
+            epoch: estimate.epoch,
+            samples: Some(estimate.packets),
+            mean_ns: estimate.mean_ns,
+            bound_ns: estimate.bound_ns,
+            ..Delay::default()
+        })
     }
 
     /// Its key, where it is known.

@@ -8,7 +8,7 @@ use measure::histogram::Trimmed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::FlowMethod;
+use super::{FlowMethod, SegmentName};
 use crate::history::History;
 
 /// One measured segment.
@@ -43,6 +43,15 @@ impl Segment {
     /// `east>west`.
     pub fn name(&self) -> String {
         format!("{}>{}", self.ingress, self.egress)
+    }
+
+    /// Its ports and class.
+    pub fn segment_name(&self) -> SegmentName {
+        SegmentName {
+            ingress: self.ingress.clone(),
+            egress: self.egress.clone(),
+            class: self.class.clone(),
+        }
     }
 
     /// Ingress port, egress port, class.
@@ -91,6 +100,68 @@ pub struct EpochFigures {
     pub lda: Option<Estimate>,
     /// The mean delay as reference packets give it; `None` without any.
     pub references: Option<ReferenceEstimate>,
+}
+
+/// The delay of some packets, however it was found: what reports and exports say of it. What is not known is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Delay<'r> {
+    /// `stamped`, or the method of the estimate.
+    pub method: &'r str,
+    /// The last epoch that it is of.
+    pub epoch: u64,
+    /// Packets that the mean is over.
+    pub samples: Option<u64>,
+    /// Mean in nanoseconds; on wires signed.
+    pub mean_ns: f64,
+    /// Half-width of the nominal 98 % interval around the mean.
+    pub bound_ns: Option<f64>,
+    /// Standard deviation.
+    pub stddev_ns: Option<f64>,
+    /// Least.
+    pub min_ns: Option<f64>,
+    /// Greatest.
+    pub max_ns: Option<f64>,
+    /// Percentiles 50, 90, 99, 99.9 and 99.99.
+    pub quantiles_ns: [Option<f64>; 5],
+}
+
+impl EpochFigures {
+    /// The delay by stamps.
+    pub fn stamped_delay(&self) -> Option<Delay<'static>> {
+        let stamped = self.stamped?;
+        Some(Delay {
+            method: "stamped",
+            epoch: self.epoch,
+            samples: Some(self.counts.received_packets),
+            mean_ns: stamped.mean_ns,
+            bound_ns: Some(0.0),
+            stddev_ns: Some(stamped.stddev_ns),
+            min_ns: Some(stamped.min_ns),
+            max_ns: Some(stamped.max_ns),
+            quantiles_ns: [
+                stamped.p50_ns,
+                stamped.p90_ns,
+                stamped.p99_ns,
+                stamped.p999_ns,
+                stamped.p9999_ns,
+            ]
+            .map(Some),
+        })
+    }
+
+    /// The delay as the LDA estimates it.
+    pub fn estimated_delay(&self) -> Option<Delay<'static>> {
+        let lda = self.lda?;
+        Some(Delay {
+            method: "lda",
+            epoch: self.epoch,
+            samples: Some(lda.effective_samples),
+            mean_ns: lda.mean_ns,
+            bound_ns: Some(lda.bound_ns),
+            stddev_ns: lda.stddev_ns,
+            ..Delay::default()
+        })
+    }
 }
 
 /// Older switches do not name the method, and always called it so.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::segment::title;
-use super::{Flow, Labelled};
+use super::{Delay, Flow, Labelled};
 
 record! {
     /// The clock that one-way delays on the wire are measured by.
@@ -308,6 +308,22 @@ impl WireTotals {
         self.references_withheld = self
             .references_withheld
             .wrapping_add(earlier.references_withheld);
+    }
+}
+
+impl WireFigures {
+    /// The delay by the method whose bound is the smallest.
+    pub fn delay(&self) -> Option<Delay<'_>> {
+        let chosen = self.chosen.as_ref()?;
+        Some(Delay {
+            method: &chosen.method,
+            epoch: self.epoch,
+            samples: chosen.effective_samples,
+            mean_ns: chosen.mean_ns,
+            bound_ns: chosen.bound_ns,
+            stddev_ns: self.stddev_ns,
+            ..Delay::default()
+        })
     }
 }
 

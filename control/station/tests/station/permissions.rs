@@ -113,10 +113,9 @@ fn a_switch_reports_as_itself_and_can_do_nothing_else() {
     });
 
     // A real sender, with the example's user.
-    let published = std::sync::Arc::new(Published::new(Snapshot {
-        switch: "edge-1".to_owned(),
-        ..Snapshot::example()
-    }));
+    let mut snapshot = Snapshot::example();
+    "edge-1".clone_into(&mut snapshot.switch);
+    let published = std::sync::Arc::new(Published::new(snapshot));
     let settings = Settings {
         nats: nats(&server, folder.path(), "edge-1"),
         top_flows: 0,

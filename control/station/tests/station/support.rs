@@ -159,12 +159,12 @@ impl Switch {
             class: "all".to_owned(),
             ..Segment::default()
         };
-        let snapshot = Snapshot {
-            switch: name.to_owned(),
-            interval_ms,
+        let mut snapshot = Snapshot {
             segments: vec![segment],
             ..Snapshot::default()
         };
+        name.clone_into(&mut snapshot.switch);
+        snapshot.interval_ms = interval_ms;
         let published = Arc::new(Published::new(snapshot.clone()));
         let settings = Settings {
             nats: Nats::to(server.url()),

@@ -15,7 +15,7 @@ use console::{top, view};
 use contract::config;
 use control::published::Published;
 use measure::packet::FlowKey;
-use records::answers::Status;
+use records::answers::StatusAnswer;
 use records::snapshot::Snapshot;
 use serde_json::Value;
 
@@ -131,7 +131,7 @@ fn commands(client: &Client, snapshot: &Snapshot) -> [(&'static str, String); 7]
         let answer = client.get("/api/v1/flow", &[("flow", name)]).unwrap();
         view::flow(&answer, 1, "")
     };
-    let status: Status = client.get("/api/v1/status", &[]).unwrap();
+    let status: StatusAnswer = client.get("/api/v1/status", &[]).unwrap();
     let status = view::status(&status);
     // The time that decoding took is not simulated.
     let status: Vec<&str> = status

@@ -17,15 +17,16 @@ fn snapshot(epoch: u64, received_packets: u64) -> Snapshot {
         counts,
         ..Totals::default()
     };
-    Snapshot {
-        epoch: Some(epoch),
-        interval_ms: 500,
+    let mut snapshot = Snapshot {
         segments: vec![Segment {
             total,
             ..Segment::default()
         }],
         ..Snapshot::default()
-    }
+    };
+    snapshot.epoch = Some(epoch);
+    snapshot.interval_ms = 500;
+    snapshot
 }
 
 #[test]

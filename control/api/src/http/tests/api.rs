@@ -15,7 +15,7 @@ use contract::limits::answer_bytes_max;
 use control::published::Lookup;
 use records::answers::{
     COURSES_MAX, Classes, Epochs, FLOWS_DEFAULT, FlowPage, FlowState, SegmentCourses, Segments,
-    Status,
+    StatusAnswer,
 };
 use records::history::{History, Sample};
 use records::snapshot::{ClassCounts, FlowAnswer, Segment};
@@ -142,8 +142,8 @@ fn json_is_the_published_snapshot() {
     );
     let status = fetch(&server, "/api/v1/status").body;
     assert_eq!(
-        serde_json::from_str::<Status>(&status).unwrap(),
-        Status::from(&Snapshot::example())
+        serde_json::from_str::<StatusAnswer>(&status).unwrap(),
+        StatusAnswer::from(&Snapshot::example())
     );
 }
 

@@ -88,13 +88,7 @@ fn large(segments: usize) -> Snapshot {
 
 /// Status and content length of an answer, whose body is left where it is.
 fn head(client: &mut TcpStream) -> (u16, usize) {
-    let mut text = String::new();
-    while !text.ends_with("\r\n\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).unwrap();
-        text.push(char::from(byte[0]));
-    }
-    let answer = Answer::of(&text);
+    let answer = Answer::of(&drain(client));
     let length = answer.header("content-length").unwrap().parse().unwrap();
     (answer.status, length)
 }
@@ -157,13 +151,14 @@ fn readers_that_stall_leave_others_a_limit_and_a_hint() {
 }
 
 /// Reads the rest of a header.
-fn drain(client: &mut TcpStream) {
-    let mut seen = Vec::new();
-    while !seen.ends_with(b"\r\n\r\n") {
+fn drain(client: &mut TcpStream) -> String {
+    let mut seen = String::new();
+    while !seen.ends_with("\r\n\r\n") {
         let mut byte = [0];
         client.read_exact(&mut byte).unwrap();
-        seen.push(byte[0]);
+        seen.push(char::from(byte[0]));
     }
+    seen
 }
 
 /// What the server says to these bytes, until it closes; nothing where it resets.

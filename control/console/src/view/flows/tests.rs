@@ -1,7 +1,7 @@
 use super::*;
 use records::answers::{FlowScope, FlowState};
 use records::history::{History, Sample};
-use records::snapshot::{AnsweredFlow, Snapshot};
+use records::snapshot::{AnsweredFlow, SegmentName, Snapshot};
 
 fn example() -> Flow {
     Snapshot::example().flows.unwrap().top[0].flow.clone()
@@ -93,9 +93,11 @@ fn a_flow_that_is_not_tracked_is_labelled_so() {
     estimate.is_within_bound = None;
     estimate.method = FlowMethod::LdsPrior;
     let sketched = SketchedFlow {
-        ingress: "east".to_owned(),
-        egress: "west".to_owned(),
-        class: "gold".to_owned(),
+        segment: SegmentName {
+            ingress: "east".to_owned(),
+            egress: "west".to_owned(),
+            class: "gold".to_owned(),
+        },
         packets_max: 17,
         lost_packets_max: 2,
         estimate: Some(estimate),

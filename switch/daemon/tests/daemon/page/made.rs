@@ -9,7 +9,7 @@ use api::http::{Running, Server};
 use contract::units::{bytes, count, duration_ns, rate, uptime};
 use control::published::{Lookup, Published};
 use records::history::Sample;
-use records::snapshot::{Segment, Snapshot};
+use records::snapshot::{Segment, Snapshot, Status};
 use testkit::page::Page;
 
 use super::pictures;
@@ -222,12 +222,12 @@ fn writes_numbers_as_the_tools_do(page: &mut Page) {
 #[test]
 fn a_switch_without_anything_has_empty_views() {
     let folder = tempfile::tempdir().unwrap();
-    let (server, goes_on) = serve(Snapshot {
+    let (server, goes_on) = serve(Snapshot::from(Status {
         switch: "new".to_owned(),
         interval_ms: 1_000,
         measuring: true,
-        ..Snapshot::default()
-    });
+        ..Status::default()
+    }));
     let mut page = Page::open(&server.address().to_string(), folder.path(), pictures()).unwrap();
     writes_numbers_as_the_tools_do(&mut page);
     for (view, words) in [
