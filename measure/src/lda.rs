@@ -30,7 +30,7 @@ mod layout;
 pub use estimate::{LdaEstimate, eq1_half_width_ticks};
 pub(crate) use layout::prepare_banks;
 use layout::row;
-pub use layout::{Bank, LayoutError, LdaLayout};
+pub use layout::{Bank, LdaLayout};
 
 use crate::batch::Batch;
 use crate::cell::{BothEnds, CellPair, PassedCell};

@@ -12,7 +12,7 @@ pub use decode::{
     FlowTable, KnownMeans, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
-pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
+pub use layout::{LdsLayout, ROWS_MAX};
 pub use mine::Mined;
 pub use sketch::LdsPair;
 

@@ -57,15 +57,15 @@ mod reference;
 mod segment;
 mod select;
 
-pub use config::{Method, ReceiverConfig, ReceiverError};
+pub use config::{Method, ReceiverConfig};
 pub use distribution::FlowDistribution;
 pub use flows::{FlowDelay, FlowDelays};
-pub use inject::{Adaptive, Injector, Policy, PolicyError};
-pub use link::{Link, LinkError};
+pub use inject::{Adaptive, Injector, Policy};
+pub use link::Link;
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
 pub use segment::SegmentDelay;
-pub use select::{FlowRule, FlowSample, FlowSelection, Prefix, SelectionError};
+pub use select::{FlowRule, FlowSample, FlowSelection, Prefix};
 
 /// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {

@@ -18,6 +18,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::argument::InvalidArgument;
 use crate::codec::{Shape, SketchShape};
 use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
@@ -105,12 +106,9 @@ pub enum WireError {
          RLI-S"
     )]
     Method,
-    /// References at no possible rate.
+    /// References at no possible rate, or a buffer of no possible size.
     #[error(transparent)]
-    Policy(#[from] rli::PolicyError),
-    /// A buffer of no possible size.
-    #[error(transparent)]
-    Buffer(#[from] rli::ReceiverError),
+    Argument(#[from] InvalidArgument),
     /// No key to seal with.
     #[error(transparent)]
     Key(#[from] SealError),

@@ -266,12 +266,8 @@ impl Synopsis for FlowSlots {
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        let same = |what, left: usize, right: usize| {
-            let (left, right) = (left as u64, right as u64);
-            (left == right)
-                .then_some(())
-                .ok_or(ShapeMismatch { what, left, right })
-        };
+        let same =
+            |what, left: usize, right: usize| ShapeMismatch::check(what, left as u64, right as u64);
         same("number of flow slots", self.slots(), other.slots())?;
         same(
             "number of slots with estimates",

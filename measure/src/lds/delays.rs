@@ -1,7 +1,8 @@
 //! The difference of both ends, and what can be read from it directly: the paper's estimators and
 //! the mean of all.
 
-use super::{LayoutError, LdsLayout};
+use super::LdsLayout;
+use crate::argument::{InvalidArgument, ensure};
 use crate::cell::{Cell, CellPair};
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
@@ -115,13 +116,11 @@ impl DelayCells {
     ///
     /// # Errors
     /// When there are not as many cells as the layout has.
-    pub fn new(layout: LdsLayout, cells: Vec<DelayCell>) -> Result<Self, LayoutError> {
-        if cells.len() != layout.cells() {
-            return Err(LayoutError::Cells {
-                expected: layout.cells(),
-                given: cells.len(),
-            });
-        }
+    pub fn new(layout: LdsLayout, cells: Vec<DelayCell>) -> Result<Self, InvalidArgument> {
+        let (given, expected) = (cells.len(), layout.cells());
+        ensure(given == expected, || {
+            format!("{given} cells for a sketch of {expected}; give all cells, row by row")
+        })?;
         Ok(Self { layout, cells })
     }
 

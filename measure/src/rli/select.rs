@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::argument::{InvalidArgument, ensure};
 use crate::packet::{FlowHash, FlowKey};
 
 /// A policy: which flows get accumulators.
@@ -26,27 +27,6 @@ impl FlowSelection {
     }
 }
 
-/// A selection that cannot be.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum SelectionError {
-    /// Not a share.
-    #[error("a share of {share} of all flows; give a number from 0 to 1")]
-    Share {
-        /// What was given.
-        share: f64,
-    },
-    /// Longer than an address.
-    #[error("{address}/{bits}: an address of this family has {most} bits")]
-    Prefix {
-        /// The address.
-        address: IpAddr,
-        /// Length of the prefix.
-        bits: u8,
-        /// The most there are.
-        most: u8,
-    },
-}
-
 /// A share of flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSample {
@@ -64,10 +44,10 @@ impl FlowSample {
         clippy::cast_sign_loss,
         reason = "0 to 2^32"
     )]
-    pub fn new(share: f64) -> Result<Self, SelectionError> {
-        if !(0.0..=1.0).contains(&share) {
-            return Err(SelectionError::Share { share });
-        }
+    pub fn new(share: f64) -> Result<Self, InvalidArgument> {
+        ensure((0.0..=1.0).contains(&share), || {
+            format!("a share of {share} of all flows; give a number from 0 to 1")
+        })?;
         Ok(Self {
             threshold: (share * 2_f64.powi(32)).round() as u64,
         })
@@ -126,15 +106,11 @@ impl Prefix {
     ///
     /// # Errors
     /// Where an address has fewer bits.
-    pub fn new(address: IpAddr, bits: u8) -> Result<Self, SelectionError> {
+    pub fn new(address: IpAddr, bits: u8) -> Result<Self, InvalidArgument> {
         let most = if address.is_ipv4() { 32 } else { 128 };
-        if bits > most {
-            return Err(SelectionError::Prefix {
-                address,
-                bits,
-                most,
-            });
-        }
+        ensure(bits <= most, || {
+            format!("{address}/{bits}: an address of this family has {most} bits")
+        })?;
         Ok(Self { address, bits })
     }
 

@@ -16,7 +16,7 @@ impl FlowSizes {
     /// heavier the tail), cut at `most`: flows over it count as of it.
     ///
     /// # Errors
-    /// [`SizingError::OutOfRange`].
+    /// [`SizingError::Argument`].
     pub fn pareto(least: f64, shape: f64, most: f64) -> Result<Self, SizingError> {
         positive("the least flow size", least)?;
         positive("the shape of flow sizes", shape)?;

@@ -23,7 +23,8 @@ mod shape;
 
 use shape::Shape;
 
-use crate::lds::{LayoutError, LdsLayout, ROWS_MAX};
+use crate::argument::InvalidArgument;
+use crate::lds::{LdsLayout, ROWS_MAX};
 
 use super::{CELL_BYTES, FlowSizes, HALF_BYTES, SizingError, check, least, loss, part, positive};
 
@@ -73,7 +74,7 @@ pub struct LdsPlan {
 }
 
 impl LdsDemand {
-    fn check(&self) -> Result<(), SizingError> {
+    fn check(&self) -> Result<(), InvalidArgument> {
         check(self.flows >= 1, "the number of flows", 0.0, "1 at least")?;
         positive("the number of packets a second", self.packets_per_s)?;
         positive("the epoch in seconds", self.epoch_s)?;
@@ -205,8 +206,8 @@ impl LdsPlan {
     /// The layout to make it with.
     ///
     /// # Errors
-    /// [`LayoutError`] where fields were changed into what makes no LDS.
-    pub fn layout(&self) -> Result<LdsLayout, LayoutError> {
+    /// [`InvalidArgument`] where fields were changed into what makes no LDS.
+    pub fn layout(&self) -> Result<LdsLayout, InvalidArgument> {
         LdsLayout::new(self.columns, self.virtual_cells, &self.row_probabilities)
     }
 }

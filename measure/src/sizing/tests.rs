@@ -214,7 +214,7 @@ fn an_lds_that_cannot_be_is_refused_with_advice() {
     let none = LdsDemand { flows: 0, ..lds() };
     assert!(matches!(
         LdsPlan::for_error(&none, 0.1),
-        Err(SizingError::OutOfRange { .. })
+        Err(SizingError::Argument(_))
     ));
 }
 

@@ -1,7 +1,8 @@
 //! From the configuration to the layout of synopses.
 
-use measure::lda::{self, Bank, LdaLayout};
-use measure::lds::{self, LdsLayout};
+use measure::InvalidArgument;
+use measure::lda::{Bank, LdaLayout};
+use measure::lds::LdsLayout;
 use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
@@ -12,10 +13,10 @@ use super::{Config, Lda, Lds};
 pub enum LayoutError {
     /// Of the LDA.
     #[error("measurement.lda.banks: {0}")]
-    Lda(#[from] lda::LayoutError),
+    Lda(InvalidArgument),
     /// Of the LDS.
     #[error("measurement.lds: {0}")]
-    Lds(#[from] lds::LayoutError),
+    Lds(InvalidArgument),
 }
 
 impl Config {
@@ -33,7 +34,9 @@ impl Config {
         if !measurement.enabled {
             return Ok(layout);
         }
-        layout.lda = measurement.lda.as_ref().map(Lda::layout).transpose()?;
+        if let Some(lda) = &measurement.lda {
+            layout.lda = Some(lda.layout().map_err(LayoutError::Lda)?);
+        }
         if let Some(lds) = &measurement.lds {
             let ports = self.sketch_ports();
             layout.sketches = ports.len();
@@ -45,7 +48,11 @@ impl Config {
             let weight_of =
                 |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
             let weights: Vec<u32> = segments.iter().map(|s| weight_of(s.class)).collect();
-            layout.lds = Some(lds.layout()?.with_weights(&weights)?);
+            layout.lds = Some(
+                lds.layout()
+                    .and_then(|layout| layout.with_weights(&weights))
+                    .map_err(LayoutError::Lds)?,
+            );
         }
         if let Some(flows) = &measurement.flows {
             layout.flow_slots = flows.slots as usize;
@@ -69,8 +76,8 @@ impl Lda {
     /// Its banks, laid out.
     ///
     /// # Errors
-    /// [`lda::LayoutError`] for sizes out of range.
-    pub fn layout(&self) -> Result<LdaLayout, lda::LayoutError> {
+    /// [`InvalidArgument`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdaLayout, InvalidArgument> {
         let bank = |bank: &super::LdaBank| Bank {
             rows: bank.rows,
             probability: bank.probability,
@@ -83,8 +90,8 @@ impl Lds {
     /// Its rows, without weights and without bytes: `cells` rounded down to whole rows.
     ///
     /// # Errors
-    /// [`lds::LayoutError`] for sizes out of range.
-    pub fn layout(&self) -> Result<LdsLayout, lds::LayoutError> {
+    /// [`InvalidArgument`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdsLayout, InvalidArgument> {
         let rows = u32::try_from(self.rows.len()).unwrap_or(u32::MAX).max(1);
         LdsLayout::new(self.cells / rows, self.virtual_cells, &self.rows)
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use measure::InvalidArgument;
 use measure::digest::DEVICE_PORTS_MAX;
-use measure::rli::SelectionError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -249,12 +249,12 @@ pub struct FlowRule {
 
 /// As flows are selected by it.
 impl TryFrom<&FlowRule> for measure::rli::FlowRule {
-    type Error = SelectionError;
+    type Error = InvalidArgument;
 
     /// # Errors
-    /// [`SelectionError`] for a prefix with more bits than its address has, which no configuration
+    /// [`InvalidArgument`] for a prefix with more bits than its address has, which no configuration
     /// that was checked holds.
-    fn try_from(rule: &FlowRule) -> Result<Self, SelectionError> {
+    fn try_from(rule: &FlowRule) -> Result<Self, InvalidArgument> {
         let prefix = |prefix: Option<Prefix>| {
             prefix
                 .map(|prefix| measure::rli::Prefix::new(prefix.address, prefix.bits))

@@ -3,8 +3,9 @@
 //! All segments of a wire have their own cells and the same banks. Too many sampled losses spoil nearly all cells of a segment, too
 //! few cost samples in proportion: so the banks follow the segment that lost most.
 
+use measure::InvalidArgument;
 use measure::lda::LdaLayout;
-use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
+use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::time::Epoch;
 use measure::wire::frame::{EpochFate, Report};
 
@@ -42,7 +43,7 @@ impl Reports {
 }
 
 impl Adaptation {
-    pub fn new(options: AdaptiveOptions, segments: u16) -> Result<Self, AdaptiveError> {
+    pub fn new(options: AdaptiveOptions, segments: u16) -> Result<Self, InvalidArgument> {
         Ok(Self {
             lda: AdaptiveLda::new(options)?,
             segments,

@@ -1,7 +1,8 @@
 //! The settings of an exchange, and what it is given at every poll.
 
+use measure::InvalidArgument;
 use measure::codec::TooLarge;
-use measure::lda::adaptive::{AdaptiveError, AdaptiveOptions};
+use measure::lda::adaptive::AdaptiveOptions;
 use measure::packet::HASH_VERSION;
 use measure::wire::WireLayout;
 use measure::wire::frame::{ClockState, Header, Hello, PortName, SealError};
@@ -120,7 +121,7 @@ pub enum ExchangeError {
     Key(#[from] SealError),
     /// Banks that cannot follow the losses.
     #[error(transparent)]
-    Adaptive(#[from] AdaptiveError),
+    Adaptive(#[from] InvalidArgument),
     /// A synopsis of more elements than can be held.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),

@@ -1,6 +1,7 @@
 //! The lists that come in, checked, and where each flow is in the sketch.
 
-use super::{COMPONENTS_MAX, DecodeError, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
+use super::{COMPONENTS_MAX, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
+use crate::argument::{InvalidArgument, ensure};
 use crate::lds::{DelayCells, LdsLayout};
 
 /// Most edges: at 32 bytes each, 4 GiB.
@@ -27,91 +28,82 @@ impl<'a> Shape<'a> {
         cells: &'a DelayCells,
         table: FlowTable<'a>,
         options: &DecodeOptions,
-    ) -> Result<Self, DecodeError> {
-        let layout = cells.layout();
-        let rows = layout.rows();
-        let flows = table.columns.len() / rows.max(1);
+    ) -> Result<Self, InvalidArgument> {
+        let rows = cells.layout().rows();
         let shape = Self {
             cells,
             table,
-            flows,
+            flows: table.columns.len() / rows.max(1),
         };
-        if !(1..=COMPONENTS_MAX).contains(&options.components) {
-            return Err(DecodeError::Components {
-                components: options.components,
-            });
-        }
+        let (components, flows, degree) = (options.components, shape.flows, shape.degree());
+        ensure((1..=COMPONENTS_MAX).contains(&components), || {
+            format!("{components} components asked for; choose 1 to {COMPONENTS_MAX}")
+        })?;
         let features = table.features_per_flow + usize::from(table.known.is_some());
-        if features > FEATURES_MAX {
-            return Err(DecodeError::Features { features });
-        }
-        if flows * rows != table.columns.len() {
-            return Err(DecodeError::Columns {
-                found: table.columns.len(),
-                rows,
-            });
-        }
-        if flows.saturating_mul(shape.degree()) > EDGES_MAX {
-            return Err(DecodeError::TooLarge {
-                flows,
-                cells: shape.degree(),
-            });
-        }
+        ensure(features <= FEATURES_MAX, || {
+            format!("{features} features a flow; at most {FEATURES_MAX} can be used")
+        })?;
+        let found = table.columns.len();
+        ensure(flows * rows == found, || {
+            format!("columns: {found} entries are no multiple of the sketch's {rows} rows")
+        })?;
+        ensure(flows.saturating_mul(degree) <= EDGES_MAX, || {
+            format!("{flows} flows of {degree} cells each are too many to decode at once")
+        })?;
         shape.check_lengths()?;
         shape.check_values()?;
         Ok(shape)
     }
 
-    fn check_lengths(&self) -> Result<(), DecodeError> {
-        let table = &self.table;
-        let features = Some(table.features.len());
+    fn check_lengths(&self) -> Result<(), InvalidArgument> {
+        let Self { table, flows, .. } = self;
         let known = |list: fn(&KnownMeans<'a>) -> usize| table.known.as_ref().map(list);
-        let lists = [
-            ("packets", table.packets.map(<[f64]>::len), 1),
-            ("weights", table.weights.map(<[f64]>::len), 1),
-            ("features", features, table.features_per_flow),
-            ("known means", known(|known| known.mean_ticks.len()), 1),
-            ("their errors", known(|known| known.error_ticks2.len()), 1),
+        let each = table.features_per_flow;
+        for (list, found, needed) in [
+            ("packets", table.packets.map(<[f64]>::len), *flows),
+            ("weights", table.weights.map(<[f64]>::len), *flows),
+            ("features", Some(table.features.len()), flows * each),
+            ("known means", known(|known| known.mean_ticks.len()), *flows),
+            (
+                "their errors",
+                known(|known| known.error_ticks2.len()),
+                *flows,
+            ),
             (
                 "their packets",
                 known(|known| known.packets_ticks2.len()),
-                1,
+                *flows,
             ),
-        ];
-        for (list, found, each) in lists {
-            let needed = self.flows * each;
-            if let Some(found) = found.filter(|&found| found != needed) {
-                return Err(DecodeError::Length {
-                    list,
-                    found,
-                    flows: self.flows,
-                    needed,
-                });
-            }
+        ] {
+            let found = found.unwrap_or(needed);
+            ensure(found == needed, || {
+                format!("{list}: {found} entries, but {flows} flows need {needed}")
+            })?;
         }
         Ok(())
     }
 
-    fn check_values(&self) -> Result<(), DecodeError> {
-        let layout = self.layout();
-        let columns = layout.columns();
-        if let Some(index) = self.table.columns.iter().position(|&c| c >= columns) {
-            return Err(DecodeError::Column {
-                flow: index / layout.rows(),
-                row: index % layout.rows(),
-                column: self.table.columns[index],
-                columns,
-            });
+    fn check_values(&self) -> Result<(), InvalidArgument> {
+        let (rows, columns) = (self.layout().rows(), self.layout().columns());
+        for (index, &column) in self.table.columns.iter().enumerate() {
+            ensure(column < columns, || {
+                let (flow, row) = (index / rows, index % rows);
+                format!(
+                    "flow {flow}, row {row}: column {column} is not below {columns}; use this layout's own"
+                )
+            })?;
         }
-        let wrong = |list: Option<&[f64]>, is_wrong: fn(&f64) -> bool| {
-            list.and_then(|list| list.iter().position(is_wrong))
-        };
-        if let Some(flow) = wrong(self.table.packets, |n| n.is_infinite() || *n < 0.0) {
-            return Err(DecodeError::Packets { flow });
+        for (flow, packets) in self.table.packets.into_iter().flatten().enumerate() {
+            ensure(!packets.is_infinite() && !(*packets < 0.0), || {
+                format!(
+                    "flow {flow}: packets must be finite and not negative (NaN where not known)"
+                )
+            })?;
         }
-        let not_positive = |w: &f64| !(w.is_finite() && *w > 0.0);
-        if let Some(flow) = wrong(self.table.weights, not_positive) {
-            return Err(DecodeError::Weight { flow });
+        for (flow, weight) in self.table.weights.into_iter().flatten().enumerate() {
+            ensure(weight.is_finite() && *weight > 0.0, || {
+                format!("flow {flow}: the weight must be finite and positive")
+            })?;
         }
         Ok(())
     }

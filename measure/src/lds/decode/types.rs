@@ -1,6 +1,6 @@
 //! What goes into decoding and what comes out.
 
-use super::{COMPONENTS_MAX, FEATURES_MAX};
+use crate::argument::InvalidArgument;
 
 /// The flows to decode, one entry of each list a flow.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub struct FlowTable<'a> {
     /// Features without the constant, `features_per_flow` entries a flow (class columns of 0 and 1,
     /// an RLI mean that may be another queue's); NaN (or infinite) where a flow has none.
     pub features: &'a [f64],
-    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`], known means
+    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`](super::FEATURES_MAX), known means
     /// included.
     pub features_per_flow: usize,
     /// What is known of each flow's mean from elsewhere, within its error.
@@ -40,7 +40,7 @@ pub struct KnownMeans<'a> {
 /// How to decode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DecodeOptions {
-    /// K, 1 to [`COMPONENTS_MAX`].
+    /// K, 1 to [`COMPONENTS_MAX`](super::COMPONENTS_MAX).
     pub components: usize,
     /// Sweeps at most. About ten serve K = 1, twenty K = 2 and 3.
     pub sweeps: usize,
@@ -58,75 +58,12 @@ impl Default for DecodeOptions {
     }
 }
 
-/// Flow lists that do not fit the sketch.
+/// Why nothing was decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A list has another length than the flows ask for.
-    #[error("{list}: {found} entries, but {flows} flows need {needed}")]
-    Length {
-        /// Which list of [`FlowTable`].
-        list: &'static str,
-        /// Its entries.
-        found: usize,
-        /// Flows, as the columns tell.
-        flows: usize,
-        /// Entries that it must have.
-        needed: usize,
-    },
-    /// The columns are not a whole number of flows.
-    #[error("columns: {found} entries are no multiple of the sketch's {rows} rows")]
-    Columns {
-        /// Entries.
-        found: usize,
-        /// R.
-        rows: usize,
-    },
-    /// A base column that the sketch does not have.
-    #[error(
-        "flow {flow}, row {row}: column {column} is not below {columns}; use this layout's own"
-    )]
-    Column {
-        /// Which flow, from 0.
-        flow: usize,
-        /// Which row, from 0.
-        row: usize,
-        /// The column.
-        column: u32,
-        /// C.
-        columns: u32,
-    },
-    /// A count of packets that is infinite or negative.
-    #[error("flow {flow}: packets must be finite and not negative (NaN where not known)")]
-    Packets {
-        /// Which flow, from 0.
-        flow: usize,
-    },
-    /// A weight that is not finite or not positive.
-    #[error("flow {flow}: the weight must be finite and positive")]
-    Weight {
-        /// Which flow, from 0.
-        flow: usize,
-    },
-    /// K out of range.
-    #[error("{components} components asked for; choose 1 to {COMPONENTS_MAX}")]
-    Components {
-        /// K.
-        components: usize,
-    },
-    /// More features than decoding takes.
-    #[error("{features} features a flow; at most {FEATURES_MAX} can be used")]
-    Features {
-        /// Features a flow.
-        features: usize,
-    },
-    /// More edges than 32-bit indices hold.
-    #[error("{flows} flows of {cells} cells each are too many to decode at once")]
-    TooLarge {
-        /// Flows.
-        flows: usize,
-        /// Cells a flow, R k.
-        cells: usize,
-    },
+    /// Options out of range, or flow lists that do not fit the sketch.
+    #[error(transparent)]
+    Argument(#[from] InvalidArgument),
     /// Cancelled between two sweeps.
     #[error("decoding was cancelled")]
     Cancelled,
