@@ -2,9 +2,7 @@
 
 mod decode;
 mod delays;
-mod grid;
 mod layout;
-mod mine;
 mod sketch;
 
 pub use decode::{
@@ -13,7 +11,6 @@ pub use decode::{
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use layout::{LdsLayout, ROWS_MAX};
-pub use mine::Mined;
 pub use sketch::LdsPair;
 
 #[cfg(test)]

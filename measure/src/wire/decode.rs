@@ -134,10 +134,7 @@ impl DecodeJob {
     }
 
     fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
-        let layout = self.cells.layout();
-        let columns = layout.base_columns(flow, segment);
-        let lost = u64::try_from(self.cells.lost_at(&columns)?).unwrap_or(0);
-        Some(lost / u64::from(layout.weight(segment)).max(1))
+        Some(u64::try_from(self.cells.lost(flow, segment)?).unwrap_or(0))
     }
 }
 

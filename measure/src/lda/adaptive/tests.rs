@@ -177,7 +177,7 @@ fn options_out_of_range_are_refused() {
         ),
         (|options| options.alpha = 1.5, "alpha is 1.5;"),
         (|options| options.bank_rows.clear(), "banks, not 0"),
-        (|options| options.bank_rows[0] = 0, "bank 0 has 0 rows"),
+        (|options| options.bank_rows[0] = 0, "has 0 rows"),
     ];
     for (change, wanted) in cases {
         let mut options = options();

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::{STREAM, byte_a_ns};
 use crate::packet::PacketHash;
 use crate::rli::{
-    Estimate, Estimates, FlowDelay, FlowDelays, Method, Receiver, ReceiverConfig,
-    Reference, ReferenceSender, StreamId, StreamSums,
+    Estimate, Estimates, FlowDelay, FlowDelays, Method, Receiver, ReceiverConfig, Reference,
+    ReferenceSender, StreamId, StreamSums,
 };
 use crate::time::EpochTag;
 

@@ -86,7 +86,7 @@ impl DecodeJob {
         let candidates = segments.iter().filter_map(|&segment| {
             let packets = match &claimed {
                 Some(claimed) => self.cells.unclaimed(claimed, flow, segment),
-                None => self.cells.mine(flow, segment).packets?,
+                None => self.cells.packets(flow, segment)?,
             };
             let lost = self.lost_max(flow, segment).unwrap_or(0);
             (packets + lost > 0).then(|| WireFlow {
