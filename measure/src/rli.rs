@@ -40,13 +40,9 @@
 //! - A receive time is when the last bit has left the queue: a delay is wait, serialisation
 //!   ([`Link`]) and a constant.
 
-mod base;
-mod buffer;
-mod busy;
 mod config;
 mod curve;
 mod delay_sum;
-mod distribution;
 mod flows;
 mod inject;
 mod interval;
@@ -54,17 +50,15 @@ mod learnt;
 mod link;
 mod receiver;
 mod reference;
-mod segment;
 mod select;
 
 pub use config::{Method, ReceiverConfig};
-pub use distribution::FlowDistribution;
-pub use flows::{FlowDelay, FlowDelays};
+pub use delay_sum::SegmentDelay;
+pub use flows::{FlowDelay, FlowDelays, FlowDistribution};
 pub use inject::{Adaptive, Injector, Policy};
 pub use link::Link;
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
-pub use segment::SegmentDelay;
 pub use select::{FlowRule, FlowSample, FlowSelection, Prefix};
 
 /// Nanoseconds from `earlier` to `later`, negative where it is the other way round.

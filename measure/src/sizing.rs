@@ -4,13 +4,11 @@
 //! LDA ([`LdaPlan`]) the formula is exact in the mean; for LDS ([`LdsPlan`]) it is a model of how
 //! flows collide. Tests hold both against simulation.
 
-mod flow_sizes;
 mod lda;
 mod lds;
 
-pub use flow_sizes::FlowSizes;
 pub use lda::{LdaDemand, LdaForecast, LdaPlan};
-pub use lds::{LdsDemand, LdsPlan};
+pub use lds::{FlowSizes, LdsDemand, LdsPlan};
 
 use crate::argument::{InvalidArgument, ensure};
 

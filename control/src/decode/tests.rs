@@ -6,7 +6,7 @@ use contract::ids::GenerationId;
 use measure::cell::PassedCell;
 use measure::lds::LdsPair;
 use measure::observation::{End, Observation};
-use measure::packet::PacketHash;
+use measure::packet::{FiveTuple, PacketHash};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
@@ -24,13 +24,13 @@ use records::snapshot::{
 mod scenarios;
 
 fn key(n: u32) -> FlowKey {
-    FlowKey::V4 {
-        source: Ipv4Addr::from(0x0a00_0000 + n),
-        destination: Ipv4Addr::new(10, 1, 0, 1),
+    FlowKey::Ip(FiveTuple {
+        source: Ipv4Addr::from(0x0a00_0000 + n).into(),
+        destination: Ipv4Addr::new(10, 1, 0, 1).into(),
         source_port: 9,
         destination_port: 80,
         protocol: 6,
-    }
+    })
 }
 
 fn hasher() -> Hasher {

@@ -47,11 +47,6 @@ impl Link {
         self.capacity_bps
     }
 
-    /// Bytes that a frame occupies.
-    pub(super) fn occupied_bytes(&self, bytes: u32) -> u64 {
-        u64::from(bytes) + u64::from(self.overhead_bytes)
-    }
-
     /// Bytes that several frames occupy, of `bytes` bytes together.
     pub(super) fn occupied_bytes_of(&self, frames: u32, bytes: u64) -> u64 {
         bytes.saturating_add(u64::from(frames) * u64::from(self.overhead_bytes))
@@ -59,6 +54,6 @@ impl Link {
 
     /// How long a frame of `bytes` occupies the link.
     pub fn serialisation_ns(&self, bytes: u32) -> f64 {
-        self.occupied_bytes(bytes) as f64 * self.ns_per_byte
+        self.occupied_bytes_of(1, bytes.into()) as f64 * self.ns_per_byte
     }
 }

@@ -1,14 +1,11 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
-use super::buffer::{Buffer, BufferedRun};
-use super::busy::{BusyPeriods, Idle};
 use super::config::{Method, ReceiverConfig};
 use super::curve::CurvePoint;
-use super::delay_sum::DelaySum;
-use super::interval::{Error, Interval, Latest, Mark};
-use super::learnt::Learnt;
+use super::delay_sum::{DelaySum, SegmentDelay};
+use super::interval::{Buffer, BufferedRun, Error, Interval, Latest, Mark};
+use super::learnt::{BusyPeriods, Idle, Learnt};
 use super::reference::{Reference, StreamSums};
-use super::segment::SegmentDelay;
 use super::since_ns;
 use crate::argument::{InvalidArgument, ensure};
 use crate::packet::PacketHash;

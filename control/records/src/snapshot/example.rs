@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use measure::packet::FlowKey;
+use measure::packet::{FiveTuple, FlowKey};
 
 use super::{FlowFigures, FlowList, FlowName, FlowRecord, SegmentName, Snapshot};
 
@@ -29,13 +29,13 @@ impl FlowRecord {
             stddev_ns: Some(10.0),
         };
         Self {
-            name: FlowName::Key(FlowKey::V4 {
-                source: Ipv4Addr::new(10, 0, 0, 1),
-                destination: Ipv4Addr::new(10, 0, 0, 2),
+            name: FlowName::Key(FlowKey::Ip(FiveTuple {
+                source: Ipv4Addr::new(10, 0, 0, 1).into(),
+                destination: Ipv4Addr::new(10, 0, 0, 2).into(),
                 source_port: 1_024 + n,
                 destination_port: 80,
                 protocol: 6,
-            }),
+            })),
             segment: u32::from(n % 2),
             first_epoch: 2,
             last_epoch: 81,

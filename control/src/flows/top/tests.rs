@@ -1,17 +1,20 @@
 use proptest::prelude::*;
 
+use std::net::IpAddr;
+
 use super::*;
 use crate::estimate::tests::rate;
+use measure::packet::FiveTuple;
 use measure::rli::Prefix;
 
 fn key(n: u8) -> FlowKey {
-    FlowKey::V4 {
+    FlowKey::Ip(FiveTuple {
         source: [10, 0, 0, n].into(),
         destination: [10, 0, 1, 1].into(),
         source_port: 7,
         destination_port: 80,
         protocol: 17,
-    }
+    })
 }
 
 fn settings(flows_max: usize, hold_epochs: u64) -> TopSettings {
@@ -223,7 +226,10 @@ proptest! {
                 }
                 // Credited with this epoch before it lost its series.
                 let number = usize::from(match flow.0 {
-                    FlowKey::V4 { source, .. } => source.octets()[3],
+                    FlowKey::Ip(FiveTuple {
+                        source: IpAddr::V4(source),
+                        ..
+                    }) => source.octets()[3],
                     _ => 0,
                 });
                 let (packets, delay) = flows[number];

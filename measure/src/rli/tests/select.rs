@@ -2,17 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::packet::{FlowHash, FlowKey};
+use crate::packet::{FiveTuple, FlowHash, FlowKey};
 use crate::rli::{FlowRule, FlowSample, FlowSelection, Prefix};
 
 fn tcp(source: [u8; 4], destination_port: u16) -> FlowKey {
-    FlowKey::V4 {
+    FlowKey::Ip(FiveTuple {
         source: source.into(),
-        destination: Ipv4Addr::new(192, 0, 2, 1),
+        destination: [192, 0, 2, 1].into(),
         source_port: 40_000,
         destination_port,
         protocol: 6,
-    }
+    })
 }
 
 fn prefix(address: impl Into<IpAddr>, bits: u8) -> Prefix {
@@ -38,13 +38,13 @@ fn rules_name_flows() {
 
 #[test]
 fn prefixes_keep_to_their_family() {
-    let v6 = FlowKey::V6 {
-        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
-        destination: Ipv6Addr::LOCALHOST,
+    let v6 = FlowKey::Ip(FiveTuple {
+        source: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+        destination: Ipv6Addr::LOCALHOST.into(),
         source_port: 1,
         destination_port: 2,
         protocol: 17,
-    };
+    });
     let from = |source| FlowRule {
         source: Some(source),
         ..FlowRule::default()
