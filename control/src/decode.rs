@@ -307,12 +307,11 @@ impl Sketches {
         let candidates = (0..).zip(self.cells.segments.iter());
         let candidates = candidates.filter_map(|(segment, at)| {
             let (index, _) = at.filter(|&(_, other)| other == sketch)?;
-            let mined = cells.mine(flow, index);
             let asked = Asked {
                 segment,
                 index,
-                packets: mined.packets?,
-                lost: u64::try_from(mined.lost.unwrap_or(0)).unwrap_or(0),
+                packets: cells.packets(flow, index)?,
+                lost: u64::try_from(cells.lost(flow, index).unwrap_or(0)).unwrap_or(0),
             };
             let may_be = asked.packets + asked.lost > 0 && !tracked.contains(&segment);
             may_be.then_some(asked)

@@ -19,16 +19,11 @@
 //! ([`FlowTable::prefetch`]), look up all ([`FlowTable::look_up`]), ask for all counters, add all
 //! ([`FlowSlots`]); better still with other work between them.
 
-mod counters;
-mod histograms;
-mod index;
 mod slots;
 mod table;
 
-pub use counters::{FlowCounters, FlowEstimates};
-pub use index::{FlowIndex, InsertError};
-pub use slots::FlowSlots;
-pub use table::{FlowTable, GiveError, NewFlow, Untracked};
+pub use slots::{FlowCounters, FlowEstimates, FlowSlots};
+pub use table::{FlowIndex, FlowTable, GiveError, InsertError, NewFlow, Untracked};
 
 use crate::observation::{Observation, SegmentIndex};
 use crate::packet::FlowHash;

@@ -2,9 +2,7 @@
 
 mod decode;
 mod delays;
-mod grid;
 mod layout;
-mod mine;
 mod sketch;
 
 pub use decode::{
@@ -12,8 +10,7 @@ pub use decode::{
     FlowTable, KnownMeans, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
-pub use layout::{LayoutError, LdsLayout, ROWS_MAX};
-pub use mine::Mined;
+pub use layout::{LdsLayout, ROWS_MAX};
 pub use sketch::LdsPair;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 #![doc = include_str!("../docs/methods-rli.md")]
 #![deny(unsafe_code)]
 
+mod argument;
 pub mod batch;
 pub mod cell;
 pub mod chooser;
@@ -34,3 +35,5 @@ pub mod shard;
 pub mod sizing;
 pub mod synopsis;
 pub mod time;
+
+pub use argument::InvalidArgument;

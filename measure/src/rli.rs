@@ -40,13 +40,9 @@
 //! - A receive time is when the last bit has left the queue: a delay is wait, serialisation
 //!   ([`Link`]) and a constant.
 
-mod base;
-mod buffer;
-mod busy;
 mod config;
 mod curve;
 mod delay_sum;
-mod distribution;
 mod flows;
 mod inject;
 mod interval;
@@ -54,16 +50,14 @@ mod learnt;
 mod link;
 mod receiver;
 mod reference;
-mod segment;
 
-pub use config::{Method, ReceiverConfig, ReceiverError};
-pub use distribution::FlowDistribution;
-pub use flows::{FlowDelay, FlowDelays};
-pub use inject::{Adaptive, Injector, Policy, PolicyError};
-pub use link::{Link, LinkError};
+pub use config::{Method, ReceiverConfig};
+pub use delay_sum::SegmentDelay;
+pub use flows::{FlowDelay, FlowDelays, FlowDistribution};
+pub use inject::{Adaptive, Injector, Policy};
+pub use link::Link;
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
-pub use segment::SegmentDelay;
 
 /// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {

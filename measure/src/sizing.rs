@@ -4,27 +4,20 @@
 //! LDA ([`LdaPlan`]) the formula is exact in the mean; for LDS ([`LdsPlan`]) it is a model of how
 //! flows collide. Tests hold both against simulation.
 
-mod flow_sizes;
 mod lda;
 mod lds;
 
-pub use flow_sizes::FlowSizes;
 pub use lda::{LdaDemand, LdaForecast, LdaPlan};
-pub use lds::{LdsDemand, LdsPlan};
+pub use lds::{FlowSizes, LdsDemand, LdsPlan};
+
+use crate::argument::{InvalidArgument, ensure};
 
 /// A plan that cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SizingError {
     /// A number out of range, or not a number.
-    #[error("{what} is {value}; give it {range}")]
-    OutOfRange {
-        /// What it is, in words.
-        what: &'static str,
-        /// What was given.
-        value: f64,
-        /// What it may be, in words.
-        range: &'static str,
-    },
+    #[error(transparent)]
+    Argument(#[from] InvalidArgument),
     /// No size attains the error.
     #[error(
         "an error of {target} is out of reach, {best} is the least; allow that much, lengthen the \
@@ -66,31 +59,23 @@ const HALF_BYTES: u64 = size_of::<crate::cell::Cell>() as u64;
 const MEAN_OF_SIZE: f64 = 0.797_884_560_802_865_4;
 
 /// `Ok` where `is_fine`, else the error that says what it may be.
-fn check(
-    is_fine: bool,
-    what: &'static str,
-    value: f64,
-    range: &'static str,
-) -> Result<(), SizingError> {
-    if is_fine {
-        return Ok(());
-    }
-    Err(SizingError::OutOfRange { what, value, range })
+fn check(is_fine: bool, what: &str, value: f64, range: &str) -> Result<(), InvalidArgument> {
+    ensure(is_fine, || format!("{what} is {value}; give it {range}"))
 }
 
 /// Refuses what is no number over 0.
-fn positive(what: &'static str, value: f64) -> Result<(), SizingError> {
+fn positive(what: &str, value: f64) -> Result<(), InvalidArgument> {
     let is_fine = value > 0.0 && value.is_finite();
     check(is_fine, what, value, "a number over 0")
 }
 
 /// Refuses what is no share of packets that leaves some over.
-fn loss(what: &'static str, value: f64) -> Result<(), SizingError> {
+fn loss(what: &str, value: f64) -> Result<(), InvalidArgument> {
     check((0.0..1.0).contains(&value), what, value, "0 to under 1")
 }
 
 /// Refuses what is no share between none and all.
-fn part(what: &'static str, value: f64) -> Result<(), SizingError> {
+fn part(what: &str, value: f64) -> Result<(), InvalidArgument> {
     let is_fine = value > 0.0 && value < 1.0;
     check(is_fine, what, value, "over 0 to under 1")
 }

@@ -16,6 +16,16 @@ pub struct ShapeMismatch {
     pub right: u64,
 }
 
+impl ShapeMismatch {
+    /// Returns an error unless both sides are equal in `what`.
+    pub(crate) fn check(what: &'static str, left: u64, right: u64) -> Result<(), Self> {
+        if left == right {
+            return Ok(());
+        }
+        Err(Self { what, left, right })
+    }
+}
+
 /// Something that one point accumulates over one epoch.
 ///
 /// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of observations, whatever the

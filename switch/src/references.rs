@@ -29,10 +29,11 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use contract::counters::{ReferenceCounters, ReferenceReading};
 use contract::ids::{GenerationId, PortIndex};
+use measure::InvalidArgument;
 use measure::batch::Batch;
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
-use measure::rli::{Estimates, LinkError, PolicyError, ReceiverError};
+use measure::rli::Estimates;
 use measure::shard::Shard;
 use measure::time::{EpochTag, Ticks};
 
@@ -60,20 +61,6 @@ pub trait OpenShards {
 
     /// The same for what has waited since `queued`: a tag tells epochs apart for a while only.
     fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard>;
-}
-
-/// References that cannot be.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum ReferencesError {
-    /// When they are injected.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    /// How they are used.
-    #[error(transparent)]
-    Receiver(#[from] ReceiverError),
-    /// What drains their queue.
-    #[error(transparent)]
-    Link(#[from] LinkError),
 }
 
 /// All streams of one worker.
@@ -105,7 +92,7 @@ impl References {
     ///
     /// # Errors
     /// Where policy or buffers are out of range.
-    pub fn new(layout: &ReferencesLayout) -> Result<Self, ReferencesError> {
+    pub fn new(layout: &ReferencesLayout) -> Result<Self, InvalidArgument> {
         let units = Units { rate: layout.rate };
         let mut stream_of = vec![u32::MAX; layout.segments];
         let mut links = Vec::new();

@@ -195,7 +195,9 @@ mod tests {
             assert_eq!(Sum::default().add(ip.bytes()).finish(), 0);
             let segment = &frame[34..];
             if ip.protocol() == protocol::TCP {
-                let pseudo_header = ipv4::Repr::parse(ip).pseudo_header();
+                let addresses = &ip.bytes()[ipv4::field::SOURCE.start..];
+                let bytes = segment.len().try_into().unwrap();
+                let pseudo_header = Sum::pseudo_header(addresses, protocol::TCP, bytes);
                 assert_eq!(pseudo_header.add(segment).finish(), 0);
             } else {
                 let udp = udp::Header::at(segment, 0).unwrap();

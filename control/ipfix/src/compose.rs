@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::ops::ControlFlow::{self, Continue};
 
 use contract::limits::EXPORTED_BYTES_PER_SLOT;
@@ -289,50 +290,34 @@ impl Ends {
 }
 
 fn put_key(record: &mut Record, key: &FlowKey) {
-    match key {
-        FlowKey::V4 {
-            source,
-            destination,
-            ..
-        } => record
-            .octets(Element::SourceIpv4Address, &source.octets())
-            .octets(Element::DestinationIpv4Address, &destination.octets()),
-        FlowKey::V6 {
-            source,
-            destination,
-            ..
-        } => record
-            .octets(Element::SourceIpv6Address, &source.octets())
-            .octets(Element::DestinationIpv6Address, &destination.octets()),
+    let ip = match key {
+        FlowKey::Ip(ip) => ip,
         FlowKey::Ethernet {
             source,
             destination,
             vlan,
             ethertype,
-        } => record
-            .octets(Element::SourceMacAddress, source)
-            .octets(Element::DestinationMacAddress, destination)
-            .number(Element::VlanId, *vlan)
-            .number(Element::EthernetType, *ethertype),
+        } => {
+            record
+                .octets(Element::SourceMacAddress, source)
+                .octets(Element::DestinationMacAddress, destination)
+                .number(Element::VlanId, *vlan)
+                .number(Element::EthernetType, *ethertype);
+            return;
+        }
     };
-    if let FlowKey::V4 {
-        source_port,
-        destination_port,
-        protocol,
-        ..
-    }
-    | FlowKey::V6 {
-        source_port,
-        destination_port,
-        protocol,
-        ..
-    } = key
-    {
-        record
-            .number(Element::SourceTransportPort, *source_port)
-            .number(Element::DestinationTransportPort, *destination_port)
-            .number(Element::ProtocolIdentifier, *protocol);
-    }
+    match ip.source {
+        IpAddr::V4(source) => record.octets(Element::SourceIpv4Address, &source.octets()),
+        IpAddr::V6(source) => record.octets(Element::SourceIpv6Address, &source.octets()),
+    };
+    match ip.destination {
+        IpAddr::V4(there) => record.octets(Element::DestinationIpv4Address, &there.octets()),
+        IpAddr::V6(there) => record.octets(Element::DestinationIpv6Address, &there.octets()),
+    };
+    record
+        .number(Element::SourceTransportPort, ip.source_port)
+        .number(Element::DestinationTransportPort, ip.destination_port)
+        .number(Element::ProtocolIdentifier, ip.protocol);
 }
 
 /// Counts and delays since the first packet.

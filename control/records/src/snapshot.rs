@@ -8,7 +8,7 @@ pub use contract::change::{Reload, ReloadOutcome};
 use contract::config::Config;
 use contract::metric::{Each, Shown};
 use contract::{labelled_enum, record};
-use measure::packet::FlowKey;
+use measure::packet::{FiveTuple, FlowKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -234,13 +234,13 @@ impl FlowRecord {
             stddev_ns: Some(10.0),
         };
         Self {
-            name: FlowName::Key(FlowKey::V4 {
-                source: Ipv4Addr::new(10, 0, 0, 1),
-                destination: Ipv4Addr::new(10, 0, 0, 2),
+            name: FlowName::Key(FlowKey::Ip(FiveTuple {
+                source: Ipv4Addr::new(10, 0, 0, 1).into(),
+                destination: Ipv4Addr::new(10, 0, 0, 2).into(),
                 source_port: 1_024 + n,
                 destination_port: 80,
                 protocol: 6,
-            }),
+            })),
             segment: u32::from(n % 2),
             first_epoch: 2,
             last_epoch: 81,

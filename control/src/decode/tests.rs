@@ -16,7 +16,7 @@ use contract::ids::GenerationId;
 use measure::cell::PassedCell;
 use measure::lds::LdsPair;
 use measure::observation::{End, Observation};
-use measure::packet::PacketHash;
+use measure::packet::{FiveTuple, PacketHash};
 use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
@@ -32,13 +32,13 @@ use records::snapshot::{
 };
 
 fn key(n: u32) -> FlowKey {
-    FlowKey::V4 {
-        source: Ipv4Addr::from(0x0a00_0000 + n),
-        destination: Ipv4Addr::new(10, 1, 0, 1),
+    FlowKey::Ip(FiveTuple {
+        source: Ipv4Addr::from(0x0a00_0000 + n).into(),
+        destination: Ipv4Addr::new(10, 1, 0, 1).into(),
         source_port: 9,
         destination_port: 80,
         protocol: 6,
-    }
+    })
 }
 
 fn hasher() -> Hasher {

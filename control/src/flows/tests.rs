@@ -4,11 +4,12 @@ use contract::handover::{ControlEnd, FlowCommand, NewFlow, WorkerEnd, handover};
 use measure::flows::{FlowId, FlowTable, Slot};
 use measure::lds::LdsLayout;
 use measure::observation::{Observation, SegmentIndex};
-use measure::packet::FlowHash;
+use measure::packet::{FiveTuple, FlowHash};
 use measure::shard::{Shard, ShardLayout};
 use measure::synopsis::Synopsis;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 
 const ALL: Upkeep = Upkeep {
     idle_epochs: 2,
@@ -343,13 +344,13 @@ proptest! {
 }
 
 fn flow_of(n: u8) -> FlowKey {
-    FlowKey::V4 {
+    FlowKey::Ip(FiveTuple {
         source: [10, 0, 0, n].into(),
         destination: [10, 0, 1, 1].into(),
         source_port: 7,
         destination_port: 80,
         protocol: 17,
-    }
+    })
 }
 
 fn top_settings(flows_max: usize, hold_epochs: u64) -> TopSettings {
@@ -568,7 +569,10 @@ proptest! {
                 }
                 // Credited with this epoch before it lost its series.
                 let number = usize::from(match flow.0 {
-                    FlowKey::V4 { source, .. } => source.octets()[3],
+                    FlowKey::Ip(FiveTuple {
+                        source: IpAddr::V4(source),
+                        ..
+                    }) => source.octets()[3],
                     _ => 0,
                 });
                 let (packets, delay) = flows[number];

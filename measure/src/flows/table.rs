@@ -1,6 +1,224 @@
-//! What stays with the worker: the index, and the slots that no flow has.
+//! What stays with the worker: which flow has which slot, in a set-associative table of one cache line a bucket, and the
+//! slots that no flow has.
 
-use super::{FlowId, FlowIndex, Slot};
+use std::hint::select_unpredictable;
+
+use super::{FlowId, Slot};
+use crate::prefetch::prefetch;
+
+/// Flows a bucket holds.
+const WAYS: usize = 5;
+
+/// One cache line: five flows with all 64 bits of their ids.
+///
+/// A flow lives in its first bucket, or, where that was full when it came, in its second. The
+/// first bucket counts these, so that looking up reads the second only where it must, and removing
+/// leaves no tombstone.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Bucket {
+    ids: [u64; WAYS],
+    /// Slot numbers plus 1; 0 where there is no flow.
+    slots: [u32; WAYS],
+    /// Flows whose first bucket this is and that live in their second.
+    spilled: u32,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64, "one cache line");
+const _: () = assert!(Slot::OTHER.0 == 0_u32.wrapping_sub(1), "no slot, stored");
+
+impl Bucket {
+    /// The slot of `id`, plus 1; 0 where it is not here. No branch: where in the bucket a flow is
+    /// cannot be guessed.
+    #[inline]
+    fn find(&self, id: u64) -> u32 {
+        let ways = self.ids.iter().zip(&self.slots);
+        ways.fold(0, |found, (&other, &slot)| {
+            found | select_unpredictable(other == id, slot, 0)
+        })
+    }
+
+    /// Where `id` is, if it is here.
+    fn way_of(&self, id: u64) -> Option<usize> {
+        (0..WAYS).find(|&way| self.slots[way] != 0 && self.ids[way] == id)
+    }
+
+    /// Puts a flow in an empty place; `false` where there is none.
+    fn put(&mut self, id: u64, slot: u32) -> bool {
+        let Some(way) = self.slots.iter().position(|&taken| taken == 0) else {
+            return false;
+        };
+        (self.ids[way], self.slots[way]) = (id, slot);
+        true
+    }
+
+    /// Takes a flow out and returns its slot plus 1.
+    fn take(&mut self, id: u64) -> Option<u32> {
+        let way = self.way_of(id)?;
+        self.ids[way] = 0;
+        Some(std::mem::take(&mut self.slots[way]))
+    }
+}
+
+/// A flow that cannot be put into the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InsertError {
+    /// Both of its buckets are full.
+    #[error("both buckets of the flow are full; forget other flows or make the index larger")]
+    Full,
+    /// It is there.
+    #[error("the flow is in the index already, with slot {}", slot.0)]
+    Present {
+        /// Its slot.
+        slot: Slot,
+    },
+    /// [`Slot::OTHER`] is no flow's own.
+    #[error("slot {} is for flows without a slot; give the flow one of its own", Slot::OTHER.0)]
+    NoSlot,
+}
+
+/// From flows to slots, in memory that is allocated once.
+///
+/// Matches are exact in all 64 bits of a [`FlowId`].
+#[derive(Debug, Clone)]
+pub struct FlowIndex {
+    buckets: Box<[Bucket]>,
+    flows: usize,
+}
+
+impl FlowIndex {
+    /// Flows for each bucket when the index holds what it was made for. Of as many flows, one in
+    /// three thousand finds both of its buckets full; where full and flows come and go, one of 600
+    /// that come.
+    pub const FLOWS_PER_BUCKET: usize = 2;
+    /// Most flows that an index can be made for.
+    pub const FLOWS_MAX: usize = 1 << 28;
+
+    /// An empty index for `flows` flows (at most [`FLOWS_MAX`](Self::FLOWS_MAX)): 32 bytes a flow.
+    pub fn for_flows(flows: usize) -> Self {
+        let buckets = flows
+            .min(Self::FLOWS_MAX)
+            .div_ceil(Self::FLOWS_PER_BUCKET)
+            .max(2);
+        Self {
+            buckets: vec![Bucket::default(); buckets].into_boxed_slice(),
+            flows: 0,
+        }
+    }
+
+    /// Flows in it.
+    pub fn len(&self) -> usize {
+        self.flows
+    }
+
+    /// Whether it holds no flow.
+    pub fn is_empty(&self) -> bool {
+        self.flows == 0
+    }
+
+    /// Bytes it takes.
+    pub fn size_bytes(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
+    /// Asks the cache for the flow's first bucket.
+    #[inline]
+    pub fn prefetch(&self, FlowId(id): FlowId) {
+        prefetch(&self.buckets, self.first(id));
+    }
+
+    /// The flow's slot, if it has one.
+    #[inline]
+    pub fn look_up(&self, id: FlowId) -> Option<Slot> {
+        slot_of(self.find(id))
+    }
+
+    /// The slots of flows, [`Slot::OTHER`] of those that have none; whether there are such. Not inlined, so
+    /// that the loop has all registers to itself.
+    #[inline(never)]
+    pub fn look_up_all(&self, flows: impl Iterator<Item = FlowId>, slots: &mut [Slot]) -> bool {
+        let mut is_one_missing = false;
+        for (slot, id) in slots.iter_mut().zip(flows) {
+            let stored = self.find(id);
+            is_one_missing |= stored == 0;
+            *slot = Slot(stored.wrapping_sub(1));
+        }
+        is_one_missing
+    }
+
+    /// The slot of a flow, plus 1; 0 if it is not here.
+    #[inline]
+    fn find(&self, FlowId(id): FlowId) -> u32 {
+        let Some(bucket) = self.buckets.get(self.first(id)) else {
+            return 0;
+        };
+        match bucket.find(id) {
+            0 if bucket.spilled > 0 => {
+                let second = self.buckets.get(self.second(id));
+                second.map_or(0, |bucket| bucket.find(id))
+            }
+            stored => stored,
+        }
+    }
+
+    /// Gives the flow a slot.
+    ///
+    /// # Errors
+    /// [`InsertError`]; nothing has changed then.
+    pub fn insert(&mut self, id: FlowId, slot: Slot) -> Result<(), InsertError> {
+        let stored = slot.0.checked_add(1).ok_or(InsertError::NoSlot)?;
+        if let Some(slot) = self.look_up(id) {
+            return Err(InsertError::Present { slot });
+        }
+        let FlowId(id) = id;
+        let (first, second) = (self.first(id), self.second(id));
+        if self.buckets[first].put(id, stored) {
+            self.flows += 1;
+            return Ok(());
+        }
+        if self.buckets[second].put(id, stored) {
+            self.buckets[first].spilled += 1;
+            self.flows += 1;
+            return Ok(());
+        }
+        Err(InsertError::Full)
+    }
+
+    /// Forgets the flow and returns the slot it had.
+    pub fn remove(&mut self, FlowId(id): FlowId) -> Option<Slot> {
+        let (first, second) = (self.first(id), self.second(id));
+        let mut stored = self.buckets[first].take(id);
+        if stored.is_none() {
+            stored = self.buckets[second].take(id);
+            self.buckets[first].spilled -= u32::from(stored.is_some());
+        }
+        self.flows -= usize::from(stored.is_some());
+        slot_of(stored?)
+    }
+
+    #[inline]
+    fn first(&self, id: u64) -> usize {
+        reduce(id, self.buckets.len())
+    }
+
+    /// Given by the half of the id that [`first`](Self::first) hardly reads.
+    #[inline]
+    fn second(&self, id: u64) -> usize {
+        reduce(id.rotate_left(32), self.buckets.len())
+    }
+}
+
+#[inline]
+fn slot_of(stored: u32) -> Option<Slot> {
+    stored.checked_sub(1).map(Slot)
+}
+
+/// A place under `places`, by the upper bits of `id`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "under `places`")]
+fn reduce(id: u64, places: usize) -> usize {
+    ((u128::from(id) * places as u128) >> 64) as usize
+}
 
 /// A flow that has just got a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

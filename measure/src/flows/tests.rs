@@ -5,11 +5,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
+use crate::histogram::SmallHistogram;
 use crate::observation::End;
 use crate::observation::tests::observation_with_delay;
+use crate::rli::{Estimate, Estimates, FlowDelay, Method};
 use crate::synopsis::{ShapeMismatch, Synopsis};
-
-mod estimates;
+use crate::time::{EpochTag, TickRate};
 
 fn id(hash: u64) -> FlowId {
     FlowId::new(FlowHash(hash), SegmentIndex(0))
@@ -445,4 +446,100 @@ fn losses_count_beside_bytes_and_stop_at_their_greatest() {
     );
     sum.record_lost(Slot(1));
     assert_eq!(sum.counters(Slot(1)).lost(), (1 << 23) - 1);
+}
+
+/// Of an interval whose exact sum a packet has that share of; 0: the sum is not known.
+fn estimate(delay_ns: f64, squared_error_ns2: f64, interval: u32, share_of_sum: f64) -> Estimate {
+    Estimate {
+        epoch: EpochTag(0),
+        received_ns: 0,
+        delay_ns,
+        squared_error_ns2,
+        share_of_sum,
+        interval,
+    }
+}
+
+#[test]
+fn estimates_are_signed_and_exact() {
+    let record = |slots: &mut FlowSlots, flows: &[Slot], delay_ns| {
+        let estimate = estimate(delay_ns, 1.0, 1, 0.0);
+        slots.record_estimates(&Estimates { flows, estimate });
+    };
+    let mut slots = FlowSlots::new(1).with_estimates();
+    record(&mut slots, &[Slot(0)], -3.0);
+    record(&mut slots, &[Slot(0)], 5.0);
+    record(&mut slots, &[Slot(1), Slot(0)], 1.0);
+    let sums = slots.estimates(Slot(0)).unwrap().delay();
+    assert_eq!(
+        (sums.packets(), sums.sum_ns(), sums.sum_of_squares_ns2()),
+        (3, 3.0, 35.0)
+    );
+    assert_eq!(sums.mean_ns(), Some(1.0));
+    let stddev = (35.0 / 3.0 - 1.0_f64).sqrt();
+    assert!((sums.stddev_ns().unwrap() - stddev).abs() < 1e-12);
+    let other = slots.estimates(Slot::OTHER).unwrap().delay();
+    assert_eq!((other.packets(), other.mean_ns()), (1, Some(1.0)));
+
+    let mut without = FlowSlots::new(1);
+    record(&mut without, &[Slot(0)], 3.0);
+    assert_eq!(without, FlowSlots::new(1));
+    assert_eq!(without.estimates(Slot(0)), None);
+}
+
+proptest! {
+    /// 32 bytes say what 48 do: the bound to seven digits.
+    #[test]
+    fn few_bytes_say_what_many_do(
+        packets in proptest::collection::vec((-1e7..1e7_f64, 0.0..1e12_f64, 1_u32..65_536, 1_u32..40), 1..300)
+    ) {
+        let mut slots = FlowSlots::new(1).with_estimates();
+        let mut whole = FlowDelay::default();
+        for (delay_ns, squared_error_ns2, interval, packets) in packets {
+            // As many as an interval has, or more: what errors add up to never falls below 0.
+            let estimate = estimate(delay_ns, squared_error_ns2, interval, 1.0 / f64::from(1_000 * packets));
+            slots.record_estimates(&Estimates { flows: &[Slot(0)], estimate });
+            whole.add(&estimate);
+        }
+        let few = slots.estimates(Slot(0)).unwrap().delay();
+        prop_assert_eq!(few.mean_ns(), whole.mean_ns());
+        prop_assert_eq!(few.variance_ns2(), whole.variance_ns2());
+        for method in Method::ALL {
+            let [few, many] = [few, whole].map(|delay| delay.bound_ns(method).unwrap());
+            prop_assert!((few - many).abs() <= 1e-4 * many, "{} for {}", few, many);
+        }
+    }
+}
+
+#[test]
+fn histograms_are_kept_of_the_slots_that_are_named_until_the_next_epoch() {
+    let without = FlowSlots::new(4).with_histograms(2, TickRate::from_hz(2_000_000_000));
+    for mut slots in [without.clone(), without.with_estimates()] {
+        // There is room for two; there is no slot 9, and one that is named twice has one.
+        slots.keep_histograms([9, 2, 2, 0, 1].map(Slot));
+        for (slot, delay) in [(0, 2_000), (1, 4_000), (2, 6_000), (2, 200), (77, 8_000)] {
+            slots.add(delay, &[Slot(slot), Slot(3)], &[64, 64]);
+        }
+        slots.record_lost(Slot(2));
+        let max_ns = |slot| {
+            let histogram = slots.histogram(Slot(slot));
+            histogram.and_then(SmallHistogram::max_ns)
+        };
+        let greatest = [0, 1, 2, 3, 9].map(max_ns);
+        assert_eq!(greatest, [Some(1_000), None, Some(3_000), None, None]);
+        let counters = slots.counters(Slot(2));
+        let counted = (counters.packets(), counters.bytes(), counters.lost());
+        assert_eq!(counted, (2, 128, 1));
+        let other = slots.clone();
+        slots.merge(&other).unwrap();
+        let histogram = slots.histogram(Slot(2)).unwrap();
+        assert_eq!((histogram.count(), slots.counters(Slot(2)).lost()), (4, 2));
+        slots.clear();
+        assert_eq!(slots.filled().count(), 0);
+        assert!(slots.histogram(Slot(2)).is_none());
+        assert_eq!(slots.counters(Slot(2)), &FlowCounters::default());
+    }
+    let mut none = FlowSlots::new(2);
+    none.keep_histograms([Slot(0)]);
+    assert!(none.histogram(Slot(0)).is_none());
 }

@@ -11,7 +11,8 @@
 //! logarithms. The weight is such that one epoch tells enough: after a tenfold fall it is 1.6 times too
 //! high, after a rise a fifth too low, and either costs a tenth of the error at most.
 
-use super::{Bank, LayoutError, LdaLayout, prepare_banks};
+use super::{Bank, LdaLayout, prepare_banks};
+use crate::argument::{InvalidArgument, ensure};
 
 /// Weight of the latest epoch among those before.
 pub const WEIGHT: f64 = 0.8;
@@ -34,36 +35,6 @@ pub struct AdaptiveOptions {
     pub epoch_packets: u64,
 }
 
-/// Options out of range.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AdaptiveError {
-    /// Not a share.
-    #[error(
-        "the worst loss to prepare for is {worst_loss}; give a share of packets over 0 and up to 1"
-    )]
-    WorstLoss {
-        /// What was given.
-        worst_loss: f64,
-    },
-    /// Not a share.
-    #[error("the first loss to prepare for is {first_loss}; give a share of packets, 0 to 1")]
-    FirstLoss {
-        /// What was given.
-        first_loss: f64,
-    },
-    /// Not a number of losses for each row.
-    #[error(
-        "alpha is {alpha}; give sampled losses for each row, over 0 and up to 1 (0.75 is a fair choice)"
-    )]
-    Alpha {
-        /// What was given.
-        alpha: f64,
-    },
-    /// The banks make no LDA.
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-}
-
 /// The layout of the epoch to come, and what it follows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveLda {
@@ -77,8 +48,8 @@ impl AdaptiveLda {
     /// Prepared for the first loss, and for the worst.
     ///
     /// # Errors
-    /// [`AdaptiveError`] when an option is out of range.
-    pub fn new(options: AdaptiveOptions) -> Result<Self, AdaptiveError> {
+    /// [`InvalidArgument`] when an option is out of range.
+    pub fn new(options: AdaptiveOptions) -> Result<Self, InvalidArgument> {
         let AdaptiveOptions {
             first_loss,
             worst_loss,
@@ -86,15 +57,21 @@ impl AdaptiveLda {
             ..
         } = options;
         let is_share = |value: f64| value > 0.0 && value <= 1.0;
-        if !is_share(worst_loss) {
-            return Err(AdaptiveError::WorstLoss { worst_loss });
-        }
-        if !(0.0..=1.0).contains(&first_loss) {
-            return Err(AdaptiveError::FirstLoss { first_loss });
-        }
-        if !is_share(alpha) {
-            return Err(AdaptiveError::Alpha { alpha });
-        }
+        ensure(is_share(worst_loss), || {
+            format!(
+                "the worst loss to prepare for is {worst_loss}; give a share of packets over 0 and up to 1"
+            )
+        })?;
+        ensure((0.0..=1.0).contains(&first_loss), || {
+            format!(
+                "the first loss to prepare for is {first_loss}; give a share of packets, 0 to 1"
+            )
+        })?;
+        ensure(is_share(alpha), || {
+            format!(
+                "alpha is {alpha}; give sampled losses for each row, over 0 and up to 1 (0.75 is a fair choice)"
+            )
+        })?;
         let epoch_packets = options.epoch_packets as f64;
         let design_losses = first_loss * epoch_packets;
         let layout = LdaLayout::new(&banks(&options, design_losses, epoch_packets))?;

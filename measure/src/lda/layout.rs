@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::argument::{InvalidArgument, ensure};
 use crate::packet::{PacketHash, ROW_MULTIPLIERS, row_of};
 use crate::synopsis::ShapeMismatch;
 
@@ -54,42 +55,6 @@ pub(crate) fn prepare_banks(alpha: f64, demands: &[(u32, f64)]) -> Vec<Bank> {
         .collect()
 }
 
-/// Banks that cannot be laid out.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum LayoutError {
-    /// None, or more than [`LdaLayout::BANKS_MAX`].
-    #[error("an LDA has 1 to {} banks, not {banks}", LdaLayout::BANKS_MAX)]
-    Banks {
-        /// How many were given.
-        banks: usize,
-    },
-    /// Rows out of range.
-    #[error("bank {bank} has {rows} rows; give it 1 to {}", LdaLayout::ROWS_MAX)]
-    Rows {
-        /// Which bank, counted from 0.
-        bank: usize,
-        /// Its rows.
-        rows: u32,
-    },
-    /// A probability out of range, or not a number.
-    #[error("bank {bank} samples with probability {probability}; give it 2^-32 to 1")]
-    Probability {
-        /// Which bank, counted from 0.
-        bank: usize,
-        /// Its probability.
-        probability: f64,
-    },
-    /// Banks before it take every packet.
-    #[error(
-        "bank {bank} would get no packets: probabilities of the banks that sample less or come \
-         before it add up to 1 or more; lower them"
-    )]
-    Starved {
-        /// Which bank, counted from 0.
-        bank: usize,
-    },
-}
-
 /// Banks in the order of their probabilities, the smallest first, with disjoint samples.
 ///
 /// Probabilities are assigned in this order; the last is capped at one minus the rest, so that a
@@ -123,19 +88,21 @@ impl LdaLayout {
     /// Lays out `banks`, in whatever order they come.
     ///
     /// # Errors
-    /// [`LayoutError`] when a number is out of range or a bank other than the last would be cut
+    /// [`InvalidArgument`] when a number is out of range or a bank other than the last would be cut
     /// short or get nothing.
-    pub fn new(banks: &[Bank]) -> Result<Self, LayoutError> {
-        if banks.is_empty() || banks.len() > Self::BANKS_MAX {
-            return Err(LayoutError::Banks { banks: banks.len() });
-        }
+    pub fn new(banks: &[Bank]) -> Result<Self, InvalidArgument> {
+        ensure((1..=Self::BANKS_MAX).contains(&banks.len()), || {
+            let (most, given) = (Self::BANKS_MAX, banks.len());
+            format!("an LDA has 1 to {most} banks, not {given}")
+        })?;
         for (bank, &Bank { rows, probability }) in banks.iter().enumerate() {
-            if rows == 0 || rows > Self::ROWS_MAX {
-                return Err(LayoutError::Rows { bank, rows });
-            }
-            if !(1.0 / SCALE..=1.0).contains(&probability) {
-                return Err(LayoutError::Probability { bank, probability });
-            }
+            ensure((1..=Self::ROWS_MAX).contains(&rows), || {
+                let most = Self::ROWS_MAX;
+                format!("bank {bank} has {rows} rows; give it 1 to {most}")
+            })?;
+            ensure((1.0 / SCALE..=1.0).contains(&probability), || {
+                format!("bank {bank} samples with probability {probability}; give it 2^-32 to 1")
+            })?;
         }
 
         let mut order: Vec<_> = banks.iter().enumerate().collect();
@@ -149,9 +116,12 @@ impl LdaLayout {
                 reason = "between 1 and 2^32"
             )]
             let share = (probability * SCALE).round() as u64;
-            if bound >= 1 << 32 {
-                return Err(LayoutError::Starved { bank });
-            }
+            ensure(bound < 1 << 32, || {
+                format!(
+                    "bank {bank} would get no packets: probabilities of the banks that sample less or come before it \
+                     add up to 1 or more; lower them"
+                )
+            })?;
             bound = (bound + share).min(1 << 32);
             spans.push(Span {
                 bound,
@@ -249,22 +219,12 @@ impl LdaLayout {
     }
 
     pub(super) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
-        let differ = |what, left: u64, right: u64| ShapeMismatch { what, left, right };
-        let (mine, theirs) = (self.spans.len() as u64, other.spans.len() as u64);
-        if mine != theirs {
-            return Err(differ("number of banks", mine, theirs));
-        }
+        let equal = ShapeMismatch::check;
+        let (mine, theirs) = (self.spans.len(), other.spans.len());
+        equal("number of banks", mine as u64, theirs as u64)?;
         for (mine, theirs) in self.spans.iter().zip(&other.spans) {
-            if mine.rows != theirs.rows {
-                return Err(differ(
-                    "rows of a bank",
-                    mine.rows.into(),
-                    theirs.rows.into(),
-                ));
-            }
-            if mine.bound != theirs.bound {
-                return Err(differ("sampled share in 2^-32", mine.bound, theirs.bound));
-            }
+            equal("rows of a bank", mine.rows.into(), theirs.rows.into())?;
+            equal("sampled share in 2^-32", mine.bound, theirs.bound)?;
         }
         Ok(())
     }

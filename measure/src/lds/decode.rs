@@ -21,32 +21,18 @@
 
 mod counts;
 mod direct;
-mod edges;
-mod features;
-mod guard;
-mod linear;
-mod mixture;
 mod prior;
-mod run;
-mod shape;
 mod sweep;
 mod system;
-mod types;
-mod unlisted;
-
-pub use types::{
-    DecodeError, DecodeOptions, Decoded, Fallback, FlowDelay, FlowTable, KnownMeans, Source,
-    Warning,
-};
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::DelayCells;
+use crate::argument::InvalidArgument;
 use counts::Packets;
-use edges::Delays;
-use run::{Limits, Outcome};
-use shape::Shape;
-use system::System;
+use prior::Prior;
+use sweep::{Belief, Learner, Sweeper};
+use system::{Delays, Shape, System};
 
 /// Most components of the prior.
 pub const COMPONENTS_MAX: usize = 3;
@@ -57,6 +43,144 @@ pub const FEATURES_MAX: usize = 8;
 const NORMAL_99: f64 = 2.326_347_874_040_841;
 /// Unlisted packets are worth a warning from this share on.
 const UNLISTED_SHARE: f64 = 1e-3;
+
+/// The flows to decode, one entry of each list a flow.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowTable<'a> {
+    /// Base columns, R entries a flow ([`LdsLayout::base_columns`](crate::lds::LdsLayout::base_columns),
+    /// cut to R).
+    pub columns: &'a [u32],
+    /// Packets of each flow that the receiver's end saw, finite and not negative; NaN where a
+    /// flow's are not known, `None` where no flow's are: decoded from the cells first.
+    pub packets: Option<&'a [f64]>,
+    /// Weight of each flow's packets in the sketch, finite and positive; `None`: all 1.
+    pub weights: Option<&'a [f64]>,
+    /// Features without the constant, `features_per_flow` entries a flow (class columns of 0 and 1,
+    /// an RLI mean that may be another queue's); NaN (or infinite) where a flow has none.
+    pub features: &'a [f64],
+    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`], known means
+    /// included.
+    pub features_per_flow: usize,
+    /// What is known of each flow's mean from elsewhere, within its error.
+    pub known: Option<KnownMeans<'a>>,
+}
+
+/// Estimates of flows' means that do not come from the cells, as RLI's: unlike a feature's, their errors
+/// are known, and decoding sets out from them, not from what it learns of them.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownMeans<'a> {
+    /// Mean delay of each flow in ticks, within 2^64; NaN (or beyond) where a flow has none.
+    pub mean_ticks: &'a [f64],
+    /// Variance of each mean's error in ticks squared, 0 to 2^128; beyond, as if the flow had no mean.
+    pub error_ticks2: &'a [f64],
+    /// Variance of the delays of the flow's packets in ticks squared, as far as that is known; NaN
+    /// where it is not. Cells that take some of the flow's packets may differ from all of them by
+    /// that.
+    pub packets_ticks2: &'a [f64],
+}
+
+/// How to decode.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodeOptions {
+    /// K, 1 to [`COMPONENTS_MAX`].
+    pub components: usize,
+    /// Sweeps at most. About ten serve K = 1, twenty K = 2 and 3.
+    pub sweeps: usize,
+    /// Stop where no estimate changes by more than this, relative to the largest.
+    pub tolerance: f64,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self {
+            components: 1,
+            sweeps: 10,
+            tolerance: 1e-9,
+        }
+    }
+}
+
+/// Why nothing was decoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Options out of range, or flow lists that do not fit the sketch.
+    #[error(transparent)]
+    Argument(#[from] InvalidArgument),
+    /// Cancelled between two sweeps.
+    #[error("decoding was cancelled")]
+    Cancelled,
+}
+
+/// Where a flow's estimate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Joint decoding.
+    Joint,
+    /// The fitted prior at the flow's features: no usable cell speaks for the flow.
+    Prior,
+    /// The paper's estimator.
+    Paper,
+    /// The mean over the segment: no usable cell speaks for the flow.
+    SegmentMean,
+    /// Nothing at all is known: no cell is usable. The estimate is 0, its variance infinite.
+    Nothing,
+}
+
+/// Why joint decoding gave way to the paper's estimator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// The sweeps did not settle: the best of them left the range that its cells allow.
+    Diverged,
+    /// No cell is usable and filled.
+    NoUsableCell,
+}
+
+/// What a reader of the estimates should know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Warning {
+    /// Flows are missing from the list: this share of the packets in the cells is of no listed flow.
+    UnlistedPackets {
+        /// 0 to 1, the mean over usable cells of rows that take every packet.
+        share: f64,
+    },
+    /// In these cells the flows claim more packets than were counted there: their counts are too
+    /// large, and were scaled down to fit.
+    ExcessPackets {
+        /// Usable cells.
+        cells: usize,
+    },
+    /// The sweeps ended while estimates still moved by a tenth of their own uncertainty.
+    NotSettled,
+}
+
+/// One flow's estimate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowDelay {
+    /// Mean delay in ticks.
+    pub mean_ticks: f64,
+    /// Posterior variance in ticks squared; infinite where it is not known. The nominal 98 % bound
+    /// is three times its root.
+    pub variance_ticks2: f64,
+    /// Packets of the flow, as given or as decoded.
+    pub packets: f64,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// What decoding gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// One entry a flow, in their order.
+    pub flows: Vec<FlowDelay>,
+    /// Sweeps done; 0 where flows could be peeled one by one from their cells instead.
+    pub sweeps: usize,
+    /// The largest change of an estimate in the last sweep, relative to the largest estimate.
+    pub last_change: f64,
+    /// Why it is not joint, where it is not.
+    pub fallback: Option<Fallback>,
+    /// What else a reader should know.
+    pub warnings: Vec<Warning>,
+}
 
 /// Decodes; `cancelled` is asked between sweeps. The same input gives the same output, bit by bit.
 ///
@@ -73,18 +197,14 @@ pub fn decode(
     let Some(segment_mean_ticks) = cells.segment_mean_ticks() else {
         return Ok(nothing(&packets));
     };
-    let order = shape::falling(&packets.counts);
+    let order = system::falling(&packets.counts);
     let Delays {
         system,
         unlisted_share,
         excess_cells,
-    } = edges::delays(&shape, &packets, &order);
-    let mut prior = mixture::spread(&prior::fit(&system), options.components);
-    let limits = Limits {
-        sweeps: options.sweeps,
-        tolerance: options.tolerance,
-    };
-    let outcome = run::run(&system, &mut prior, limits, &mut cancelled)?;
+    } = system::delays(&shape, &packets, &order);
+    let mut prior = sweep::spread(&prior::fit(&system), options.components);
+    let outcome = run(&system, &mut prior, options, &mut cancelled)?;
 
     let mut warnings = Vec::new();
     if unlisted_share > UNLISTED_SHARE {
@@ -124,14 +244,8 @@ pub fn decode(
 
 /// All that can be said without a usable cell.
 fn nothing(packets: &Packets) -> Decoded {
-    let unknown = |&packets: &f64| FlowDelay {
-        mean_ticks: 0.0,
-        variance_ticks2: f64::INFINITY,
-        packets,
-        source: Source::Nothing,
-    };
     Decoded {
-        flows: packets.counts.iter().map(unknown).collect(),
+        flows: unknown(&packets.counts),
         sweeps: 0,
         last_change: 0.0,
         fallback: Some(Fallback::NoUsableCell),
@@ -139,17 +253,20 @@ fn nothing(packets: &Packets) -> Decoded {
     }
 }
 
+/// Flows of which only packets are known.
+fn unknown(packets: &[f64]) -> Vec<FlowDelay> {
+    let of_flow = |&packets: &f64| FlowDelay {
+        mean_ticks: 0.0,
+        variance_ticks2: f64::INFINITY,
+        packets,
+        source: Source::Nothing,
+    };
+    packets.iter().map(of_flow).collect()
+}
+
 /// Beliefs in ticks, in the flows' own order.
 fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> Vec<FlowDelay> {
-    let mut flows: Vec<FlowDelay> = packets
-        .iter()
-        .map(|&packets| FlowDelay {
-            mean_ticks: 0.0,
-            variance_ticks2: f64::INFINITY,
-            packets,
-            source: Source::Nothing,
-        })
-        .collect();
+    let mut flows = unknown(packets);
     for (position, (&flow, belief)) in order.iter().zip(&outcome.beliefs).enumerate() {
         let flow = &mut flows[flow as usize];
         flow.mean_ticks = system.scale.ticks(belief.mean);
@@ -179,16 +296,169 @@ fn doubt(cells: &DelayCells, learnt: usize) -> f64 {
 /// The paper's estimator for every flow, and the mean over the segment where it has none. Errors
 /// are not known.
 fn paper(shape: &Shape<'_>, segment_mean_ticks: f64, packets: &[f64]) -> Vec<FlowDelay> {
-    let of_flow = |(flow, &packets): (usize, &f64)| {
-        let estimate = shape.cells.estimate_at(shape.base_columns(flow));
-        FlowDelay {
-            mean_ticks: estimate.map_or(segment_mean_ticks, |estimate| estimate.mean_ticks),
-            variance_ticks2: f64::INFINITY,
-            packets,
-            source: estimate.map_or(Source::SegmentMean, |_| Source::Paper),
+    let mut flows = unknown(packets);
+    for (index, flow) in flows.iter_mut().enumerate() {
+        let estimate = shape.cells.estimate_at(shape.base_columns(index));
+        (flow.mean_ticks, flow.source) = match estimate {
+            Some(estimate) => (estimate.mean_ticks, Source::Paper),
+            None => (segment_mean_ticks, Source::SegmentMean),
+        };
+    }
+    flows
+}
+
+/// Estimates have settled where a sweep moves them by no more than this share of their deviation.
+const SETTLED: f64 = 0.1;
+
+/// Where the sweeps led.
+struct Outcome {
+    /// One entry a flow in decoding order.
+    pub beliefs: Vec<Belief>,
+    /// Sweeps done.
+    pub sweeps: usize,
+    /// The largest change in the last sweep, relative to the largest estimate.
+    pub last_change: f64,
+    /// Whether that is little beside what the estimates leave open.
+    pub settled: bool,
+    /// Whether all beliefs are within the range of what their cells say.
+    pub sound: bool,
+}
+
+/// Solves directly what can be; else sweeps until nothing changes, changes grow, or sweeps run out. A prior of several components
+/// learns from the second sweep on.
+fn run(
+    system: &System,
+    prior: &mut Prior,
+    options: &DecodeOptions,
+    cancelled: &mut impl FnMut() -> bool,
+) -> Result<Outcome, DecodeError> {
+    if let [only] = prior.components.as_slice()
+        && options.sweeps > 0
+        && !cancelled()
+        && let Some(beliefs) = direct::solve(system, only)
+        && within_range(system, prior, &beliefs)
+    {
+        return Ok(Outcome {
+            beliefs,
+            sweeps: 0,
+            last_change: 0.0,
+            settled: true,
+            sound: true,
+        });
+    }
+    let mut sweeper = Sweeper::new(system, prior);
+    let mut guard = Guard::default();
+    let (mut sweeps, mut last_change, mut settled) = (0, 0.0, true);
+    while sweeps < options.sweeps {
+        if cancelled() {
+            return Err(DecodeError::Cancelled);
         }
-    };
-    packets.iter().enumerate().map(of_flow).collect()
+        let learns = prior.components.len() > 1 && sweeps > 0;
+        let mut learner = learns.then(|| Learner::new(prior));
+        let change = sweeper.sweep(prior, &mut learner);
+        if let Some(learner) = learner {
+            learner.teach(system, prior);
+        }
+        sweeps += 1;
+        let scale = system.scale;
+        let largest = |largest: f64, b: &Belief| largest.max(scale.ticks(b.mean).abs());
+        let largest = sweeper.beliefs.iter().fold(f64::MIN_POSITIVE, largest);
+        last_change = (change.largest * scale.unit / largest).min(f64::MAX);
+        let open: f64 = sweeper.beliefs.iter().map(|b| b.variance).sum();
+        let converged = last_change <= options.tolerance;
+        settled = converged || change.squares <= SETTLED * SETTLED * open;
+        if guard.watch(change.squares, &sweeper.beliefs) || converged {
+            break;
+        }
+    }
+    let Sweeper { beliefs, .. } = sweeper;
+    let beliefs = guard.best().unwrap_or(beliefs);
+    let sound = within_range(system, prior, &beliefs);
+    Ok(Outcome {
+        beliefs,
+        sweeps,
+        last_change,
+        settled,
+        sound,
+    })
+}
+
+/// Stop after so many sweeps in a row that each moved the means further than the one before.
+const GROWTHS_MAX: usize = 3;
+/// How far beyond what its cells say a flow may be, in standard deviations of its prior.
+const DEVIATIONS: f64 = 100.0;
+
+/// Keeps the best sweep and tells when to stop.
+///
+/// On small sketches at a load near one flow a cell, sequential updates can diverge: changes grow
+/// without end. Growth is judged by all steps together: where a flow wavers between two components,
+/// the largest step alone grows and falls by chance.
+#[derive(Debug, Default)]
+struct Guard {
+    last: Option<f64>,
+    growths: usize,
+    smallest: Option<f64>,
+    best: Vec<Belief>,
+}
+
+impl Guard {
+    /// After a sweep that moved the means by `change`; whether to stop.
+    pub fn watch(&mut self, change: f64, beliefs: &[Belief]) -> bool {
+        if self.last.is_some_and(|last| change > last) || change.is_nan() {
+            self.growths += 1;
+        } else {
+            self.growths = 0;
+        }
+        self.last = Some(change);
+        if self.smallest.is_none_or(|smallest| change <= smallest) {
+            self.smallest = Some(change);
+            self.best.clear();
+            self.best.extend_from_slice(beliefs);
+        }
+        self.growths >= GROWTHS_MAX
+    }
+
+    /// Beliefs after the sweep that moved them least.
+    pub fn best(self) -> Option<Vec<Belief>> {
+        (!self.best.is_empty()).then_some(self.best)
+    }
+}
+
+/// Whether every flow is within what its cells and its prior allow.
+///
+/// A single cell reads a flow as r = (`s_c` - sum over the others of a m) / a with the others at their
+/// prior: exact solutions may lie anywhere between such readings and the prior, as where a large flow
+/// hides a small one, and a little beyond. What diverges is soon beyond any multiple.
+fn within_range(system: &System, prior: &Prior, beliefs: &[Belief]) -> bool {
+    let background = prior.background(&system.features);
+    let mut residuals: Vec<f64> = system
+        .equations
+        .iter()
+        .map(|equation| equation.sum - equation.unlisted * background.mean)
+        .collect();
+    let priors: Vec<Belief> = (0..system.flows())
+        .map(|flow| prior.of_flow(system, flow))
+        .collect();
+    for (flow, expected) in priors.iter().enumerate() {
+        for edge in &system.edges[system.edges_of(flow)] {
+            residuals[edge.cell as usize] -= edge.coefficient * expected.mean;
+        }
+    }
+    priors
+        .iter()
+        .zip(beliefs)
+        .enumerate()
+        .all(|(flow, (expected, belief))| {
+            let (mut least, mut most) = (0.0_f64, 0.0_f64);
+            for edge in &system.edges[system.edges_of(flow)] {
+                let reading = residuals[edge.cell as usize] / edge.coefficient;
+                (least, most) = (least.min(reading), most.max(reading));
+            }
+            let slack = DEVIATIONS * expected.variance.sqrt();
+            let range = expected.mean + least - slack..=expected.mean + most + slack;
+            let finite = belief.mean.is_finite() && belief.variance.is_finite();
+            finite && belief.variance >= 0.0 && range.contains(&belief.mean)
+        })
 }
 
 #[cfg(test)]

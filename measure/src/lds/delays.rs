@@ -1,7 +1,13 @@
 //! The difference of both ends, and what can be read from it directly: the paper's estimators and
-//! the mean of all.
+//! the mean of all; packets, loss and variance of any flow (Sanjuas-Cuxart et al. 2011, section 4.3).
+//!
+//! To count a flow's packets, the paper sums its k cells in each row and takes the least of these sums. Here a packet
+//! has the same offset among the k cells in every row (one h' for all), so that each offset has a least
+//! cell of its own: the sum of the least is never more than the least of the sums, and still an
+//! upper bound. Heavy hitters are the flows for which the cells say most.
 
-use super::{LayoutError, LdsLayout};
+use super::LdsLayout;
+use crate::argument::{InvalidArgument, ensure};
 use crate::cell::{Cell, CellPair};
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
@@ -115,13 +121,11 @@ impl DelayCells {
     ///
     /// # Errors
     /// When there are not as many cells as the layout has.
-    pub fn new(layout: LdsLayout, cells: Vec<DelayCell>) -> Result<Self, LayoutError> {
-        if cells.len() != layout.cells() {
-            return Err(LayoutError::Cells {
-                expected: layout.cells(),
-                given: cells.len(),
-            });
-        }
+    pub fn new(layout: LdsLayout, cells: Vec<DelayCell>) -> Result<Self, InvalidArgument> {
+        let (given, expected) = (cells.len(), layout.cells());
+        ensure(given == expected, || {
+            format!("{given} cells for a sketch of {expected}; give all cells, row by row")
+        })?;
         Ok(Self { layout, cells })
     }
 
@@ -197,7 +201,8 @@ impl DelayCells {
     /// with the smallest `n / p_r`, then all with `n / p_r` at most 1.1 times that; sum s / sum n. `None`
     /// where no cell is usable and filled.
     pub fn estimate_at(&self, base_columns: &[u32]) -> Option<FlowEstimate> {
-        let least = self.least_packets(base_columns)?;
+        let packets = self.filled_cells(base_columns).map(|(_, packets)| packets);
+        let least = packets.min_by(f64::total_cmp)?;
         let limit = least * (1.0 + TOLERANCE + ROUNDING);
         FlowEstimate::of(
             self.filled_cells(base_columns)
@@ -240,32 +245,125 @@ impl DelayCells {
         rows.filter_map(|(row, column)| self.layout.cell_at(row, column, 0))
     }
 
-    fn least_packets(&self, base_columns: &[u32]) -> Option<f64> {
-        self.filled_cells(base_columns)
-            .map(|(_, packets)| packets)
-            .min_by(f64::total_cmp)
-    }
-
     /// The flow's usable cells with packets in them, each with its `n / p_r`.
-    fn filled_cells<'a>(
-        &'a self,
-        base_columns: &'a [u32],
-    ) -> impl Iterator<Item = (&'a DelayCell, f64)> {
-        base_columns
-            .iter()
-            .enumerate()
-            .flat_map(move |(row, &base)| {
-                let probability = self.layout.row_probability(row);
-                self.row_cells(row, base)
-                    .filter(|cell| cell.is_filled())
-                    .map(move |cell| (cell, cell.packets() as f64 / probability))
+    fn filled_cells(&self, base_columns: &[u32]) -> impl Iterator<Item = (&DelayCell, f64)> {
+        let offsets = 0..self.layout.virtual_cells();
+        let cells = offsets.flat_map(|offset| self.cells_at(base_columns, offset));
+        cells
+            .filter(|(_, cell)| cell.is_filled())
+            .map(|(row, cell)| {
+                (
+                    cell,
+                    cell.packets() as f64 / self.layout.row_probability(row),
+                )
             })
     }
 
-    /// The flow's cells in one row.
-    fn row_cells(&self, row: usize, base: u32) -> impl Iterator<Item = &DelayCell> {
-        (0..self.layout.virtual_cells())
-            .filter_map(move |offset| self.layout.cell_at(row, base, offset))
-            .filter_map(|cell| self.cells.get(cell))
+    /// The flow's cells at one of its k offsets, with their rows.
+    fn cells_at(
+        &self,
+        base_columns: &[u32],
+        offset: u32,
+    ) -> impl Iterator<Item = (usize, &DelayCell)> {
+        let rows = base_columns.iter().enumerate();
+        rows.filter_map(move |(row, &base)| {
+            let cell = self.layout.cell_at(row, base, offset)?;
+            Some((row, self.cells.get(cell)?))
+        })
     }
+
+    /// Packets of any flow at the receiver's end, at most: exact where the flow is alone in some row. `None` where no
+    /// row takes every packet.
+    pub fn packets(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
+        let packets = self.packets_at(&self.layout.base_columns(flow, segment))?;
+        Some(packets / u64::from(self.layout.weight(segment)))
+    }
+
+    /// Packets of any flow lost between the ends, at most. Under 0 where packets of another epoch got in. `None` where no
+    /// row takes every packet.
+    pub fn lost(&self, flow: FlowHash, segment: SegmentIndex) -> Option<i64> {
+        let lost = self.lost_at(&self.layout.base_columns(flow, segment))?;
+        Some(lost / i64::from(self.layout.weight(segment)))
+    }
+
+    /// Packets of a flow at the receiver's end, at most, with their weight, as in a count-min
+    /// sketch. `None` where no row takes every packet.
+    pub fn packets_at(&self, base_columns: &[u32]) -> Option<u64> {
+        let mut least = self.least_by_offset(base_columns, |cell| cell.received);
+        least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
+    }
+
+    /// Packets of a flow lost between the ends, at most, with their weight. `None` where no row
+    /// takes every packet.
+    pub fn lost_at(&self, base_columns: &[u32]) -> Option<i64> {
+        let mut least = self.least_by_offset(base_columns, lost);
+        least.try_fold(0, |sum: i64, least| Some(sum.saturating_add(least?)))
+    }
+
+    /// Variance of the delays of a flow's packets in ticks squared, times their weight: LDA's
+    /// unbiased form over the flow's u usable cells, sum of `(s_i - n_i D)^2 / n_i` over u - 1.
+    /// `None` where there are not two with packets in them.
+    ///
+    /// Rows that sample alike hold the same packets of the flow, so that there is one cell for
+    /// each of the k offsets: that with the fewest packets. Of different probabilities the one
+    /// counts that leaves most such cells, the highest among equals.
+    pub fn variance_at(&self, base_columns: &[u32]) -> Option<f64> {
+        let of_row = |row| {
+            let cells: Vec<&DelayCell> = self.least_cells(base_columns, row).collect();
+            let variance = variance(&cells)?;
+            Some((cells.len(), self.layout.row_probability(row), variance))
+        };
+        let rows = (0..self.layout.rows()).filter_map(of_row);
+        let best = rows.max_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
+        best.map(|(.., variance)| variance)
+    }
+
+    /// For each of the flow's k offsets the least of what its cells there say, in rows that take
+    /// every packet and whose cell is not missing; `None` where there is no such cell.
+    fn least_by_offset<T: Ord>(
+        &self,
+        base_columns: &[u32],
+        read: fn(&DelayCell) -> T,
+    ) -> impl Iterator<Item = Option<T>> {
+        (0..self.layout.virtual_cells()).map(move |offset| {
+            let cells = self.cells_at(base_columns, offset);
+            cells
+                .filter(|(row, cell)| self.layout.takes_all(*row) && !cell.missing)
+                .map(|(_, cell)| read(cell))
+                .min()
+        })
+    }
+
+    /// For each of the flow's k offsets the usable cell with the fewest packets, among rows that
+    /// sample like `row`; offsets without packets are left out.
+    fn least_cells(&self, base_columns: &[u32], row: usize) -> impl Iterator<Item = &DelayCell> {
+        (0..self.layout.virtual_cells()).filter_map(move |offset| {
+            let cells = self.cells_at(base_columns, offset);
+            cells
+                .filter(|(other, cell)| self.layout.sample_alike(row, *other) && cell.usable)
+                .map(|(_, cell)| cell)
+                .min_by_key(|cell| cell.packets())
+                .filter(|cell| cell.count > 0)
+        })
+    }
+}
+
+/// Sum of `(s_i - n_i D)^2 / n_i` over u - 1, for u cells that hold packets; `None` of less than two.
+fn variance(cells: &[&DelayCell]) -> Option<f64> {
+    let packets: f64 = cells.iter().map(|cell| cell.count as f64).sum();
+    let sum: f64 = cells.iter().map(|cell| cell.delay_sum as f64).sum();
+    let mean = sum / packets;
+    let square = |cell: &&DelayCell| {
+        let count = cell.count as f64;
+        (cell.delay_sum as f64 - count * mean).powi(2) / count
+    };
+    let squares: f64 = cells.iter().map(square).sum();
+    (cells.len() >= 2).then(|| squares / (cells.len() - 1) as f64)
+}
+
+/// Packets that did not arrive.
+fn lost(cell: &DelayCell) -> i64 {
+    cell.sent
+        .cast_signed()
+        .wrapping_sub(cell.received.cast_signed())
 }

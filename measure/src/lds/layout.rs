@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::argument::{InvalidArgument, ensure};
 use crate::flows::FlowId;
 use crate::observation::SegmentIndex;
 use crate::packet::{FlowHash, PacketHash, ROW_MULTIPLIERS, row_of};
@@ -21,68 +22,6 @@ const ALL: u64 = 1 << 32;
 /// The multiplier that gives a packet its offset in a virtual LDA. It meets packet hashes only,
 /// those of rows meet flow hashes only.
 const OFFSET_MULTIPLIER: u64 = ROW_MULTIPLIERS[3];
-
-/// Sizes that make no sketch.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum LayoutError {
-    /// None, or more than [`ROWS_MAX`].
-    #[error("a sketch has 1 to {ROWS_MAX} rows, not {rows}; give one probability a row")]
-    Rows {
-        /// How many were given.
-        rows: usize,
-    },
-    /// Columns out of range.
-    #[error("a row has {columns} columns; give it 1 to {}", LdsLayout::COLUMNS_MAX)]
-    Columns {
-        /// What was given.
-        columns: u32,
-    },
-    /// A virtual LDA of no cells, of too many, or wider than the row.
-    #[error(
-        "a flow has {virtual_cells} cells in each row of {columns}; give it 1 to {}, and no more \
-         than the row has",
-        LdsLayout::VIRTUAL_CELLS_MAX
-    )]
-    VirtualCells {
-        /// What was given.
-        virtual_cells: u32,
-        /// Columns of the row.
-        columns: u32,
-    },
-    /// A probability out of range, or not a number.
-    #[error("row {row} samples with probability {probability}; give it 2^-32 to 1")]
-    Probability {
-        /// Which row, counted from 0.
-        row: usize,
-        /// Its probability.
-        probability: f64,
-    },
-    /// A weight out of range.
-    #[error(
-        "segment {segment} has weight {weight}; give it 1 to {}",
-        LdsLayout::WEIGHT_MAX
-    )]
-    Weight {
-        /// Which segment: its index in the list.
-        segment: usize,
-        /// Its weight.
-        weight: u32,
-    },
-    /// More weights than segments can be distinguished.
-    #[error("there are {weights} weights; give one a segment, 65,536 at most")]
-    Weights {
-        /// How many were given.
-        weights: usize,
-    },
-    /// Not as many cells as the layout has.
-    #[error("{given} cells for a sketch of {expected}; give all cells, row by row")]
-    Cells {
-        /// How many the layout has.
-        expected: usize,
-        /// How many were given.
-        given: usize,
-    },
-}
 
 /// R rows of C columns; a flow has k neighbouring cells in each row (its virtual LDA); row r
 /// samples packets with probability `p_r` (Sanjuas-Cuxart et al. 2011, sections 2.3.4 and 4.2).
@@ -122,30 +61,32 @@ impl LdsLayout {
     /// `row_probabilities` has one entry a row, 1 to [`ROWS_MAX`], each in 2^-32..=1.
     ///
     /// # Errors
-    /// [`LayoutError`] when a number is out of range.
+    /// [`InvalidArgument`] when a number is out of range.
     pub fn new(
         columns: u32,
         virtual_cells: u32,
         row_probabilities: &[f64],
-    ) -> Result<Self, LayoutError> {
+    ) -> Result<Self, InvalidArgument> {
         let rows = row_probabilities.len();
-        if rows == 0 || rows > ROWS_MAX {
-            return Err(LayoutError::Rows { rows });
-        }
-        if columns == 0 || columns > Self::COLUMNS_MAX {
-            return Err(LayoutError::Columns { columns });
-        }
-        if virtual_cells == 0 || virtual_cells > columns.min(Self::VIRTUAL_CELLS_MAX) {
-            return Err(LayoutError::VirtualCells {
-                virtual_cells,
-                columns,
-            });
-        }
+        ensure((1..=ROWS_MAX).contains(&rows), || {
+            format!("a sketch has 1 to {ROWS_MAX} rows, not {rows}; give one probability a row")
+        })?;
+        ensure((1..=Self::COLUMNS_MAX).contains(&columns), || {
+            let most = Self::COLUMNS_MAX;
+            format!("a row has {columns} columns; give it 1 to {most}")
+        })?;
+        let most = Self::VIRTUAL_CELLS_MAX;
+        ensure((1..=columns.min(most)).contains(&virtual_cells), || {
+            format!(
+                "a flow has {virtual_cells} cells in each row of {columns}; give it 1 to {most}, and no more than the \
+                 row has"
+            )
+        })?;
         let mut bounds = ArrayVec::new();
         for (row, &probability) in row_probabilities.iter().enumerate() {
-            if !(1.0 / SCALE..=1.0).contains(&probability) {
-                return Err(LayoutError::Probability { row, probability });
-            }
+            ensure((1.0 / SCALE..=1.0).contains(&probability), || {
+                format!("row {row} samples with probability {probability}; give it 2^-32 to 1")
+            })?;
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -165,19 +106,17 @@ impl LdsLayout {
     /// for segments beyond the list (section 4.1).
     ///
     /// # Errors
-    /// [`LayoutError`] when a weight is out of range or there are more than segments can be.
-    pub fn with_weights(mut self, weights: &[u32]) -> Result<Self, LayoutError> {
-        if weights.len() > usize::from(u16::MAX) + 1 {
-            return Err(LayoutError::Weights {
-                weights: weights.len(),
-            });
-        }
-        let out_of_range = |weight: &u32| !(1..=Self::WEIGHT_MAX).contains(weight);
-        if let Some(segment) = weights.iter().position(out_of_range) {
-            return Err(LayoutError::Weight {
-                segment,
-                weight: weights[segment],
-            });
+    /// [`InvalidArgument`] when a weight is out of range or there are more than segments can be.
+    pub fn with_weights(mut self, weights: &[u32]) -> Result<Self, InvalidArgument> {
+        let given = weights.len();
+        ensure(given <= usize::from(u16::MAX) + 1, || {
+            format!("there are {given} weights; give one a segment, 65,536 at most")
+        })?;
+        let most = Self::WEIGHT_MAX;
+        for (segment, weight) in weights.iter().enumerate() {
+            ensure((1..=most).contains(weight), || {
+                format!("segment {segment} has weight {weight}; give it 1 to {most}")
+            })?;
         }
         // Weights of 1 say nothing: without them the sketch takes its shorter way.
         let said = weights.iter().rposition(|&weight| weight != 1);
@@ -298,10 +237,7 @@ impl LdsLayout {
     }
 
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
-        let equal = |what, left: u64, right: u64| {
-            let mismatch = ShapeMismatch { what, left, right };
-            if left == right { Ok(()) } else { Err(mismatch) }
-        };
+        let equal = ShapeMismatch::check;
         equal("rows", self.rows() as u64, other.rows() as u64)?;
         equal("columns", self.columns.into(), other.columns.into())?;
         equal(

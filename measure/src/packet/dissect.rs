@@ -1,10 +1,11 @@
 //! Header by header through any frame.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use super::Kind;
 use super::header::{ethernet, ethertype, icmp, ipv6, mpls, protocol, sctp, tcp, udp, vlan};
-use super::key::FlowKey;
+use super::key::{FiveTuple, FlowKey};
 use super::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
 use super::words::{Pair, be16, le_pair, le64};
 
@@ -89,15 +90,10 @@ impl Dissected {
         } else {
             Transport::of(&upper, header.protocol())
         };
-        let key = FlowKey::V4 {
-            source: header.source(),
-            destination: header.destination(),
-            source_port: transport.source_port,
-            destination_port: transport.destination_port,
-            protocol: header.protocol(),
-        };
+        let ends = (header.source().into(), header.destination().into());
         let unchanged = ipv4_unchanged(le_pair(header.bytes(), 0).0);
-        Ok(Self::of_ip(&upper, key, unchanged, &transport))
+        let protocol = header.protocol();
+        Ok(Self::of_ip(&upper, ends, protocol, unchanged, &transport))
     }
 
     /// A frame with an IPv6 packet at `at`, or the kind of one whose header is wrong.
@@ -113,21 +109,27 @@ impl Dissected {
             },
             Err(kind) => Transport::none(kind, upper.stop()),
         };
-        let key = FlowKey::V6 {
-            source: header.source(),
-            destination: header.destination(),
-            source_port: transport.source_port,
-            destination_port: transport.destination_port,
-            protocol,
-        };
+        let ends = (header.source().into(), header.destination().into());
         let unchanged = ipv6_unchanged(le_pair(header.bytes(), 0).0);
-        Ok(Self::of_ip(&upper, key, unchanged, &transport))
+        Ok(Self::of_ip(&upper, ends, protocol, unchanged, &transport))
     }
 
-    fn of_ip(upper: &Upper<'_>, key: FlowKey, header: u64, transport: &Transport) -> Self {
+    fn of_ip(
+        upper: &Upper<'_>,
+        (source, destination): (IpAddr, IpAddr),
+        protocol: u8,
+        header: u64,
+        transport: &Transport,
+    ) -> Self {
         Self {
             kind: transport.kind,
-            key,
+            key: FlowKey::Ip(FiveTuple {
+                source,
+                destination,
+                source_port: transport.source_port,
+                destination_port: transport.destination_port,
+                protocol,
+            }),
             identity: (header, transport.word),
             payload: transport.payload..upper.stop(),
         }

@@ -1,5 +1,5 @@
 //! Header formats, each in one shape: its field ranges as constants, a view of a header that is whole
-//! (`Header`), whose accessors cannot fail, and a plain struct (`Repr`) that is parsed from a view and
+//! (`Header`), whose accessors cannot fail, and, where frames are made here, a plain struct (`Repr`) that is
 //! emitted as bytes.
 //!
 //! ```
@@ -25,13 +25,9 @@
 
 use std::ops::Range;
 
-pub mod checksum;
 pub mod ethernet;
-pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
-pub mod mpls;
-pub mod sctp;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
@@ -93,6 +89,107 @@ pub mod protocol {
     pub const HIP: u8 = 139;
     /// Shim6.
     pub const SHIM6: u8 = 140;
+}
+
+/// The Internet checksum (RFC 1071).
+pub mod checksum {
+    /// A sum of big-endian 16-bit words; 65,535 bytes at most cannot overflow it.
+    #[derive(Debug, Clone, Copy, Default)]
+    pub struct Sum(u32);
+
+    impl Sum {
+        /// With `bytes`, an odd one at the end padded with zero.
+        #[inline]
+        #[must_use]
+        #[expect(clippy::should_implement_trait, reason = "bytes are no sum")]
+        pub fn add(self, bytes: &[u8]) -> Self {
+            let (words, odd) = bytes.as_chunks::<2>();
+            let odd = odd.first().map_or(0, |&byte| u32::from(byte) << 8);
+            Self(words.iter().fold(self.0 + odd, |sum, &word| {
+                sum + u32::from(u16::from_be_bytes(word))
+            }))
+        }
+
+        /// With one word.
+        #[inline]
+        #[must_use]
+        pub fn add_word(self, word: u16) -> Self {
+            Self(self.0 + u32::from(word))
+        }
+
+        /// What TCP and UDP add of the IP header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses as in the
+        /// header, the protocol, and the length of the segment.
+        #[inline]
+        pub fn pseudo_header(addresses: &[u8], protocol: u8, segment_bytes: u16) -> Self {
+            Self::default()
+                .add(addresses)
+                .add_word(protocol.into())
+                .add_word(segment_bytes)
+        }
+
+        /// The checksum: 0 over a header or segment that holds the right one.
+        #[inline]
+        #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
+        pub fn finish(self) -> u16 {
+            let folded = (self.0 & 0xffff) + (self.0 >> 16);
+            !((folded & 0xffff) + (folded >> 16)) as u16
+        }
+    }
+}
+
+/// ICMP (RFC 792) and `ICMPv6` (RFC 4443, 2.1), as far as they are read here.
+pub mod icmp {
+    /// Bytes of the header with the four bytes that depend on the type.
+    pub const BYTES: usize = 8;
+}
+
+/// MPLS labels (RFC 3032, 2.1).
+pub mod mpls {
+    use super::ethertype;
+
+    /// Bytes of a label stack entry.
+    pub const BYTES: usize = 4;
+
+    /// Whether a label follows this ethertype.
+    pub const fn is_label(ethertype: u16) -> bool {
+        matches!(ethertype, ethertype::MPLS | ethertype::MPLS_MULTICAST)
+    }
+
+    /// A whole label stack entry: one word, most significant bits first: label (20 bits), traffic class (3), bottom of
+    /// stack (1), time to live (8).
+    #[derive(Debug, Clone, Copy)]
+    pub struct Header(u32);
+
+    impl Header {
+        /// The entry at `at`, if it is whole.
+        pub fn at(bytes: &[u8], at: usize) -> Option<Self> {
+            let word = bytes.get(at..)?.first_chunk()?;
+            Some(Self(u32::from_be_bytes(*word)))
+        }
+
+        /// Whether it is the last of the stack.
+        pub const fn is_bottom(self) -> bool {
+            self.0 & 0x100 != 0
+        }
+    }
+}
+
+/// SCTP's common header (RFC 9260, 3.1), as far as it is read here.
+pub mod sctp {
+    /// Bytes of the header.
+    pub const BYTES: usize = 12;
+
+    /// Where the fields are.
+    pub mod field {
+        use crate::packet::header::Field;
+
+        /// Port of the sender.
+        pub const SOURCE_PORT: Field = 0..2;
+        /// Port of the receiver.
+        pub const DESTINATION_PORT: Field = 2..4;
+        /// Verification tag.
+        pub const TAG: Field = 4..8;
+    }
 }
 
 /// The bytes of a field, which has `N`.

@@ -129,3 +129,27 @@ proptest! {
         check_consistency(&hasher(), &frame, u32::try_from(frame.len()).unwrap())?;
     }
 }
+
+#[test]
+fn every_kind_has_room_for_a_whole_burst() {
+    for (n, kind) in Kind::ALL.into_iter().enumerate() {
+        let mut census = Census::default();
+        for _ in 0..Census::FRAMES_MAX {
+            census.add(kind);
+        }
+        let mut expected = [0; Kind::COUNT];
+        expected[n] = Census::FRAMES_MAX as u64;
+        assert_eq!(census.counts(), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn kinds_do_not_mix() {
+    let mut census = Census::default();
+    for (n, kind) in Kind::ALL.into_iter().enumerate() {
+        for _ in 0..=n {
+            census.add(kind);
+        }
+    }
+    assert_eq!(census.counts(), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}

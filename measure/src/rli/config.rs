@@ -100,17 +100,3 @@ impl ReceiverConfig {
         }
     }
 }
-
-/// A receiver that cannot be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ReceiverError {
-    /// No room, or too much.
-    #[error(
-        "an interpolation buffer of {packets} packets; give it 1 to {}",
-        ReceiverConfig::BUFFER_PACKETS_MAX
-    )]
-    Buffer {
-        /// What was given.
-        packets: usize,
-    },
-}

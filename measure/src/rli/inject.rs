@@ -3,6 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use super::link::Link;
+use crate::argument::{InvalidArgument, ensure};
 
 /// When references are injected.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,55 +61,25 @@ impl Default for Adaptive {
     }
 }
 
-/// Constants of Algorithm 1 out of range.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum PolicyError {
-    /// Not two increasing shares.
-    #[error("utilisations {min} to {max}: give two increasing numbers from 0 to 1")]
-    Utilisation {
-        /// The lower one.
-        min: f64,
-        /// The upper one.
-        max: f64,
-    },
-    /// Not two rates.
-    #[error(
-        "rates {min} to {max} references for each packet: give two non-decreasing numbers from \
-         {} to 1",
-        Adaptive::RATE_LEAST
-    )]
-    Rate {
-        /// The lower one.
-        min: f64,
-        /// The upper one.
-        max: f64,
-    },
-    /// Not a weight.
-    #[error("smoothing {smoothing}: give a number over 0, at most 1")]
-    Smoothing {
-        /// What was given.
-        smoothing: f64,
-    },
-}
-
 impl Adaptive {
     /// Least rate that can be asked for.
     pub const RATE_LEAST: f64 = 1e-9;
 
-    fn validated(self) -> Result<Self, PolicyError> {
+    fn validate(&self) -> Result<(), InvalidArgument> {
         let (min, max) = (self.utilisation_min, self.utilisation_max);
-        if !(0.0 <= min && min < max && max <= 1.0) {
-            return Err(PolicyError::Utilisation { min, max });
-        }
-        let (min, max) = (self.rate_min, self.rate_max);
-        if !(Self::RATE_LEAST <= min && min <= max && max <= 1.0) {
-            return Err(PolicyError::Rate { min, max });
-        }
+        ensure(0.0 <= min && min < max && max <= 1.0, || {
+            format!("utilisations {min} to {max}: give two increasing numbers from 0 to 1")
+        })?;
+        let (min, max, least) = (self.rate_min, self.rate_max, Self::RATE_LEAST);
+        ensure(least <= min && min <= max && max <= 1.0, || {
+            format!(
+                "rates {min} to {max} references for each packet: give two non-decreasing numbers from {least} to 1"
+            )
+        })?;
         let smoothing = self.smoothing;
-        if !(0.0 < smoothing && smoothing <= 1.0) {
-            return Err(PolicyError::Smoothing { smoothing });
-        }
-        Ok(self)
+        ensure(0.0 < smoothing && smoothing <= 1.0, || {
+            format!("smoothing {smoothing}: give a number over 0, at most 1")
+        })
     }
 
     /// References for each regular packet at a utilisation (Algorithm 1, lines 12 and 13): a
@@ -161,11 +132,10 @@ impl Injector {
     ///
     /// # Errors
     /// Where the constants of an adaptive policy are out of range.
-    pub fn new(policy: Policy, link: Link) -> Result<Self, PolicyError> {
-        let policy = match policy {
-            Policy::Adaptive(constants) => Policy::Adaptive(constants.validated()?),
-            other => other,
-        };
+    pub fn new(policy: Policy, link: Link) -> Result<Self, InvalidArgument> {
+        if let Policy::Adaptive(constants) = &policy {
+            constants.validate()?;
+        }
         let mut injector = Self {
             policy,
             link,

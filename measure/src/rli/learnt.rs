@@ -1,10 +1,138 @@
-//! What references teach about themselves, each left out in turn.
+//! What is learnt of a link: its busy periods, from the departures of all its packets; the delay that a packet has without
+//! any wait, which is propagation and what clocks differ by; and what references teach about themselves, each left out
+//! in turn.
 
-use super::base::BaseDelay;
-use super::busy::Idle;
+use super::config::ReceiverConfig;
 use super::curve::{Anchor, Bend, CurvePoint, RunningBend};
 use super::interval::Mark;
 use super::since_ns;
+
+/// A time in which the link had nothing to send. Nothing waits at its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Idle {
+    /// When the last busy period ended.
+    pub(super) from_ns: u64,
+    /// When the next one began.
+    pub(super) to_ns: u64,
+}
+
+/// Tells idle times: where a service starts later than the previous departure.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BusyPeriods {
+    departed_ns: Option<u64>,
+    /// When the present busy period began.
+    since_ns: Option<u64>,
+    /// Idle time since this was last taken; what is between several of them is left out.
+    idle: Option<Idle>,
+    /// The first idle time since this was last taken.
+    first: Option<Idle>,
+}
+
+impl BusyPeriods {
+    /// A packet of any kind departed at `departed_ns`, `serialisation_ns` after its service began.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "over 0, and a float to an integer saturates"
+    )]
+    pub(super) fn packet(&mut self, departed_ns: u64, serialisation_ns: f64) {
+        let previous_ns = self.departed_ns.replace(departed_ns);
+        let Some(from_ns) = previous_ns else { return };
+        if since_ns(departed_ns, from_ns) - serialisation_ns <= ReceiverConfig::IDLE_TOLERANCE_NS {
+            return;
+        }
+        let to_ns = departed_ns.wrapping_sub(serialisation_ns.round() as u64);
+        self.idle(Idle { from_ns, to_ns });
+    }
+
+    /// The link had nothing to send.
+    #[inline]
+    pub(super) fn idle(&mut self, idle: Idle) {
+        self.since_ns = Some(idle.to_ns);
+        let from_ns = self.idle.map_or(idle.from_ns, |earlier| earlier.from_ns);
+        self.idle = Some(Idle { from_ns, ..idle });
+        self.first.get_or_insert(idle);
+    }
+
+    /// When the present busy period began, as far as is known.
+    pub(super) fn since_ns(&self) -> Option<u64> {
+        self.since_ns
+    }
+
+    /// From the end of the first to the beginning of the last busy period since this was last
+    /// asked.
+    #[inline]
+    pub(super) fn take_idle(&mut self) -> Option<Idle> {
+        self.idle.take()
+    }
+
+    /// The first idle time since this was last asked.
+    pub(super) fn take_first(&mut self) -> Option<Idle> {
+        self.first.take()
+    }
+}
+
+/// Learns the base delay from references and the busy periods that they were sent in.
+///
+/// A reference was sent no earlier than its busy period began, so that (begin - send time) is the
+/// base delay at most, and the base delay itself for one sent together with the packet that opened
+/// the busy period: those behind such a packet, and those that found the link idle. The greatest
+/// that was seen twice is taken, so that a single stamp that is wrong does no harm; a window of
+/// references at a time, so that clocks may drift.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BaseDelay {
+    known_ns: Option<f64>,
+    best_ns: f64,
+    hits: u32,
+    seen: u32,
+}
+
+impl Default for BaseDelay {
+    /// Nothing is known.
+    fn default() -> Self {
+        Self {
+            known_ns: None,
+            best_ns: f64::NEG_INFINITY,
+            hits: 0,
+            seen: 0,
+        }
+    }
+}
+
+impl BaseDelay {
+    /// References of a window.
+    const WINDOW: u32 = 256;
+
+    /// The base delay, as far as is known.
+    pub(super) fn known_ns(&self) -> Option<f64> {
+        self.known_ns
+    }
+
+    /// Learns from a reference whose busy period began `bound_ns` after it was sent.
+    pub(super) fn learn(&mut self, bound_ns: f64) {
+        self.seen += 1;
+        // Stamps agree within this.
+        let tolerance_ns = ReceiverConfig::IDLE_TOLERANCE_NS;
+        if bound_ns > self.best_ns + tolerance_ns {
+            self.best_ns = bound_ns;
+            self.hits = 1;
+        } else if bound_ns >= self.best_ns - tolerance_ns {
+            self.hits += 1;
+            self.best_ns += (bound_ns - self.best_ns) / f64::from(self.hits);
+        }
+        let confirmed = self.hits >= 2;
+        let full = self.seen >= Self::WINDOW;
+        if confirmed && (full || self.known_ns.is_none_or(|known_ns| known_ns < self.best_ns)) {
+            self.known_ns = Some(self.best_ns);
+        }
+        if full {
+            self.seen = 0;
+            self.hits = 0;
+            self.best_ns = f64::NEG_INFINITY;
+        }
+    }
+}
 
 /// Running figures of a stream.
 #[derive(Debug, Clone, Copy, Default)]

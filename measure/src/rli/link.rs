@@ -1,34 +1,13 @@
 //! How long a frame occupies a link.
 
+use crate::argument::{InvalidArgument, ensure};
+
 /// The link that drains a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     capacity_bps: u64,
     overhead_bytes: u32,
     ns_per_byte: f64,
-}
-
-/// A link that cannot be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
-    /// It carries nothing.
-    #[error(
-        "a link of {capacity_bps} bit/s; give it {} or more",
-        Link::CAPACITY_BPS_MIN
-    )]
-    Capacity {
-        /// What was given.
-        capacity_bps: u64,
-    },
-    /// More than any framing adds.
-    #[error(
-        "{overhead_bytes} bytes around each frame; give {} or less",
-        Link::OVERHEAD_BYTES_MAX
-    )]
-    Overhead {
-        /// What was given.
-        overhead_bytes: u32,
-    },
 }
 
 impl Link {
@@ -47,13 +26,15 @@ impl Link {
     ///
     /// # Errors
     /// Where one of them is out of range.
-    pub fn new(capacity_bps: u64, overhead_bytes: u32) -> Result<Self, LinkError> {
-        if capacity_bps < Self::CAPACITY_BPS_MIN {
-            return Err(LinkError::Capacity { capacity_bps });
-        }
-        if overhead_bytes > Self::OVERHEAD_BYTES_MAX {
-            return Err(LinkError::Overhead { overhead_bytes });
-        }
+    pub fn new(capacity_bps: u64, overhead_bytes: u32) -> Result<Self, InvalidArgument> {
+        ensure(capacity_bps >= Self::CAPACITY_BPS_MIN, || {
+            let least = Self::CAPACITY_BPS_MIN;
+            format!("a link of {capacity_bps} bit/s; give it {least} or more")
+        })?;
+        ensure(overhead_bytes <= Self::OVERHEAD_BYTES_MAX, || {
+            let most = Self::OVERHEAD_BYTES_MAX;
+            format!("{overhead_bytes} bytes around each frame; give {most} or less")
+        })?;
         Ok(Self {
             capacity_bps,
             overhead_bytes,
@@ -66,11 +47,6 @@ impl Link {
         self.capacity_bps
     }
 
-    /// Bytes that a frame occupies.
-    pub(super) fn occupied_bytes(&self, bytes: u32) -> u64 {
-        u64::from(bytes) + u64::from(self.overhead_bytes)
-    }
-
     /// Bytes that several frames occupy, of `bytes` bytes together.
     pub(super) fn occupied_bytes_of(&self, frames: u32, bytes: u64) -> u64 {
         bytes.saturating_add(u64::from(frames) * u64::from(self.overhead_bytes))
@@ -78,6 +54,6 @@ impl Link {
 
     /// How long a frame of `bytes` occupies the link.
     pub fn serialisation_ns(&self, bytes: u32) -> f64 {
-        self.occupied_bytes(bytes) as f64 * self.ns_per_byte
+        self.occupied_bytes_of(1, bytes.into()) as f64 * self.ns_per_byte
     }
 }

@@ -1,15 +1,13 @@
 //! The receiver's end of a stream: packets and references in, estimates out.
 
-use super::buffer::{Buffer, BufferedRun};
-use super::busy::{BusyPeriods, Idle};
-use super::config::{Method, ReceiverConfig, ReceiverError};
+use super::config::{Method, ReceiverConfig};
 use super::curve::CurvePoint;
-use super::delay_sum::DelaySum;
-use super::interval::{Error, Interval, Latest, Mark};
-use super::learnt::Learnt;
+use super::delay_sum::{DelaySum, SegmentDelay};
+use super::interval::{Buffer, BufferedRun, Error, Interval, Latest, Mark};
+use super::learnt::{BusyPeriods, Idle, Learnt};
 use super::reference::{Reference, StreamSums};
-use super::segment::SegmentDelay;
 use super::since_ns;
+use crate::argument::{InvalidArgument, ensure};
 use crate::packet::PacketHash;
 use crate::time::EpochTag;
 
@@ -115,11 +113,12 @@ impl<F: Copy> Receiver<F> {
     ///
     /// # Errors
     /// Where the configuration is out of range.
-    pub fn new(config: ReceiverConfig) -> Result<Self, ReceiverError> {
+    pub fn new(config: ReceiverConfig) -> Result<Self, InvalidArgument> {
         let packets = config.buffer_packets;
-        if !(1..=ReceiverConfig::BUFFER_PACKETS_MAX).contains(&packets) {
-            return Err(ReceiverError::Buffer { packets });
-        }
+        let most = ReceiverConfig::BUFFER_PACKETS_MAX;
+        ensure((1..=most).contains(&packets), || {
+            format!("an interpolation buffer of {packets} packets; give it 1 to {most}")
+        })?;
         let room = config.room();
         Ok(Self {
             config,

@@ -3,7 +3,8 @@
 use super::{
     CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least, loss, part, positive,
 };
-use crate::lda::{Bank, LayoutError, LdaLayout, prepare_banks};
+use crate::argument::InvalidArgument;
+use crate::lda::{Bank, LdaLayout, prepare_banks};
 
 /// Of four rows, those of the first bank where there is a second for the worst case: the error is
 /// then 15 % over that of one bank as long as losses are as usual, and twice it at the worst.
@@ -66,7 +67,7 @@ impl LdaDemand {
         self.packets_per_s * self.epoch_s
     }
 
-    fn check(&self) -> Result<(), SizingError> {
+    fn check(&self) -> Result<(), InvalidArgument> {
         positive("the number of packets a second", self.packets_per_s)?;
         positive("the epoch in seconds", self.epoch_s)?;
         let packets = self.packets();
@@ -204,8 +205,8 @@ impl LdaPlan {
     /// The layout to make it with.
     ///
     /// # Errors
-    /// [`LayoutError`] where the banks were changed into what makes no LDA.
-    pub fn layout(&self) -> Result<LdaLayout, LayoutError> {
+    /// [`InvalidArgument`] where the banks were changed into what makes no LDA.
+    pub fn layout(&self) -> Result<LdaLayout, InvalidArgument> {
         LdaLayout::new(&self.banks)
     }
 }

@@ -14,18 +14,77 @@
 //!   probability n P R / C in each row, whatever k. So k > 1 buys no fewer collisions, only
 //!   survival of losses; and rows cannot be saved for it (R = -ln eps / k).
 //!
-//! The model ([`model`]): offsets from 1 - k to k - 1 between a flow's first cell and mine hold
+//! The model ([`miss_share`]): offsets from 1 - k to k - 1 between a flow's first cell and mine hold
 //! large flows independently, each covering what overlaps; lost packets, mine and others', spoil
 //! cells as a Poisson number; what is sampled of a flow must suffice for its mean.
 
-mod model;
-mod shape;
+use super::{
+    CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least, loss, part, positive,
+};
+use crate::argument::InvalidArgument;
+use crate::lds::{LdsLayout, ROWS_MAX};
 
-use shape::Shape;
+/// Distribution of the packets of a flow in an epoch: P\[flow > x\] = (least / x)^shape from `least` to `most`, where the
+/// rest is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSizes {
+    least: f64,
+    shape: f64,
+    most: f64,
+}
 
-use crate::lds::{LayoutError, LdsLayout, ROWS_MAX};
+impl FlowSizes {
+    /// Pareto from `least` packets on, with the given shape (1 to 2 is usual; the smaller, the
+    /// heavier the tail), cut at `most`: flows over it count as of it.
+    ///
+    /// # Errors
+    /// [`SizingError::Argument`].
+    pub fn pareto(least: f64, shape: f64, most: f64) -> Result<Self, SizingError> {
+        positive("the least flow size", least)?;
+        positive("the shape of flow sizes", shape)?;
+        let is_fine = most >= least && most.is_finite();
+        check(
+            is_fine,
+            "the greatest flow size",
+            most,
+            "the least at least",
+        )?;
+        Ok(Self { least, shape, most })
+    }
 
-use super::{CELL_BYTES, FlowSizes, HALF_BYTES, SizingError, check, least, loss, part, positive};
+    /// Share of flows of more than `packets` packets: P\[flow > x\].
+    pub fn share_over(&self, packets: f64) -> f64 {
+        if packets >= self.most {
+            return 0.0;
+        }
+        (self.least / packets.max(self.least)).powf(self.shape)
+    }
+
+    /// Packets of a flow in the mean, where those of flows of more than `packets` do not count:
+    /// E\[flow; flow <= x\].
+    pub fn mean_up_to(&self, packets: f64) -> f64 {
+        let &Self { least, shape, most } = self;
+        let to = packets.clamp(least, most);
+        let power = 1.0 - shape;
+        // The integral of x times the density from `least` to `to`.
+        let below = if power.abs() < 1e-9 {
+            least * (to / least).ln()
+        } else {
+            shape * least / power * ((to / least).powf(power) - 1.0)
+        };
+        let at_most = if packets >= most {
+            most * (least / most).powf(shape)
+        } else {
+            0.0
+        };
+        below + at_most
+    }
+
+    /// The size that a `share` of flows (over 0 to 1) attains or exceeds.
+    pub fn attained_by(&self, share: f64) -> f64 {
+        (self.least * share.powf(-1.0 / self.shape)).min(self.most)
+    }
+}
 
 /// Most columns that are tried.
 const COLUMNS_MAX: u64 = 1 << 26;
@@ -73,7 +132,7 @@ pub struct LdsPlan {
 }
 
 impl LdsDemand {
-    fn check(&self) -> Result<(), SizingError> {
+    fn check(&self) -> Result<(), InvalidArgument> {
         check(self.flows >= 1, "the number of flows", 0.0, "1 at least")?;
         positive("the number of packets a second", self.packets_per_s)?;
         positive("the epoch in seconds", self.epoch_s)?;
@@ -151,7 +210,7 @@ impl LdsPlan {
 
     /// Of `cells` cells, the shape with the least error that is kept; `None` where none keeps one
     /// under the difference between flows.
-    fn best(demand: &LdsDemand, cells: u64) -> Option<(Shape, u64, f64)> {
+    pub(super) fn best(demand: &LdsDemand, cells: u64) -> Option<(Shape, u64, f64)> {
         let mut best = None;
         let mut error_max = demand.delay_spread * (1.0 - 1e-6);
         for shape in Shape::all(demand) {
@@ -205,11 +264,210 @@ impl LdsPlan {
     /// The layout to make it with.
     ///
     /// # Errors
-    /// [`LayoutError`] where fields were changed into what makes no LDS.
-    pub fn layout(&self) -> Result<LdsLayout, LayoutError> {
+    /// [`InvalidArgument`] where fields were changed into what makes no LDS.
+    pub fn layout(&self) -> Result<LdsLayout, InvalidArgument> {
         LdsLayout::new(self.columns, self.virtual_cells, &self.row_probabilities)
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Flows up to this share of what may interfere count by their mean, larger ones each by itself:
+/// so the model came nearest to simulation.
+const SMALL_SHARE: f64 = 0.25;
+/// Sizes of a virtual LDA that are tried.
+const VIRTUAL_CELLS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
+/// Least probabilities of a row that are tried.
+const LEAST_SHARES: [f64; 7] = [1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01];
+
+/// What is tried: all but the number of columns.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub virtual_cells: u32,
+    pub row_probabilities: Vec<f64>,
+}
+
+impl Shape {
+    /// All shapes that make sense for a demand.
+    fn all(demand: &LdsDemand) -> Vec<Self> {
+        let mut shapes = Vec::new();
+        for rows in 1..=ROWS_MAX {
+            for virtual_cells in VIRTUAL_CELLS {
+                for least_share in LEAST_SHARES {
+                    shapes.push(Self {
+                        virtual_cells,
+                        row_probabilities: geometric(least_share, rows),
+                    });
+                }
+            }
+        }
+        if demand.loss == 0.0 {
+            // Without losses there is nothing to survive.
+            shapes.retain(|shape| shape.virtual_cells == 1 && shape.row_probabilities[0] >= 1.0);
+        }
+        shapes
+    }
+
+    fn rows(&self) -> u64 {
+        self.row_probabilities.len() as u64
+    }
+
+    /// Fewest columns.
+    fn columns_min(&self) -> u64 {
+        u64::from(self.virtual_cells) * 2
+    }
+
+    /// Share of flows of `packets` packets that miss `error` for want of a good cell.
+    pub(super) fn miss_share(
+        &self,
+        demand: &LdsDemand,
+        columns: u64,
+        error: f64,
+        packets: f64,
+    ) -> f64 {
+        let mut rows: Vec<Row> = self
+            .row_probabilities
+            .iter()
+            .filter_map(|&share| self.row(demand, columns as f64, error, packets, share))
+            .collect();
+        miss_share(self.virtual_cells, &mut rows)
+    }
+
+    /// A row that samples `share`; `None` where it samples too little of the flow for its mean.
+    fn row(
+        &self,
+        demand: &LdsDemand,
+        columns: f64,
+        error: f64,
+        packets: f64,
+        share: f64,
+    ) -> Option<Row> {
+        let k = f64::from(self.virtual_cells);
+        // One cell's samples of the flow, and what they leave of the error to collisions.
+        let samples = packets * share / k;
+        let sampling = demand.delay_cv * ((1.0 - share / k) / samples).max(0.0).sqrt();
+        let left = error * error - (MEAN_OF_SIZE * sampling).powi(2);
+        if left <= 0.0 {
+            return None;
+        }
+        // x packets of others shift the mean by x / (x + packets) of the distance between flows.
+        let shift = (left.sqrt() / demand.delay_spread).min(1.0 - 1e-9);
+        let interfering = packets * shift / (1.0 - shift);
+        let flows_per_cell = (demand.flows as f64 - 1.0) / columns;
+        let small_packets = k * flows_per_cell * demand.sizes.mean_up_to(interfering * SMALL_SHARE);
+        let clear = if interfering > small_packets {
+            let large = demand.sizes.share_over(interfering - small_packets);
+            (-flows_per_cell * large).exp()
+        } else {
+            0.0
+        };
+        let packets_per_cell = flows_per_cell * demand.sizes.mean_up_to(f64::INFINITY);
+        Some(Row {
+            clear,
+            intact: (-share * demand.loss * packets_per_cell).exp(),
+            own_losses: share * demand.loss * packets / k,
+        })
+    }
+}
+
+/// `rows` shares from `least` to 1 in geometric steps; a single row has the least.
+fn geometric(least: f64, rows: usize) -> Vec<f64> {
+    let steps = rows.saturating_sub(1).max(1) as f64;
+    (0..rows)
+        .map(|row| least.powf(1.0 - row as f64 / steps))
+        .collect()
+}
+
+/// What may befall a flow's cells in one row.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    /// Probability that no large flow has its first cell at a given column.
+    pub clear: f64,
+    /// Probability that no lost packet of other flows is in a given cell.
+    pub intact: f64,
+    /// Lost packets of the flow itself that the row sampled, for each of its cells.
+    pub own_losses: f64,
+}
+
+/// Probability that a flow has no good cell: none without a large flow and without a lost packet.
+///
+/// Rows are independent but for the flow's own losses. A packet has the same offset among the k
+/// cells in each row, and what a row samples, rows that sample more do too: its loss spoils that
+/// offset in all of these. So the number of offsets that own losses left intact goes down from the
+/// row that samples least to that which samples most, and this goes through all its ways.
+fn miss_share(k: u32, rows: &mut [Row]) -> f64 {
+    rows.sort_by(|a, b| a.own_losses.total_cmp(&b.own_losses));
+    let offsets = k as usize;
+    let mut reached = vec![0.0; offsets + 1];
+    reached[offsets] = 1.0;
+    let mut before = 0.0;
+    for row in rows {
+        let survives = (before - row.own_losses).exp();
+        before = row.own_losses;
+        let mut next = vec![0.0; offsets + 1];
+        for (from, &probability) in reached.iter().enumerate() {
+            for (to, next) in next.iter_mut().enumerate().take(from + 1) {
+                *next += probability * binomial(from, to, survives);
+            }
+        }
+        let free = free_offsets(offsets, row.clear);
+        for (left, probability) in next.iter_mut().enumerate() {
+            *probability *= row_misses(&free, left, row);
+        }
+        reached = next;
+    }
+    reached.iter().sum()
+}
+
+/// Probability that a row has no good cell where own losses left `left` offsets intact. `free[u]`:
+/// that large flows leave u neighbouring offsets.
+fn row_misses(free: &[f64], left: usize, row: &Row) -> f64 {
+    let offsets = free.len() - 1;
+    let spoiled = 1.0 - row.intact;
+    let missed = |free: usize| -> f64 {
+        (0..=free.min(left))
+            .map(|both| {
+                let ways = choose(left, both) * choose(offsets - left, free - both);
+                ways / choose(offsets, free) * spoiled.powf(both as f64)
+            })
+            .sum()
+    };
+    free.iter()
+        .enumerate()
+        .map(|(free, &probability)| probability * missed(free))
+        .sum()
+}
+
+/// Probabilities that large flows leave 0, 1, .. k offsets. Each covers the offsets from its first
+/// cell on: those that start before mine cover a prefix, those that start after a suffix, one that
+/// starts with mine all.
+fn free_offsets(k: usize, clear: f64) -> Vec<f64> {
+    let longest = |covered: usize| {
+        let none_longer = clear.powf((k - 1 - covered) as f64);
+        if covered == 0 {
+            none_longer
+        } else {
+            (1.0 - clear) * none_longer
+        }
+    };
+    let mut free = vec![0.0; k + 1];
+    free[0] = 1.0 - clear;
+    for prefix in 0..k {
+        for suffix in 0..k {
+            free[k.saturating_sub(prefix + suffix)] += clear * longest(prefix) * longest(suffix);
+        }
+    }
+    free
+}
+
+/// Probability of `hits` of `trials`, each with probability `share`.
+fn binomial(trials: usize, hits: usize, share: f64) -> f64 {
+    let misses = (trials - hits) as f64;
+    choose(trials, hits) * share.powf(hits as f64) * (1.0 - share).powf(misses)
+}
+
+/// Ways to choose `few` of `many`; 0 where there are not so many.
+fn choose(many: usize, few: usize) -> f64 {
+    if few > many {
+        return 0.0;
+    }
+    (0..few).fold(1.0, |ways, i| ways * (many - i) as f64 / (i + 1) as f64)
+}

@@ -131,10 +131,7 @@ impl DecodeJob {
     }
 
     fn lost_max(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
-        let layout = self.cells.layout();
-        let columns = layout.base_columns(flow, segment);
-        let lost = u64::try_from(self.cells.lost_at(&columns)?).unwrap_or(0);
-        Some(lost / u64::from(layout.weight(segment)).max(1))
+        Some(u64::try_from(self.cells.lost(flow, segment)?).unwrap_or(0))
     }
 }
 
@@ -240,7 +237,7 @@ impl DecodeJob {
         let candidates = segments.iter().filter_map(|&segment| {
             let packets = match &claimed {
                 Some(claimed) => self.cells.unclaimed(claimed, flow, segment),
-                None => self.cells.mine(flow, segment).packets?,
+                None => self.cells.packets(flow, segment)?,
             };
             let lost = self.lost_max(flow, segment).unwrap_or(0);
             (packets + lost > 0).then(|| WireFlow {

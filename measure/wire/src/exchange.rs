@@ -22,8 +22,9 @@ use crate::frame::{
 use crate::frame::{ClockState, EpochFate};
 use crate::session::{KeyId, KeyRing, Nonce, Nonces, Session as Direction, Sessions};
 use crate::{SealedWire, Span, WireLayout, WireShard};
+use measure::InvalidArgument;
 use measure::lda::LdaLayout;
-use measure::lda::adaptive::{AdaptiveError, AdaptiveOptions};
+use measure::lda::adaptive::AdaptiveOptions;
 use measure::observation::End;
 use measure::packet::HASH_VERSION;
 use measure::time::Epoch;
@@ -155,7 +156,7 @@ pub enum ExchangeError {
     Key(#[from] SealError),
     /// Banks that cannot follow the losses.
     #[error(transparent)]
-    Adaptive(#[from] AdaptiveError),
+    Adaptive(#[from] InvalidArgument),
     /// Frames of no usable size.
     #[error("control frames of {frame_bytes} bytes are too small or too large; allow 512 to 1,500")]
     Frames {

@@ -19,6 +19,7 @@
 
 use arrayvec::ArrayVec;
 
+use measure::InvalidArgument;
 use measure::lda::LdaLayout;
 use measure::lds::LdsLayout;
 use measure::observation::SegmentIndex;
@@ -106,12 +107,9 @@ pub enum WireError {
          RLI-S"
     )]
     Method,
-    /// References at no possible rate.
+    /// References at no possible rate, or a buffer of no possible size.
     #[error(transparent)]
-    Policy(#[from] rli::PolicyError),
-    /// A buffer of no possible size.
-    #[error(transparent)]
-    Buffer(#[from] rli::ReceiverError),
+    Argument(#[from] InvalidArgument),
     /// No key to seal with.
     #[error(transparent)]
     Key(#[from] SealError),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use contract::config::Config;
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
+use measure::InvalidArgument;
 use measure::observation::SegmentIndex;
-use measure::rli::{Link, LinkError, Method, Policy, ReceiverConfig, StreamId};
+use measure::rli::{Link, Method, Policy, ReceiverConfig, StreamId};
 use measure::time::TickRate;
 
 use crate::egress::layout::WIRE_OVERHEAD_BYTES;
@@ -99,7 +100,7 @@ impl ReferencesLayout {
     }
 
     /// What one stream's receiver is made for.
-    pub(super) fn receiver(&self, of: &StreamLayout) -> Result<ReceiverConfig, LinkError> {
+    pub(super) fn receiver(&self, of: &StreamLayout) -> Result<ReceiverConfig, InvalidArgument> {
         // A stamped delay ends as a packet begins to be sent: no serialisation is in it.
         let link = Link::new(of.link.capacity_bps(), 0)?;
         Ok(ReceiverConfig {

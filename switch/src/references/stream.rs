@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use contract::counters::ReferenceReading;
 use contract::ids::{GenerationId, PortIndex};
+use measure::InvalidArgument;
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
 use measure::rli::{Estimates, Injector, Receiver, ReferenceSender, Run, SegmentDelay};
 use measure::time::{EpochTag, Ticks};
 
 use super::flight::Flight;
-use super::{Due, ReferencesError, ReferencesLayout, StreamLayout, Units};
+use super::{Due, ReferencesLayout, StreamLayout, Units};
 use crate::egress::QueuedReference;
 use crate::packet_io::ClassIndex;
 
@@ -50,7 +51,7 @@ impl Stream {
         of: &StreamLayout,
         layout: &ReferencesLayout,
         units: Units,
-    ) -> Result<Self, ReferencesError> {
+    ) -> Result<Self, InvalidArgument> {
         Ok(Self {
             segment: of.segment,
             class: of.class,

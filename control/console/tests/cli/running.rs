@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use contract::config::Config;
-use measure::packet::FlowKey;
+use measure::packet::{FiveTuple, FlowKey};
 use records::snapshot::{
     FlowFigures, FlowList, FlowName, FlowRecord, FlowTotals, Flows, Reload, ReloadOutcome,
     SegmentName, Status,
@@ -17,13 +17,13 @@ use super::*;
 
 /// A key of a flow, and its name.
 fn flow(source_port: u16) -> (FlowKey, String) {
-    let key = FlowKey::V4 {
-        source: Ipv4Addr::new(10, 0, 0, 1),
-        destination: Ipv4Addr::new(10, 0, 0, 2),
+    let key = FlowKey::Ip(FiveTuple {
+        source: Ipv4Addr::new(10, 0, 0, 1).into(),
+        destination: Ipv4Addr::new(10, 0, 0, 2).into(),
         source_port,
         destination_port: 80,
         protocol: 6,
-    };
+    });
     (key, format!("10.0.0.1:{source_port}>10.0.0.2:80/tcp"))
 }
 

@@ -8,9 +8,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
+use measure::InvalidArgument;
 use measure::flows::Slot;
-use measure::lda::{self, Bank, LdaLayout};
-use measure::lds::{self, LdsLayout};
+use measure::lda::{Bank, LdaLayout};
+use measure::lds::LdsLayout;
 use measure::rli::{Method, Receiver, ReceiverConfig};
 use measure::shard::ShardLayout;
 use measure::time::TickRate;
@@ -414,7 +415,9 @@ impl Config {
         if !measurement.enabled {
             return Ok(layout);
         }
-        layout.lda = measurement.lda.as_ref().map(Lda::layout).transpose()?;
+        if let Some(lda) = &measurement.lda {
+            layout.lda = Some(lda.layout().map_err(LayoutError::Lda)?);
+        }
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(&segments) {
@@ -425,7 +428,11 @@ impl Config {
             let weight_of =
                 |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
             let weights: Vec<u32> = segments.iter().map(|s| weight_of(s.class)).collect();
-            layout.lds = Some(lds.layout()?.with_weights(&weights)?);
+            layout.lds = Some(
+                lds.layout()
+                    .and_then(|layout| layout.with_weights(&weights))
+                    .map_err(LayoutError::Lds)?,
+            );
         }
         if let Some(flows) = &measurement.flows {
             layout.flow_slots = flows.slots as usize;
@@ -487,18 +494,18 @@ fn pairs(ports: &[usize]) -> impl Iterator<Item = (usize, usize)> {
 pub enum LayoutError {
     /// Of the LDA.
     #[error("measurement.lda.banks: {0}")]
-    Lda(#[from] lda::LayoutError),
+    Lda(InvalidArgument),
     /// Of the LDS.
     #[error("measurement.lds: {0}")]
-    Lds(#[from] lds::LayoutError),
+    Lds(InvalidArgument),
 }
 
 impl Lda {
     /// Its banks, laid out.
     ///
     /// # Errors
-    /// [`lda::LayoutError`] for sizes out of range.
-    pub fn layout(&self) -> Result<LdaLayout, lda::LayoutError> {
+    /// [`InvalidArgument`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdaLayout, InvalidArgument> {
         let bank = |bank: &LdaBank| Bank {
             rows: bank.rows,
             probability: bank.probability,
@@ -511,8 +518,8 @@ impl Lds {
     /// Its rows, without weights and without bytes: `cells` rounded down to whole rows.
     ///
     /// # Errors
-    /// [`lds::LayoutError`] for sizes out of range.
-    pub fn layout(&self) -> Result<LdsLayout, lds::LayoutError> {
+    /// [`InvalidArgument`] for sizes out of range.
+    pub fn layout(&self) -> Result<LdsLayout, InvalidArgument> {
         let rows = u32::try_from(self.rows.len()).unwrap_or(u32::MAX).max(1);
         LdsLayout::new(self.cells / rows, self.virtual_cells, &self.rows)
     }

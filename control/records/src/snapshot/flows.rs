@@ -783,7 +783,7 @@ mod tests {
 
     fn ports(flows: &[Selected]) -> Vec<u16> {
         let port = |flow: &Selected| match flow.record.name {
-            FlowName::Key(FlowKey::V4 { source_port, .. }) => source_port - 1_024,
+            FlowName::Key(FlowKey::Ip(ip)) => ip.source_port - 1_024,
             _ => 0,
         };
         flows.iter().map(port).collect()

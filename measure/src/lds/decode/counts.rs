@@ -6,16 +6,14 @@
 //! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
 //! components, each a few times larger than the one below; only their shares are learnt.
 
-use super::DecodeError;
-use super::features::Features;
 use super::prior::{Gaussian, MIXTURE_MAX, Prior};
-use super::run::{Limits, run};
-use super::shape::{Shape, bounded, falling};
 use super::sweep::Belief;
-use super::system::{Edge, Equation, Scale, System, index_of};
+use super::system::{Edge, Equation, Features, Scale, Shape, System, bounded, falling, index_of};
+use super::{DecodeError, DecodeOptions, run};
 
 /// Sweeps suffice where each flow's size class has settled.
-const LIMITS: Limits = Limits {
+const OPTIONS: DecodeOptions = DecodeOptions {
+    components: MIXTURE_MAX,
     sweeps: 20,
     tolerance: 1e-9,
 };
@@ -66,7 +64,7 @@ pub(super) fn packets(
     let system = rest.system(shape, &unknown, &order);
     let largest = bounds.iter().copied().fold(1.0, f64::max);
     let mut prior = ladder(largest, mean_size(&system));
-    let outcome = run(&system, &mut prior, LIMITS, cancelled)?;
+    let outcome = run(&system, &mut prior, &OPTIONS, cancelled)?;
     for (&index, belief) in order.iter().zip(&outcome.beliefs) {
         let (flow, bound) = (unknown[index as usize], bounds[index as usize]);
         let belief = if outcome.sound {

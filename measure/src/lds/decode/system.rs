@@ -1,10 +1,200 @@
-//! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation a usable cell.
+//! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation a usable cell; and how it is built from cells
+//! and flows.
 //!
 //! Values are centred on the mean over all cells and divided by their spread, so that thresholds
 //! mean the same whatever the delays are. Flows are in decoding order, the largest first; a
 //! flow's edges lie side by side.
 
-use super::features::Features;
+use std::ops::RangeInclusive;
+
+use super::counts::Packets;
+use super::{COMPONENTS_MAX, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
+use crate::argument::{InvalidArgument, ensure};
+use crate::lds::{DelayCell, DelayCells, LdsLayout};
+
+/// Most edges: at 32 bytes each, 4 GiB.
+const EDGES_MAX: usize = 1 << 27;
+/// Fewer packets than this are none.
+const PACKETS_MIN: f64 = 1e-6;
+/// More packets than a cell can count are that many.
+const PACKETS_MAX: f64 = u64::MAX as f64;
+
+/// Flows over a sketch, known to fit it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape<'a> {
+    /// The sketch.
+    pub cells: &'a DelayCells,
+    /// The lists.
+    pub table: FlowTable<'a>,
+    /// How many flows.
+    pub flows: usize,
+}
+
+impl<'a> Shape<'a> {
+    /// Checks all lists.
+    pub fn new(
+        cells: &'a DelayCells,
+        table: FlowTable<'a>,
+        options: &DecodeOptions,
+    ) -> Result<Self, InvalidArgument> {
+        let rows = cells.layout().rows();
+        let shape = Self {
+            cells,
+            table,
+            flows: table.columns.len() / rows.max(1),
+        };
+        let (components, flows, degree) = (options.components, shape.flows, shape.degree());
+        ensure((1..=COMPONENTS_MAX).contains(&components), || {
+            format!("{components} components asked for; choose 1 to {COMPONENTS_MAX}")
+        })?;
+        let features = table.features_per_flow + usize::from(table.known.is_some());
+        ensure(features <= FEATURES_MAX, || {
+            format!("{features} features a flow; at most {FEATURES_MAX} can be used")
+        })?;
+        let found = table.columns.len();
+        ensure(flows * rows == found, || {
+            format!("columns: {found} entries are no multiple of the sketch's {rows} rows")
+        })?;
+        ensure(flows.saturating_mul(degree) <= EDGES_MAX, || {
+            format!("{flows} flows of {degree} cells each are too many to decode at once")
+        })?;
+        shape.check_lengths()?;
+        shape.check_values()?;
+        Ok(shape)
+    }
+
+    fn check_lengths(&self) -> Result<(), InvalidArgument> {
+        let Self { table, flows, .. } = self;
+        let known = |list: fn(&KnownMeans<'a>) -> usize| table.known.as_ref().map(list);
+        let each = table.features_per_flow;
+        for (list, found, needed) in [
+            ("packets", table.packets.map(<[f64]>::len), *flows),
+            ("weights", table.weights.map(<[f64]>::len), *flows),
+            ("features", Some(table.features.len()), flows * each),
+            ("known means", known(|known| known.mean_ticks.len()), *flows),
+            (
+                "their errors",
+                known(|known| known.error_ticks2.len()),
+                *flows,
+            ),
+            (
+                "their packets",
+                known(|known| known.packets_ticks2.len()),
+                *flows,
+            ),
+        ] {
+            let found = found.unwrap_or(needed);
+            ensure(found == needed, || {
+                format!("{list}: {found} entries, but {flows} flows need {needed}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_values(&self) -> Result<(), InvalidArgument> {
+        let (rows, columns) = (self.layout().rows(), self.layout().columns());
+        for (index, &column) in self.table.columns.iter().enumerate() {
+            ensure(column < columns, || {
+                let (flow, row) = (index / rows, index % rows);
+                format!(
+                    "flow {flow}, row {row}: column {column} is not below {columns}; use this layout's own"
+                )
+            })?;
+        }
+        for (flow, packets) in self.table.packets.into_iter().flatten().enumerate() {
+            ensure(!packets.is_infinite() && !(*packets < 0.0), || {
+                format!(
+                    "flow {flow}: packets must be finite and not negative (NaN where not known)"
+                )
+            })?;
+        }
+        for (flow, weight) in self.table.weights.into_iter().flatten().enumerate() {
+            ensure(weight.is_finite() && *weight > 0.0, || {
+                format!("flow {flow}: the weight must be finite and positive")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The sketch's layout.
+    pub fn layout(&self) -> &'a LdsLayout {
+        self.cells.layout()
+    }
+
+    /// Cells of a flow: R k.
+    pub fn degree(&self) -> usize {
+        let layout = self.layout();
+        layout
+            .rows()
+            .saturating_mul(layout.virtual_cells() as usize)
+    }
+
+    /// Rows in which a flow has one cell that takes all of its packets.
+    pub fn is_plain(&self, row: usize) -> bool {
+        self.layout().virtual_cells() == 1 && self.layout().takes_all(row)
+    }
+
+    /// Base columns of a flow, one a row.
+    pub fn base_columns(&self, flow: usize) -> &'a [u32] {
+        let rows = self.layout().rows();
+        &self.table.columns[flow * rows..][..rows]
+    }
+
+    /// All cells of a flow, offset by offset: row and index.
+    pub fn cells_of(&self, flow: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
+        let columns = self.layout().columns() as usize;
+        let virtual_cells = self.layout().virtual_cells() as usize;
+        let base = self.base_columns(flow).iter().enumerate();
+        (0..virtual_cells).flat_map(move |offset| {
+            base.clone().map(move |(row, &base)| {
+                let column = base as usize + offset;
+                // k is at most C, so that one subtraction is enough.
+                let column = if column < columns {
+                    column
+                } else {
+                    column - columns
+                };
+                (row, row * columns + column)
+            })
+        })
+    }
+
+    /// Share of a flow's packets that one of its cells in the row takes: `p_r` / k.
+    pub fn share(&self, row: usize) -> f64 {
+        self.layout().row_probability(row) / f64::from(self.layout().virtual_cells())
+    }
+
+    /// `w_f`.
+    pub fn weight(&self, flow: usize) -> f64 {
+        self.table.weights.map_or(1.0, |weights| weights[flow])
+    }
+
+    /// `n_f` as given; `None` where not known.
+    pub fn packets(&self, flow: usize) -> Option<f64> {
+        let packets = self.table.packets?[flow];
+        (!packets.is_nan()).then(|| bounded(packets))
+    }
+}
+
+/// A count of packets that sums and squares can bear.
+pub(super) fn bounded(packets: f64) -> f64 {
+    if packets < PACKETS_MIN {
+        0.0
+    } else {
+        packets.min(PACKETS_MAX)
+    }
+}
+
+/// Flows in decoding order, the largest first, equals as they came.
+pub(super) fn falling(sizes: &[f64]) -> Vec<u32> {
+    let mut keyed: Vec<(u64, u32)> = (0_u32..)
+        .zip(sizes)
+        // Positive numbers sort as their bits do.
+        .map(|(flow, &size)| (!size.to_bits(), flow))
+        .collect();
+    keyed.sort_unstable();
+    keyed.into_iter().map(|(_, flow)| flow).collect()
+}
 
 /// A flow's share in a cell.
 #[derive(Debug, Clone, Copy)]
@@ -132,4 +322,456 @@ impl System {
         let degrees = self.starts.windows(2).map(|pair| pair[1] - pair[0]);
         degrees.max().unwrap_or(0) as usize
     }
+}
+
+/// A cell may hold this share less than its flows claim: sums of weights round.
+const EXCESS: f64 = 1e-9;
+
+/// The system of delays, and what was seen on the way.
+pub(super) struct Delays {
+    /// The system.
+    pub system: System,
+    /// Mean share of packets of unlisted flows in plain cells.
+    pub unlisted_share: f64,
+    /// Cells whose flows claim more packets than they hold.
+    pub excess_cells: usize,
+}
+
+/// How the packets that flows claim become coefficients.
+#[derive(Debug, Clone, Copy, Default)]
+struct Claim {
+    /// Sum of w n p / k over the flows of the cell.
+    listed: f64,
+    /// What that is multiplied with; 0 for a cell that says nothing.
+    factor: f64,
+    /// How flows' packets fell into this cell is not known exactly: some were sampled, went to
+    /// other virtual cells or came in another epoch.
+    thinned: bool,
+}
+
+/// Builds the system of the flows in `order`.
+pub(super) fn delays(shape: &Shape<'_>, packets: &Packets, order: &[u32]) -> Delays {
+    let cells = shape.cells.cells();
+    let mut claims = claims(shape, packets);
+    let scale = scale(cells);
+    let mut equations = vec![Equation::default(); cells.len()];
+    let mut unlisted = Unlisted::default();
+    let mut excess_cells = 0;
+    let columns = shape.layout().columns() as usize;
+    for (index, (cell, claim)) in cells.iter().zip(&mut claims).enumerate() {
+        if !cell.usable || cell.count == 0 {
+            continue;
+        }
+        let count = cell.count as f64;
+        let equation = &mut equations[index];
+        equation.sum = centred(cell, scale);
+        let plain = shape.is_plain(index / columns) && !cell.partial;
+        if plain && packets.known && claim.listed <= count * (1.0 + EXCESS) {
+            claim.factor = 1.0;
+            equation.unlisted = (count - claim.listed).max(0.0);
+            unlisted.add(equation.unlisted, count);
+        } else if claim.listed > 0.0 {
+            excess_cells += usize::from(plain && packets.known);
+            claim.factor = count / claim.listed;
+            claim.thinned = !plain || packets.known;
+        }
+    }
+    for equation in &mut equations {
+        unlisted.spread(equation);
+    }
+    let table = &shape.table;
+    let mut system = System {
+        equations,
+        starts: Vec::with_capacity(order.len() + 1),
+        edges: Vec::with_capacity(order.len() * shape.degree()),
+        parts: claims.iter().any(|claim| claim.thinned).then(Vec::new),
+        inverse_packets: Vec::with_capacity(order.len()),
+        features: Features::new(table, scale, order, &packets.counts),
+        scale,
+    };
+    for &flow in order {
+        add_flow(&mut system, shape, packets, &claims, flow as usize);
+    }
+    system.starts.push(index_of(system.edges.len()));
+    Delays {
+        system,
+        unlisted_share: unlisted.share(),
+        excess_cells,
+    }
+}
+
+fn claims(shape: &Shape<'_>, packets: &Packets) -> Vec<Claim> {
+    let mut claims = vec![Claim::default(); shape.cells.cells().len()];
+    for flow in 0..shape.flows {
+        let weighted = shape.weight(flow) * packets.counts[flow];
+        for (row, cell) in shape.cells_of(flow) {
+            claims[cell].listed += weighted * shape.share(row);
+        }
+    }
+    claims
+}
+
+fn add_flow(
+    system: &mut System,
+    shape: &Shape<'_>,
+    packets: &Packets,
+    claims: &[Claim],
+    flow: usize,
+) {
+    system.starts.push(index_of(system.edges.len()));
+    let count = packets.counts[flow];
+    // A flow without packets has no edges either; its prior is that of one packet.
+    let inverse_packets = if count > 0.0 { count.recip() } else { 1.0 };
+    system.inverse_packets.push(inverse_packets);
+    let weight = shape.weight(flow);
+    let rows = shape.layout().rows();
+    let known_within = system.features.within(system.flows() - 1).unwrap_or(0.0);
+    for (index, (row, cell)) in shape.cells_of(flow).enumerate() {
+        let claim = claims[cell];
+        let coefficient = weight * count * shape.share(row) * claim.factor;
+        if coefficient <= 0.0 {
+            continue;
+        }
+        system.edges.push(Edge {
+            cell: index_of(cell),
+            coefficient,
+        });
+        let equation = &mut system.equations[cell];
+        let mut held_here = 1.0;
+        if claim.thinned {
+            let held = shape.cells.cells()[cell].count as f64;
+            let shared = (1.0 - coefficient / held).max(0.0);
+            held_here = (coefficient / (weight * count)).min(shape.share(row));
+            let elsewhere = 1.0 - held_here;
+            equation.between += weight * coefficient * shared;
+            equation.within += weight * coefficient * elsewhere;
+            equation.known += weight * coefficient * elsewhere * known_within;
+        } else if !packets.known {
+            let error = packets.variance(flow) * (weight * claim.factor).powi(2);
+            equation.between += error;
+            equation.within += error * inverse_packets;
+        }
+        if let Some(parts) = &mut system.parts {
+            parts.push(Part {
+                offset: index_of(index / rows),
+                share: held_here,
+            });
+        }
+    }
+}
+
+/// Mean and spread of the delays in usable cells.
+fn scale(cells: &[DelayCell]) -> Scale {
+    let filled = || cells.iter().filter(|cell| cell.usable && cell.count > 0);
+    let packets: f64 = filled().map(|cell| cell.count as f64).sum();
+    let sum: f64 = filled().map(|cell| cell.delay_sum as f64).sum();
+    // A whole number, so that cells can be centred exactly.
+    let centre = if packets > 0.0 {
+        (sum / packets).round()
+    } else {
+        0.0
+    };
+    let whole = Scale { centre, unit: 1.0 };
+    let square = |cell: &DelayCell| centred(cell, whole).powi(2) / cell.count as f64;
+    let squares: f64 = filled().map(square).sum();
+    Scale::new(centre, (squares / filled().count().max(1) as f64).sqrt())
+}
+
+/// `s_c` in the system's units: centred in whole numbers, for sums are larger than what sets them
+/// apart.
+fn centred(cell: &DelayCell, scale: Scale) -> f64 {
+    #[expect(clippy::cast_possible_truncation, reason = "between two delays in i64")]
+    let centre = scale.centre as i128;
+    let expected = i128::from(cell.count).saturating_mul(centre);
+    i128::from(cell.delay_sum).saturating_sub(expected) as f64 / scale.unit
+}
+
+/// Packets of flows that are missing from the list, in plain cells.
+///
+/// In a cell that takes every packet they are what is left of its count. Left in, they would be
+/// charged to the flows that are listed. Elsewhere coefficients are scaled to the cell's count, which
+/// absorbs them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unlisted {
+    cells: f64,
+    sum: f64,
+    squares: f64,
+    packets: f64,
+}
+
+impl Unlisted {
+    /// Adds a usable cell of `packets`, `unlisted` of them of no listed flow.
+    pub fn add(&mut self, unlisted: f64, packets: f64) {
+        self.cells += 1.0;
+        self.sum += unlisted;
+        self.squares += unlisted * unlisted;
+        self.packets += packets;
+    }
+
+    /// Their share of all packets.
+    pub fn share(&self) -> f64 {
+        if self.packets > 0.0 {
+            self.sum / self.packets
+        } else {
+            0.0
+        }
+    }
+
+    /// Gives an equation the noise of its unlisted packets: they come in flows of the size g that the
+    /// scatter of `n_u` tells, one at least, all of them at most.
+    pub fn spread(&self, equation: &mut Equation) {
+        let unlisted = equation.unlisted;
+        if unlisted <= 0.0 {
+            return;
+        }
+        let mean = self.sum / self.cells;
+        let variance = (self.squares / self.cells - mean * mean).max(0.0);
+        let size = (variance / mean).min(unlisted.max(1.0)).max(1.0);
+        equation.between += unlisted * size;
+        equation.within += unlisted;
+    }
+}
+
+/// Most terms of a regression: the constant and all features.
+pub(super) const TERMS_MAX: usize = FEATURES_MAX + 1;
+/// Coefficients, or one flow's z; entries beyond the terms in use are 0.
+pub(super) type Terms = [f64; TERMS_MAX];
+/// A square of terms.
+pub(super) type Square = [Terms; TERMS_MAX];
+
+/// No clock counts further: means that are known lie within, and their variances within its square.
+const TICKS_MAX: f64 = u64::MAX as f64;
+const TICKS2_MAX: f64 = TICKS_MAX * TICKS_MAX;
+/// Errors of known means in the system's units are this large at least.
+const ERROR_MIN: f64 = 1e-12;
+
+/// Means known from elsewhere, as terms of the regression.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownTerms {
+    /// The constant by which they would be taken as they are; their coefficient is 1 then.
+    pub constant: f64,
+    /// How sure both are.
+    pub precisions: [f64; 2],
+}
+
+/// What is known of all flows in decoding order: the means known from elsewhere first, in the system's
+/// units, then features, standardised (variance 1). All have mean 0, so that what a flow lacks is 0.
+#[derive(Debug, Default)]
+pub(super) struct Features {
+    count: usize,
+    /// `count` entries a flow.
+    values: Vec<f64>,
+    /// Variance of what each may be off by, `count` entries a flow; empty where none may.
+    errors: Vec<f64>,
+    /// How packets vary of flows whose means are known, one entry a flow, NaN for other flows; empty
+    /// where no means are known.
+    within: Vec<f64>,
+    /// How known means enter.
+    pub known: Option<KnownTerms>,
+    /// z-bar: packet-weighted means, the constant's 1 first.
+    pub mean: Terms,
+    covariance: Square,
+    centres: [f64; FEATURES_MAX],
+    units: [f64; FEATURES_MAX],
+}
+
+impl Features {
+    /// None but the constant.
+    pub fn constant() -> Self {
+        let mut features = Self::default();
+        features.mean[0] = 1.0;
+        features
+    }
+
+    /// From the lists in the flows' own order; `order` tells which flow comes when, `packets` (in the
+    /// flows' own order) weigh the means.
+    pub fn new(table: &FlowTable<'_>, scale: Scale, order: &[u32], packets: &[f64]) -> Self {
+        let mut features = Self::constant();
+        let each = table.features_per_flow;
+        let known = usize::from(table.known.is_some());
+        features.count = known + each;
+        features.values = vec![0.0; order.len() * features.count];
+        features.errors = vec![0.0; order.len() * features.count];
+        if let Some(known) = table.known {
+            let within = |value: f64, limits: RangeInclusive<f64>| {
+                if limits.contains(&value) {
+                    value
+                } else {
+                    f64::NAN
+                }
+            };
+            let mean_of = |flow| within(known.mean_ticks[flow], -TICKS_MAX..=TICKS_MAX);
+            let error_of = |flow| within(known.error_ticks2[flow], 0.0..=TICKS2_MAX);
+            features.fill(0, Some(scale.unit), order, mean_of, error_of);
+            let within = order.iter().map(|&flow| {
+                let flow = flow as usize;
+                let variance = within(known.packets_ticks2[flow], 0.0..=TICKS2_MAX);
+                match mean_of(flow) + error_of(flow) {
+                    known if known.is_nan() => f64::NAN,
+                    _ if variance.is_nan() => 0.0,
+                    _ => variance / scale.unit / scale.unit,
+                }
+            });
+            features.within = within.collect();
+        }
+        for feature in 0..each {
+            let value_of = |flow| table.features[flow * each + feature];
+            features.fill(known + feature, None, order, value_of, |_| 0.0);
+        }
+        if features.errors.iter().all(|&error| error == 0.0) {
+            features.errors = Vec::new();
+        }
+        features.summarise(order, packets);
+        features.known = table.known.map(|known| {
+            let mut terms = KnownTerms {
+                constant: (features.centres[0] - scale.centre) / scale.unit,
+                // Where flows do not differ, none tells of the coefficient.
+                precisions: [0.0, 1.0],
+            };
+            for (position, &flow) in order.iter().enumerate() {
+                let error = known.error_ticks2[flow as usize] / scale.unit / scale.unit;
+                if features.within(position).is_some() {
+                    let precision = error.max(ERROR_MIN).recip();
+                    terms.precisions[0] += precision;
+                    terms.precisions[1] += precision * features.of(position)[1].powi(2);
+                }
+            }
+            terms
+        });
+        features
+    }
+
+    /// Sets one entry of each flow, in units of its deviation where no other is given. What is not
+    /// known, or known with no finite error, may be off by as much as flows differ.
+    fn fill(
+        &mut self,
+        feature: usize,
+        unit: Option<f64>,
+        order: &[u32],
+        value_of: impl Fn(usize) -> f64,
+        error_of: impl Fn(usize) -> f64,
+    ) {
+        let known = |&flow: &u32| {
+            let (value, error) = (value_of(flow as usize), error_of(flow as usize));
+            (value.is_finite() && error.is_finite()).then_some((value, error))
+        };
+        let values = || order.iter().filter_map(known).map(|(value, _)| value);
+        let (centre, deviation) = standard(values);
+        let unit = unit.unwrap_or(deviation);
+        (self.centres[feature], self.units[feature]) = (centre, unit);
+        let spread = if deviation.is_finite() {
+            deviation / unit
+        } else {
+            0.0
+        };
+        for (flow, index) in order.iter().zip((feature..).step_by(self.count)) {
+            (self.values[index], self.errors[index]) = match known(flow) {
+                Some((value, error)) => (value / unit - centre / unit, error / unit / unit),
+                None => (0.0, spread * spread),
+            };
+        }
+    }
+
+    fn summarise(&mut self, order: &[u32], packets: &[f64]) {
+        let mut weights = 0.0;
+        for (position, &flow) in order.iter().enumerate() {
+            let z = self.of(position);
+            let weight = packets[flow as usize];
+            weights += weight;
+            for i in 1..=self.count {
+                self.mean[i] += weight * z[i];
+                for j in 1..=self.count {
+                    self.covariance[i][j] += z[i] * z[j] / order.len() as f64;
+                }
+            }
+        }
+        for mean in &mut self.mean[1..] {
+            *mean = if weights > 0.0 { *mean / weights } else { 0.0 };
+        }
+    }
+
+    /// Terms in use: the constant and the features.
+    pub fn terms(&self) -> usize {
+        self.count + 1
+    }
+
+    /// Terms that only cells tell: all but known means and their constant.
+    pub fn learnt(&self) -> usize {
+        self.terms() - self.known.map_or(0, |_| 2)
+    }
+
+    /// z of a flow.
+    pub fn of(&self, flow: usize) -> Terms {
+        let mut z = Terms::default();
+        z[0] = 1.0;
+        let values = &self.values[flow * self.count..][..self.count];
+        z[1..=self.count].copy_from_slice(values);
+        z
+    }
+
+    /// z' beta of a flow.
+    #[inline]
+    pub fn predict(&self, flow: usize, beta: &Terms) -> f64 {
+        let values = &self.values[flow * self.count..][..self.count];
+        let products = values.iter().zip(&beta[1..]).map(|(z, b)| z * b);
+        beta[0] + products.sum::<f64>()
+    }
+
+    /// Whether some flow's feature may be off.
+    pub fn any_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// Variances of what the flow's features may be off by: one entry each, or none.
+    #[inline]
+    pub fn errors(&self, flow: usize) -> &[f64] {
+        let errors = self.errors.get(flow * self.count..).unwrap_or(&[]);
+        &errors[..errors.len().min(self.count)]
+    }
+
+    /// Variance that a flow's unknown features, and the errors of others, add to its prior.
+    #[inline]
+    pub fn blur(&self, flow: usize, beta: &Terms) -> f64 {
+        let errors = self.errors(flow).iter();
+        errors.zip(&beta[1..]).map(|(error, b)| error * b * b).sum()
+    }
+
+    /// How the flow's packets vary; `None` where its mean is not known.
+    #[inline]
+    pub fn within(&self, flow: usize) -> Option<f64> {
+        self.within
+            .get(flow)
+            .copied()
+            .filter(|within| !within.is_nan())
+    }
+
+    /// Variance of z' beta over the flows.
+    pub fn spread(&self, beta: &Terms) -> f64 {
+        let terms = 1..self.terms();
+        let products = terms.clone().flat_map(|i| {
+            let row = &self.covariance[i];
+            terms.clone().map(move |j| beta[i] * row[j] * beta[j])
+        });
+        products.sum::<f64>().max(0.0)
+    }
+}
+
+/// Mean and standard deviation, safe for the largest numbers; the deviation of what does not vary
+/// is infinite, so that the feature becomes 0.
+fn standard<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> (f64, f64) {
+    let largest = values().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let count = values().count() as f64;
+    if largest == 0.0 {
+        return (0.0, f64::INFINITY);
+    }
+    let mean = values().map(|value| value / largest).sum::<f64>() / count;
+    let square = |value: f64| (value / largest - mean).powi(2);
+    let deviation = (values().map(square).sum::<f64>() / count).sqrt();
+    // What rounding alone explains is no variation.
+    let unit = if deviation > 1e-12 {
+        deviation * largest
+    } else {
+        f64::INFINITY
+    };
+    (mean * largest, unit)
 }

@@ -330,61 +330,47 @@ fn it_can_be_cancelled_between_sweeps() {
 fn lists_that_do_not_fit_are_refused() {
     let truth = Truth::new(&Case::default());
     let table = truth.table();
-    let refused = |table: FlowTable<'_>| {
-        decode(&truth.cells, table, &DecodeOptions::default(), || false).unwrap_err()
+    let refused = |table: FlowTable<'_>, components, wanted: &str| {
+        let options = options(components, 1);
+        let error = decode(&truth.cells, table, &options, || false).unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+    };
+    let spoilt = |list: &[f64], flow: usize, value| {
+        let mut list = list.to_vec();
+        list[flow] = value;
+        list
     };
     let columns = &table.columns[..7];
-    let error = refused(FlowTable { columns, ..table });
-    assert_eq!(error, DecodeError::Columns { found: 7, rows: 4 });
+    let wanted = "columns: 7 entries are no multiple of the sketch's 4 rows";
+    refused(FlowTable { columns, ..table }, 1, wanted);
     let mut columns = table.columns.to_vec();
     columns[9] = 250;
-    let error = refused(FlowTable {
-        columns: &columns,
-        ..table
-    });
-    let text = "flow 2, row 1: column 250 is not below 250; use this layout's own";
-    assert_eq!(error.to_string(), text);
-    let error = refused(FlowTable {
-        packets: Some(&[1.0]),
-        ..table
-    });
-    assert_eq!(
-        error.to_string(),
-        "packets: 1 entries, but 500 flows need 500"
-    );
-    let error = refused(FlowTable {
-        features_per_flow: 2,
-        known: None,
-        ..table
-    });
-    assert!(matches!(
-        error,
-        DecodeError::Length {
-            list: "features",
-            needed: 1_000,
-            ..
-        }
-    ));
-    let error = refused(FlowTable {
-        features_per_flow: 9,
-        known: None,
-        ..table
-    });
-    assert_eq!(error, DecodeError::Features { features: 9 });
-    let mut packets = truth.packets.clone();
-    packets[3] = -1.0;
-    let error = refused(FlowTable {
-        packets: Some(&packets),
-        ..table
-    });
-    assert_eq!(error, DecodeError::Packets { flow: 3 });
-    let mut weights = truth.weights.clone();
-    weights[4] = 0.0;
-    let error = refused(FlowTable {
-        weights: Some(&weights),
-        ..table
-    });
-    assert_eq!(error, DecodeError::Weight { flow: 4 });
-    let error = decode(&truth.cells, table, &options(4, 1), || false).unwrap_err();
-    assert_eq!(error, DecodeError::Components { components: 4 });
+    let columns = &columns;
+    let wanted = "flow 2, row 1: column 250 is not below 250; use this layout's own";
+    refused(FlowTable { columns, ..table }, 1, wanted);
+    for (packets, wanted) in [
+        (vec![1.0], "packets: 1 entries, but 500 flows need 500"),
+        (
+            spoilt(&truth.packets, 3, -1.0),
+            "flow 3: packets must be finite and not negative (NaN where not known)",
+        ),
+    ] {
+        let packets = Some(&packets[..]);
+        refused(FlowTable { packets, ..table }, 1, wanted);
+    }
+    for (features_per_flow, wanted) in [
+        (2, "features: 0 entries, but 500 flows need 1000"),
+        (9, "9 features a flow; at most 8 can be used"),
+    ] {
+        let table = FlowTable {
+            features_per_flow,
+            ..table
+        };
+        refused(table, 1, wanted);
+    }
+    let weights = spoilt(&truth.weights, 4, 0.0);
+    let weights = Some(&weights[..]);
+    let wanted = "flow 4: the weight must be finite and positive";
+    refused(FlowTable { weights, ..table }, 1, wanted);
+    refused(table, 4, "4 components asked for; choose 1 to 3");
 }

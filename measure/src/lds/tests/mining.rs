@@ -21,23 +21,19 @@ proptest! {
         for packet in &packets {
             let own = || packets.iter().filter(|other| key(other) == key(packet));
             let received = own().filter(|packet| !packet.lost);
-            let truth = Mined {
-                packets: Some(received.count() as u64),
-                lost: Some(i64::try_from(own().filter(|packet| packet.lost).count()).unwrap()),
-                variance_ticks2: None,
-            };
+            let received = received.count() as u64;
+            let lost = i64::try_from(own().filter(|packet| packet.lost).count()).unwrap();
             let (flow, segment) = key(packet);
-            let mined = delays.mine(flow, segment);
-            prop_assert_eq!(mined.packets.is_some(), any_full_row);
+            let mined = |cells: &DelayCells| (cells.packets(flow, segment), cells.lost(flow, segment));
+            let all = mined(&delays);
+            prop_assert_eq!(all.0.is_some(), any_full_row);
             if any_full_row {
-                prop_assert!(mined.packets >= truth.packets);
-                prop_assert!(mined.lost >= truth.lost);
-            }
-            // The same flow alone.
-            let own: Vec<_> = own().copied().collect();
-            let alone = lds_of(&layout, &own).delays().mine(flow, segment);
-            if any_full_row {
-                prop_assert_eq!(Mined { variance_ticks2: None, ..alone }, truth);
+                prop_assert!(all.0 >= Some(received));
+                prop_assert!(all.1 >= Some(lost));
+                // The same flow alone.
+                let own: Vec<_> = own().copied().collect();
+                let alone = mined(&lds_of(&layout, &own).delays());
+                prop_assert_eq!(alone, (Some(received), Some(lost)));
             }
         }
     }
@@ -88,11 +84,9 @@ fn variances(layout: &LdsLayout, packets: u64, others: u64) -> Vec<f64> {
                 let flow = rng.random();
                 stream.extend((0..10).map(|_| Packet::of(flow, rng.random(), 500_000)));
             }
-            let delays = lds_of(layout, &stream).delays();
-            delays
-                .mine(FlowHash(7), SegmentIndex(0))
-                .variance_ticks2
-                .unwrap()
+            let columns = layout.base_columns(FlowHash(7), SegmentIndex(0));
+            let variance = lds_of(layout, &stream).delays().variance_at(&columns);
+            variance.unwrap() / f64::from(layout.weight(SegmentIndex(0)))
         })
         .collect()
 }
@@ -123,11 +117,10 @@ fn variance_is_taken_where_a_flow_has_least_to_share() {
 fn variance_needs_two_cells_in_a_row() {
     let packets: Vec<_> = (0..100).map(|n| Packet::of(1, n << 32, n)).collect();
     let mined = |layout: &LdsLayout| {
-        lds_of(layout, &packets)
-            .delays()
-            .mine(FlowHash(1), SegmentIndex(0))
+        let columns = layout.base_columns(FlowHash(1), SegmentIndex(0));
+        lds_of(layout, &packets).delays().variance_at(&columns)
     };
-    assert_eq!(mined(&plain(10, 4)).variance_ticks2, None);
+    assert_eq!(mined(&plain(10, 4)), None);
     let split = LdsLayout::new(10, 5, &[1.0]).unwrap();
-    assert!(mined(&split).variance_ticks2.is_some());
+    assert!(mined(&split).is_some());
 }

@@ -63,15 +63,6 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Reads a header.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            destination: header.destination(),
-            source: header.source(),
-            ethertype: header.ethertype(),
-        }
-    }
-
     /// The header.
     #[inline]
     pub fn emit(&self) -> [u8; BYTES] {

@@ -85,12 +85,6 @@ impl<'h> Header<'h> {
         u16::from_be_bytes(get(self.0, field::TOTAL_BYTES)).into()
     }
 
-    /// Identification.
-    #[inline]
-    pub fn id(self) -> u16 {
-        u16::from_be_bytes(get(self.0, field::ID))
-    }
-
     /// Flags and offset.
     #[inline]
     pub fn fragment(self) -> u16 {
@@ -107,12 +101,6 @@ impl<'h> Header<'h> {
     #[inline]
     pub fn is_later_fragment(self) -> bool {
         self.fragment() & OFFSET_MASK != 0
-    }
-
-    /// Time to live.
-    #[inline]
-    pub fn ttl(self) -> u8 {
-        self.0[field::TTL]
     }
 
     /// Protocol.
@@ -173,20 +161,6 @@ impl Repr {
             protocol,
             source,
             destination,
-        }
-    }
-
-    /// Reads a header, but for options and ECN.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            dscp: header.dscp(),
-            total_bytes: u16::from_be_bytes(get(header.0, field::TOTAL_BYTES)),
-            id: header.id(),
-            fragment: header.fragment(),
-            ttl: header.ttl(),
-            protocol: header.protocol(),
-            source: header.source(),
-            destination: header.destination(),
         }
     }
 

@@ -64,12 +64,6 @@ impl<'h> Header<'h> {
         (self.version_class_label() >> 22 & 0x3f) as u8
     }
 
-    /// Flow label, of 20 bits.
-    #[inline]
-    pub fn flow_label(self) -> u32 {
-        self.version_class_label() & 0xf_ffff
-    }
-
     /// Bytes after the header; `None` in a jumbogram (RFC 2675), which has its length in an option.
     #[inline]
     pub fn payload_bytes(self) -> Option<usize> {
@@ -82,12 +76,6 @@ impl<'h> Header<'h> {
     #[inline]
     pub fn next(self) -> u8 {
         self.0[field::NEXT]
-    }
-
-    /// Hop limit.
-    #[inline]
-    pub fn hop_limit(self) -> u8 {
-        self.0[field::HOP_LIMIT]
     }
 
     /// Sender.
@@ -134,19 +122,6 @@ impl Repr {
             hop_limit: 64,
             source,
             destination,
-        }
-    }
-
-    /// Reads a header, but for ECN.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            dscp: header.dscp(),
-            flow_label: header.flow_label(),
-            payload_bytes: u16::from_be_bytes(get(header.0, field::PAYLOAD_BYTES)),
-            next: header.next(),
-            hop_limit: header.hop_limit(),
-            source: header.source(),
-            destination: header.destination(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! TCP (RFC 9293, 3.1).
 
 use super::checksum::Sum;
-use super::{get, put};
+use super::put;
 
 /// Bytes of a header without options.
 pub const BYTES: usize = 20;
@@ -44,30 +44,6 @@ impl<'h> Header<'h> {
         bytes.get(at..)?.first_chunk().map(Self)
     }
 
-    /// Port of the sender.
-    #[inline]
-    pub fn source_port(self) -> u16 {
-        u16::from_be_bytes(get(self.0, field::SOURCE_PORT))
-    }
-
-    /// Port of the receiver.
-    #[inline]
-    pub fn destination_port(self) -> u16 {
-        u16::from_be_bytes(get(self.0, field::DESTINATION_PORT))
-    }
-
-    /// Sequence number.
-    #[inline]
-    pub fn sequence(self) -> u32 {
-        u32::from_be_bytes(get(self.0, field::SEQUENCE))
-    }
-
-    /// Acknowledgement number.
-    #[inline]
-    pub fn acknowledgement(self) -> u32 {
-        u32::from_be_bytes(get(self.0, field::ACKNOWLEDGEMENT))
-    }
-
     /// Length of the header with options; under [`BYTES`] it is malformed.
     #[inline]
     pub fn header_bytes(self) -> usize {
@@ -93,18 +69,6 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Reads a header, but for options and urgent data.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            source_port: header.source_port(),
-            destination_port: header.destination_port(),
-            sequence: header.sequence(),
-            acknowledgement: header.acknowledgement(),
-            flags: header.0[field::FLAGS],
-            window: u16::from_be_bytes(get(header.0, field::WINDOW)),
-        }
-    }
-
     /// The header, with a checksum of 0.
     #[inline]
     pub fn emit(&self) -> [u8; BYTES] {

@@ -31,12 +31,6 @@ impl<'h> Header<'h> {
         bytes.get(at..)?.first_chunk().map(Self)
     }
 
-    /// Port of the sender.
-    #[inline]
-    pub fn source_port(self) -> u16 {
-        u16::from_be_bytes(get(self.0, field::SOURCE_PORT))
-    }
-
     /// Port of the receiver.
     #[inline]
     pub fn destination_port(self) -> u16 {
@@ -69,15 +63,6 @@ impl Repr {
             source_port,
             destination_port,
             length_bytes: length_field(BYTES + payload_bytes),
-        }
-    }
-
-    /// Reads a header.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            source_port: header.source_port(),
-            destination_port: header.destination_port(),
-            length_bytes: u16::from_be_bytes(get(header.0, field::LENGTH)),
         }
     }
 

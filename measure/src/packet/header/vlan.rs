@@ -1,7 +1,7 @@
 //! VLAN tags (IEEE 802.1Q, 9.6): control information, then the ethertype of what follows. The tag's own
 //! type is the ethertype before it.
 
-use super::{ethertype, get, put};
+use super::{ethertype, get};
 
 /// Bytes of a tag.
 pub const BYTES: usize = 4;
@@ -12,8 +12,6 @@ pub const OUTER_AT: usize = super::ethernet::BYTES;
 pub mod field {
     use crate::packet::header::Field;
 
-    /// Priority, drop eligibility and VLAN id.
-    pub const CONTROL: Field = 0..2;
     /// Type of what follows.
     pub const ETHERTYPE: Field = 2..4;
 }
@@ -73,42 +71,9 @@ impl<'h> Header<'h> {
         bytes.get(at..)?.first_chunk().map(Self)
     }
 
-    /// Priority, drop eligibility and VLAN id.
-    #[inline]
-    pub fn control(self) -> Control {
-        Control(u16::from_be_bytes(get(self.0, field::CONTROL)))
-    }
-
     /// Type of what follows.
     #[inline]
     pub fn ethertype(self) -> u16 {
         u16::from_be_bytes(get(self.0, field::ETHERTYPE))
-    }
-}
-
-/// What a tag says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repr {
-    /// Priority, drop eligibility and VLAN id.
-    pub control: Control,
-    /// Type of what follows.
-    pub ethertype: u16,
-}
-
-impl Repr {
-    /// Reads a tag.
-    pub fn parse(header: Header<'_>) -> Self {
-        Self {
-            control: header.control(),
-            ethertype: header.ethertype(),
-        }
-    }
-
-    /// The tag.
-    pub fn emit(&self) -> [u8; BYTES] {
-        let mut header = [0; BYTES];
-        put(&mut header, field::CONTROL, self.control.0.to_be_bytes());
-        put(&mut header, field::ETHERTYPE, self.ethertype.to_be_bytes());
-        header
     }
 }

@@ -4,8 +4,9 @@
 //! few cost samples in proportion: so the banks follow the segment that lost most.
 
 use crate::frame::{EpochFate, Report};
+use measure::InvalidArgument;
 use measure::lda::LdaLayout;
-use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
+use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::time::Epoch;
 
 /// Banks that follow the losses.
@@ -40,7 +41,7 @@ impl Reports {
 }
 
 impl Adaptation {
-    pub fn new(options: AdaptiveOptions, segments: u16) -> Result<Self, AdaptiveError> {
+    pub fn new(options: AdaptiveOptions, segments: u16) -> Result<Self, InvalidArgument> {
         Ok(Self {
             lda: AdaptiveLda::new(options)?,
             segments,

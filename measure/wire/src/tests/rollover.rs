@@ -543,7 +543,7 @@ fn ends_that_cannot_be_are_refused() {
     });
     let receiver = Receiver::new(&roomless, keys()).map(drop);
     assert!(
-        matches!(receiver, Err(WireError::Buffer(_))),
+        matches!(receiver, Err(WireError::Argument(_))),
         "{receiver:?}"
     );
     let sender = Sender::new(&layout(), 7, 1, &keys(), KeyId(4)).map(drop);

@@ -1,4 +1,4 @@
-use measure::packet::FlowKey;
+use measure::packet::{FiveTuple, FlowKey};
 use serde_json::{Value, json};
 
 use super::*;
@@ -1370,13 +1370,13 @@ fn another_collector_is_refused_with_what_was_expected() {
 }
 
 fn tcp(source: [u8; 4], destination_port: u16) -> FlowKey {
-    FlowKey::V4 {
+    FlowKey::Ip(FiveTuple {
         source: source.into(),
         destination: [192, 0, 2, 1].into(),
         source_port: 40_000,
         destination_port,
         protocol: 6,
-    }
+    })
 }
 
 #[test]
@@ -1390,13 +1390,13 @@ fn rules_name_flows() {
     assert!(!rule.selects(&tcp([10, 2, 200, 3], 80)));
     assert!(!rule.selects(&tcp([10, 1, 200, 3], 444)));
     // Prefixes keep to their family, and Ethernet has no addresses.
-    let v6 = FlowKey::V6 {
+    let v6 = FlowKey::Ip(FiveTuple {
         source: "2001:db8::1".parse().unwrap(),
         destination: "::1".parse().unwrap(),
         source_port: 1,
         destination_port: 2,
         protocol: 17,
-    };
+    });
     let ethernet = FlowKey::parse(&[0; 14]);
     for (source, is_v6) in [
         ("2001:db8::/32", true),

@@ -6,11 +6,12 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use measure::lda::adaptive::{AdaptiveError, AdaptiveLda, AdaptiveOptions};
-use measure::lda::{self, LdaLayout};
-use measure::lds::{self, LdsLayout};
+use measure::InvalidArgument;
+use measure::lda::LdaLayout;
+use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
+use measure::lds::LdsLayout;
 use measure::packet::header::ethernet;
-use measure::rli::{Adaptive, Link, LinkError, Policy};
+use measure::rli::{Adaptive, Link, Policy};
 use wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYTES};
 use wire::{ReferencePlan, WireLayout};
 
@@ -89,16 +90,16 @@ pub enum WireLayoutError {
     },
     /// Of the LDA.
     #[error("wire.lda.banks: {0}")]
-    Lda(#[from] lda::LayoutError),
+    Lda(InvalidArgument),
     /// Of an LDA that follows the losses.
     #[error("wire.lda.adaptive: {0}")]
-    Adaptive(#[from] AdaptiveError),
+    Adaptive(InvalidArgument),
     /// Of the LDS.
     #[error("wire.lds: {0}")]
-    Lds(#[from] lds::LayoutError),
+    Lds(InvalidArgument),
     /// The path's bit rate.
     #[error("wire.capacity_bps: {0}")]
-    Link(#[from] LinkError),
+    Link(InvalidArgument),
 }
 
 /// Bytes on the link that a wire's control frames take in an epoch, this end's alone.
@@ -204,12 +205,24 @@ impl Config {
         let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
         let plan = Plan::new(self, port, wire);
         let lda = match plan.adaptive(wire) {
-            Some(options) => AdaptiveLda::new(options)?.layout().clone(),
-            None => wire.lda.clone().unwrap_or_default().fixed().layout()?,
+            Some(options) => AdaptiveLda::new(options)
+                .map_err(WireLayoutError::Adaptive)?
+                .layout()
+                .clone(),
+            None => wire
+                .lda
+                .clone()
+                .unwrap_or_default()
+                .fixed()
+                .layout()
+                .map_err(WireLayoutError::Lda)?,
         };
         let stash_packets = wire.stash_packets.unwrap_or_else(|| plan.stash_packets());
         let lds = match &wire.lds {
-            Some(lds) => Some(plan.lds(lds, &lda, stash_packets)?),
+            Some(lds) => Some(
+                plan.lds(lds, &lda, stash_packets)
+                    .map_err(WireLayoutError::Lds)?,
+            ),
             None => None,
         };
         let references = match &wire.rli {
@@ -224,7 +237,8 @@ impl Config {
                         other => other,
                     },
                     method: rli.method.method(false),
-                    link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)?,
+                    link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)
+                        .map_err(WireLayoutError::Link)?,
                     buffer_packets: policy.buffer_packets(),
                     named_flows: self.prometheus.top_flows,
                 })
@@ -406,7 +420,7 @@ impl Plan {
         lds: &WireLds,
         lda: &LdaLayout,
         stash_packets: u16,
-    ) -> Result<LdsLayout, lds::LayoutError> {
+    ) -> Result<LdsLayout, InvalidArgument> {
         let rows = u32::try_from(lds.rows.len()).unwrap_or(u32::MAX).max(1);
         let laid_out = |columns| {
             LdsLayout::new(columns, lds.virtual_cells, &lds.rows)?.with_weights(&self.weights)

@@ -4,8 +4,8 @@ use nalgebra::{DMatrix, DVector};
 
 use super::synthetic::{Case, Truth};
 use crate::lds::DecodeOptions;
-use crate::lds::decode::shape::{self, Shape};
-use crate::lds::decode::{counts, edges, mixture, prior};
+use crate::lds::decode::system::{self, Shape};
+use crate::lds::decode::{counts, prior, sweep};
 
 /// The prior that decoding sets out from, in ticks.
 struct Fitted {
@@ -17,9 +17,9 @@ struct Fitted {
 fn fitted(truth: &Truth) -> Fitted {
     let shape = Shape::new(&truth.cells, truth.table(), &DecodeOptions::default()).unwrap();
     let packets = counts::packets(&shape, &mut || false).unwrap();
-    let order = shape::falling(&packets.counts);
-    let system = edges::delays(&shape, &packets, &order).system;
-    let prior = mixture::spread(&prior::fit(&system), 1).components[0];
+    let order = system::falling(&packets.counts);
+    let system = system::delays(&shape, &packets, &order).system;
+    let prior = sweep::spread(&prior::fit(&system), 1).components[0];
     Fitted {
         mean: system.scale.ticks(prior.beta[0]),
         between_ticks2: system.scale.ticks2(prior.between),

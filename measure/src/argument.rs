@@ -1,0 +1,22 @@
+//! The error of constructors whose arguments are out of range.
+
+/// An argument that is out of range, or several that do not fit each other. The message says what was given and what
+/// to give instead. Callers show it; none acts on which argument it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidArgument(String);
+
+impl InvalidArgument {
+    /// The error of this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// Returns an error with the message unless the condition holds.
+pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), InvalidArgument> {
+    if holds {
+        return Ok(());
+    }
+    Err(InvalidArgument(message()))
+}
