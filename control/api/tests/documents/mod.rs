@@ -1,8 +1,10 @@
 //! `make docs` writes what is made from the code; without it the tests check whether that is current.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 mod configuration;
 mod kept;
-mod links;
 mod metrics;
 mod promql;
 mod rules;
@@ -24,4 +26,74 @@ pub fn wrapped(words: &str) -> String {
         width += len;
     }
     text
+}
+
+/// The documents whose links are checked: relative ones point at something that is there.
+fn documents() -> Vec<PathBuf> {
+    let folder = std::fs::read_dir(project("docs")).unwrap();
+    let pages = folder.map(|file| file.unwrap().path());
+    let pages = pages.filter(|file| file.extension().is_some_and(|end| end == "md"));
+    let named = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "examples/README.md",
+    ];
+    pages.chain(named.map(project)).collect()
+}
+
+/// Lines outside of fenced code.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Targets of `[...](target)`.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    let parts = line.split("](").skip(1);
+    parts.filter_map(|part| part.split_once(')').map(|(target, _)| target))
+}
+
+/// GitHub's names for the headings of a page.
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let headings = prose(&text).filter_map(|(_, line)| line.strip_prefix('#'));
+    let anchors = headings.map(|heading| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|&c| c.is_alphanumeric() || "_- ".contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    });
+    anchors.collect()
+}
+
+#[test]
+fn every_relative_link_points_at_something() {
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for page in documents() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (number, line) in prose(&text) {
+            for link in links(line).filter(|link| !link.contains("://")) {
+                checked += 1;
+                let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let target = match file {
+                    "" => page.clone(),
+                    file => page.parent().unwrap().join(file),
+                };
+                let is_there =
+                    target.exists() && (anchor.is_empty() || anchors(&target).contains(anchor));
+                if !is_there {
+                    wrong.push(format!("{}:{}: {link}", page.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "nothing is there:\n{}", wrong.join("\n"));
+    assert!(checked > 50, "{checked}");
 }
