@@ -1,4 +1,4 @@
-//! Clocks that were set: this machine's, by a clock that never steps, and the reflector's, told from a network that changed.
+//! Detects clocks that were set: this machine's, by a clock that never steps, and the reflector's, as distinct from a changed network.
 //!
 //! ```text
 //!                        least forward   least backward   least round trip
