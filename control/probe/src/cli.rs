@@ -169,13 +169,11 @@ impl Arguments {
         if !self.listen.is_empty() {
             reflector.listen.clone_from(&self.listen);
         }
-        let mut config = Config {
+        checked(Config {
             reflector: Some(reflector),
             timestamps: self.timestamps,
             ..Config::default()
-        };
-        config.http.listen = None;
-        checked(config)
+        })
     }
 
     fn session(&self, name: &str) -> Result<Config> {
@@ -196,18 +194,17 @@ impl Arguments {
             tlvs: self.tlvs.clone(),
             ..SessionConfig::new("probe", to.into())
         };
-        let mut config = Config {
+        checked(Config {
             sessions: vec![session],
             timestamps: self.timestamps,
             ..Config::default()
-        };
-        config.http.listen = None;
-        checked(config)
+        })
     }
 }
 
-/// Options are checked as a configuration's keys are.
-fn checked(config: Config) -> Result<Config> {
+/// Options are checked as a configuration's keys are. There is no server.
+fn checked(mut config: Config) -> Result<Config> {
+    config.http.listen = None;
     config.check().map_err(|faults| {
         let Some(invalid) = faults.0.into_iter().next() else {
             return anyhow::anyhow!("options that mean nothing");

@@ -1,4 +1,4 @@
-//! Clocks that were set: this machine's, by a clock that never steps, and the reflector's, told from a network that changed.
+//! Detects clocks that were set: this machine's, by a clock that never steps, and the reflector's, as distinct from a changed network.
 //!
 //! ```text
 //!                        least forward   least backward   least round trip
@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::wire::UnixNs;
 
@@ -75,7 +75,7 @@ const DEVIATIONS: f64 = 8.0;
 const STEP_NS_MIN: f64 = 500_000.0;
 
 /// What is known of the difference of two clocks in an interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockState {
     /// Too few intervals with replies since the start, or since a step.
@@ -97,7 +97,7 @@ impl ClockState {
 }
 
 /// The difference of both clocks in an interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Offset {
     /// Whether a clock was set.
     pub state: ClockState,

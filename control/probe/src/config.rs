@@ -83,7 +83,6 @@ pub struct SessionConfig {
     /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
     pub name: String,
     /// Name of the node where the reflector stands, for reports. `None`: the session's name.
-    #[serde(default)]
     pub node: Option<String>,
     /// Class of the traffic that this session stands for, for reports; default `all`.
     #[serde(default = "class")]
@@ -91,31 +90,24 @@ pub struct SessionConfig {
     /// The reflector: address, with a port or without (862).
     pub to: Address,
     /// Address, with a port or without, that is sent from. `None`: any.
-    #[serde(default)]
     pub from: Option<Address>,
     /// DSCP of requests, 0 to 63, default 0.
     #[serde(default)]
     pub dscp: u8,
     /// Mean gap between packets in ms, 0.01 to 3,600,000. Either this, or `share` and `link_bps`; default 1,000.
-    #[serde(default)]
     pub interval_ms: Option<f64>,
     /// Share of the link that requests take, over 0 to 1, Ethernet's overhead with them.
-    #[serde(default)]
     pub share: Option<f64>,
     /// Bit rate of the link, 1,000 to 1,000,000,000,000.
-    #[serde(default)]
     pub link_bps: Option<u64>,
     /// How packets are spaced, default `poisson`.
     #[serde(default)]
     pub schedule: Spacing,
     /// Bytes of a request, without its UDP header: 44 (with a key 112) and what TLVs need, up to 9,000. `None`: the fewest.
-    #[serde(default)]
     pub length: Option<usize>,
     /// File with the key of base packets: with it the session is authenticated.
-    #[serde(default)]
     pub key_file: Option<PathBuf>,
     /// File with the key of TLVs. `None`: that of `key_file`.
-    #[serde(default)]
     pub tlv_key_file: Option<PathBuf>,
     /// How long a reply is waited for, in ms, 10 to 60,000, default 1,000.
     #[serde(default = "timeout_ms")]
@@ -415,7 +407,6 @@ impl From<Address> for String {
 #[serde(deny_unknown_fields)]
 pub struct MsetConfig {
     /// The network: a file as `vernier mset` reads it. It is read again when it changes.
-    #[serde(default)]
     pub topology: Option<PathBuf>,
     /// FRR's ospfd on a router of the area: the IPv4 address of its API, with its port unless that is 2607.
     #[serde(default, deserialize_with = "deserialize_server")]
@@ -424,16 +415,12 @@ pub struct MsetConfig {
     #[serde(default)]
     pub names: BTreeMap<Ipv4Addr, String>,
     /// With `ospf`: what this node advertises itself as, `m-server` or `m-router`. `None`: nothing.
-    #[serde(default)]
     pub advertise: Option<Role>,
     /// The node whose m-set it is. `None`: that of `report`, or the host's name.
-    #[serde(default)]
     pub node: Option<String>,
     /// The m-routers. `None`: those that the topology names so.
-    #[serde(default)]
     pub routers: Option<Vec<String>>,
     /// Routers with an m-server. `None`: those that the topology names so or, if it names none, all that are no m-routers.
-    #[serde(default)]
     pub servers: Option<Vec<String>>,
     /// Reflectors by node. With `ospf`, a node without one is reached at its router's own address (a prefix of 32 bits).
     #[serde(default)]
@@ -558,10 +545,8 @@ const SUFFIX: &str = ".probe";
 #[serde(deny_unknown_fields)]
 pub struct ReportConfig {
     /// Name of the node where this prober stands: of the switch there, or of the router in the topology. `None`: the host's name.
-    #[serde(default)]
     pub node: Option<String>,
     /// Name that no other prober and no switch reports under. `None`: the node's, with `.probe` at the end.
-    #[serde(default)]
     pub name: Option<String>,
     /// The connection, as a switch's.
     pub nats: Nats,

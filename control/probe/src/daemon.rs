@@ -217,7 +217,8 @@ impl Opener {
         if let Some(key) = self.keys.get(file) {
             return Ok(Some(key.clone()));
         }
-        let key = Key::load(file).map_err(|error| anyhow!("{path}.{name}: {error}"))?;
+        let key = Key::load(file)
+            .map_err(|error| anyhow!("{path}.{name}: {}: {error}", file.display()))?;
         self.keys.insert(file.to_owned(), key.clone());
         Ok(Some(key))
     }

@@ -2,15 +2,14 @@
 //!
 //! ```text
 //!  config --> engine: one thread, all sockets
-//!               |-- session   (x thousands) requests, replies, intervals --> result::SessionResult --> engine::Sink
+//!               |-- session   (x thousands) requests, replies, intervals --> result::SessionResult --> published::Outlet
 //!               |-- reflector (bounded tables) replies in place
 //!               wire: packets, TLVs, HMACs, timestamps       socket: UDP with the kernel's timestamps
 //!             published --> http: JSON, Prometheus            reporting --> report: NATS JetStream
 //!             mset: file or OSPF --> topology --> sessions that come and go
 //! ```
 //!
-//! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own. Who wants the results elsewhere
-//! than over HTTP gives the engine a [`engine::Sink`] of its own: it takes one [`result::SessionResult`] of each session and interval.
+//! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own.
 //!
 //! What it is not: it knows no switch, and localises nothing.
 #![forbid(unsafe_code)]

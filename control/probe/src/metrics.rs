@@ -1,175 +1,51 @@
-//! Metrics of sessions and reflector, for Prometheus. Each is declared once, with its words, beside what it shows.
+//! Metrics of sessions and reflector, for Prometheus: those that are not declared beside the fields that they show.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::prometheus::{Labels, Page};
-use topology::source::Counts;
+use contract::metric::{Metric, Shown};
+use topology::source::Counts as OspfCounts;
 
 use crate::published::{Board, Published, Totals};
 use crate::reflector::ReflectorCounts;
-use crate::result::Delays;
-
-/// Name, words, and value.
-type Family<T> = (&'static str, &'static str, fn(&T) -> Option<f64>);
-
-/// Counters of sessions.
-const COUNTERS: [Family<Totals>; 10] = [
-    (
-        "vernier_probe_sent_packets_total",
-        "Packets that were sent, of closed intervals.",
-        |t| Some(t.counts.sent as f64),
-    ),
-    (
-        "vernier_probe_received_packets_total",
-        "Packets that were answered in time.",
-        |t| Some(t.counts.received as f64),
-    ),
-    (
-        "vernier_probe_lost_packets_total",
-        "Packets that were not answered in time.",
-        |t| Some(t.counts.lost as f64),
-    ),
-    (
-        "vernier_probe_duplicate_packets_total",
-        "Replies to packets that were answered already.",
-        |t| Some(t.counts.duplicates as f64),
-    ),
-    (
-        "vernier_probe_reordered_packets_total",
-        "Replies that arrived behind the reply to a later packet.",
-        |t| Some(t.counts.reordered as f64),
-    ),
-    (
-        "vernier_probe_late_packets_total",
-        "Replies to packets whose time was over.",
-        |t| Some(t.counts.late as f64),
-    ),
-    (
-        "vernier_probe_not_sent_packets_total",
-        "Packets that were due and not sent.",
-        |t| Some(t.counts.not_sent as f64),
-    ),
-    (
-        "vernier_probe_unusable_packets_total",
-        "Replies whose delays are not counted: a clock was set.",
-        |t| Some(t.counts.unusable as f64),
-    ),
-    (
-        "vernier_probe_rejected_packets_total",
-        "Replies that failed verification or belong to no packet.",
-        |t| Some(t.counts.rejected as f64),
-    ),
-    (
-        "vernier_probe_clock_steps_total",
-        "Intervals in which the clock of either end was set.",
-        |t| Some(t.clock_steps as f64),
-    ),
-];
+use crate::result::{ClockQuality, Counts, Delays};
 
 /// Gauges of the last interval of sessions.
-const GAUGES: [Family<Published>; 5] = [
-    (
+const GAUGES: [Metric<Published>; 3] = [
+    Metric::gauge(
         "vernier_probe_least_round_trip_seconds",
         "Least round trip of the last interval.",
-        |p| p.last.round_trip.map(|delays| delays.min_ns as f64 / 1e9),
-    ),
-    (
-        "vernier_probe_clock_offset_seconds",
-        "The reflector's clock less this one, where both directions take equally long.",
-        |p| p.last.clocks.offset_ns.map(|ns| ns / 1e9),
-    ),
-    (
-        "vernier_probe_clock_stepped",
-        "Whether a clock was set in the last interval.",
-        |p| Some(f64::from(u8::from(p.last.clocks.state.has_stepped()))),
-    ),
-    (
-        "vernier_probe_reflector_clock_synchronised",
-        "Whether the reflector says that its clock is synchronised.",
-        |p| {
-            p.last
-                .reflector_clock
-                .map(|clock| f64::from(u8::from(clock.is_synchronised)))
+        |p, each| {
+            let round_trip = p.last.round_trip;
+            round_trip
+                .map(|delays| delays.min_ns as f64)
+                .show(1e9, each);
         },
     ),
-    (
-        "vernier_probe_reflector_clock_error_seconds",
-        "Error estimate of the reflector's clock.",
-        |p| p.last.reflector_clock.map(|clock| clock.error_ns / 1e9),
+    Metric::gauge(
+        "vernier_probe_clock_offset_seconds",
+        "The reflector's clock less this one, where both directions take equally long.",
+        |p, each| p.last.clocks.offset_ns.show(1e9, each),
     ),
-];
-
-/// Counters of the reflector.
-const REFLECTOR: [Family<ReflectorCounts>; 10] = [
-    (
-        "vernier_probe_reflector_answered_packets_total",
-        "Requests that were answered.",
-        |c| Some(c.answered as f64),
-    ),
-    (
-        "vernier_probe_reflector_stateless_packets_total",
-        "Requests of sessions without room in the table.",
-        |c| Some(c.answered_without_state as f64),
-    ),
-    (
-        "vernier_probe_reflector_short_packets_total",
-        "Requests shorter than a base packet.",
-        |c| Some(c.too_short as f64),
-    ),
-    (
-        "vernier_probe_reflector_looped_packets_total",
-        "Replies to its own replies, by another reflector or itself; they are not answered.",
-        |c| Some(c.looped as f64),
-    ),
-    (
-        "vernier_probe_reflector_unchecked_packets_total",
-        "Requests whose HMAC was not checked: too many were wrong just before.",
-        |c| Some(c.unchecked as f64),
-    ),
-    (
-        "vernier_probe_reflector_unauthentic_packets_total",
-        "Requests with a wrong HMAC, or without.",
-        |c| Some(c.not_authentic as f64),
-    ),
-    (
-        "vernier_probe_reflector_limited_packets_total",
-        "Requests over the limit of their source.",
-        |c| Some(c.over_limit as f64),
-    ),
-    (
-        "vernier_probe_reflector_unauthentic_tlv_packets_total",
-        "Requests whose TLVs failed verification.",
-        |c| Some(c.tlv_not_authentic as f64),
-    ),
-    (
-        "vernier_probe_reflector_malformed_tlv_packets_total",
-        "Requests with a malformed TLV.",
-        |c| Some(c.tlv_malformed as f64),
-    ),
-    (
-        "vernier_probe_reflector_not_sent_packets_total",
-        "Replies that the system did not take.",
-        |c| Some(c.not_sent as f64),
+    Metric::gauge(
+        "vernier_probe_clock_stepped",
+        "Whether a clock was set in the last interval.",
+        |p, each| p.last.clocks.state.has_stepped().show(1.0, each),
     ),
 ];
 
 /// Names of all families, for the documentation's test.
 pub static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let counters = COUNTERS.iter().map(|family| family.0);
-    let gauges = GAUGES.iter().map(|family| family.0);
-    let reflector = REFLECTOR.iter().map(|family| family.0);
-    let others = [
-        DELAY,
-        ROUND_TRIPS,
-        STRANGERS,
-        SESSIONS,
-        OSPF_UNREADABLE,
-        OSPF_REFUSED,
-    ];
-    counters
-        .chain(gauges)
-        .chain(reflector)
+    fn of<T>(metric: &Metric<T>) -> &'static str {
+        metric.declaration.name
+    }
+    let others = [DELAY, ROUND_TRIPS, STRANGERS, OSPF_UNREADABLE, OSPF_REFUSED];
+    (Counts::metrics().map(of))
+        .chain(Totals::metrics().map(of))
+        .chain(GAUGES.iter().map(of))
+        .chain(ClockQuality::metrics().map(of))
+        .chain(ReflectorCounts::metrics().map(of))
         .chain(others)
         .collect()
 });
@@ -177,7 +53,6 @@ pub static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 const DELAY: &str = "vernier_probe_delay_seconds";
 const ROUND_TRIPS: &str = "vernier_probe_round_trip_seconds";
 const STRANGERS: &str = "vernier_probe_unknown_packets_total";
-const SESSIONS: &str = "vernier_probe_reflector_sessions";
 const OSPF_UNREADABLE: &str = "vernier_probe_ospf_unreadable_messages_total";
 const OSPF_REFUSED: &str = "vernier_probe_ospf_refused_lsas_total";
 
@@ -191,42 +66,39 @@ fn labels(session: &Published) -> Labels<'_> {
 /// Adds all families to a page.
 pub fn families(page: &mut Page, board: &Board) {
     let sessions = board.sessions();
-    let sessions = || sessions.iter().map(AsRef::as_ref);
-    for (name, help, value) in COUNTERS {
-        let sample = |session| Some((labels(session), value(&session.total)?));
-        page.counter(name, help, sessions().filter_map(sample));
-    }
-    for (name, help, value) in GAUGES {
-        let sample = |session| Some((labels(session), value(session)?));
-        page.gauge(name, help, sessions().filter_map(sample));
-    }
-    let round_trips = sessions().map(|session: &Published| {
-        let total = &session.total;
-        (labels(session), total.round_trips, total.round_trip_s)
+    let sessions = (sessions.iter()).map(|session| (labels(session), session.as_ref()));
+    let counts = sessions.clone();
+    let counts = counts.map(|(labels, session)| (labels, &session.total.counts));
+    page.metrics(Counts::metrics(), counts);
+    let totals = sessions.clone();
+    let totals = totals.map(|(labels, session)| (labels, &session.total));
+    page.metrics(Totals::metrics(), totals.clone());
+    page.metrics(&GAUGES, sessions.clone());
+    let clocks = sessions.clone().filter_map(|(labels, session)| {
+        let clock = session.last.reflector_clock.as_ref()?;
+        Some((labels, clock))
     });
+    page.metrics(ClockQuality::metrics(), clocks);
+    let round_trips = totals.map(|(labels, total)| (labels, total.round_trips, total.round_trip_s));
     page.summary(ROUND_TRIPS, "Round trips since the start.", round_trips);
     let help =
         "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.";
-    page.gauge(DELAY, help, sessions().flat_map(delays));
+    page.gauge(
+        DELAY,
+        help,
+        sessions.flat_map(|(_, session)| delays(session)),
+    );
     let strangers = [(Labels::new(), board.strangers() as f64)];
     let help = "Packets to sockets of sessions that belong to none.";
     page.counter(STRANGERS, help, strangers);
-    let Some(counts) = board.reflector() else {
-        return;
-    };
-    for (name, help, value) in REFLECTOR {
-        page.counter(
-            name,
-            help,
-            value(&counts).map(|value| (Labels::new(), value)),
-        );
+    if let Some(counts) = board.reflector() {
+        let counts = std::iter::once((Labels::new(), &counts));
+        page.metrics(ReflectorCounts::metrics(), counts);
     }
-    let sessions = [(Labels::new(), counts.sessions as f64)];
-    page.gauge(SESSIONS, "Sessions in the reflector's table.", sessions);
 }
 
 /// Adds the counts of unusable messages and LSAs of OSPF.
-pub fn ospf(page: &mut Page, counts: &Counts) {
+pub fn ospf(page: &mut Page, counts: &OspfCounts) {
     let count = |of: &AtomicU64| [(Labels::new(), of.load(Ordering::Relaxed) as f64)];
     let unreadable = "Messages of ospfd's that could not be read.";
     page.counter(

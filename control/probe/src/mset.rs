@@ -1,7 +1,7 @@
 //! Follows a topology: which nodes are to be probed, as its m-set changes.
 //!
 //! ```text
-//!  a thread of its own: file or OSPF --> topology --> m-set --> old beside new --> Wanted --> setup opens and ends sessions
+//!  a thread of its own: file or OSPF --> topology --> m-set --> old beside new --> Wanted --> MsetSessions opens and ends sessions
 //! ```
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use contract::config::document::{KeyPath, name};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use topology::mset::{Deployment, mset};
 use topology::ospf::database::Addresses;
 use topology::ospf::presence::Presence;
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const LANES_MAX: usize = 16;
 
 /// A node that is to be probed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// Its name.
     pub node: String,
@@ -55,7 +55,7 @@ impl Target {
 }
 
 /// What is to be probed, and what keeps it from being known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Wanted {
     /// The nodes, by name.
     pub targets: Vec<Target>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::clock::Offset;
 use crate::engine::SendFaults;
@@ -12,22 +12,25 @@ use crate::reflector::ReflectorCounts;
 use crate::reporting::Collector;
 use crate::result::{Counts, SessionResult};
 
-/// Sums over all closed intervals of a session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Packets and replies.
-    #[serde(flatten)]
-    pub counts: Counts,
-    /// Intervals in which a clock was set.
-    pub clock_steps: u64,
-    /// Round trips that were measured.
-    pub round_trips: u64,
-    /// Their sum in seconds.
-    pub round_trip_s: f64,
+contract::record! {
+    /// Sums over all closed intervals of a session.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+    pub struct Totals {
+        /// Packets and replies.
+        #[serde(flatten)]
+        pub counts: Counts,
+        /// Intervals in which the clock of either end was set.
+        #[metric(Counter = "vernier_probe_clock_steps_total")]
+        pub clock_steps: u64,
+        /// Round trips that were measured.
+        pub round_trips: u64,
+        /// Their sum in seconds.
+        pub round_trip_s: f64,
+    }
 }
 
 /// A session, as it is published.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
     /// The last closed interval.
     pub last: SessionResult,
@@ -38,7 +41,7 @@ pub struct Published {
 }
 
 /// An interval in which a clock was set.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Step {
     /// Its number.
     pub interval: u64,

@@ -77,33 +77,44 @@ pub struct Settings {
     pub dscp_allowed: u64,
 }
 
-/// What a reflector did, from its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReflectorCounts {
-    /// Packets that were answered.
-    pub answered: u64,
-    /// Of these, of sessions that found no room in the table of sessions.
-    pub answered_without_state: u64,
-    /// Packets shorter than a base packet, which are not answered: the answer would be longer.
-    pub too_short: u64,
-    /// Packets that have the form of a reply to one of its own replies: from another reflector, or itself.
-    #[serde(default)]
-    pub looped: u64,
-    /// Packets whose HMAC was not checked, since too many were wrong just before.
-    #[serde(default)]
-    pub unchecked: u64,
-    /// Packets with a wrong HMAC, or without.
-    pub not_authentic: u64,
-    /// Packets over `limit_pps` of their source.
-    pub over_limit: u64,
-    /// Packets whose TLVs failed the verification of their HMAC; answered with the I flag.
-    pub tlv_not_authentic: u64,
-    /// Packets with a malformed TLV; answered with the M flag.
-    pub tlv_malformed: u64,
-    /// Replies that the system did not take.
-    pub not_sent: u64,
-    /// Sessions in the table.
-    pub sessions: u64,
+contract::record! {
+    /// What a reflector did, from its start.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+    pub struct ReflectorCounts {
+        /// Requests that were answered.
+        #[metric(Counter = "vernier_probe_reflector_answered_packets_total")]
+        pub answered: u64,
+        /// Requests of sessions without room in the table.
+        #[metric(Counter = "vernier_probe_reflector_stateless_packets_total")]
+        pub answered_without_state: u64,
+        /// Requests shorter than a base packet.
+        #[metric(Counter = "vernier_probe_reflector_short_packets_total")]
+        pub too_short: u64,
+        /// Replies to its own replies, by another reflector or itself; they are not answered.
+        #[metric(Counter = "vernier_probe_reflector_looped_packets_total")]
+        pub looped: u64,
+        /// Requests whose HMAC was not checked: too many were wrong just before.
+        #[metric(Counter = "vernier_probe_reflector_unchecked_packets_total")]
+        pub unchecked: u64,
+        /// Requests with a wrong HMAC, or without.
+        #[metric(Counter = "vernier_probe_reflector_unauthentic_packets_total")]
+        pub not_authentic: u64,
+        /// Requests over the limit of their source.
+        #[metric(Counter = "vernier_probe_reflector_limited_packets_total")]
+        pub over_limit: u64,
+        /// Requests whose TLVs failed verification.
+        #[metric(Counter = "vernier_probe_reflector_unauthentic_tlv_packets_total")]
+        pub tlv_not_authentic: u64,
+        /// Requests with a malformed TLV.
+        #[metric(Counter = "vernier_probe_reflector_malformed_tlv_packets_total")]
+        pub tlv_malformed: u64,
+        /// Replies that the system did not take.
+        #[metric(Counter = "vernier_probe_reflector_not_sent_packets_total")]
+        pub not_sent: u64,
+        /// Sessions in the reflector's table.
+        #[metric(Gauge = "vernier_probe_reflector_sessions")]
+        pub sessions: u64,
+    }
 }
 
 /// Why a request gets no reply.

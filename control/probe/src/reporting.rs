@@ -95,7 +95,7 @@ impl Collector {
         self.results.push(result);
     }
 
-    /// Hands on what has come: all results of intervals before this one.
+    /// Passes the results to the reports: all of intervals before this one have come.
     pub fn closed(&mut self, before: u64) {
         let mut waiting = self.shared.lock();
         waiting.closed = waiting.closed.max(before);

@@ -6,14 +6,14 @@ use std::ops::AddAssign;
 use measure::histogram::Histogram;
 use measure::moments::Moments;
 use measure::time::TickRate;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::clock::Offset;
 use crate::reflector::ClockSource;
 use crate::socket::Stamped;
 
 /// Which session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionId {
     /// Its name.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct SessionId {
 }
 
 /// One session in one interval: all packets that were sent in it, each answered or timed out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionResult {
     /// The session.
     #[serde(flatten)]
@@ -65,38 +65,46 @@ pub struct SessionResult {
     /// What the last reply's TLVs say.
     pub extensions: Option<Extensions>,
     /// Why replies were rejected. `None`: none was.
-    #[serde(default)]
     pub rejected_for: Option<String>,
     /// Why the system did not send the last request that it did not. `None`: it sent all.
-    #[serde(default)]
     pub not_sent_for: Option<String>,
     /// Why requests were not delivered, as the last ICMP message has it. `None`: there was none.
-    #[serde(default)]
     pub unreachable: Option<String>,
 }
 
-/// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable
-/// replies are counted beside.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Packets that were sent.
-    pub sent: u64,
-    /// Of these, packets that were answered in time.
-    pub received: u64,
-    /// Of these, packets that were not answered in time.
-    pub lost: u64,
-    /// Replies to packets that were answered already.
-    pub duplicates: u64,
-    /// Replies that arrived behind the reply to a later packet (RFC 4737).
-    pub reordered: u64,
-    /// Replies in this interval to packets whose time was over: these are lost.
-    pub late: u64,
-    /// Packets that were due and not sent: the system did not take them, or the program had no time.
-    pub not_sent: u64,
-    /// Replies whose delays are not counted, as a clock of this machine was set, or the reflector's times make no sense.
-    pub unusable: u64,
-    /// Replies in this interval that failed verification or belong to no packet.
-    pub rejected: u64,
+contract::record! {
+    /// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable
+    /// replies are counted beside.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+    pub struct Counts {
+        /// Packets that were sent, of closed intervals.
+        #[metric(Counter = "vernier_probe_sent_packets_total")]
+        pub sent: u64,
+        /// Packets that were answered in time.
+        #[metric(Counter = "vernier_probe_received_packets_total")]
+        pub received: u64,
+        /// Packets that were not answered in time.
+        #[metric(Counter = "vernier_probe_lost_packets_total")]
+        pub lost: u64,
+        /// Replies to packets that were answered already.
+        #[metric(Counter = "vernier_probe_duplicate_packets_total")]
+        pub duplicates: u64,
+        /// Replies that arrived behind the reply to a later packet.
+        #[metric(Counter = "vernier_probe_reordered_packets_total")]
+        pub reordered: u64,
+        /// Replies to packets whose time was over.
+        #[metric(Counter = "vernier_probe_late_packets_total")]
+        pub late: u64,
+        /// Packets that were due and not sent.
+        #[metric(Counter = "vernier_probe_not_sent_packets_total")]
+        pub not_sent: u64,
+        /// Replies whose delays are not counted: a clock was set.
+        #[metric(Counter = "vernier_probe_unusable_packets_total")]
+        pub unusable: u64,
+        /// Replies that failed verification or belong to no packet.
+        #[metric(Counter = "vernier_probe_rejected_packets_total")]
+        pub rejected: u64,
+    }
 }
 
 impl AddAssign for Counts {
@@ -114,7 +122,7 @@ impl AddAssign for Counts {
 }
 
 /// Delays of packets, in ns. One-way delays are below 0 where the clocks differ by more.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Delays {
     /// Packets.
     pub samples: u64,
@@ -137,7 +145,7 @@ pub struct Delays {
 }
 
 /// What one-way delays are worth.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OneWay {
     /// Both clocks are synchronised: to within both error estimates.
@@ -147,17 +155,21 @@ pub enum OneWay {
     Relative,
 }
 
-/// How good a clock is.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ClockQuality {
-    /// The S bit: synchronised to UTC by an outside source.
-    pub is_synchronised: bool,
-    /// Error estimate in ns.
-    pub error_ns: f64,
+contract::record! {
+    /// How good a clock is; metrics are those of the reflector's.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+    pub struct ClockQuality {
+        /// Whether the reflector says that its clock is synchronised.
+        #[metric(Gauge = "vernier_probe_reflector_clock_synchronised")]
+        pub is_synchronised: bool,
+        /// Error estimate of the reflector's clock.
+        #[metric(Gauge = "vernier_probe_reflector_clock_error_seconds", per_unit = 1e9)]
+        pub error_ns: f64,
+    }
 }
 
 /// Who took timestamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StampedBy {
     /// Of requests that left.
     pub sent: Stamped,
@@ -166,7 +178,7 @@ pub struct StampedBy {
 }
 
 /// What a reflector says in its TLVs (RFC 8972, section 4). A field is `None` where the TLV was not asked for, or not answered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Extensions {
     /// How the reflector's clock is synchronised.
     pub clock: Option<ClockSource>,

@@ -602,27 +602,15 @@ impl Sample {
         }
         // Both by the interface's clock, or both by the system's.
         let hardware = sent.stamps.hardware.zip(arrived.stamps.hardware);
-        let (left, came, stamps) = match hardware {
-            Some((left, came)) => {
-                let by = Stamped::Hardware;
-                (
-                    left,
-                    came,
-                    StampedBy {
-                        sent: by,
-                        received: by,
-                    },
-                )
-            }
+        let (left, came, [sent, received]) = match hardware {
+            Some((left, came)) => (left, came, [Stamped::Hardware; 2]),
             None => (
                 sent.stamps.system,
                 arrived.stamps.system,
-                StampedBy {
-                    sent: sent.stamps.by,
-                    received: arrived.stamps.by,
-                },
+                [sent.stamps.by, arrived.stamps.by],
             ),
         };
+        let stamps = StampedBy { sent, received };
         let format = reply.error.format;
         let received = format.decode(reply.received, came)?;
         let replied = format.decode(reply.timestamp, came)?;

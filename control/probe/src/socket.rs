@@ -44,7 +44,7 @@ pub enum StampsWanted {
 }
 
 /// Who took a timestamp, the nearest to the wire first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamped {
     /// The network interface, by its own clock.

@@ -9,7 +9,7 @@
 //! ```
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::secret::{self, SecretFault};
@@ -148,17 +148,7 @@ pub struct Key(Hmac<Sha256>);
 
 /// Why a file has no key.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", file.display())]
-pub struct KeyError {
-    /// The file.
-    pub file: PathBuf,
-    /// What is wrong with it, and what to do.
-    pub fault: KeyFault,
-}
-
-/// What is wrong with a key's file.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyFault {
+pub enum KeyError {
     /// It cannot be read, or others could have read or changed it.
     #[error(transparent)]
     Secret(#[from] SecretFault),
@@ -195,10 +185,20 @@ impl Key {
     /// # Errors
     /// [`KeyError`]
     pub fn load(file: &Path) -> Result<Self, KeyError> {
-        read_key(file).map_err(|fault| KeyError {
-            file: file.to_owned(),
-            fault,
-        })
+        let text = Zeroizing::new(secret::read_line(file, 2 * KEY_BYTES.end())?);
+        let no_key = |got: String| KeyError::NoKey { got };
+        let digits = text.iter().map(|byte| char::from(*byte).to_digit(16));
+        let digits = digits.collect::<Option<Vec<u32>>>().map(Zeroizing::new);
+        let digits = digits.ok_or_else(|| no_key("other characters".to_owned()))?;
+        if digits.len() > 2 * KEY_BYTES.end() {
+            return Err(no_key("more".to_owned()));
+        }
+        if digits.len() % 2 != 0 || !KEY_BYTES.contains(&(digits.len() / 2)) {
+            return Err(no_key(digits.len().to_string()));
+        }
+        let pairs = digits.chunks_exact(2);
+        let bytes = pairs.map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap_or(0));
+        Ok(Self::new(&Zeroizing::new(bytes.collect::<Vec<_>>())))
     }
 
     /// The tag of several parts, one after the other.
@@ -221,32 +221,6 @@ impl Key {
         }
         hmac
     }
-}
-
-fn read_key(file: &Path) -> Result<Key, KeyFault> {
-    let text = Zeroizing::new(secret::read_line(file, 2 * KEY_BYTES.end())?);
-    let no_key = |got: String| Err(KeyFault::NoKey { got });
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    if !text.iter().all(|byte| digit(byte).is_some()) {
-        return no_key("other characters".to_owned());
-    }
-    if text.len() % 2 != 0 || !KEY_BYTES.contains(&(text.len() / 2)) {
-        let count = if text.len() > 2 * KEY_BYTES.end() {
-            "more".to_owned()
-        } else {
-            text.len().to_string()
-        };
-        return no_key(count);
-    }
-    let pairs = text.chunks_exact(2);
-    let bytes = pairs.map(|pair| {
-        let digits = pair.iter().filter_map(digit);
-        digits.fold(0, |byte: u8, digit| {
-            byte << 4 | u8::try_from(digit).unwrap_or(0)
-        })
-    });
-    let bytes = Zeroizing::new(bytes.collect::<Vec<_>>());
-    Ok(Key::new(&bytes))
 }
 
 /// Whether base packets have an HMAC.

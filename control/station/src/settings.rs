@@ -21,7 +21,6 @@ pub struct Settings {
     pub http: Http,
     /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
     /// switches, the wires between them and neighbours by LLDP, as reports have them.
-    #[serde(default)]
     pub topology: Option<PathBuf>,
     /// Instead: FRR's ospfd on a router of the area, as the IPv4 address of its API, with its port unless that is 2607; followed
     /// live.
@@ -78,7 +77,6 @@ pub struct Ends {
     /// Likewise.
     pub to: String,
     /// Only this class; else all joined.
-    #[serde(default)]
     pub class: Option<String>,
 }
 

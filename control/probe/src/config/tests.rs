@@ -8,6 +8,14 @@ fn session(keys: &str) -> String {
     format!(r#"{{"sessions": [{{"name": "a", "to": "192.0.2.1"{keys}}}]}}"#)
 }
 
+fn to(address: &str) -> String {
+    format!(r#"{{"sessions": [{{"name": "a", "to": "{address}"}}]}}"#)
+}
+
+fn reflector(keys: &str) -> String {
+    format!(r#"{{"reflector": {{}}, {keys}}}"#)
+}
+
 #[test]
 fn little_is_enough() {
     let config = parse(&session("")).unwrap();
@@ -179,19 +187,16 @@ fn errors_say_where_and_what() {
         ),
         (session(r#", "to": 5"#), "`to` is given twice"),
         (
-            r#"{"sessions": [{"name": "a", "to": "nowhere"}]}"#.to_owned(),
+            to("nowhere"),
             "sessions[0].to: \"nowhere\" is not an address",
         ),
+        (to("0.0.0.0"), "sessions[0].to: expected the reflector's"),
         (
-            r#"{"sessions": [{"name": "a", "to": "0.0.0.0"}]}"#.to_owned(),
-            "sessions[0].to: expected the reflector's",
-        ),
-        (
-            r#"{"sessions": [{"name": "a", "to": "239.1.2.3"}]}"#.to_owned(),
+            to("239.1.2.3"),
             "sessions[0].to: expected the address of one reflector",
         ),
         (
-            r#"{"sessions": [{"name": "a", "to": "[fe80::1]:862"}]}"#.to_owned(),
+            to("[fe80::1]:862"),
             "sessions[0].to: expected a link-local address with its zone",
         ),
         (
@@ -215,11 +220,11 @@ fn errors_say_where_and_what() {
             "reflector.limit_pps",
         ),
         (
-            r#"{"reflector": {}, "interval_ms": 5}"#.to_owned(),
+            reflector(r#""interval_ms": 5"#),
             "interval_ms: expected 100 to 3600000",
         ),
         (
-            r#"{"reflector": {}, "http": {"listen": "0.0.0.0:80"}}"#.to_owned(),
+            reflector(r#""http": {"listen": "0.0.0.0:80"}"#),
             "http.listen: expected a loopback",
         ),
     ];
@@ -230,12 +235,11 @@ fn errors_say_where_and_what() {
 fn errors_of_reports_and_m_sets_say_where_and_what() {
     assert_refused(&[
         (
-            r#"{"reflector": {}, "report": {"nats": {"servers": []}}}"#.to_owned(),
+            reflector(r#""report": {"nats": {"servers": []}}"#),
             "report.nats.servers: expected 1 to 16 servers",
         ),
         (
-            r#"{"reflector": {}, "report": {"node": "a b", "nats": {"servers": ["nats://a"]}}}"#
-                .to_owned(),
+            reflector(r#""report": {"node": "a b", "nats": {"servers": ["nats://a"]}}"#),
             "report.node: expected 1 to 64 letters",
         ),
         (

@@ -139,6 +139,12 @@ impl Path {
     }
 }
 
+/// Packets that were sent, answered, lost, and answered late.
+fn counted(result: &SessionResult) -> [u64; 4] {
+    let counts = result.counts;
+    [counts.sent, counts.received, counts.lost, counts.late]
+}
+
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -152,14 +158,7 @@ fn delays_are_those_of_the_path() {
         let [result] = &results[..] else {
             panic!("{results:?}")
         };
-        assert_eq!(
-            (
-                result.counts.sent,
-                result.counts.received,
-                result.counts.lost
-            ),
-            (100, 100, 0)
-        );
+        assert_eq!(counted(result), [100, 100, 0, 0]);
         assert_eq!(
             (result.interval, result.start_unix_ms),
             (0, EPOCH / 1_000_000)
@@ -186,15 +185,7 @@ fn a_packet_under_way_is_not_lost() {
     assert!(path.poll(secs(1)).is_empty(), "one is under way");
     path.deliver(&packet, sent + TIMEOUT.mul_f64(0.99));
     let result = &path.poll(secs(1) + TIMEOUT / 2)[0];
-    assert_eq!(
-        (
-            result.counts.sent,
-            result.counts.received,
-            result.counts.lost,
-            result.counts.late
-        ),
-        (100, 100, 0, 0)
-    );
+    assert_eq!(counted(result), [100, 100, 0, 0]);
 }
 
 #[test]
@@ -204,15 +195,7 @@ fn a_reply_after_the_time_out_is_late_and_its_packet_lost() {
     assert!(path.poll(sent + TIMEOUT).is_empty());
     path.deliver(&packet, sent + TIMEOUT + GAP);
     let result = &path.poll(secs(1))[0];
-    assert_eq!(
-        (
-            result.counts.sent,
-            result.counts.received,
-            result.counts.lost,
-            result.counts.late
-        ),
-        (1, 0, 1, 1)
-    );
+    assert_eq!(counted(result), [1, 0, 1, 1]);
     assert_eq!((result.round_trip, result.stamps), (None, None));
 }
 
@@ -225,14 +208,7 @@ fn duplicates_and_reordered_replies_are_counted_as_such() {
         path.deliver(packet, replies[3].2);
     }
     let result = &path.poll(secs(1))[0];
-    assert_eq!(
-        (
-            result.counts.sent,
-            result.counts.received,
-            result.counts.lost
-        ),
-        (4, 4, 0)
-    );
+    assert_eq!(counted(result), [4, 4, 0, 0]);
     assert_eq!((result.counts.duplicates, result.counts.reordered), (2, 1));
 }
 
@@ -381,14 +357,7 @@ fn what_is_under_way_at_the_end_is_not_counted() {
     path.exchange();
     path.deliver(&packet, at);
     let result = path.session.finish(path.clock).unwrap();
-    assert_eq!(
-        (
-            result.counts.sent,
-            result.counts.received,
-            result.counts.lost
-        ),
-        (1, 1, 0)
-    );
+    assert_eq!(counted(&result), [1, 1, 0, 0]);
 }
 
 #[test]

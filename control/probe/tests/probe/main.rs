@@ -6,13 +6,9 @@
     reason = "helpers of tests, which the lints take for ordinary functions"
 )]
 
-mod clocks;
-mod command_line;
-mod document;
 mod following;
 mod loops;
-mod odd_replies;
+mod measuring;
 mod peers;
-mod sending;
 mod serving;
 mod support;

@@ -179,25 +179,27 @@ impl Daemon {
 
     /// What its reflector counted, as soon as that satisfies `is_so`.
     pub fn reflector(&mut self, complaint: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let url = format!("http://{}/api/v1/reflector", self.http);
-        let ask = |_: &Process| {
-            let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
-            let answer: Value = serde_json::from_str(&text)?;
-            let counts = answer["reflector"].clone();
-            Ok((counts.is_object() && is_so(&counts)).then_some(counts))
-        };
-        self.process.until(&NEVER, complaint, ask).unwrap()
+        self.answer("reflector", complaint, |answer| {
+            Some(answer["reflector"].clone()).filter(|counts| is_so(counts))
+        })
     }
 
     /// Waits until the first session satisfies `is_so`; the session.
     pub fn until(&mut self, complaint: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let url = format!("http://{}/api/v1/sessions", self.http);
-        let ask = |_: &Process| {
-            let text = ureq::get(&url).call()?.body_mut().read_to_string()?;
-            let answer: Value = serde_json::from_str(&text)?;
-            let session = answer["sessions"][0].clone();
-            Ok((session.is_object() && is_so(&session)).then_some(session))
-        };
+        self.answer("sessions", complaint, |answer| {
+            Some(answer["sessions"][0].clone())
+                .filter(|session| session.is_object() && is_so(session))
+        })
+    }
+
+    fn answer(
+        &mut self,
+        path: &str,
+        complaint: &str,
+        pick: impl Fn(&Value) -> Option<Value>,
+    ) -> Value {
+        let url = format!("http://{}/api/v1/{path}", self.http);
+        let ask = |_: &Process| Ok(pick(&ureq::get(&url).call()?.body_mut().read_json()?));
         self.process.until(&NEVER, complaint, ask).unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! The permissions of examples/nats.conf: a switch can do nothing but report, and only as itself.
+//! Switches and probers that err or lie: what they may do at the server, and what their reports do to others.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,14 @@ use futures_util::StreamExt;
 use prost::Message;
 use records::snapshot::Snapshot;
 use report::connection::Connection;
+use report::msp::{Kind, Report, Segment};
 use report::sender::Sender;
 use report::subject;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
 
 use crate::support::{Station, wait_for};
-use crate::{chained, metric};
+use crate::{Reporter, chained, metric};
 
 const USERS: [&str; 3] = ["station", "edge-1", "edge-2"];
 
@@ -217,5 +218,202 @@ fn a_station_without_its_permissions_says_what_does_not_work() {
         metric(&station, "vernier_station_connected"),
         1,
         "{reasons}"
+    );
+}
+
+/// Nodes that a prober reports of; as many made a state of 1.5 MB.
+const NODES: u32 = 3_600;
+
+/// Of a prober that sends to every node.
+fn prober(name: &str, epoch: u64) -> Report {
+    let mut names: Vec<String> = (0..=NODES).map(|n| format!("node-{n:04}")).collect();
+    names.extend(["all".to_owned(), "stamp".to_owned()]);
+    let segment = |kind: Kind, from, to| Segment {
+        kind: kind.into(),
+        from,
+        to,
+        class: NODES + 1,
+        method: NODES + 2,
+        packets: 10,
+        samples: 10,
+        mean_ns: 1_000.0 + to as f32,
+        bound_ns: Some(5.0),
+        stddev_ns: Some(7.0),
+        ..Segment::default()
+    };
+    let segments = (1..=NODES).flat_map(|node| {
+        [
+            segment(Kind::Probe, 0, node),
+            segment(Kind::Probe, node, 0),
+            segment(Kind::RoundTrip, 0, node),
+        ]
+    });
+    Report {
+        segments: segments.collect(),
+        names,
+        node: Some("node-0000".to_owned()),
+        switch: name.to_owned(),
+        neighbours: Vec::new(),
+        wire_switch: None,
+        ..chained(1, epoch)
+    }
+}
+
+fn named(name: &str, epoch: u64) -> Report {
+    Report {
+        switch: name.to_owned(),
+        ..chained(1, epoch)
+    }
+}
+
+#[test]
+// Long: one story, seen from both stations.
+fn what_is_too_large_or_unreadable_costs_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    // All of one partition.
+    let mut names = (0..).map(|n| format!("sw{n}"));
+    let mut names = names.by_ref().filter(|name| subject::partition(name) == 7);
+    let [honest, large, broken] = [(); 3].map(|()| names.next().unwrap());
+
+    for epoch in 0..3 {
+        reporter.send(&prober(&large, epoch));
+        reporter.send(&named(&honest, epoch));
+        reporter.send(&named(&broken, epoch));
+    }
+    for name in [&honest, &large, &broken] {
+        wait_for("all are counted", || station.reports(name) == 3);
+    }
+    // Somebody writes over a state, and keys that belong to nobody.
+    reporter.bytes(station::values::key(&broken), b"no state".to_vec());
+    for key in ["x", "7.nobody", "99.a.b.c"] {
+        reporter.bytes(format!("$KV.vernier_switches.{key}"), vec![0xff; 100]);
+    }
+    wait_for("the station sees it", || {
+        let missing = station.json("/api/v1/missing");
+        let unreadable = missing["unreadable"].as_array().unwrap();
+        unreadable.iter().any(|one| one["switch"] == *broken)
+    });
+    for epoch in 3..6 {
+        for name in [&broken, &honest] {
+            reporter.send(&named(name, epoch));
+        }
+        reporter.send(&prober(&large, epoch));
+    }
+    let second = Station::start(&server, &json!({}));
+    for station in [&station, &second] {
+        for name in [&honest, &large] {
+            wait_for("nobody waits for it", || station.reports(name) == 6);
+            let switch = station.switch(name).unwrap();
+            assert_eq!(
+                [&switch["missed_epochs"], &switch["set_aside"]],
+                [0, 0],
+                "{switch}"
+            );
+        }
+        let segments = station.json(&format!("/api/v1/segments?switch={large}&limit=1"));
+        assert_eq!(segments["matching"], 3 * NODES);
+        wait_for("it begins anew", || {
+            station
+                .switch(&broken)
+                .is_some_and(|switch| switch["epoch"] == 5)
+        });
+        let missing = station.json("/api/v1/missing");
+        let switches = missing["switches"].as_array().unwrap();
+        let of_broken = switches
+            .iter()
+            .find(|switch| switch["switch"] == *broken)
+            .unwrap();
+        let problem = of_broken["problems"][0].as_str().unwrap();
+        assert!(
+            problem.contains("set aside 1 times") && problem.contains("is no state"),
+            "{problem}"
+        );
+        // What a partition suffered is said until it has worked for a while.
+        wait_for("it is ready", || station.text("/readyz").is_some());
+    }
+    let page = second.text("/metrics").unwrap();
+    let series = format!("vernier_station_switch_set_aside_total{{switch=\"{broken}\"}} 1");
+    assert!(page.contains(&series), "{page}");
+    let set_aside =
+        [&station, &second].map(|station| metric(station, "vernier_station_set_aside_total"));
+    assert!(set_aside.iter().sum::<u64>() > 0);
+    assert!(metric(&second, "vernier_station_states_bytes") > 1 << 20);
+}
+
+/// Stations that nobody sees work claim partitions: reports wait there, and every station says so.
+#[test]
+fn a_partition_that_stands_still_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let station = Station::start(&server, &json!({}));
+    let reporter = Reporter::new(&server);
+    // With so many ghosts the station keeps hardly one of their partitions.
+    let names: Vec<String> = (0..8).map(|n| format!("edge-{n}")).collect();
+    let mut epoch = 0;
+    wait_for("it is said which partition stands still", || {
+        // It takes partitions, and reads none.
+        for ghost in 0..20 {
+            reporter.say(station::members::ALIVE, &format!("ghost-{ghost}"));
+        }
+        for name in &names {
+            reporter.send(&named(name, epoch));
+        }
+        epoch += 1;
+        let (status, text) = station.readiness();
+        status == 503 && text.contains("stands still for")
+    });
+    assert!(metric(&station, "vernier_station_still_partitions") > 0);
+    assert!(station.text("/healthz").is_some());
+    wait_for("the ghosts are forgotten, and all go on", || {
+        station.text("/readyz").is_some()
+    });
+    for name in &names {
+        wait_for("all are counted", || station.reports(name) == epoch);
+    }
+}
+
+/// Switches that a station keeps, and names that somebody makes up.
+const KEPT: u64 = 1_000;
+const NAMES: u64 = 30_000;
+
+/// What the names may add once there are more than are kept, in KiB. All of them took 327 MiB.
+const GROWTH_KIB_MAX: u64 = 32 * 1_024;
+
+#[test]
+fn names_that_somebody_makes_up_take_no_more_memory_than_those_that_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = NatsServer::start(folder.path(), "").unwrap();
+    let few = json!({ "switches_max": KEPT, "located_segments": 3 * KEPT });
+    let station = Station::start(&server, &few);
+    let reporter = Reporter::new(&server);
+    // Until names are forgotten the page may be larger than this client reads.
+    let shows = |series: &str, value: u64| {
+        let line = format!("vernier_station_{series} {value}");
+        let page = station.text("/metrics");
+        page.is_some_and(|page| page.lines().any(|of_page| of_page == line))
+    };
+    let mut names_sent = 0;
+    let mut send = |until: u64| {
+        while names_sent < until {
+            let names = (names_sent..names_sent + KEPT).map(|n| named(&format!("made-up-{n}"), 0));
+            reporter.send_all(names.map(|report| Report {
+                wire_switch: None,
+                ..report
+            }));
+            names_sent += KEPT;
+            wait_for("they are counted", || shows("reports_total", names_sent));
+        }
+        wait_for("most are forgotten", || shows("switches", KEPT));
+        station.resident_kib()
+    };
+    let before_kib = station.resident_kib();
+    let (few_kib, many_kib) = (send(NAMES / 2), send(NAMES));
+    println!("{before_kib} KiB, {few_kib} with half of the names, {many_kib} with {NAMES}");
+    assert!(
+        many_kib <= few_kib + GROWTH_KIB_MAX,
+        "{few_kib} KiB grew to {many_kib}"
     );
 }
