@@ -241,24 +241,15 @@ impl WireWorkerEnd {
             Kind::Hello => FRAMES_MAX - HELLOS_MAX,
             _ => 0,
         };
-        if self.heard_empty.slots() <= kept_free {
+        let fits = (1..=FRAME_ROOM).contains(&frame.len());
+        if !fits || self.heard_empty.slots() <= kept_free {
             return false;
         }
-        let Some(room) = frame
-            .len()
-            .checked_sub(1)
-            .filter(|_| frame.len() <= FRAME_ROOM)
-        else {
-            return false;
-        };
         let Ok(mut boxed) = self.heard_empty.pop() else {
             return false;
         };
-        boxed.len = room + 1;
-        boxed.tai_ns = tai_ns;
-        for (to, from) in boxed.bytes.iter_mut().zip(frame) {
-            *to = *from;
-        }
+        (boxed.len, boxed.tai_ns) = (frame.len(), tai_ns);
+        boxed.bytes[..frame.len()].copy_from_slice(frame);
         self.heard.push(boxed).is_ok()
     }
 
