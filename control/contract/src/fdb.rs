@@ -272,22 +272,9 @@ impl ReplicaEnd {
 }
 
 impl MasterEnd {
-    fn next_report(&mut self) -> Option<Learned> {
-        self.reports.pop().ok()
-    }
-
     /// Sends, if there is room.
     fn send(&mut self, delta: FdbDelta) -> bool {
         self.deltas.push(delta).is_ok()
-    }
-
-    fn has_room(&self) -> bool {
-        !self.deltas.is_full()
-    }
-
-    /// Reports that found no room.
-    fn lost(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
     }
 
     /// What the replica has counted.
@@ -494,7 +481,7 @@ impl FdbMaster {
         for worker in self.all_workers() {
             let wants_all = self.workers[worker.index()].end.takes_wish();
             for _ in 0..REPORTS {
-                let Some(learned) = self.workers[worker.index()].end.next_report() else {
+                let Ok(learned) = self.workers[worker.index()].end.reports.pop() else {
                     break;
                 };
                 self.hear(worker, learned, now);
@@ -659,7 +646,7 @@ impl FdbMaster {
             }
             line.flushes &= !port_bit(port);
         }
-        while line.end.has_room() {
+        while !line.end.deltas.is_full() {
             let Some(station) = line.queue.pop_front() else {
                 return;
             };
@@ -758,7 +745,7 @@ impl FdbMaster {
         let mut stats = self.stats;
         for Line { end, .. } in &self.workers {
             let replica = end.counts();
-            stats.reports_lost += end.lost();
+            stats.reports_lost += end.shared.lost.load(Ordering::Relaxed);
             stats.replica_overflows += replica.overflows;
             stats.replica_evictions += replica.evictions;
             stats.limited += replica.limited;

@@ -1,12 +1,20 @@
 //! Numbers as people read them: three significant digits and a unit.
 
+/// In the largest unit of which there are at least `least`, or the last one.
+fn scaled(x: f64, units: &[(f64, &str)], least: f64) -> String {
+    let is_reached = |(size, _): &&(f64, &str)| x.abs() >= least * size;
+    let unit = units.iter().find(is_reached).or(units.last());
+    let (size, name) = unit.copied().unwrap_or((1.0, ""));
+    format!("{}{name}", three_digits(x / size))
+}
+
+/// What rounds up to a thousand belongs to the next unit.
+const ROUNDED_UP: f64 = 0.9995;
+
 /// `12.3 us`; negative values keep their sign.
 pub fn duration_ns(ns: f64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
-    // What rounds up to a thousand belongs to the next unit.
-    let unit = UNITS.iter().find(|(size, _)| ns.abs() >= 0.9995 * size);
-    let (size, name) = unit.copied().unwrap_or((1.0, "ns"));
-    format!("{} {name}", three_digits(ns / size))
+    const UNITS: [(f64, &str); 4] = [(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")];
+    scaled(ns, &UNITS, ROUNDED_UP)
 }
 
 /// `4.12 M`, to be followed by what is counted; whole numbers under a thousand.
@@ -20,23 +28,25 @@ pub fn count(n: u64) -> String {
 
 /// `4.12 M`, to be followed by what is counted.
 pub fn rate(n: f64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let unit = UNITS.iter().find(|(size, _)| n.abs() >= 0.9995 * size);
-    let (size, name) = unit.copied().unwrap_or((1.0, ""));
-    format!("{}{name}", three_digits(n / size))
+    const UNITS: [(f64, &str); 5] = [
+        (1e12, " T"),
+        (1e9, " G"),
+        (1e6, " M"),
+        (1e3, " k"),
+        (1.0, ""),
+    ];
+    scaled(n, &UNITS, ROUNDED_UP)
 }
 
 /// `36.5 KiB`.
 pub fn bytes(n: u64) -> String {
-    const UNITS: [(f64, &str); 3] = [
-        (1_073_741_824.0, "GiB"),
-        (1_048_576.0, "MiB"),
-        (1024.0, "KiB"),
+    const UNITS: [(f64, &str); 4] = [
+        (1_073_741_824.0, " GiB"),
+        (1_048_576.0, " MiB"),
+        (1024.0, " KiB"),
+        (1.0, " B"),
     ];
-    let n = n as f64;
-    let unit = UNITS.iter().find(|(size, _)| n >= *size);
-    let (size, name) = unit.copied().unwrap_or((1.0, "B"));
-    format!("{} {name}", three_digits(n / size))
+    scaled(n as f64, &UNITS, 1.0)
 }
 
 /// `1h02m03s`, without what is zero in front.
@@ -57,16 +67,14 @@ pub fn uptime(seconds: f64) -> String {
 
 /// `53.9 years`: a long time, in the largest unit that gives at least two.
 pub fn span(ns: u64) -> String {
-    const UNITS: [(f64, &str); 4] = [
-        (31_557_600.0, "years"),
-        (86_400.0, "days"),
-        (3_600.0, "hours"),
-        (60.0, "minutes"),
+    const UNITS: [(f64, &str); 5] = [
+        (31_557_600.0, " years"),
+        (86_400.0, " days"),
+        (3_600.0, " hours"),
+        (60.0, " minutes"),
+        (1.0, " seconds"),
     ];
-    let seconds = ns as f64 / 1e9;
-    let unit = UNITS.iter().find(|(size, _)| seconds >= 2.0 * size);
-    let (size, name) = unit.copied().unwrap_or((1.0, "seconds"));
-    format!("{} {name}", three_digits(seconds / size))
+    scaled(ns as f64 / 1e9, &UNITS, 2.0)
 }
 
 fn three_digits(x: f64) -> String {

@@ -6,6 +6,7 @@
 //! Of strings it knows what has a form of its own (addresses, devices) by the name of its definition.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 use schemars::Schema;
@@ -72,20 +73,18 @@ pub(super) fn ranges(config: &Config) -> Check {
         // There may be a million. Their VLANs are compared with their ports'.
         Forwarding::Bridge { stations, .. } => stations.clear(),
         // In no file, and not in the schema.
-        Forwarding::Host => config.forwarding = any_patch(),
+        Forwarding::Host => {
+            config.forwarding = Forwarding::Patch {
+                pairs: vec![Default::default()],
+                link_loss_forwarding: false,
+            };
+        }
         Forwarding::Patch { .. } => {}
     }
     let root = KeyPath::default();
     match serde_json::to_value(config) {
         Ok(value) => Shape { root: &SCHEMA }.check(&SCHEMA, &value, &root),
         Err(error) => ensure(false, root, "what JSON can express", error),
-    }
-}
-
-fn any_patch() -> Forwarding {
-    Forwarding::Patch {
-        pairs: vec![<(String, String)>::default()],
-        link_loss_forwarding: false,
     }
 }
 
@@ -117,9 +116,9 @@ impl<'s> Shape<'s> {
     fn check(self, schema: &'s Value, value: &Value, path: &KeyPath) -> Check {
         if let Some(Value::String(reference)) = schema.get("$ref") {
             if let Some(words) = value.as_str()
-                && let Some(form) = Form::of(reference)
+                && let Some(parsed) = parsed_as(reference, words)
             {
-                return form.check(words, path);
+                return parsed.map_err(|said| Invalid::said(path.clone(), said).into());
             }
             self.check(self.referred(schema), value, path)?;
         }
@@ -298,28 +297,17 @@ fn removed(path: &KeyPath) -> Option<String> {
     Some(format!("it was removed; {instead}"))
 }
 
-/// A string with a form of its own, by the name of its definition.
-#[derive(Clone, Copy)]
-struct Form(fn(&str) -> Result<(), String>);
-
-impl Form {
-    fn of(reference: &str) -> Option<Self> {
-        fn parsed<T: std::str::FromStr<Err: ToString>>(words: &str) -> Result<(), String> {
-            words
-                .parse::<T>()
-                .map(drop)
-                .map_err(|error| error.to_string())
-        }
-        Some(Self(match reference.trim_start_matches("#/$defs/") {
-            "Device" => parsed::<Device>,
-            "MacAddress" => parsed::<MacAddress>,
-            "Prefix" => parsed::<Prefix>,
-            _ => return None,
-        }))
+/// What is wrong with a string of a form of its own, which the name of its definition tells; `None` without such a form.
+fn parsed_as(reference: &str, words: &str) -> Option<Result<(), String>> {
+    fn parsed<T: FromStr<Err: ToString>>(words: &str) -> Result<(), String> {
+        let value = words.parse::<T>();
+        value.map(drop).map_err(|error| error.to_string())
     }
-
-    fn check(self, words: &str, path: &KeyPath) -> Check {
-        (self.0)(words).map_err(|said| Invalid::said(path.clone(), said).into())
+    match reference.trim_start_matches("#/$defs/") {
+        "Device" => Some(parsed::<Device>(words)),
+        "MacAddress" => Some(parsed::<MacAddress>(words)),
+        "Prefix" => Some(parsed::<Prefix>(words)),
+        _ => None,
     }
 }
 
@@ -418,13 +406,8 @@ fn form_of(schema: &Value, words: &str, path: &KeyPath) -> Check {
         return document::name(path.clone(), words);
     }
     if schema.get("format").and_then(Value::as_str) == Some("ip") {
-        let is_address = words.parse::<IpAddr>().is_ok();
-        return ensure(
-            is_address,
-            path.clone(),
-            "an IP address",
-            format!("{words:?}"),
-        );
+        let (is_address, got) = (words.parse::<IpAddr>().is_ok(), format!("{words:?}"));
+        return ensure(is_address, path.clone(), "an IP address", got);
     }
     Ok(())
 }
@@ -441,33 +424,18 @@ fn length_within(schema: &Value, length: usize, path: &KeyPath) -> Check {
 fn number_within(schema: &Value, number: &Number, path: &KeyPath) -> Check {
     let bound = |key| schema.get(key).and_then(Value::as_f64);
     let value = number.as_f64().unwrap_or(f64::NAN);
-    match (
-        bound("minimum"),
-        bound("exclusiveMinimum"),
-        bound("maximum"),
-    ) {
-        (Some(least), _, Some(most)) => {
-            let expected = format!("{least} to {most}");
-            ensure(
-                (least..=most).contains(&value),
-                path.clone(),
-                expected,
-                value,
-            )
-        }
-        (_, Some(limit), Some(most)) => {
-            let expected = format!("over {limit}, up to {most}");
-            ensure(
-                limit < value && value <= most,
-                path.clone(),
-                expected,
-                value,
-            )
-        }
-        (Some(least), _, None) => {
-            let expected = format!("{least} or more");
-            ensure(value >= least, path.clone(), expected, value)
-        }
+    let within = |holds, expected: String| ensure(holds, path.clone(), expected, value);
+    let (least, over) = (bound("minimum"), bound("exclusiveMinimum"));
+    match (least, over, bound("maximum")) {
+        (Some(least), _, Some(most)) => within(
+            (least..=most).contains(&value),
+            format!("{least} to {most}"),
+        ),
+        (_, Some(limit), Some(most)) => within(
+            limit < value && value <= most,
+            format!("over {limit}, up to {most}"),
+        ),
+        (Some(least), _, None) => within(value >= least, format!("{least} or more")),
         _ => Ok(()),
     }
 }

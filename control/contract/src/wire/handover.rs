@@ -223,10 +223,8 @@ impl WireWorkerEnd {
             Kind::Hello => FRAMES_MAX - HELLOS_MAX,
             _ => 0,
         };
-        if self.heard_empty.slots() <= kept_free {
-            return false;
-        }
-        if !(1..=FRAME_ROOM).contains(&frame.len()) {
+        let fits = (1..=FRAME_ROOM).contains(&frame.len());
+        if !fits || self.heard_empty.slots() <= kept_free {
             return false;
         }
         let Ok(mut boxed) = self.heard_empty.pop() else {
