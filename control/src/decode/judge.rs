@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::statistics::median;
 use measure::time::TickRate;
 use records::snapshot::{FlowEstimate, JudgedEstimates};
 
@@ -99,9 +100,4 @@ impl Judgement {
     pub fn shown(&self) -> Vec<JudgedEstimates> {
         self.kinds.values().cloned().collect()
     }
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }

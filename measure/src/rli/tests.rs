@@ -11,7 +11,6 @@ mod inject;
 mod receiver;
 mod runs;
 mod select;
-mod sums;
 
 use super::{Link, StreamId};
 use crate::observation::SegmentIndex;
