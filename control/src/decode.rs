@@ -23,6 +23,7 @@ use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use measure::rli::{self, FlowDelay};
+use measure::statistics::median;
 use measure::time::{Epoch, TickRate};
 use records::snapshot::{
     Decoding, FlowEstimate, FlowList, FlowMethod, FlowName, FlowRecord, JudgedEstimates,
@@ -530,11 +531,6 @@ impl Judgement {
     pub fn shown(&self) -> Vec<JudgedEstimates> {
         self.kinds.values().cloned().collect()
     }
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
 /// The sketches of an epoch, as all workers filled them.

@@ -24,6 +24,7 @@ use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -34,13 +35,11 @@ use dpdk_sys::{NAME_BYTES, rte_mbuf};
 use crate::attach::text;
 use crate::eal::{self, Eal};
 use crate::error::Errno;
+use crate::mbuf::Mbuf;
 use crate::plugin::{guarded, is_at_work};
-use crate::tap::{PassingMbuf, Tap};
 
-mod port;
 mod vhost;
 
-pub use port::{HostDevice, HostPort};
 use vhost::Direction;
 pub use vhost::attach as attach_vhost;
 
@@ -49,6 +48,89 @@ const PORTS: u16 = 256;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
+
+/// A port of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPort {
+    /// DPDK's number.
+    pub id: u16,
+    /// How often a port has got this number, or lost it: both together identify a port.
+    pub life: u32,
+    /// The device's name (`net_pcap0`, `0000:03:00.0`); of a vhost-user device the path of its socket.
+    pub name: String,
+    /// Receive queues.
+    pub rx_queues: u16,
+    /// Transmit queues.
+    pub tx_queues: u16,
+}
+
+/// What is behind a port of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Its driver.
+    pub driver: String,
+    /// The kernel's index of the network interface behind the device, if there is one.
+    pub interface: Option<NonZeroU32>,
+}
+
+impl HostPort {
+    /// Whether it is a vhost-user device that the program serves itself.
+    pub fn is_vhost(&self) -> bool {
+        self.id >= PORTS
+    }
+}
+
+impl HostDevice {
+    fn vhost() -> Self {
+        Self {
+            driver: "vhost-user".to_owned(),
+            interface: None,
+        }
+    }
+}
+
+/// Sees packets that pass a queue, on the thread that moves them, and only one burst of a queue at a
+/// time. It must neither wait nor panic: a panic is caught, and turns the plugin off.
+pub trait Tap: Sync {
+    /// Packets that a receive queue has given, or that a transmit queue is offered.
+    fn pass(&self, burst: &mut [PassingMbuf<'_>]);
+
+    /// Packets that a vhost-user device has taken. They were offered to it when the time stamp counter was at `offered_tsc`,
+    /// with `refused` more behind them, which it had no room for.
+    fn taken(&self, burst: &mut [PassingMbuf<'_>], refused: usize, offered_tsc: u64) {
+        let _ = (refused, offered_tsc);
+        self.pass(burst);
+    }
+}
+
+/// A packet of the program's that passes a [`Tap`]: to be read, and to be stamped. Its frame is not ours to
+/// write: the program may share its buffer with other mbufs (`rte_pktmbuf_clone`), or the mbuf itself.
+///
+/// ```compile_fail,E0596
+/// # fn pass(burst: &mut [dpdk_bindings::PassingMbuf<'_>]) {
+/// burst[0].head_mut()[0] = 0;
+/// # }
+/// ```
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct PassingMbuf<'pool>(Mbuf<'pool>);
+
+impl<'pool> PassingMbuf<'pool> {
+    /// Packets of one's own as a tap sees a program's: for tests.
+    pub fn of<'b>(burst: &'b mut [Mbuf<'pool>]) -> &'b mut [Self] {
+        // SAFETY: transparent, and what is borrowed here is not dropped.
+        unsafe { slice::from_raw_parts_mut(burst.as_mut_ptr().cast(), burst.len()) }
+    }
+}
+
+impl<'pool> Deref for PassingMbuf<'pool> {
+    type Target = Mbuf<'pool>;
+
+    #[inline]
+    fn deref(&self) -> &Mbuf<'pool> {
+        &self.0
+    }
+}
 
 type Slots = [Slot; PORTS as usize];
 

@@ -44,19 +44,18 @@ pub use arrayvec::ArrayVec;
 
 pub use attach::{AttachError, AttachedPort, PortInfo, interface_index};
 pub use clock::{KernelClock, kernel_clock};
-pub use cpus::{allowed_cpus, keep_to_cpus, numa_socket_of};
+pub use cpus::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
-pub use host::{Host, HostDevice, HostError, HostPort, attach_vhost, misses_vhost};
+pub use host::{
+    Host, HostDevice, HostError, HostPort, PassingMbuf, Tap, attach_vhost, misses_vhost,
+};
 pub use huge::HugePages;
-pub use lcore::{LcoreError, LcoreRegistration};
 pub use mbuf::{Mbuf, NoRoom, free_bulk};
 pub use mempool::{Mempool, MempoolError};
-pub use port::{Link, LinkError, MtuError, Port, PortStats};
+pub use port::{Link, LinkError, Port, PortConfig, PortStats, StartError};
 pub use queue::{RxQueue, TxQueue};
 pub use stamp::{SharedStamp, StampError, StampField, Stampable};
-pub use start::{PortConfig, StartError};
-pub use tap::{PassingMbuf, Tap};
 
 mod attach;
 mod clock;
@@ -65,14 +64,11 @@ mod eal;
 mod error;
 mod host;
 mod huge;
-mod lcore;
 mod mbuf;
 mod mempool;
 pub mod plugin;
 mod port;
 mod queue;
 mod stamp;
-mod start;
-mod tap;
 pub mod telemetry;
 pub mod tsc;

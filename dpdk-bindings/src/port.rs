@@ -1,15 +1,16 @@
-//! Started ports: queues, statistics, link.
+//! Ports: how they are started; their queues, statistics and link.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
-pub use dpdk_sys::PortStats;
+pub use dpdk_sys::{PortConfig, PortStats};
 
-use crate::attach::{AttachedPort, PortInfo};
+use crate::attach::{AttachedPort, PortInfo, hint};
 use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{Mbuf, free_bulk};
 use crate::mempool::Mempool;
@@ -17,16 +18,135 @@ use crate::mempool::Mempool;
 /// Most packets that are fetched from each queue of a port that ends.
 const DRAIN_PACKETS_MAX: usize = 4096;
 
-/// An MTU outside what the device does.
+/// Why a port did not start.
 #[derive(Debug, thiserror::Error)]
-#[error("MTU {mtu} is outside the device's {mtu_min} to {mtu_max} bytes")]
-pub struct MtuError {
-    /// The MTU asked for.
-    pub mtu: u16,
-    /// Least.
-    pub mtu_min: u16,
-    /// Largest.
-    pub mtu_max: u16,
+pub enum StartError {
+    /// More queues than there are, or none.
+    #[error(
+        "port {port}: {queues} {direction} queues asked for, {driver} offers 1 to {queues_max} here; \
+         change the number of workers or the device's arguments"
+    )]
+    Queues {
+        /// The port's device.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// `receive` or `transmit`.
+        direction: &'static str,
+        /// Queues asked for.
+        queues: u16,
+        /// Most that there are.
+        queues_max: u16,
+    },
+    /// Another number of pools than of receive queues.
+    #[error("port {port}: {pools} pools for {queues} receive queues; give each queue one")]
+    Pools {
+        /// The port's device.
+        port: String,
+        /// Receive queues asked for.
+        queues: u16,
+        /// Pools given.
+        pools: usize,
+    },
+    /// An MTU that the device does not do.
+    #[error("port {port}: MTU {mtu} is outside the device's {mtu_min} to {mtu_max} bytes")]
+    Mtu {
+        /// The port's device.
+        port: String,
+        /// The MTU asked for.
+        mtu: u16,
+        /// Least.
+        mtu_min: u16,
+        /// Largest.
+        mtu_max: u16,
+    },
+    /// DPDK or the driver refused.
+    #[error("port {port} ({driver}) did not start: {errno}{log}; {}", hint(port))]
+    Driver {
+        /// The port's device.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// DPDK's error.
+        errno: Errno,
+        /// DPDK's words.
+        log: DpdkLog,
+    },
+}
+
+impl<'eal> AttachedPort<'eal> {
+    /// Sets up the queues, which all take their mbufs from `pool`, and starts the port.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the device is then detached.
+    pub fn start<'pool>(
+        self,
+        config: &PortConfig,
+        pool: &'pool Mempool<'eal>,
+    ) -> Result<Port<'pool>, StartError> {
+        let pools = vec![pool; usize::from(config.rx_queues)];
+        self.start_with(config, &pools)
+    }
+
+    /// Sets up the queues, each with mbufs from the pool of the same index, and starts
+    /// the port: so every queue has buffers near the worker that polls it.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the device is then detached.
+    pub fn start_with<'pool>(
+        self,
+        config: &PortConfig,
+        pools: &[&'pool Mempool<'eal>],
+    ) -> Result<Port<'pool>, StartError> {
+        let info = self.info();
+        let directions = [
+            ("receive", config.rx_queues, info.rx_queues_max),
+            ("transmit", config.tx_queues, info.tx_queues_max),
+        ];
+        for (direction, queues, queues_max) in directions {
+            if !(1..=queues_max).contains(&queues) {
+                return Err(StartError::Queues {
+                    port: self.name().to_owned(),
+                    driver: info.driver.clone(),
+                    direction,
+                    queues,
+                    queues_max,
+                });
+            }
+        }
+        if pools.len() != usize::from(config.rx_queues) {
+            return Err(StartError::Pools {
+                port: self.name().to_owned(),
+                queues: config.rx_queues,
+                pools: pools.len(),
+            });
+        }
+        if !(info.mtu_min..=info.mtu_max).contains(&config.mtu) {
+            return Err(StartError::Mtu {
+                port: self.name().to_owned(),
+                mtu: config.mtu,
+                mtu_min: info.mtu_min,
+                mtu_max: info.mtu_max,
+            });
+        }
+        let raw_pools: Vec<_> = pools.iter().map(|pool| pool.as_ptr()).collect();
+        // SAFETY: the port is attached and not started; there is a pool for each receive queue, and
+        // the pools outlive the port.
+        let chains = logged(|| unsafe {
+            Errno::check(dpdk_sys::vernier_port_start(
+                self.id(),
+                ptr::from_ref(config),
+                raw_pools.as_ptr(),
+            ))
+        })
+        .map_err(|(errno, log)| StartError::Driver {
+            port: self.name().to_owned(),
+            driver: info.driver.clone(),
+            errno,
+            log,
+        })?;
+        Ok(Port::new(self, config, chains != 0))
+    }
 }
 
 /// Why a link was not set up or down.
@@ -125,11 +245,7 @@ pub(crate) enum Direction {
 }
 
 impl<'pool> Port<'pool> {
-    pub(crate) fn new(
-        attached: AttachedPort<'pool>,
-        config: &dpdk_sys::PortConfig,
-        chains: bool,
-    ) -> Self {
+    pub(crate) fn new(attached: AttachedPort<'pool>, config: &PortConfig, chains: bool) -> Self {
         let marks = |queues: u16| (0..queues).map(|_| AtomicBool::new(false)).collect();
         Self {
             started: Arc::new(Started {
@@ -310,19 +426,4 @@ pub(crate) unsafe fn receive<const N: usize>(
 )]
 fn count(marks: &[AtomicBool]) -> u16 {
     marks.len() as u16
-}
-
-pub(crate) fn check_mtu(info: &PortInfo, mtu: u16) -> Result<(), MtuError> {
-    let PortInfo {
-        mtu_min, mtu_max, ..
-    } = *info;
-    if (mtu_min..=mtu_max).contains(&mtu) {
-        Ok(())
-    } else {
-        Err(MtuError {
-            mtu,
-            mtu_min,
-            mtu_max,
-        })
-    }
 }

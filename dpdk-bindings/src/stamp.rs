@@ -7,8 +7,8 @@ use dpdk_sys::rte_mbuf;
 use crate::eal::Eal;
 use crate::error::{DpdkLog, Errno, logged};
 use crate::host::Host;
+use crate::host::PassingMbuf;
 use crate::mbuf::Mbuf;
-use crate::tap::PassingMbuf;
 
 const FIELD: &CStr = c"vernier_stamp";
 const FLAG: &CStr = c"vernier_stamp_valid";
@@ -44,8 +44,8 @@ impl Stampable for Mbuf<'_> {}
 impl Stampable for PassingMbuf<'_> {}
 
 mod sealed {
+    use crate::host::PassingMbuf;
     use crate::mbuf::Mbuf;
-    use crate::tap::PassingMbuf;
 
     pub trait Packet {
         fn mbuf(&self) -> &Mbuf<'_>;

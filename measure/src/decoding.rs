@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 
 use crate::chooser::{Candidate, Decoding, JOINT_DEVIATIONS, choose};
 use crate::lds::{
-    DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMeans,
-    LdsLayout, Warning, decode,
+    DecodeError, DecodeOptions, Decoded, DelayCells, FEATURES_MAX, FlowTable, KnownMean, LdsLayout,
+    Warning, decode,
 };
 use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
@@ -83,13 +83,24 @@ impl FlowDecoder<'_> {
             sweeps: if self.components > 1 { 20 } else { 10 },
             ..DecodeOptions::default()
         };
-        let mut decode = |table| decode(self.cells, table, &options, &mut cancelled);
+        let mut decode = |table: FlowTable<'_>| decode(self.cells, table, &options, &mut cancelled);
         let joint = decode(lists.table())?;
         // By cells and references, where these say something.
-        let hybrid = (lists.references)
-            .say_something()
-            .then(|| decode(lists.table_with_references(self.is_fifo)))
-            .transpose()?;
+        let hybrid = if !lists.known.iter().any(|known| known.mean_ticks.is_finite()) {
+            None
+        } else if self.is_fifo {
+            let known = Some(&lists.known[..]);
+            Some(decode(FlowTable {
+                known,
+                ..lists.table()
+            })?)
+        } else {
+            Some(decode(FlowTable {
+                features: &lists.hints(),
+                features_per_flow: lists.segment_features + 1,
+                ..lists.table()
+            })?)
+        };
         let is_unlisted = |warning: &Warning| matches!(warning, Warning::UnlistedPackets { .. });
         let flows = flows.iter().enumerate();
         Ok(DecodedFlows {
@@ -159,43 +170,26 @@ struct Lists {
     weights: Vec<f64>,
     segments: Vec<f64>,
     segment_features: usize,
-    references: References,
+    /// What references say of each flow; empty where there were none. Its mean is in the units of the cells, its error what
+    /// the mean may be wrong by, its packets vary by references and by what these may be wrong by.
+    known: Vec<KnownMean>,
 }
 
-/// What references say of each flow; empty where there were none.
-#[derive(Default)]
-struct References {
-    /// Its mean in the units of the cells; NaN where they say nothing of it.
-    means: Vec<f64>,
-    /// The same, and the segments.
-    features: Vec<f64>,
-    /// What the mean may be wrong by, as a variance.
-    errors: Vec<f64>,
-    /// How the delays of its packets vary, by references and by what these may be wrong by.
-    packets: Vec<f64>,
-}
-
-impl References {
-    fn add(&mut self, flow: &impl CountedFlow, segments: &[f64], ticks_per_ns: f64) {
-        let references = flow.references();
-        let known = references.and_then(|of| of_references(of, flow.packets(), ticks_per_ns));
-        let mean = known.map_or(f64::NAN, |candidate| candidate.mean_ticks);
-        self.means.push(mean);
-        self.features.push(mean);
-        self.features.extend(segments);
-        let bound = known.map_or(f64::INFINITY, |candidate| candidate.bound_ticks);
-        let error = (bound / BOUND_DEVIATIONS).powi(2);
-        self.errors.push(error);
-        let packets = references.and_then(|(delay, _)| {
-            // Single packets lie off the curve between references by more than their mean does.
-            let off = error * delay.effective_intervals();
-            Some(delay.variance_ns2()? * ticks_per_ns.powi(2) + off)
-        });
-        self.packets.push(packets.unwrap_or(f64::NAN));
-    }
-
-    fn say_something(&self) -> bool {
-        self.means.iter().any(|mean| mean.is_finite())
+/// What references say of a flow.
+fn known_mean(flow: &impl CountedFlow, ticks_per_ns: f64) -> KnownMean {
+    let references = flow.references();
+    let known = references.and_then(|of| of_references(of, flow.packets(), ticks_per_ns));
+    let bound = known.map_or(f64::INFINITY, |candidate| candidate.bound_ticks);
+    let error = (bound / BOUND_DEVIATIONS).powi(2);
+    let packets = references.and_then(|(delay, _)| {
+        // Single packets lie off the curve between references by more than their mean does.
+        let off = error * delay.effective_intervals();
+        Some(delay.variance_ns2()? * ticks_per_ns.powi(2) + off)
+    });
+    KnownMean {
+        mean_ticks: known.map_or(f64::NAN, |candidate| candidate.mean_ticks),
+        error_ticks2: error,
+        packets_ticks2: packets.unwrap_or(f64::NAN),
     }
 }
 
@@ -226,7 +220,7 @@ impl Lists {
             weights: Vec::with_capacity(flows.len()),
             segments: Vec::with_capacity(flows.len() * features.len()),
             segment_features: features.len(),
-            references: References::default(),
+            known: Vec::new(),
         };
         let has_references = flows.iter().any(|flow| flow.references().is_some());
         for flow in flows {
@@ -235,10 +229,9 @@ impl Lists {
             lists.packets.push(flow.packets() as f64);
             lists.weights.push(layout.weight(flow.segment()).into());
             let is_its = |&segment: &SegmentIndex| f64::from(u8::from(flow.segment() == segment));
-            let segments: ArrayVec<f64, FEATURES_MAX> = features.iter().map(is_its).collect();
-            lists.segments.extend_from_slice(&segments);
+            lists.segments.extend(features.iter().map(is_its));
             if has_references {
-                (lists.references).add(flow, &segments, decoder.ticks_per_ns);
+                lists.known.push(known_mean(flow, decoder.ticks_per_ns));
             }
         }
         lists
@@ -255,31 +248,15 @@ impl Lists {
         }
     }
 
-    /// With what references say: of flows that were `in_order` with them their means, of others a
-    /// hint.
-    fn table_with_references(&self, in_order: bool) -> FlowTable<'_> {
-        let References {
-            means,
-            features,
-            errors,
-            packets,
-        } = &self.references;
-        if in_order {
-            let known = KnownMeans {
-                mean_ticks: means,
-                error_ticks2: errors,
-                packets_ticks2: packets,
-            };
-            return FlowTable {
-                known: Some(known),
-                ..self.table()
-            };
-        }
-        FlowTable {
-            features,
-            features_per_flow: self.segment_features + 1,
-            ..self.table()
-        }
+    /// Of each flow the mean that references say, and its segments: a hint for flows that were not in order with them.
+    fn hints(&self) -> Vec<f64> {
+        let segments = (0..)
+            .map(|flow| &self.segments[flow * self.segment_features..][..self.segment_features]);
+        let flows = self.known.iter().zip(segments);
+        flows
+            .flat_map(|(known, segments)| std::iter::once(&known.mean_ticks).chain(segments))
+            .copied()
+            .collect()
     }
 }
 

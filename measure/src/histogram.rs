@@ -442,18 +442,6 @@ mod tests {
             }
             prop_assert_eq!(histogram.count(), delays.len() as u64);
         }
-
-        #[test]
-        fn merging_is_the_synopsis_of_the_union(delays in delays(), cut in 0_usize..100) {
-            let (a, b) = delays.split_at(cut.min(delays.len()));
-            let (mut ab, mut ba) = (histogram_of(a), histogram_of(b));
-            ab.merge(&histogram_of(b)).unwrap();
-            ba.merge(&histogram_of(a)).unwrap();
-            prop_assert_eq!(&ab, &histogram_of(&delays));
-            prop_assert_eq!(&ba, &ab);
-            ab.clear();
-            prop_assert_eq!(ab, histogram_of(&[]));
-        }
     }
 
     fn small_of(delays_ns: &[u64]) -> SmallHistogram {

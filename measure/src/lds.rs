@@ -7,7 +7,7 @@ mod sketch;
 
 pub use decode::{
     COMPONENTS_MAX, DecodeError, DecodeOptions, Decoded, FEATURES_MAX, Fallback, FlowDelay,
-    FlowTable, KnownMeans, Source, Warning, decode,
+    FlowTable, KnownMean, Source, Warning, decode,
 };
 pub use delays::{DelayCell, DelayCells, FlowEstimate};
 pub use layout::{LdsLayout, ROWS_MAX};

@@ -33,6 +33,7 @@ mod prefetch;
 pub mod rli;
 pub mod shard;
 pub mod sizing;
+pub mod statistics;
 pub mod synopsis;
 pub mod time;
 

@@ -195,20 +195,5 @@ mod tests {
             let stddev = moments.stddev_ticks().unwrap();
             prop_assert!((stddev - variance.sqrt()).abs() <= 1e-9 * (1.0 + variance.sqrt()));
         }
-
-        #[test]
-        fn merging_is_the_synopsis_of_the_union(
-            delays in proptest::collection::vec(any::<u64>(), 0..100),
-            cut in 0_usize..100,
-        ) {
-            let (a, b) = delays.split_at(cut.min(delays.len()));
-            let (mut ab, mut ba) = (moments_of(a), moments_of(b));
-            ab.merge(&moments_of(b)).unwrap();
-            ba.merge(&moments_of(a)).unwrap();
-            prop_assert_eq!(ab, moments_of(&delays));
-            prop_assert_eq!(ba, ab);
-            ab.clear();
-            prop_assert_eq!(ab, Moments::default());
-        }
     }
 }

@@ -10,7 +10,7 @@ use std::cell::Cell as Counter;
 use arbitrary::Arbitrary;
 use measure::cell::Cell;
 use measure::lds::{
-    DecodeError, DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMeans, LdsLayout,
+    DecodeError, DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMean, LdsLayout,
     Source, decode,
 };
 use measure::observation::SegmentIndex;
@@ -208,21 +208,23 @@ fn lists(input: &Input, layout: LdsLayout) {
     let features: Vec<f64> = (input.flows.iter())
         .flat_map(|flow| flow.features.map(Number::any))
         .collect();
-    let [mean_ticks, error_ticks2, packets_ticks2] = [0, 1, 2]
-        .map(|n| -> Vec<f64> { input.flows.iter().map(|flow| flow.known[n].any()).collect() });
-    let [has_packets, has_weights, has_features, has_known] = input.given;
-    let known = KnownMeans {
-        mean_ticks: &mean_ticks,
-        error_ticks2: &error_ticks2,
-        packets_ticks2: &packets_ticks2,
+    let known_mean = |flow: &Flow| {
+        let [mean_ticks, error_ticks2, packets_ticks2] = flow.known.map(Number::any);
+        KnownMean {
+            mean_ticks,
+            error_ticks2,
+            packets_ticks2,
+        }
     };
+    let known: Vec<KnownMean> = input.flows.iter().map(known_mean).collect();
+    let [has_packets, has_weights, has_features, has_known] = input.given;
     let table = FlowTable {
         columns: &columns,
         packets: has_packets.then_some(&packets),
         weights: has_weights.then_some(&weights),
         features: if has_features { &features } else { &[] },
         features_per_flow: if has_features { 2 } else { 0 },
-        known: has_known.then_some(known),
+        known: has_known.then_some(&known),
     };
     let options = DecodeOptions {
         components: usize::from(input.components % 3) + 1,

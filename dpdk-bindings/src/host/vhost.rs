@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dpdk_sys::vhost::{ATTACH, Attach, Hooks};
 
 use crate::error::Errno;
+use crate::host::{PassingMbuf, Tap};
 use crate::plugin::{self, Level, guarded};
-use crate::tap::{PassingMbuf, Tap};
 use crate::tsc;
 
 use super::{HostPort, PORTS};

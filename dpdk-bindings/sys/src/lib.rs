@@ -126,8 +126,6 @@ pub struct HostDevice {
     pub interface: u32,
 }
 
-/// What becomes of a port: it has come.
-pub const HOST_COMES: c_int = 0;
 /// It goes, and is there until the call returns.
 pub const HOST_GOES: c_int = 1;
 /// Its driver says that there is a link.
@@ -141,24 +139,41 @@ pub type RxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, u16, *mut c_vo
 /// What DPDK calls with packets that a queue is offered (`rte_tx_callback_fn`).
 pub type TxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, *mut c_void) -> u16;
 
-/// How a port is to be started.
-#[derive(Debug, Clone, Copy)]
+/// How a port is started. No offload that merges, strips or rewrites is ever asked for; that a frame
+/// may be a chain of segments only where `mtu` exceeds the pool's data room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct PortConfig {
-    /// Receive queues.
+    /// Receive queues, 1 or more.
     pub rx_queues: u16,
-    /// Transmit queues.
+    /// Transmit queues, 1 or more.
     pub tx_queues: u16,
-    /// Descriptors of each receive queue, adjusted to what the device allows.
+    /// Packets that each receive queue can hold; rounded to what the device allows.
     pub rx_descriptors: u16,
-    /// Descriptors of each transmit queue, adjusted to what the device allows.
+    /// Packets that each transmit queue can hold; rounded to what the device allows.
     pub tx_descriptors: u16,
-    /// Largest layer-3 packet, bytes.
+    /// Largest layer-3 packet in bytes.
     pub mtu: u16,
-    /// Whether frames to other addresses are received, 0 or 1.
-    pub promiscuous: u8,
-    /// Whether flows are spread over several receive queues, 0 or 1.
-    pub rss: u8,
+    /// Receive frames to any address, as a switch must.
+    pub promiscuous: bool,
+    /// Spread flows over several receive queues by addresses and layer-4 ports, as far as the device
+    /// can.
+    pub rss: bool,
+}
+
+impl Default for PortConfig {
+    /// One queue each way, 1,024 descriptors, MTU 1500, promiscuous, RSS.
+    fn default() -> Self {
+        Self {
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+            mtu: 1500,
+            promiscuous: true,
+            rss: true,
+        }
+    }
 }
 
 /// A port's counters since it was started.
@@ -355,7 +370,7 @@ unsafe extern "C" {
     pub fn vernier_host_queues(port: u16, rx_queues: *mut u16, tx_queues: *mut u16) -> c_int;
     /// `rte_eth_dev_info_get`, which asks the driver: to be called only where it cannot go meanwhile.
     pub fn vernier_host_device(port: u16, out: *mut HostDevice) -> c_int;
-    /// Calls `changed` whenever something becomes of a port ([`HOST_COMES`] and so on), on the thread that
+    /// Calls `changed` whenever something becomes of a port ([`HOST_GOES`] and so on), on the thread that
     /// does it.
     pub fn vernier_host_watch(changed: extern "C" fn(u16, c_int)) -> c_int;
     /// `rte_eth_add_rx_callback`, for as long as the process lives.

@@ -1,5 +1,4 @@
 mod accuracy;
-mod layout;
 
 use proptest::prelude::*;
 
@@ -75,11 +74,7 @@ fn batches_are_spread_over_rows() {
 
 /// One bank that takes every packet.
 fn full(rows: u32) -> LdaLayout {
-    LdaLayout::new(&[Bank {
-        rows,
-        probability: 1.0,
-    }])
-    .unwrap()
+    LdaLayout::new(&[bank(rows, 1.0)]).unwrap()
 }
 
 /// A packet as a test knows it: hash, send time, delay, and whether it arrives.
@@ -139,9 +134,9 @@ fn packets(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Packet>> 
 
 fn layouts() -> impl Strategy<Value = LdaLayout> {
     let bank = (1_u32..40, 0.01..0.3_f64);
-    let bank = bank.prop_map(|(rows, probability)| Bank { rows, probability });
+    let banks = bank.prop_map(|(rows, probability)| Bank { rows, probability });
     let sampling =
-        proptest::collection::vec(bank, 1..4).prop_map(|banks| LdaLayout::new(&banks).unwrap());
+        proptest::collection::vec(banks, 1..4).prop_map(|banks| LdaLayout::new(&banks).unwrap());
     prop_oneof![sampling, (1_u32..40).prop_map(full)]
 }
 
@@ -371,26 +366,11 @@ fn other_layouts_are_refused() {
     let mut lda = LdaPair::new(&full(16));
     let before = lda.clone();
     for (other, what) in [
-        (full(17), "rows of a bank"),
-        (
-            LdaLayout::new(&[Bank {
-                rows: 16,
-                probability: 0.5,
-            }])
-            .unwrap(),
-            "sampled share in 2^-32",
-        ),
-        (
-            LdaLayout::new(
-                &[Bank {
-                    rows: 8,
-                    probability: 0.5,
-                }; 2],
-            )
-            .unwrap(),
-            "number of banks",
-        ),
+        (vec![bank(17, 1.0)], "rows of a bank"),
+        (vec![bank(16, 0.5)], "sampled share in 2^-32"),
+        (vec![bank(8, 0.5); 2], "number of banks"),
     ] {
+        let other = LdaLayout::new(&other).unwrap();
         let error = lda.merge(&LdaPair::new(&other)).unwrap_err();
         assert_eq!(error.what, what);
         assert_eq!(lda, before);
@@ -398,17 +378,108 @@ fn other_layouts_are_refused() {
 }
 
 #[test]
-fn clearing_keeps_the_shape() {
-    let layout = full(16);
-    let mut lda = LdaPair::new(&layout);
-    lda.record(End::Sender, &[observation(1, 1)]);
-    lda.clear();
-    assert_eq!(lda, LdaPair::new(&layout));
-}
-
-#[test]
 fn equation_1_is_wider_than_the_interval() {
     // 98 %: sigma sqrt(2 ln 100 / S).
     let half_width = eq1_half_width_ticks(100.0, 10_000, 0.02);
     assert!((half_width - 3.034_854).abs() < 1e-6);
+}
+
+fn bank(rows: u32, probability: f64) -> Bank {
+    Bank { rows, probability }
+}
+
+/// Share of 1,000,000 spread hashes in each bank and in each of its rows.
+fn shares(layout: &LdaLayout) -> (Vec<f64>, Vec<u32>) {
+    const COUNT: u64 = 1_000_000;
+    let mut cells = vec![0_u32; layout.cells()];
+    let hasher = crate::packet::Hasher::new([3; 16]);
+    let mut frame = [0_u8; 60];
+    frame[12] = 0x88;
+    for n in 0..COUNT {
+        frame[20..28].copy_from_slice(&n.to_be_bytes());
+        if let Some(cell) = layout.cell_of(hasher.parse(&frame, 60).packet) {
+            cells[cell] += 1;
+        }
+    }
+    let mut first = 0;
+    let mut shares = Vec::new();
+    for bank in layout.banks() {
+        let rows = bank.rows as usize;
+        let count: u32 = cells[first..first + rows].iter().sum();
+        shares.push(f64::from(count) / COUNT as f64);
+        first += rows;
+    }
+    (shares, cells)
+}
+
+#[test]
+fn banks_sample_what_they_were_told_to() {
+    let layout = LdaLayout::new(&[bank(512, 0.5), bank(300, 0.07), bank(256, 0.003)]).unwrap();
+    let (shares, cells) = shares(&layout);
+    for (share, expected) in shares.iter().zip([0.003, 0.07, 0.5]) {
+        let deviation = (expected * (1.0 - expected) / 1e6_f64).sqrt();
+        assert!(
+            (share - expected).abs() < 5.0 * deviation,
+            "{share} for {expected}"
+        );
+    }
+    // Rows of a bank are alike: chi-square over the 512 rows of the last.
+    let last = &cells[556..];
+    let expected = 500_000.0 / 512.0;
+    let chi_square: f64 = last
+        .iter()
+        .map(|&count| (f64::from(count) - expected).powi(2) / expected)
+        .sum();
+    assert!(
+        (chi_square - 511.0).abs() < 5.0 * (2.0 * 511.0_f64).sqrt(),
+        "{chi_square}"
+    );
+}
+
+#[test]
+fn the_last_bank_gets_the_rest() {
+    let layout = LdaLayout::new(&[bank(10, 1.0), bank(10, 0.25)]).unwrap();
+    let probabilities: Vec<_> = layout.banks().map(|bank| bank.probability).collect();
+    assert_eq!(probabilities, [0.25, 0.75]);
+    assert!((layout.sampled_share() - 1.0).abs() < f64::EPSILON);
+    let (shares, _) = shares(&layout);
+    assert!(
+        (shares[0] + shares[1] - 1.0).abs() < 1e-9,
+        "no packet is left out"
+    );
+}
+
+#[test]
+fn impossible_banks_are_refused() {
+    let wrong = |probability| vec![bank(1, 0.5), bank(1, probability)];
+    for (banks, wanted) in [
+        (vec![], "1 to 16 banks, not 0"),
+        (vec![bank(1, 0.01); 17], "1 to 16 banks, not 17"),
+        (vec![bank(0, 1.0)], "bank 0 has 0 rows;"),
+        (vec![bank(65_537, 1.0)], "bank 0 has 65537 rows;"),
+        (wrong(0.0), "bank 1 samples with probability 0;"),
+        (wrong(-1.0), "bank 1 samples with probability -1;"),
+        (wrong(1.1), "bank 1 samples with probability 1.1;"),
+        (
+            wrong(1e-10),
+            "bank 1 samples with probability 0.0000000001;",
+        ),
+        (wrong(f64::INFINITY), "bank 1 samples with probability inf;"),
+        (wrong(f64::NAN), "bank 1 samples with probability NaN;"),
+        (vec![bank(1, 1.0); 2], "bank 1 would get no packets"),
+        (
+            vec![bank(1, 0.9), bank(1, 0.5), bank(1, 0.5)],
+            "bank 0 would get no packets",
+        ),
+    ] {
+        let error = LdaLayout::new(&banks).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn banks_are_designed_for_losses() {
+    let tuned = Bank::for_losses(1024, 2047, 0.5);
+    assert_eq!(tuned, bank(1024, 0.25));
+    assert_eq!(Bank::for_losses(1024, 0, 0.75), bank(1024, 1.0));
 }

@@ -62,21 +62,21 @@ pub struct FlowTable<'a> {
     /// included.
     pub features_per_flow: usize,
     /// What is known of each flow's mean from elsewhere, within its error.
-    pub known: Option<KnownMeans<'a>>,
+    pub known: Option<&'a [KnownMean]>,
 }
 
-/// Estimates of flows' means that do not come from the cells, as RLI's: unlike a feature's, their errors
-/// are known, and decoding sets out from them, not from what it learns of them.
-#[derive(Debug, Clone, Copy)]
-pub struct KnownMeans<'a> {
-    /// Mean delay of each flow in ticks, within 2^64; NaN (or beyond) where a flow has none.
-    pub mean_ticks: &'a [f64],
-    /// Variance of each mean's error in ticks squared, 0 to 2^128; beyond, as if the flow had no mean.
-    pub error_ticks2: &'a [f64],
+/// An estimate of a flow's mean that does not come from the cells, as RLI's: unlike a feature's, its error
+/// is known, and decoding sets out from it, not from what it learns of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnownMean {
+    /// Mean delay in ticks, within 2^64; NaN (or beyond) where the flow has none.
+    pub mean_ticks: f64,
+    /// Variance of the mean's error in ticks squared, 0 to 2^128; beyond, as if the flow had no mean.
+    pub error_ticks2: f64,
     /// Variance of the delays of the flow's packets in ticks squared, as far as that is known; NaN
     /// where it is not. Cells that take some of the flow's packets may differ from all of them by
     /// that.
-    pub packets_ticks2: &'a [f64],
+    pub packets_ticks2: f64,
 }
 
 /// How to decode.

@@ -4,7 +4,6 @@
 use super::config::Method;
 use super::receiver::{Estimate, Estimates};
 use crate::histogram::SmallHistogram;
-use crate::synopsis::ShapeMismatch;
 
 /// What one more packet adds to the errors of a flow.
 #[derive(Debug, Clone, Copy)]
@@ -193,29 +192,6 @@ impl FlowDelays {
     /// The accumulators, by slot.
     pub fn slots(&self) -> &[FlowDelay] {
         &self.slots
-    }
-
-    /// Adds what another worker, or another epoch, accumulated.
-    ///
-    /// # Errors
-    /// [`ShapeMismatch`] where they have not as many slots; nothing is added then.
-    pub fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        if self.slots.len() != other.slots.len() {
-            return Err(ShapeMismatch {
-                what: "flow slots",
-                left: self.slots.len() as u64,
-                right: other.slots.len() as u64,
-            });
-        }
-        for (mine, theirs) in self.slots.iter_mut().zip(&other.slots) {
-            mine.merge(theirs);
-        }
-        Ok(())
-    }
-
-    /// Forgets everything; the slots stay.
-    pub fn clear(&mut self) {
-        self.slots.fill(FlowDelay::default());
     }
 }
 

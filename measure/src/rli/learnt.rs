@@ -3,7 +3,7 @@
 //! in turn.
 
 use super::config::ReceiverConfig;
-use super::curve::{Anchor, Bend, CurvePoint, RunningBend};
+use super::curve::{Anchor, CurvePoint, RunningBend};
 use super::interval::Mark;
 use super::since_ns;
 
@@ -20,12 +20,12 @@ pub(super) struct Idle {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BusyPeriods {
     departed_ns: Option<u64>,
-    /// When the present busy period began.
-    since_ns: Option<u64>,
-    /// Idle time since this was last taken; what is between several of them is left out.
-    idle: Option<Idle>,
+    /// When the present busy period began, as far as is known.
+    pub(super) since_ns: Option<u64>,
+    /// From the end of the first to the beginning of the last busy period since this was last taken.
+    pub(super) idle: Option<Idle>,
     /// The first idle time since this was last taken.
-    first: Option<Idle>,
+    pub(super) first: Option<Idle>,
 }
 
 impl BusyPeriods {
@@ -54,23 +54,6 @@ impl BusyPeriods {
         self.idle = Some(Idle { from_ns, ..idle });
         self.first.get_or_insert(idle);
     }
-
-    /// When the present busy period began, as far as is known.
-    pub(super) fn since_ns(&self) -> Option<u64> {
-        self.since_ns
-    }
-
-    /// From the end of the first to the beginning of the last busy period since this was last
-    /// asked.
-    #[inline]
-    pub(super) fn take_idle(&mut self) -> Option<Idle> {
-        self.idle.take()
-    }
-
-    /// The first idle time since this was last asked.
-    pub(super) fn take_first(&mut self) -> Option<Idle> {
-        self.first.take()
-    }
 }
 
 /// Learns the base delay from references and the busy periods that they were sent in.
@@ -82,7 +65,8 @@ impl BusyPeriods {
 /// references at a time, so that clocks may drift.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BaseDelay {
-    known_ns: Option<f64>,
+    /// The base delay, as far as is known.
+    pub(super) known_ns: Option<f64>,
     best_ns: f64,
     hits: u32,
     seen: u32,
@@ -104,13 +88,8 @@ impl BaseDelay {
     /// References of a window.
     const WINDOW: u32 = 256;
 
-    /// The base delay, as far as is known.
-    pub(super) fn known_ns(&self) -> Option<f64> {
-        self.known_ns
-    }
-
     /// Learns from a reference whose busy period began `bound_ns` after it was sent.
-    pub(super) fn learn(&mut self, bound_ns: f64) {
+    fn learn(&mut self, bound_ns: f64) {
         self.seen += 1;
         // Stamps agree within this.
         let tolerance_ns = ReceiverConfig::IDLE_TOLERANCE_NS;
@@ -137,10 +116,11 @@ impl BaseDelay {
 /// Running figures of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Learnt {
-    base: BaseDelay,
-    bend: RunningBend,
+    pub(super) base: BaseDelay,
+    /// The usual bend.
+    pub(super) bend: RunningBend,
     /// Mean of the squared errors of references.
-    squared_error_ns2: f64,
+    pub(super) squared_error_ns2: f64,
 }
 
 impl Learnt {
@@ -150,21 +130,6 @@ impl Learnt {
     /// Share of the mean that an error counts at least: some references lie on the line by chance.
     /// Chosen so that the nominal 98 % bound of RLI covers 98 %.
     const ERROR_LEAST: f64 = 0.1;
-
-    /// The base delay, as far as is known.
-    pub(super) fn base_ns(&self) -> Option<f64> {
-        self.base.known_ns()
-    }
-
-    /// The usual bend.
-    pub(super) fn bend(&self) -> Bend {
-        self.bend.value()
-    }
-
-    /// The usual squared error of a reference.
-    pub(super) fn squared_error_ns2(&self) -> f64 {
-        self.squared_error_ns2
-    }
 
     /// A reference behind an idle time tells of the base delay.
     pub(super) fn base_delay(&mut self, mark: &Mark) {
@@ -193,7 +158,7 @@ impl Learnt {
         self.squared_error_ns2 += Self::ERROR_WEIGHT * (squared_error_ns2 - self.squared_error_ns2);
         let least_ns2 = Self::ERROR_LEAST * self.squared_error_ns2;
         mark.squared_error_ns2 = Some(squared_error_ns2.max(least_ns2));
-        if let Some(base_ns) = self.base.known_ns() {
+        if let Some(base_ns) = self.base.known_ns {
             let empty = |at_ns: u64| Anchor {
                 start_ns: since_ns(at_ns, origin_ns),
                 wait_ns: base_ns,

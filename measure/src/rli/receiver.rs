@@ -205,7 +205,7 @@ impl<F: Copy> Receiver<F> {
             epoch: run.epoch,
         };
         if !buffered.is_empty() {
-            buffer.idle = self.busy.take_idle();
+            buffer.idle = self.busy.idle.take();
             self.open.push(buffer, buffered);
         }
         if rest.is_empty() {
@@ -258,7 +258,7 @@ impl<F: Copy> Receiver<F> {
         }
         self.counters.references += 1;
         self.counters.lost_references += ahead.map_or(0, |ahead| u64::from(ahead) - 1);
-        let first_idle = self.busy.take_first();
+        let first_idle = self.busy.first.take();
         let mark = Mark {
             sent_ns: reference.sent_ns,
             received_ns,
@@ -266,8 +266,8 @@ impl<F: Copy> Receiver<F> {
             serialisation_ns: self.config.link.serialisation_ns(bytes),
             sent: reference.sums,
             received: self.received,
-            idle: self.busy.take_idle(),
-            busy_since_ns: self.busy.since_ns(),
+            idle: self.busy.idle.take(),
+            busy_since_ns: self.busy.since_ns,
             squared_error_ns2: None,
         };
         if first_idle.is_some() {
@@ -384,9 +384,9 @@ impl<F: Copy> Receiver<F> {
                 }
             }
             Method::Sums | Method::AnchoredSums => {
-                interval.curve(link, self.learnt.base_ns(), &mut self.points);
-                let (bend, rest_ns) = interval.bend(&self.points, link, self.learnt.bend());
-                let usual_ns2 = self.learnt.squared_error_ns2();
+                interval.curve(link, self.learnt.base.known_ns, &mut self.points);
+                let (bend, rest_ns) = interval.bend(&self.points, link, self.learnt.bend.value());
+                let usual_ns2 = self.learnt.squared_error_ns2;
                 let error = interval.error_of_curve(&self.points, bend, rest_ns, usual_ns2);
                 for ((run, flows), point) in interval.buffer.iter().zip(&self.points) {
                     let serialisation_ns = link.serialisation_ns(run.bytes);

@@ -10,7 +10,6 @@ mod fifo;
 mod inject;
 mod receiver;
 mod runs;
-mod sums;
 
 use super::{Link, StreamId};
 use crate::observation::SegmentIndex;

@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use super::counts::Packets;
-use super::{COMPONENTS_MAX, DecodeOptions, FEATURES_MAX, FlowTable, KnownMeans};
+use super::{COMPONENTS_MAX, DecodeOptions, FEATURES_MAX, FlowTable};
 use crate::argument::{InvalidArgument, ensure};
 use crate::lds::{DelayCell, DelayCells, LdsLayout};
 
@@ -65,23 +65,12 @@ impl<'a> Shape<'a> {
 
     fn check_lengths(&self) -> Result<(), InvalidArgument> {
         let Self { table, flows, .. } = self;
-        let known = |list: fn(&KnownMeans<'a>) -> usize| table.known.as_ref().map(list);
         let each = table.features_per_flow;
         for (list, found, needed) in [
             ("packets", table.packets.map(<[f64]>::len), *flows),
             ("weights", table.weights.map(<[f64]>::len), *flows),
             ("features", Some(table.features.len()), flows * each),
-            ("known means", known(|known| known.mean_ticks.len()), *flows),
-            (
-                "their errors",
-                known(|known| known.error_ticks2.len()),
-                *flows,
-            ),
-            (
-                "their packets",
-                known(|known| known.packets_ticks2.len()),
-                *flows,
-            ),
+            ("known means", table.known.map(<[_]>::len), *flows),
         ] {
             let found = found.unwrap_or(needed);
             ensure(found == needed, || {
@@ -600,12 +589,12 @@ impl Features {
                     f64::NAN
                 }
             };
-            let mean_of = |flow| within(known.mean_ticks[flow], -TICKS_MAX..=TICKS_MAX);
-            let error_of = |flow| within(known.error_ticks2[flow], 0.0..=TICKS2_MAX);
+            let mean_of = |flow: usize| within(known[flow].mean_ticks, -TICKS_MAX..=TICKS_MAX);
+            let error_of = |flow: usize| within(known[flow].error_ticks2, 0.0..=TICKS2_MAX);
             features.fill(0, Some(scale.unit), order, mean_of, error_of);
             let within = order.iter().map(|&flow| {
                 let flow = flow as usize;
-                let variance = within(known.packets_ticks2[flow], 0.0..=TICKS2_MAX);
+                let variance = within(known[flow].packets_ticks2, 0.0..=TICKS2_MAX);
                 match mean_of(flow) + error_of(flow) {
                     known if known.is_nan() => f64::NAN,
                     _ if variance.is_nan() => 0.0,
@@ -629,7 +618,7 @@ impl Features {
                 precisions: [0.0, 1.0],
             };
             for (position, &flow) in order.iter().enumerate() {
-                let error = known.error_ticks2[flow as usize] / scale.unit / scale.unit;
+                let error = known[flow as usize].error_ticks2 / scale.unit / scale.unit;
                 if features.within(position).is_some() {
                     let precision = error.max(ERROR_MIN).recip();
                     terms.precisions[0] += precision;

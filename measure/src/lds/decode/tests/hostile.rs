@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 
 use crate::lds::{
-    DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMeans, LdsLayout, Source,
-    decode,
+    DecodeOptions, DelayCell, DelayCells, Fallback, FlowTable, KnownMean, LdsLayout, Source, decode,
 };
 
 fn cell() -> impl Strategy<Value = DelayCell> {
@@ -45,6 +44,16 @@ fn feature() -> impl Strategy<Value = f64> {
     ]
 }
 
+fn known_mean() -> impl Strategy<Value = KnownMean> {
+    [feature(), feature(), feature()].prop_map(|[mean_ticks, error_ticks2, packets_ticks2]| {
+        KnownMean {
+            mean_ticks,
+            error_ticks2,
+            packets_ticks2,
+        }
+    })
+}
+
 fn weight() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(1.0),
@@ -62,8 +71,7 @@ struct Input {
     packets: Vec<f64>,
     weights: Vec<f64>,
     features: Vec<f64>,
-    /// Mean, error and packets' variance.
-    known: [Vec<f64>; 3],
+    known: Vec<KnownMean>,
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -85,7 +93,7 @@ fn input() -> impl Strategy<Value = Input> {
             list(packets().boxed()),
             list(weight().boxed()),
             proptest::collection::vec(feature(), flows * 2),
-            [(); 3].map(|()| list(feature().boxed())),
+            proptest::collection::vec(known_mean(), flows),
         )
             .prop_map(
                 move |(cells, columns, packets, weights, features, known)| Input {
@@ -114,15 +122,13 @@ proptest! {
         use_packets in any::<bool>(),
     ) {
         let cells = DelayCells::new(input.layout, input.cells).unwrap();
-        let [mean_ticks, error_ticks2, packets_ticks2] = &input.known;
-        let known = KnownMeans { mean_ticks, error_ticks2, packets_ticks2 };
         let table = FlowTable {
             columns: &input.columns,
             packets: use_packets.then_some(&input.packets),
             weights: use_weights.then_some(&input.weights),
             features: if use_features { &input.features } else { &[] },
             features_per_flow: if use_features { 2 } else { 0 },
-            known: use_known.then_some(known),
+            known: use_known.then_some(&input.known),
         };
         let options = DecodeOptions { components, ..DecodeOptions::default() };
         let decoded = decode(&cells, table, &options, || false).unwrap();

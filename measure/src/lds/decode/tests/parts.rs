@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 
 use super::median;
 use crate::lds::{
-    DecodeOptions, Decoded, DelayCell, DelayCells, FlowTable, KnownMeans, LdsLayout, Source, decode,
+    DecodeOptions, Decoded, DelayCell, DelayCells, FlowTable, KnownMean, LdsLayout, Source, decode,
 };
 
 const VIRTUAL_CELLS: u32 = 5;
@@ -19,9 +19,7 @@ struct Queue {
     columns: Vec<u32>,
     packets: Vec<f64>,
     means: Vec<f64>,
-    known: Vec<f64>,
-    errors: Vec<f64>,
-    variances: Vec<f64>,
+    known: Vec<KnownMean>,
 }
 
 impl Queue {
@@ -43,8 +41,6 @@ impl Queue {
             packets: Vec::new(),
             means: Vec::new(),
             known: Vec::new(),
-            errors: Vec::new(),
-            variances: Vec::new(),
         };
         for flow in 0..flows {
             // Shares by Zipf's law.
@@ -79,11 +75,11 @@ impl Queue {
             queue.columns.extend(base);
             queue.packets.push(received);
             queue.means.push(sum / received);
-            queue.known.push(mean + noise.sample(&mut rng));
-            queue
-                .errors
-                .push(30_000_f64.powi(2) + 2e5_f64.powi(2) / received);
-            queue.variances.push(squares / received);
+            queue.known.push(KnownMean {
+                mean_ticks: mean + noise.sample(&mut rng),
+                error_ticks2: 30_000_f64.powi(2) + 2e5_f64.powi(2) / received,
+                packets_ticks2: squares / received,
+            });
         }
         for cell in &mut cells {
             (cell.count, cell.delay_sum) = if cell.usable {
@@ -97,18 +93,13 @@ impl Queue {
     }
 
     fn decode(&self, with_known: bool) -> Decoded {
-        let known = KnownMeans {
-            mean_ticks: &self.known,
-            error_ticks2: &self.errors,
-            packets_ticks2: &self.variances,
-        };
         let table = FlowTable {
             columns: &self.columns,
             packets: Some(&self.packets),
             weights: None,
             features: &[],
             features_per_flow: 0,
-            known: with_known.then_some(known),
+            known: with_known.then_some(&self.known),
         };
         decode(&self.cells, table, &DecodeOptions::default(), || false).unwrap()
     }
@@ -163,7 +154,7 @@ fn losses_make_it_doubt_and_known_means_help() {
                         let flow = &decoded.flows[flow];
                         errors.add(mean, flow.mean_ticks, 3.0 * flow.variance_ticks2.sqrt());
                     }
-                    known.push((queue.known[flow] / mean - 1.0).abs());
+                    known.push((queue.known[flow].mean_ticks / mean - 1.0).abs());
                 }
             }
             let what = format!("loss {loss}, large {large}, {} flows", known.len());
@@ -190,7 +181,7 @@ fn all_parts_together_are_the_flow() {
         let error = (flow.mean_ticks / mean - 1.0).abs();
         assert!(error < 5e-3, "{flow:?} {mean}");
         // A sample of as many packets would be off by this.
-        let sampled = (queue.variances[index] + 2e5_f64.powi(2)) / queue.packets[index];
+        let sampled = (queue.known[index].packets_ticks2 + 2e5_f64.powi(2)) / queue.packets[index];
         assert!(flow.variance_ticks2 < 0.2 * sampled, "{flow:?} {sampled}");
     }
 }

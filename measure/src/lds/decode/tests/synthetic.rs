@@ -191,6 +191,5 @@ fn whole(figure: f64) -> i64 {
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    crate::statistics::median(&mut values).unwrap()
 }
