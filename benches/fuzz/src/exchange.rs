@@ -9,7 +9,7 @@
 //! - Once the network behaves, both ends are in one session, and neither is blocked, within
 //!   [`RECOVERY_NS`], and both accept what the other says.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
 use arbitrary::Arbitrary;
@@ -22,6 +22,7 @@ use switch::wire::Arrival;
 use wire::exchange::SessionState;
 use wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
 use wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
+use wire::testing::Network;
 
 use crate::read;
 
@@ -133,8 +134,7 @@ struct Bench {
     now: u64,
     steps: u32,
     drawn: u64,
-    /// To each end.
-    under_way: [VecDeque<Vec<u8>>; 2],
+    under_way: Network<Vec<u8>>,
     recorded: Vec<Vec<u8>>,
     /// What each end ever sealed, and what it ever accepted of sessions.
     sealed: [HashSet<Vec<u8>>; 2],
@@ -150,7 +150,7 @@ impl Bench {
             now: 0,
             steps: 0,
             drawn: 0,
-            under_way: Default::default(),
+            under_way: Network::default(),
             recorded: Vec::new(),
             sealed: Default::default(),
             accepted: Default::default(),
@@ -218,9 +218,7 @@ impl Bench {
     /// Takes a frame that is under way, and lets its receiver hear it so many times.
     fn deliver(&mut self, to: bool, which: u8, times: u8, change: impl FnOnce(&mut Vec<u8>)) {
         let to = usize::from(to);
-        let queue = &mut self.under_way[to];
-        let index = usize::from(which).checked_rem(queue.len());
-        if let Some(mut frame) = index.and_then(|index| queue.remove(index)) {
+        if let Some(mut frame) = self.under_way.take(to, which.into()) {
             change(&mut frame);
             (0..times).for_each(|_| self.hear(to, &frame));
         }
@@ -236,13 +234,13 @@ impl Bench {
                     self.recorded.push(frame.clone());
                 }
                 self.sealed[index].insert(frame.clone());
-                self.under_way[1 - index].push_back(frame);
+                self.under_way.send(1 - index, self.now, frame);
             }
         }
         for to in [0, 1] {
             // What waits for ever is as good as lost.
-            while is_delivered || self.under_way[to].len() > RECORDED_MAX {
-                let Some(frame) = self.under_way[to].pop_front() else {
+            while is_delivered || self.under_way.number(to) > RECORDED_MAX {
+                let Some(frame) = self.under_way.take(to, 0) else {
                     break;
                 };
                 if is_delivered {
@@ -363,7 +361,7 @@ impl Bench {
 
     /// The network behaves from now on.
     fn settle(&mut self) {
-        self.under_way = Default::default();
+        self.under_way = Network::default();
         for end in &mut self.ends {
             end.set_clock(0);
             end.clock.state = ClockState::Locked;

@@ -165,11 +165,6 @@ impl<'a> Slot<'a> {
     pub fn is_empty(&self) -> bool {
         self.put == 0
     }
-
-    /// What was appended; `None` where it did not fit.
-    pub fn written(self) -> Option<&'a mut [u8]> {
-        self.buffer.get_mut(..self.put)
-    }
 }
 
 impl Put for Slot<'_> {
@@ -325,7 +320,6 @@ mod tests {
         slot.put_number(0x0102_u16);
         slot.put_number(0x0304_u16);
         assert_eq!(slot.len(), 4);
-        assert_eq!(slot.written(), None);
         assert_eq!(buffer, [1, 2, 0]);
     }
 }

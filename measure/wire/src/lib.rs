@@ -40,6 +40,8 @@ mod reconcile;
 mod sender;
 pub mod session;
 mod shard;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use frame::Refusal;
 use frame::{SHAPES_MAX, SealError};

@@ -15,8 +15,7 @@
     reason = "it is for tests, and says what must hold in the plainest way"
 )]
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -38,6 +37,7 @@ use wire::exchange::{
 };
 use wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
 use wire::session::KeyId;
+use wire::testing::Network;
 use wire::{ReferencePlan, WireLayout};
 
 pub use crate::rack::wired::{is_control, kind_of};
@@ -261,14 +261,13 @@ impl FlowErrors {
     }
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The first switch's host sends a packet.
     Offer,
     /// Exchanges are polled.
     Poll,
     /// A frame arrives at a switch; what it is of truth.
-    Arrive(usize, Vec<u8>, Option<(u64, u64, FlowHash)>),
+    Arrive(Vec<u8>, Option<(u64, u64, FlowHash)>),
 }
 
 /// Both switches, the path, and the truth.
@@ -287,13 +286,11 @@ pub struct Path {
     /// A frame that somebody sends to the second switch so many times after every poll.
     pub flood: Option<(Vec<u8>, usize)>,
     pub offered: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    order: u64,
+    events: Network<Event>,
     random: Pcg64,
     hasher: Hasher,
     /// The path's own delay, a slow random walk about the queue's mean.
     queue_ns: f64,
-    last_arrival: [u64; 2],
     /// The least delay.
     pub base_ns: u64,
     /// The first switch's host sends a packet every so many nanoseconds, on average.
@@ -312,23 +309,16 @@ impl Path {
             throws_back: false,
             flood: None,
             offered: 0,
-            events: BinaryHeap::new(),
-            order: 0,
+            events: Network::default(),
             random: Pcg64::seed_from_u64(seed + 2),
             hasher: hasher(),
             queue_ns: 100_000.0,
-            last_arrival: [0; 2],
             base_ns: 300_000,
             gap_ns: 20_000,
         };
-        path.push(1_000, Event::Offer);
-        path.push(2_000, Event::Poll);
+        path.events.send(0, 1_000, Event::Offer);
+        path.events.send(0, 2_000, Event::Poll);
         path
-    }
-
-    fn push(&mut self, at: u64, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((at, self.order, event)));
     }
 
     /// Goes on for `epochs` epochs; `passage` says what becomes of each frame between the switches,
@@ -339,19 +329,16 @@ impl Path {
         mut passage: impl FnMut(&mut Pcg64, usize, Vec<u8>) -> Passage,
     ) {
         let end = self.now + epochs * EPOCH;
-        while let Some(Reverse((at, order, event))) = self.events.pop() {
-            if at > end {
-                self.events.push(Reverse((at, order, event)));
-                break;
-            }
+        while let Some((at, n, event)) = self.events.arrive(end) {
             self.now = at;
-            self.happen(event, &mut passage);
+            self.happen(n, event, &mut passage);
         }
         self.now = end;
     }
 
     fn happen(
         &mut self,
+        n: usize,
         event: Event,
         passage: &mut impl FnMut(&mut Pcg64, usize, Vec<u8>) -> Passage,
     ) {
@@ -363,7 +350,7 @@ impl Path {
                 self.offered += 1;
                 self.switches[0].arrive(HOST, frame);
                 let gap = self.random.random_range(1..2 * self.gap_ns);
-                self.push(self.now + gap, Event::Offer);
+                self.events.send(0, self.now + gap, Event::Offer);
                 self.pass(0, passage);
             }
             Event::Poll => {
@@ -387,9 +374,9 @@ impl Path {
                 {
                     self.flow_errors.see(&view, truth);
                 }
-                self.push(self.now + 1_000_000, Event::Poll);
+                self.events.send(0, self.now + 1_000_000, Event::Poll);
             }
-            Event::Arrive(n, frame, truth) => {
+            Event::Arrive(frame, truth) => {
                 if let Some((epoch, sent_at, flow)) = truth {
                     let truth = self.truth.entry(epoch).or_default();
                     let delay = self.now - sent_at;
@@ -420,15 +407,16 @@ impl Path {
             });
             let step = self.random.random_range(-0.5..0.5) * 4_000.0;
             self.queue_ns = (self.queue_ns + step - (self.queue_ns - 100_000.0) * 0.001).max(0.0);
-            let in_order =
-                (self.now + self.base_ns + self.queue_ns as u64).max(self.last_arrival[n] + 500);
-            self.last_arrival[n] = in_order;
+            let arrival = self.now + self.base_ns + self.queue_ns as u64;
+            let in_order = self.events.in_order(n, arrival, 500);
             if self.throws_back && kind_of(&frame) == Some(Kind::Hello as u8) {
-                self.push(in_order, Event::Arrive(n, frame.clone(), None));
+                self.events
+                    .send(n, in_order, Event::Arrive(frame.clone(), None));
             }
             for (extra, frame) in passage(&mut self.random, n, frame).copies {
                 let to = if self.loops_back { n } else { 1 - n };
-                self.push(in_order + extra, Event::Arrive(to, frame, truth));
+                self.events
+                    .send(to, in_order + extra, Event::Arrive(frame, truth));
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The path, and known traffic on it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
+use crate::testing::Network;
 
 /// Length of an epoch.
 pub const EPOCH_NS: u64 = 10_000_000;
@@ -152,10 +153,7 @@ pub struct Wire {
     /// Control frames that are lost.
     pub drops: Box<dyn FnMut(&Frame) -> bool>,
     rng: Pcg64Mcg,
-    /// By time of arrival, and order of sending.
-    on_the_way: BTreeMap<(u64, u64), Item>,
-    order: u64,
-    last_ns: u64,
+    network: Network<Item>,
 }
 
 impl Wire {
@@ -175,9 +173,7 @@ impl Wire {
             arrived: 0,
             drops: Box::new(|_| false),
             rng: Pcg64Mcg::seed_from_u64(seed),
-            on_the_way: BTreeMap::new(),
-            order: 0,
-            last_ns: 0,
+            network: Network::default(),
             layout,
         }
     }
@@ -290,12 +286,9 @@ impl Wire {
             let jitter_ns = self.rng.random_range(0..=self.path.jitter_ns);
             let mut arrival_ns = self.now_ns + self.path.delay_ns + jitter_ns;
             if !self.path.overtakes {
-                arrival_ns = arrival_ns.max(self.last_ns);
-                self.last_ns = arrival_ns;
+                arrival_ns = self.network.in_order(0, arrival_ns, 0);
             }
-            self.order += 1;
-            self.on_the_way
-                .insert((arrival_ns, self.order), item.clone());
+            self.network.send(0, arrival_ns, item.clone());
         }
     }
 
@@ -306,10 +299,7 @@ impl Wire {
 
     fn deliver(&mut self, until_ns: u64) {
         let mut burst: Vec<Observation> = Vec::new();
-        while let Some(entry) = self.on_the_way.first_entry()
-            && entry.key().0 <= until_ns
-        {
-            let ((arrival_ns, _), item) = entry.remove_entry();
+        while let Some((arrival_ns, _, item)) = self.network.arrive(until_ns) {
             let seen_ns = arrival_ns.wrapping_add_signed(self.path.clock_ns);
             if burst.first().is_some_and(|first| first.time != seen_ns) {
                 self.receiver.received(&std::mem::take(&mut burst));

@@ -256,43 +256,6 @@ fn loss_doubles_and_overtaking_lose_no_count() {
 }
 
 #[test]
-fn with_loss_means_are_near() {
-    let path = Path {
-        loss: 0.02,
-        ..Path::perfect()
-    };
-    let mut worst = [0.0_f64; 2];
-    for seed in 50..60 {
-        let wire = run(layout(), path, seed, |_| false);
-        let both = wire.sent.sealed.iter().map(|sealed| sealed.epoch);
-        let is_whole = |shard: &WireShard| !shard.marks.is_partial;
-        let has_both = |epoch: &Epoch| {
-            let mut received = wire.received.sealed.iter();
-            received.any(|sealed| sealed.epoch == *epoch && is_whole(&sealed.shard))
-        };
-        for epoch in both.filter(has_both) {
-            assert_eq!(wire.received.of(epoch).marks.disordered_intervals, 0);
-            for (segment, truth) in wire.pair(epoch).segments.iter().zip(wire.truth(epoch)) {
-                let lost = truth.sent - truth.received;
-                // A first copy of a marker that was lost moves some packets, no more.
-                let tally = segment.tally;
-                assert_eq!(tally.sent, truth.sent);
-                let counted = tally.sent.abs_diff(tally.received);
-                assert!(counted.abs_diff(lost) <= 40, "{counted}, {lost}");
-                let lda = segment.lda.estimate(tally.received);
-                let estimates = [lda.mean_ticks, segment.rli.mean_ns()];
-                for (worst, estimate) in worst.iter_mut().zip(estimates) {
-                    let off = estimate.unwrap() / truth.mean_ns() - 1.0;
-                    *worst = worst.max(off.abs());
-                }
-            }
-        }
-    }
-    assert!(worst[0] > 0.0 && worst[0] < 0.02, "LDA: {worst:?}");
-    assert!(worst[1] > 0.0 && worst[1] < 0.05, "RLI-S: {worst:?}");
-}
-
-#[test]
 fn an_epoch_without_an_empty_shard_goes_unmeasured_and_spoils_no_other() {
     let mut wire = Wire::new(layout(), Path::perfect(), 21);
     wire.begin(1);

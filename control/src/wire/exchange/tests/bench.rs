@@ -1,7 +1,6 @@
 //! Two exchanges back to back, with workers, a wire with faults between them, and traffic whose true
 //! delays are known.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use measure::lda::{Bank, LdaLayout};
@@ -11,6 +10,7 @@ use measure::packet::{FlowHash, PacketHash};
 use measure::time::{Epoch, EpochTag};
 use wire::frame::{ClockState, Frame, Kind, PortName, Refusal, Verifier};
 use wire::session::{Key, KeyId, KeyRing, Sessions};
+use wire::testing::Network;
 use wire::{SealedWire, WireLayout, WireShard};
 
 use crate::background::ResultMode;
@@ -293,8 +293,7 @@ pub struct Bench {
     pub sent: Vec<Packet>,
     /// By epoch.
     pub truth: Vec<(u64, Truth)>,
-    /// To: which switch, when, what.
-    under_way: VecDeque<(usize, u64, Vec<u8>)>,
+    network: Network<Vec<u8>>,
     /// Packets of the epoch that the receiver has counted already, and of the one before that it has
     /// not.
     early: Vec<Packet>,
@@ -318,7 +317,7 @@ impl Bench {
             epoch: 0,
             sent: Vec::new(),
             truth: Vec::new(),
-            under_way: VecDeque::new(),
+            network: Network::default(),
             early: Vec::new(),
             late: Vec::new(),
             frames: 0,
@@ -351,19 +350,12 @@ impl Bench {
                         frame[at] ^= 1 << (random.bits() % 8);
                     }
                     let at_ns = now.monotonic_ns + steps * STEP_NS;
-                    self.under_way.push_back((1 - index, at_ns, frame));
+                    self.network.send(1 - index, at_ns, frame);
                 }
             }
         }
-        for _ in 0..self.under_way.len() {
-            let Some((to, at_ns, frame)) = self.under_way.pop_front() else {
-                break;
-            };
-            if at_ns <= now.monotonic_ns {
-                self.switches[to].receive(&frame, now.tai_ns);
-            } else {
-                self.under_way.push_back((to, at_ns, frame));
-            }
+        while let Some((_, to, frame)) = self.network.arrive(now.monotonic_ns) {
+            self.switches[to].receive(&frame, now.tai_ns);
         }
     }
 

@@ -93,40 +93,6 @@ fn an_epoch_of_which_nothing_comes_has_no_numbers() {
 }
 
 #[test]
-fn a_bad_wire_costs_cells_never_the_truth() {
-    let mut bench = Bench::alike();
-    bench.traffic.loss = 0.01;
-    bench.traffic.misplaced = 3;
-    bench.establish();
-    bench.fault = Box::new(|random: &mut Random, _, _| {
-        let mut arrivals = Vec::new();
-        if !random.chance(0.1) {
-            arrivals.push((random.bits() % 4, random.chance(0.05)));
-        }
-        if random.chance(0.1) {
-            arrivals.push((random.bits() % 8, false));
-        }
-        arrivals
-    });
-    let (mut usable, mut wrong, mut last) = (0, 0, u64::MAX);
-    for _ in 0..60 {
-        bench.epoch();
-        let status = bench.switches[1].status();
-        let Some(measured) = status.receiving[0].usable.filter(|one| one.epoch != last) else {
-            continue;
-        };
-        last = measured.epoch;
-        usable += 1;
-        let truth = bench.truth_of(measured.epoch);
-        let chosen = measured.outcome.unwrap().chosen.unwrap();
-        let error = (chosen.mean_ns - truth.mean_ns).abs();
-        wrong += usize::from(error > chosen.bound_ns.unwrap());
-    }
-    assert!(usable >= 40, "{usable}");
-    assert!(wrong * 100 <= usable * 7, "{wrong} of {usable}");
-}
-
-#[test]
 fn a_small_share_of_the_link_is_kept_to() {
     let mut slow = [settings(1), settings(2)];
     for settings in &mut slow {
