@@ -15,7 +15,7 @@ use measure::wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, Wire
 
 use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};
-use crate::egress::layout::wire_bytes;
+use crate::egress::wire_bytes;
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag};
 use measure::packet::{FlowHash, PacketHash};
 
