@@ -8,13 +8,10 @@
 
 use contract::config::{self, Config, PORTS_MAX, Prefix, Rule};
 use contract::ids::PortIndex;
+use measure::packet::header::{ethernet, ethertype, ipv6, protocol, udp, vlan};
+use measure::packet::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
 
 use crate::packet_io::ClassIndex;
-use fields::{Addresses, Fields, NO_DSCP, NO_PCP, NO_PROTOCOL};
-use ranges::{RangeMap, Word};
-
-mod fields;
-mod ranges;
 
 /// Looks up packets' classes; never changes.
 #[derive(Debug)]
@@ -292,6 +289,213 @@ fn v6_range(prefix: Option<Prefix>) -> Option<(u128, u128)> {
 #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
 fn class_index(index: usize) -> ClassIndex {
     ClassIndex(index.min(config::CLASSES_MAX - 1) as u8)
+}
+
+// The fields of a packet that rules name.
+
+/// Priority code point of a frame without a tag.
+const NO_PCP: usize = 8;
+/// Code point of what is not IP.
+const NO_DSCP: usize = 64;
+/// Protocol of what is not IP.
+const NO_PROTOCOL: usize = 256;
+/// Port of what has none.
+const NO_PORT: u32 = 0x1_0000;
+
+/// The fields of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fields {
+    /// Of the outer tag, or [`NO_PCP`].
+    pub pcp: usize,
+    pub ip: Option<Ip>,
+}
+
+/// The fields of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ip {
+    pub dscp: usize,
+    /// Above IP, behind the extension headers of IPv6.
+    pub protocol: usize,
+    pub addresses: Addresses,
+    /// [`NO_PORT`] where there is none: not TCP, UDP or SCTP, a later fragment, or cut off.
+    pub source_port: u32,
+    pub destination_port: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Addresses {
+    V4 { source: u32, destination: u32 },
+    V6 { source: u128, destination: u128 },
+}
+
+impl Fields {
+    /// Reads a frame, as far as its first segment goes. IP that is cut within its header or
+    /// contradicts itself is no IP.
+    #[inline]
+    pub fn of(head: &[u8]) -> Self {
+        let ethertype = ethernet::Header::of(head).map(ethernet::Header::ethertype);
+        if ethertype == Some(ethertype::IPV4) {
+            return Self {
+                pcp: NO_PCP,
+                ip: ipv4(head, ethernet::BYTES),
+            };
+        }
+        Self::of_any(head)
+    }
+
+    fn of_any(head: &[u8]) -> Self {
+        let link = Link::of(head);
+        let priority = link.tag.map(vlan::Control::priority);
+        Self {
+            pcp: priority.map_or(NO_PCP, usize::from),
+            ip: match link.content {
+                Content::Ipv4 => ipv4(head, link.at),
+                Content::Ipv6 => ipv6(head, link.at),
+                Content::Other(_) => None,
+            },
+        }
+    }
+}
+
+#[inline]
+fn ipv4(head: &[u8], at: usize) -> Option<Ip> {
+    let (header, upper) = walk::ipv4(head, at).ok()?;
+    let ports = ports(&upper, header.protocol(), header.is_later_fragment());
+    Some(Ip {
+        dscp: header.dscp().into(),
+        protocol: header.protocol().into(),
+        addresses: Addresses::V4 {
+            source: header.source().to_bits(),
+            destination: header.destination().to_bits(),
+        },
+        source_port: ports.0,
+        destination_port: ports.1,
+    })
+}
+
+fn ipv6(head: &[u8], at: usize) -> Option<Ip> {
+    let (header, mut upper) = walk::ipv6(head, at).ok()?;
+    let (protocol, is_later_fragment) = step_over_extensions(&mut upper, header.next());
+    let ports = ports(&upper, protocol, is_later_fragment);
+    Some(Ip {
+        dscp: header.dscp().into(),
+        protocol: protocol.into(),
+        addresses: Addresses::V6 {
+            source: header.source().to_bits(),
+            destination: header.destination().to_bits(),
+        },
+        source_port: ports.0,
+        destination_port: ports.1,
+    })
+}
+
+/// Steps over extension headers, as far as they are whole: the protocol behind them, and whether
+/// this is a fragment but not the first.
+fn step_over_extensions(upper: &mut Upper<'_>, mut protocol: u8) -> (u8, bool) {
+    for _ in 0..EXTENSION_HEADERS_MAX {
+        let Ok(Some(extension)) = upper.step(protocol) else {
+            break;
+        };
+        let fragment = (protocol == protocol::FRAGMENT).then(|| extension.as_fragment());
+        protocol = extension.next();
+        if fragment.is_some_and(ipv6::Fragment::is_later_fragment) {
+            return (protocol, true);
+        }
+    }
+    (protocol, false)
+}
+
+/// Source and destination port; TCP and SCTP have them where UDP has them.
+#[inline]
+fn ports(upper: &Upper<'_>, protocol: u8, is_later_fragment: bool) -> (u32, u32) {
+    let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
+    match upper.next_bytes::<{ udp::field::DESTINATION_PORT.end }>() {
+        Some(&[a, b, c, d]) if has_ports && !is_later_fragment => {
+            let port = |bytes| u32::from(u16::from_be_bytes(bytes));
+            (port([a, b]), port([c, d]))
+        }
+        _ => (NO_PORT, NO_PORT),
+    }
+}
+
+// Which rules' ranges a number is in.
+
+/// A number that ranges are made of.
+trait Word: Copy + Ord {
+    /// The least.
+    const ZERO: Self;
+
+    /// The next number, if there is one.
+    fn next(self) -> Option<Self>;
+}
+
+impl Word for u32 {
+    const ZERO: Self = 0;
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+impl Word for u128 {
+    const ZERO: Self = 0;
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+/// Numbers to the sets of rules whose range has them.
+#[derive(Debug)]
+struct RangeMap<K, const W: usize> {
+    /// Numbers at which the set changes, ascending.
+    bounds: Box<[K]>,
+    /// The set from each bound on, before them that from zero on.
+    sets: Box<[[u64; W]]>,
+}
+
+impl<K: Word, const W: usize> RangeMap<K, W> {
+    /// Of these ranges, first and last number of each, in the order of rules; `None` has no number.
+    pub fn new(ranges: impl Iterator<Item = Option<(K, K)>>) -> Self {
+        let ranges: Vec<_> = ranges.collect();
+        let given = ranges.iter().flatten();
+        let mut bounds: Vec<K> = given
+            .flat_map(|&(first, last)| [Some(first), last.next()])
+            .flatten()
+            .filter(|&bound| bound > K::ZERO)
+            .collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        let set_at = |number: K| {
+            let mut set = [0; W];
+            for (rule, range) in ranges.iter().enumerate() {
+                if range.is_some_and(|(first, last)| first <= number && number <= last) {
+                    insert(&mut set, rule);
+                }
+            }
+            set
+        };
+        let sets = std::iter::once(K::ZERO)
+            .chain(bounds.iter().copied())
+            .map(set_at)
+            .collect();
+        Self {
+            bounds: bounds.into_boxed_slice(),
+            sets,
+        }
+    }
+
+    /// The rules that have `number`.
+    #[inline]
+    pub fn get(&self, number: K) -> &[u64; W] {
+        // The search of the standard library takes no branch that depends on what it compares.
+        let index = self.bounds.partition_point(|&bound| bound <= number);
+        self.sets.get(index).unwrap_or(&[0; W])
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        size_of_val(&*self.bounds) + size_of_val(&*self.sets)
+    }
 }
 
 #[cfg(test)]

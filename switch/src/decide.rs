@@ -10,27 +10,24 @@
 //! Each worker has a copy of its own. What it learns it tells the control core, and hears from it
 //! what the others learnt and which ports have a link (`contract::fdb`): a few deltas a pass.
 
+use std::fmt;
+
 use contract::config::{Config, Device, Forwarding as ForwardingConfig, Vlan};
 use contract::counters::DropReason;
 use contract::fdb::{FdbDelta, ReplicaEnd, StationKey};
 use contract::ids::PortIndex;
+use measure::packet::header::{ethernet, ethertype};
 use measure::time::{TickRate, Ticks};
 
 use crate::classify::Classifier;
 use crate::packet_io::{BURST, ClassIndex};
 
-pub use bridge::{Bridge, BridgeLayout};
-pub use patch::PatchPanel;
-pub use ports::PortSet;
-pub use vlan::Lan;
-
 mod bridge;
 pub mod fdb;
-mod mac;
-mod patch;
-mod ports;
-mod storm;
 mod vlan;
+
+pub use bridge::{Bridge, BridgeLayout};
+pub use vlan::Lan;
 
 /// Deltas from the control core that one pass takes.
 const DELTAS_PER_TICK: usize = 32;
@@ -402,6 +399,253 @@ fn ports(config: &Config) -> impl Iterator<Item = (PortIndex, Option<&Vlan>)> {
     let all = (0..).map(PortIndex).zip(&config.ports);
     let present = all.filter(|(_, port)| port.device != Device::Absent);
     present.map(|(index, port)| (index, port.vlan.as_ref()))
+}
+
+// Sets of ports.
+
+/// A set of ports, a bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortSet(pub u64);
+
+impl PortSet {
+    /// No port.
+    pub const EMPTY: Self = Self(0);
+
+    /// All ports there can be.
+    pub const ALL: Self = Self(u64::MAX);
+
+    #[inline]
+    fn bit(port: PortIndex) -> u64 {
+        1 << (port.0 & 63)
+    }
+
+    /// The ports, ascending.
+    pub fn ports(self) -> impl Iterator<Item = PortIndex> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let port = u8::try_from(left.trailing_zeros())
+                .ok()
+                .filter(|_| left != 0)?;
+            left &= left - 1;
+            Some(PortIndex(port))
+        })
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `port` is among them.
+    #[inline]
+    pub fn contains(self, port: PortIndex) -> bool {
+        self.0 & Self::bit(port) != 0
+    }
+
+    /// Adds `port`.
+    pub fn insert(&mut self, port: PortIndex) {
+        self.0 |= Self::bit(port);
+    }
+
+    /// All but `port`.
+    #[inline]
+    #[must_use]
+    pub fn without(self, port: PortIndex) -> Self {
+        Self(self.0 & !Self::bit(port))
+    }
+
+    /// Those that are in `other`, too.
+    #[inline]
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl FromIterator<PortIndex> for PortSet {
+    fn from_iter<I: IntoIterator<Item = PortIndex>>(ports: I) -> Self {
+        let mut set = Self::EMPTY;
+        ports.into_iter().for_each(|port| set.insert(port));
+        set
+    }
+}
+
+impl fmt::Debug for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.ports().map(|port| port.0))
+            .finish()
+    }
+}
+
+// A transparent patch panel.
+
+/// All that enters one port of a pair leaves by the other: LACP, LLDP, STP and 802.1X pass, only MAC
+/// control does not.
+#[derive(Debug)]
+pub struct PatchPanel {
+    partner: Vec<Option<PortIndex>>,
+    /// Whether frames of LLDP came.
+    saw_lldp: bool,
+}
+
+impl PatchPanel {
+    /// A panel over `ports` ports in which each pair is joined both ways. Pairs that name a port
+    /// out of range are ignored.
+    pub fn new(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
+        let mut partner = vec![None; ports];
+        for &(a, b) in pairs {
+            for (from, to) in [(a, b), (b, a)] {
+                if let Some(slot) = partner.get_mut(from.index()) {
+                    *slot = Some(to);
+                }
+            }
+        }
+        Self {
+            partner,
+            saw_lldp: false,
+        }
+    }
+
+    /// The verdict on all that comes in by `from`, but for frames that end at the link.
+    #[inline]
+    fn way(&self, from: PortIndex, up: PortSet) -> Verdict {
+        match self.partner.get(from.index()) {
+            Some(&Some(to)) if up.contains(to) => Verdict::Forward(to),
+            Some(Some(_)) => Verdict::Drop(DropReason::LinkDown),
+            _ => Verdict::Drop(DropReason::NoDestination),
+        }
+    }
+
+    /// Whether all of these frames pass, and none is of LLDP.
+    #[inline]
+    fn passes_all<'h>(mut heads: impl Iterator<Item = &'h [u8]>) -> bool {
+        heads.all(|head| {
+            let header = ethernet::Header::of(head);
+            header.is_some_and(|header| !is_of_link(header.ethertype()))
+        })
+    }
+
+    /// The verdict on a frame, given that on all.
+    #[inline]
+    fn decide(&mut self, way: Verdict, head: &[u8]) -> Verdict {
+        match ethernet::Header::of(head) {
+            None => Verdict::Drop(DropReason::Runt),
+            Some(header) if is_of_link(header.ethertype()) => {
+                // MAC control frames (IEEE 802.3 annex 31A), PAUSE among them, end at the link.
+                if header.ethertype() == ethertype::MAC_CONTROL {
+                    return Verdict::Drop(DropReason::Pause);
+                }
+                self.saw_lldp = true;
+                way
+            }
+            Some(_) => way,
+        }
+    }
+}
+
+/// Whether a frame of this type is one of MAC control or LLDP. One comparison tells that of most.
+#[inline]
+fn is_of_link(ethertype: u16) -> bool {
+    ethertype >> 8 == ethertype::LLDP >> 8
+        && matches!(ethertype, ethertype::MAC_CONTROL | ethertype::LLDP)
+}
+
+// MAC addresses (IEEE 802, 8.2), as the bridge compares them.
+
+/// An address as a number: the first octet on the wire is the most significant of 48 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MacAddress(u64);
+
+impl MacAddress {
+    /// Destination and source of a frame: each the upper six octets of one load of eight.
+    #[inline]
+    fn both(header: &[u8; ethernet::BYTES]) -> (Self, Self) {
+        let address = |octets: Option<&[u8; 8]>| {
+            Self(octets.map_or(0, |octets| u64::from_be_bytes(*octets) >> 16))
+        };
+        (address(header.first_chunk()), address(header.last_chunk()))
+    }
+
+    /// A group (multicast or broadcast) address: the low bit of the first octet is set.
+    #[inline]
+    pub fn is_group(self) -> bool {
+        self.0 & (1 << 40) != 0
+    }
+
+    /// An address that a station can have: neither a group's nor all zeros.
+    #[inline]
+    pub fn is_station(self) -> bool {
+        self.0 != 0 && !self.is_group()
+    }
+
+    /// 01:80:C2:00:00:00 to 0F, which bridges do not forward (IEEE 802.1Q table 8-1).
+    #[inline]
+    pub fn is_link_local(self) -> bool {
+        self.0 >> 4 == 0x0180_c200_0000 >> 4
+    }
+
+    /// The station of this address in a VLAN.
+    #[inline]
+    pub fn in_vlan(self, vlan: u16) -> StationKey {
+        StationKey::new(vlan, self.0)
+    }
+}
+
+// The storm limit: how many frames of a port are flooded.
+
+/// Parts of a frame that are counted: 2^-32.
+const FRAME: u64 = 1 << 32;
+
+/// Least number of frames that may be flooded at once after a quiet time, so that a burst of
+/// broadcasts passes.
+const BURST_FRAMES_MIN: u64 = 64;
+
+/// What may be flooded at once, as a share of a second's: a hundredth.
+const BURST_SHARE: u64 = 100;
+
+/// A token bucket.
+#[derive(Debug, Clone, Copy)]
+pub struct StormLimit {
+    /// In parts of a frame.
+    level: u64,
+    level_max: u64,
+    per_tick: u64,
+    filled_at: Ticks,
+}
+
+impl StormLimit {
+    /// At most `frames_per_s` a second, and the greater of 64 and a hundredth of that at once.
+    pub fn new(frames_per_s: u32, rate: TickRate) -> Self {
+        let burst = (u64::from(frames_per_s) / BURST_SHARE).max(BURST_FRAMES_MIN);
+        Self {
+            level: burst * FRAME,
+            level_max: burst * FRAME,
+            per_tick: ((u64::from(frames_per_s) << 32) / rate.hz()).max(1),
+            filled_at: Ticks(0),
+        }
+    }
+
+    /// Whether one more frame may be flooded at `now`.
+    #[inline]
+    pub fn takes(&mut self, now: Ticks) -> bool {
+        let ticks = now.saturating_since(self.filled_at);
+        self.filled_at = now;
+        let gain = ticks.saturating_mul(self.per_tick);
+        self.level = self.level.saturating_add(gain).min(self.level_max);
+        let is_free = self.level >= FRAME;
+        if is_free {
+            self.level -= FRAME;
+        }
+        is_free
+    }
+
+    /// Continues from `old`.
+    pub fn adopt(&mut self, old: &Self) {
+        self.level = old.level.min(self.level_max);
+        self.filled_at = old.filled_at;
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  receive, stamp ── decide ── parse, hash, tag ── egress queue
-//!    packet_io       decide     worker::tagger       egress
+//!    packet_io       decide     worker               egress
 //!
 //!  shaper ── stamp ── transmit ── record ── epochs: sealed shards to the control core
 //!  egress    meter    packet_io   meter     meter

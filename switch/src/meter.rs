@@ -10,30 +10,28 @@
 //! sender's end alone. That is what recording it at each point as it passes comes to, for half of
 //! the memory traffic.
 
+use contract::config::{Config, Segment};
 use contract::counters::WorkerCounters;
+use contract::handover::WorkerEnd;
 use contract::ids::PortIndex;
 use measure::batch::{Batch, Member, MembersPart};
 use measure::flows::Slot;
 use measure::observation::{Observation, SegmentIndex};
-use measure::packet::{Hasher, Hashing, RandomHashes};
-use measure::time::{EpochSchedule, Ticks};
+use measure::packet::{FlowHash, Hasher, Hashing, PacketHash, Parsed, RandomHashes};
+use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
 use crate::departing::Departing;
 use crate::egress::{PortEgress, QueuedReference, Refused};
-use crate::packet_io::{NO_SEGMENT, Tag};
-use crate::references::Due;
+use crate::flows::Flows;
+use crate::packet_io::{ClassIndex, NO_SEGMENT, Tag};
+use crate::references::{Due, References};
 
 mod around;
 mod epochs;
-mod plan;
 mod returned;
-mod tag;
-mod tagging;
 
 pub use around::{Arounds, Devices};
 pub use epochs::Epochs;
-pub use plan::{NO_SEGMENTS, Plan, SegmentMap, Segments};
-pub use tagging::Tagging;
 
 /// The measurement points of one worker.
 #[derive(Debug)]
@@ -59,7 +57,7 @@ impl Meter {
         Self {
             epochs: Epochs::new(schedule, plan, now),
             hasher,
-            doubtful_ticks: tag::doubtful_ticks(&schedule),
+            doubtful_ticks: doubtful_ticks(&schedule),
             backward_packets: 0,
             outlived_packets: 0,
         }
@@ -291,5 +289,256 @@ impl Meter {
         if let Some(flows) = self.tagging().flows() {
             flows.show(&counters.flows);
         }
+    }
+}
+
+// How a generation of the configuration measures: its segments, flows and references.
+
+/// Most classes of a configuration.
+const CLASSES: usize = 8;
+
+/// Segments by class.
+pub type Segments = [SegmentIndex; CLASSES];
+
+/// None is measured.
+pub const NO_SEGMENTS: Segments = [NO_SEGMENT; CLASSES];
+
+/// Which segment leads from one port to another, for each class.
+#[derive(Debug, Clone)]
+pub struct SegmentMap {
+    ports: usize,
+    segments: Box<[Segments]>,
+}
+
+impl SegmentMap {
+    /// A map over `ports` ports in which the n-th (ingress, egress, class) is segment n.
+    pub fn new(
+        ports: usize,
+        measured: impl IntoIterator<Item = (PortIndex, PortIndex, ClassIndex)>,
+    ) -> Self {
+        let segments = vec![NO_SEGMENTS; ports * ports].into_boxed_slice();
+        let mut map = Self { ports, segments };
+        for (n, (ingress, egress, class)) in (0..NO_SEGMENT.0).zip(measured) {
+            map.set(
+                SegmentIndex(n),
+                ingress.index(),
+                egress.index(),
+                class.0.into(),
+            );
+        }
+        map
+    }
+
+    /// The segments of a configuration inside the switch.
+    pub fn inside(config: &Config) -> Self {
+        Self::of(config, Segment::is_inside)
+    }
+
+    /// Those around devices of others.
+    pub fn around(config: &Config) -> Self {
+        Self::of(config, |segment| !segment.is_inside())
+    }
+
+    /// Some of a configuration's segments.
+    fn of(config: &Config, is_one: impl Fn(&Segment) -> bool) -> Self {
+        let mut map = Self::new(config.ports.len(), []);
+        for (n, segment) in (0..NO_SEGMENT.0).zip(config.segments()) {
+            if is_one(&segment) {
+                map.set(
+                    SegmentIndex(n),
+                    segment.ingress,
+                    segment.egress,
+                    segment.class,
+                );
+            }
+        }
+        map
+    }
+
+    fn set(&mut self, segment: SegmentIndex, ingress: usize, egress: usize, class: usize) {
+        let pair = self.segments.get_mut(ingress * self.ports + egress);
+        if let Some(place) = pair.and_then(|pair| pair.get_mut(class)) {
+            *place = segment;
+        }
+    }
+
+    /// The segments from one port to another, by class.
+    #[inline]
+    pub fn between(&self, ingress: PortIndex, egress: PortIndex) -> Segments {
+        let pair = ingress.index() * self.ports + egress.index();
+        self.segments.get(pair).copied().unwrap_or(NO_SEGMENTS)
+    }
+}
+
+/// How a generation measures.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where its shards come from and go to.
+    pub handover: WorkerEnd,
+    /// What its segments are called.
+    pub segments: SegmentMap,
+    /// What is to be found out about each packet as it arrives.
+    pub hashing: Hashing,
+    /// Flows with counters of their own.
+    pub flows: Option<Flows>,
+    /// Whether the clock is read for every packet, not for every burst.
+    pub stamps_packets: bool,
+    /// Devices of others that packets are measured around, where there are any.
+    pub arounds: Option<Box<Arounds>>,
+    /// References among packets, where there are any.
+    pub references: Option<Box<References>>,
+}
+
+impl Plan {
+    /// Shows what became of references since the last time.
+    pub fn show_references(&mut self, counters: &WorkerCounters) {
+        if let Some(references) = &mut self.references {
+            references.show(&counters.references);
+        }
+    }
+
+    /// Does what the control core asks for between epochs.
+    fn apply_commands(&mut self) {
+        if let Some(flows) = &mut self.flows {
+            flows.apply_commands(&mut self.handover);
+        }
+    }
+}
+
+// Tags of epochs, and how long they can be trusted.
+//
+// ```text
+//  EpochTag   plan, 2 bits | epoch, 6 bits
+// ```
+//
+// Workers take up a plan at an epoch's rollover each, so that a tag says which open epoch it is of, or
+// that it is of none, for as long as less than three epochs went by. Packets that waited for longer are
+// compared with the start of the epoch and of the plan that their tag names: off the fast path, which
+// looks at one sum a burst.
+
+const EPOCH_BITS: u32 = 6;
+const EPOCH_MASK: u8 = (1 << EPOCH_BITS) - 1;
+
+/// The number of a worker's plan, modulo 4: plans change on all workers, one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct PlanNumber(u8);
+
+impl PlanNumber {
+    /// The tag of packets that count in `epoch` under this plan.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+    pub fn tag(self, epoch: Epoch) -> EpochTag {
+        EpochTag(self.0 << EPOCH_BITS | epoch.0 as u8 & EPOCH_MASK)
+    }
+
+    /// Whether a tag is of this plan.
+    #[inline]
+    pub fn is_of(self, EpochTag(tag): EpochTag) -> bool {
+        tag >> EPOCH_BITS == self.0
+    }
+
+    pub fn next(self) -> Self {
+        Self((self.0 + 1) & 3)
+    }
+
+    pub fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1) & 3)
+    }
+}
+
+/// A tag of an epoch half of what tags tell apart from that of `tag`: no epoch that far from an open
+/// one is open.
+fn of_no_open_epoch(EpochTag(tag): EpochTag) -> EpochTag {
+    EpochTag(tag ^ 1 << (EPOCH_BITS - 1))
+}
+
+/// A tag of the plan two before or after that of `tag`: neither the present one nor the one before it.
+fn of_no_plan(EpochTag(tag): EpochTag) -> EpochTag {
+    EpochTag(tag ^ 2 << EPOCH_BITS)
+}
+
+/// A delay from which on tags are checked, a power of two of ticks: any delay of a burst that has it
+/// shows in the disjunction of all. A delay below 0 does, too.
+fn doubtful_ticks(schedule: &EpochSchedule) -> u64 {
+    1 << schedule.interval_ticks().saturating_mul(3).ilog2().min(62)
+}
+
+/// Whether an instant is before `start`, by more than an epoch: cores may disagree by some ticks.
+fn is_before(instant: Ticks, start: Ticks, interval_ticks: u64) -> bool {
+    start.signed_since(instant) > interval_ticks.cast_signed()
+}
+
+// What packets are tagged with as they arrive.
+
+/// Tags of the present epoch.
+#[derive(Debug, Clone, Copy)]
+pub struct Tagging<'m> {
+    hasher: &'m Hasher,
+    plan: Option<&'m Plan>,
+    epoch: EpochTag,
+}
+
+impl<'m> Tagging<'m> {
+    /// What is to be found out about each packet; `None` where nothing is measured.
+    #[inline]
+    pub fn hashing(self) -> Option<Hashing> {
+        self.plan.map(|plan| plan.hashing)
+    }
+
+    /// Whether packets that leave at once need no tags: none is stamped by itself, and references, which are
+    /// placed by lengths of frames, find them among what is found out about packets.
+    #[inline]
+    pub fn takes_batches(self) -> bool {
+        self.plan.is_none_or(|plan| {
+            let knows_lengths = plan.hashing > Hashing::None;
+            !plan.stamps_packets && (knows_lengths || plan.references.is_none())
+        })
+    }
+
+    /// The epoch that packets count in.
+    #[inline]
+    pub fn epoch(self) -> EpochTag {
+        self.epoch
+    }
+
+    /// Whether the clock is read for every packet.
+    #[inline]
+    pub fn stamps_packets(self) -> bool {
+        self.plan.is_some_and(|plan| plan.stamps_packets)
+    }
+
+    /// The flows that have counters of their own, where there are any.
+    #[inline]
+    pub fn flows(self) -> Option<&'m Flows> {
+        self.plan?.flows.as_ref()
+    }
+
+    /// The segments that lead from one port to another, by class.
+    #[inline]
+    pub fn segments(self, ingress: PortIndex, egress: PortIndex) -> Segments {
+        match self.plan {
+            Some(plan) => plan.segments.between(ingress, egress),
+            None => NO_SEGMENTS,
+        }
+    }
+
+    /// The tag of a packet of `class`, first seen at `now`, that is not measured.
+    #[inline]
+    pub fn blank_tag(self, len_bytes: u32, class: ClassIndex, now: Ticks) -> Tag {
+        Tag {
+            flow: FlowHash(0),
+            packet: PacketHash(0),
+            arrived: now,
+            len_bytes,
+            segment: NO_SEGMENT,
+            epoch: self.epoch,
+            class,
+        }
+    }
+
+    /// Parses the frame that begins with `head`, and hashes its flow; unless `PACKET`, the packet's hash means
+    /// nothing.
+    #[inline]
+    pub fn parse<const PACKET: bool>(self, head: &[u8], len_bytes: u32) -> Parsed {
+        self.hasher.parse_as::<PACKET>(head, len_bytes)
     }
 }

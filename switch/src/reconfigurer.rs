@@ -10,27 +10,28 @@
 //! `vernierd`, the plugin and the simulation run it. What it changes is their [`Target`]: a switch of workers
 //! ([`Running`]), or another program with its queues.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use contract::change::{Change, ChangeError, CoreStatus, Reload};
-use contract::ids::PortIndex;
+use anyhow::{Context, Result, anyhow, bail};
+use contract::change::{Change, ChangeError, CoreStatus, Reload, ReloadOutcome};
+use contract::config::memory::keep_budget;
+use contract::config::{self, Config, WireKeys};
+use contract::ids::{GenerationId, PortIndex};
+#[cfg(feature = "planted")]
+use measure::planted;
 use measure::time::Epoch;
 
-mod draft;
-mod reading;
-mod record;
-mod running;
-
-pub use draft::Draft;
-pub use reading::Job;
-pub use running::{Next, Preparation, Prepare, Running};
-
-use reading::Reader;
-use record::Record;
+use crate::egress::EgressLayout;
+use crate::generation::{Generation, Generations, WorkerEnds};
+use crate::source::Source;
+use crate::wiring::Platform;
+use crate::wiring::{changed_wires, egress_layout, hand_out};
+use crate::wiring::{is_present, open_source, present};
 
 /// Epochs from the present one to that with which a generation begins: time for all workers to see
 /// it.
@@ -282,6 +283,463 @@ impl<T: Target> Reconfigurer<T> {
         self.record.note(&progress);
         progress
     }
+}
+
+// What is published of reloads: the last one, how far it got and what it came to.
+
+/// Keys that are named one by one; of more only the number is given.
+const KEYS_MAX: usize = 64;
+
+/// The last reload that somebody asked for.
+#[derive(Debug, Default)]
+struct Record(Option<Reload>);
+
+impl Record {
+    /// The last reload; `None` before the first.
+    pub fn last(&self) -> Option<Reload> {
+        self.0.clone()
+    }
+
+    /// Whether more is to come of the last reload.
+    pub fn is_open(&self) -> bool {
+        self.0.as_ref().is_some_and(|last| is_open(last.outcome))
+    }
+
+    /// Takes down what has happened.
+    pub fn note(&mut self, progress: &Progress) {
+        let number = match &self.0 {
+            Some(last) if is_open(last.outcome) => last.number,
+            Some(last) => last.number + 1,
+            None => 1,
+        };
+        let (outcome, message) = match progress {
+            Progress::Pending | Progress::Offered(_) | Progress::Failed(_) => return,
+            Progress::Reading => (ReloadOutcome::Reading, String::new()),
+            Progress::Refused(error) => (ReloadOutcome::Refused, format!("{error:#}")),
+            Progress::Unchanged => (ReloadOutcome::Unchanged, String::new()),
+            Progress::Begun(difference) => (ReloadOutcome::UnderWay, difference.named()),
+            Progress::Done => {
+                let keys = self.0.take().map(|begun| begun.message);
+                (ReloadOutcome::Done, keys.unwrap_or_default())
+            }
+        };
+        self.0 = Some(Reload {
+            number,
+            outcome,
+            message,
+        });
+    }
+}
+
+/// Whether more is to come of it.
+fn is_open(outcome: ReloadOutcome) -> bool {
+    matches!(outcome, ReloadOutcome::Reading | ReloadOutcome::UnderWay)
+}
+
+impl Difference {
+    /// The keys, as they are shown.
+    pub fn named(&self) -> String {
+        let more = self.keys.len().saturating_sub(KEYS_MAX);
+        let named = self.keys[..self.keys.len() - more].join(", ");
+        match more {
+            0 => named,
+            more => format!("{named} and {more} more"),
+        }
+    }
+}
+
+// Settings, and the files that they name, read again while packets flow: by a thread of its own, which is not waited for. A
+// file system that hangs holds up neither later reloads nor the end of the switch.
+
+/// How long reading may take: captures of gigabytes take their time.
+pub const READING_MAX: Duration = Duration::from_mins(1);
+
+/// Work on another thread that gives one result.
+#[derive(Debug)]
+pub struct Job<T> {
+    result: Receiver<Result<T>>,
+    /// What it is called when it panics.
+    name: &'static str,
+}
+
+impl<T> Job<T> {
+    /// A job, and where its thread puts the result.
+    pub fn new(name: &'static str) -> (Sender<Result<T>>, Self) {
+        let (sender, result) = mpsc::channel();
+        (sender, Self { result, name })
+    }
+
+    /// A job that was done at once.
+    pub fn done(result: Result<T>) -> Self {
+        let (sender, job) = Self::new("it");
+        // The other end is here.
+        let _ = sender.send(result);
+        job
+    }
+
+    /// The result, once; `None` while there is none.
+    ///
+    /// # Errors
+    /// The job's, and a panic of its thread.
+    pub fn poll(&self) -> Option<Result<T>> {
+        match self.result.try_recv() {
+            Ok(result) => Some(result),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(anyhow!("{} panicked", self.name))),
+        }
+    }
+}
+
+/// Reads one thing at a time, by a thread that may outlive its owner.
+#[derive(Debug)]
+struct Reader<T> {
+    reading: Option<Reading<T>>,
+}
+
+#[derive(Debug)]
+struct Reading<T> {
+    job: Job<T>,
+    since: Instant,
+    /// It took too long, and may still be at it: its result is no longer wanted.
+    is_abandoned: bool,
+}
+
+impl<T: Send + 'static> Reader<T> {
+    /// A reader without anything to read.
+    pub fn new() -> Self {
+        Self { reading: None }
+    }
+
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// While the thread before has not ended, and when the system gives no thread.
+    pub fn begin(
+        &mut self,
+        read: impl FnOnce() -> Result<T> + Send + 'static,
+        now: Instant,
+    ) -> Result<()> {
+        if self
+            .reading
+            .as_ref()
+            .is_some_and(|earlier| earlier.job.poll().is_none())
+        {
+            return Err(overdue());
+        }
+        let (result, job) = Job::new("reading it");
+        let work = move || {
+            // Nobody takes it when the switch has ended, or has waited for too long.
+            let _ = result.send(read());
+        };
+        Builder::new()
+            .name("vernier-reload".to_owned())
+            .spawn(work)
+            .context("cannot start a thread to read it")?;
+        self.follow(job, now);
+        Ok(())
+    }
+
+    /// Waits for the result of `job`.
+    pub fn follow(&mut self, job: Job<T>, now: Instant) {
+        self.reading = Some(Reading {
+            job,
+            since: now,
+            is_abandoned: false,
+        });
+    }
+
+    /// What was read, once; `None` while it is being read, and if nothing was begun.
+    ///
+    /// # Errors
+    /// Those of reading, a panic there, and a read that takes longer than [`READING_MAX`].
+    pub fn take(&mut self, now: Instant) -> Option<Result<T>> {
+        let reading = self
+            .reading
+            .as_mut()
+            .filter(|reading| !reading.is_abandoned)?;
+        let result = reading.job.poll();
+        if result.is_some() {
+            self.reading = None;
+        } else if now.saturating_duration_since(reading.since) >= READING_MAX {
+            reading.is_abandoned = true;
+            return Some(Err(overdue()));
+        }
+        result
+    }
+}
+
+fn overdue() -> anyhow::Error {
+    let limit_s = READING_MAX.as_secs();
+    anyhow!(
+        "it, or a file that it names, is not read within {limit_s} s; see whether its file system answers"
+    )
+}
+
+// A changed configuration, and the files that it names.
+
+/// A configuration that may be taken up, with everything that is read from files for it.
+pub struct Draft {
+    /// The configuration, each port in its place.
+    pub config: Config,
+    /// What it changes.
+    pub difference: Difference,
+    /// What new ports receive, where they have a source.
+    pub sources: Vec<Option<Source>>,
+    /// Places of wires that are new, or have changed, or end.
+    pub wires: Vec<usize>,
+    /// Keys of the wires, where one of them changes.
+    pub wire_keys: WireKeys,
+}
+
+impl Draft {
+    /// Reads `file` for a switch that runs `running`; nothing, if nothing has changed.
+    ///
+    /// # Errors
+    /// What cannot be read or means nothing, and as [`Draft::of`].
+    pub fn read(file: &Path, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
+        Self::of(Config::load_again(file, running)?, running, budget_mib)
+    }
+
+    /// Reads the files that `config` names, whose ports are in the order of those of `running`; nothing, if nothing has
+    /// changed.
+    ///
+    /// # Errors
+    /// What cannot be read, what cannot change while the switch runs, what takes more memory than `budget_mib`.
+    pub fn of(config: Config, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
+        let changes = running.diff(&config);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        refuse_fixed(&changes)?;
+        keep_budget(&config, budget_mib)?;
+
+        let places = |of: &Config, not_of: &Config| -> Vec<PortIndex> {
+            let places = present(of).filter(|&place| !is_present(not_of, place));
+            places.map(PortIndex::new).collect()
+        };
+        let come = places(&config, running);
+        let sources = come.iter();
+        let sources = sources.map(|port| open_source(&config.ports[port.index()]));
+        let sources = sources.collect::<Result<_>>()?;
+        let wires = changed_wires(running, &config);
+        // Wires that go on may have other keys.
+        let are_wires_other = running.wire != config.wire || running.wires().ne(config.wires());
+        let is_any_new = wires.iter().any(|&place| config.wire(place).is_some());
+        let wire_keys = if is_any_new || are_wires_other {
+            config.read_wire_keys()?
+        } else {
+            WireKeys::default()
+        };
+        Ok(Some(Self {
+            difference: Difference {
+                keys: changes.into_iter().map(|change| change.path).collect(),
+                gone: places(running, &config),
+                come,
+            },
+            sources,
+            wires,
+            wire_keys,
+            config,
+        }))
+    }
+}
+
+/// Names what cannot change while the switch runs.
+fn refuse_fixed(changes: &[config::Change]) -> Result<()> {
+    let fixed: Vec<String> = changes
+        .iter()
+        .filter(|change| !change.is_live())
+        .map(ToString::to_string)
+        .collect();
+    if !fixed.is_empty() {
+        bail!("{}", fixed.join("; "));
+    }
+    Ok(())
+}
+
+// A switch of workers, as a reload changes it: the configuration in use, its ports, and the ends to the workers.
+
+/// A platform on which generations are prepared while packets flow.
+pub trait Prepare: Platform {
+    /// Lets a preparation be made.
+    ///
+    /// # Errors
+    /// When it cannot begin.
+    fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>>;
+}
+
+/// The configuration that holds, and what was made of it.
+pub struct Running<P: Platform> {
+    /// What it runs on.
+    pub platform: P,
+    /// The configuration, ports by index.
+    pub config: Config,
+    /// By port index.
+    pub ports: Vec<Option<P::Port>>,
+    /// Number of the generation.
+    pub number: GenerationId,
+    /// The ends to the workers.
+    pub workers: WorkerEnds<P::Io>,
+    /// The egress side of each port, by index.
+    layouts: Vec<Option<EgressLayout>>,
+    /// Ports to be closed when all workers have given them back.
+    gone: Vec<PortIndex>,
+}
+
+impl<P: Platform> Running<P> {
+    /// What holds at the start, when there is a port at each place.
+    pub fn new(
+        platform: P,
+        config: &Config,
+        ports: Vec<P::Port>,
+        workers: Vec<Generations<P::Io>>,
+    ) -> Self {
+        let layouts = (0..ports.len()).map(|place| Some(egress_layout(config, place, None)));
+        Self {
+            platform,
+            config: config.clone(),
+            layouts: layouts.collect(),
+            ports: ports.into_iter().map(Some).collect(),
+            number: GenerationId::default(),
+            workers: WorkerEnds::new(workers),
+            gone: Vec::new(),
+        }
+    }
+
+    fn close_gone(&mut self) {
+        for port in std::mem::take(&mut self.gone) {
+            self.ports[port.index()] = None;
+        }
+    }
+}
+
+/// A generation that is ready for the workers.
+pub struct Next<P: Platform> {
+    config: Config,
+    difference: Difference,
+    /// For each worker. Dropped before the ports, whose queues it has.
+    generations: Vec<Generation<P::Io>>,
+    /// The new ones.
+    ports: Vec<P::Port>,
+    layouts: Vec<Option<EgressLayout>>,
+}
+
+impl<P: Prepare> Target for Running<P> {
+    type Draft = Draft;
+    type Generation = Next<P>;
+
+    fn prepare(&mut self, draft: Option<Draft>) -> Result<Option<Preparing<Next<P>>>> {
+        let Some(draft) = draft else { return Ok(None) };
+        let preparation = Preparation {
+            platform: self.platform.clone(),
+            draft,
+            running: self.config.clone(),
+            layouts: self.layouts.clone(),
+            number: self.number.next(),
+        };
+        self.platform.prepare(preparation).map(Some)
+    }
+
+    fn apply(&mut self, mut next: Next<P>, from: Epoch) -> Difference {
+        for generation in &mut next.generations {
+            generation.from = from;
+        }
+        self.workers.send(next.generations);
+        self.config = next.config;
+        self.layouts = next.layouts;
+        self.number = self.number.next();
+        self.gone.clone_from(&next.difference.gone);
+        self.ports.resize_with(self.config.ports.len(), || None);
+        for (index, port) in next.difference.come.iter().zip(next.ports) {
+            self.ports[index.index()] = Some(port);
+        }
+        next.difference
+    }
+
+    /// Closes the ports that are gone. The workers' handles went with the boxes: these are the last.
+    fn release(&mut self, _: Epoch) -> bool {
+        #[cfg(feature = "planted")]
+        if planted::is(planted::Bug::EarlyClose) {
+            self.close_gone();
+        }
+        let is_over = self.workers.collect();
+        if is_over {
+            self.close_gone();
+        }
+        is_over
+    }
+}
+
+/// All that a generation is made of.
+pub struct Preparation<P> {
+    platform: P,
+    draft: Draft,
+    running: Config,
+    layouts: Vec<Option<EgressLayout>>,
+    number: GenerationId,
+}
+
+impl<P: Platform> Preparation<P> {
+    /// Makes all that the change to the configuration takes.
+    ///
+    /// # Errors
+    /// What cannot be had: devices, queues, memory, threads.
+    pub fn make(self) -> Result<(Change, Next<P>)> {
+        let (running, mut layouts) = (self.running, self.layouts);
+        let Draft {
+            mut config,
+            difference,
+            sources,
+            wires: changed_wires,
+            wire_keys,
+        } = self.draft;
+        let (mut ports, mut handles) = (Vec::new(), Vec::new());
+        for (index, source) in difference.come.iter().zip(sources) {
+            let port = self.platform.start(&mut config, index.index())?;
+            handles.push(
+                self.platform
+                    .handles(&config, index.index(), &port, source)?,
+            );
+            ports.push(port);
+        }
+        let others = changed_ports(&running, &config);
+        let places = [others.as_slice(), &changed_wires];
+        let (site, now) = (self.platform.site(), self.platform.now());
+        let (mut generations, change) =
+            site.generations(self.number, &config, places, &layouts, wire_keys, now)?;
+        for handles in handles {
+            hand_out(&mut generations, handles);
+        }
+        for generation in &mut generations {
+            generation.gone = Generation::<P::Io>::room(&running, &difference.gone);
+            generation.decide = Some(site.replica(&config, None));
+        }
+        layouts.resize_with(config.ports.len(), || None);
+        for place in others {
+            let is_there = is_present(&config, place);
+            layouts[place] =
+                is_there.then(|| egress_layout(&config, place, layouts[place].as_ref()));
+        }
+        let next = Next {
+            config,
+            difference,
+            generations,
+            ports,
+            layouts,
+        };
+        Ok((change, next))
+    }
+}
+
+/// Ports whose egress side is another than before; new ones and those that are gone are among them.
+fn changed_ports(before: &Config, config: &Config) -> Vec<usize> {
+    let is_changed = |&place: &usize| {
+        let [old, new] = [before, config].map(|config| config.ports.get(place));
+        before.classes != config.classes
+            || is_present(before, place) != is_present(config, place)
+            || old.map(|port| &port.egress) != new.map(|port| &port.egress)
+    };
+    (0..config.ports.len()).filter(is_changed).collect()
 }
 
 #[cfg(test)]

@@ -19,31 +19,27 @@
 //! falls silent gets its reference from [`References::overdue`]; what has none by the time its
 //! epoch is sealed is estimated by the reference before it.
 
-mod clock;
-mod flight;
-mod layout;
-mod stream;
-
 use std::ops::Range;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use contract::config::Config;
 use contract::counters::{ReferenceCounters, ReferenceReading};
-use contract::ids::{GenerationId, PortIndex};
+use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::InvalidArgument;
 use measure::batch::Batch;
 use measure::flows::Slot;
 use measure::observation::SegmentIndex;
-use measure::rli::Estimates;
+use measure::rli::{
+    Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, Reference,
+    ReferenceSender, Run, SegmentDelay, StreamId,
+};
 use measure::shard::Shard;
-use measure::time::{EpochTag, Ticks};
+use measure::time::{EpochTag, TickRate, Ticks};
 
 use crate::departing::Departing;
-use crate::egress::{PortEgress, QueuedReference, Refused};
-use crate::packet_io::Tag;
-
-use clock::{LinkClock, Units};
-pub use layout::{ReferencesLayout, StreamLayout};
-use stream::{Queued, Stream};
+use crate::egress::{PortEgress, QueuedReference, Refused, WIRE_OVERHEAD_BYTES};
+use crate::packet_io::{ClassIndex, Tag};
 
 /// Most references that one burst brings.
 pub const DUE_MAX: usize = 16;
@@ -412,6 +408,429 @@ fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>) -> u64 {
         flows.record_estimates(estimates);
     }
     0
+}
+
+// Times of stamps, and of a link.
+
+/// Ticks to nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Units {
+    rate: TickRate,
+}
+
+impl Units {
+    #[inline]
+    fn ns(&self, instant: Ticks) -> u64 {
+        self.rate.ticks_to_ns(instant.0)
+    }
+}
+
+/// When a port's link has sent all that it took, for streams that take idle times into account.
+#[derive(Debug, Default)]
+struct LinkClock {
+    link: Option<Link>,
+    free_at_ns: Option<u64>,
+    streams: Vec<usize>,
+}
+
+impl LinkClock {
+    /// A packet was sent. If the link had nothing to send when it arrived: since when.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and a float to an integer saturates"
+    )]
+    fn sent(&mut self, arrived_ns: u64, departed_ns: u64, len_bytes: u32) -> Option<u64> {
+        let busy_ns = self.link?.serialisation_ns(len_bytes) as u64;
+        let begins_ns = self
+            .free_at_ns
+            .map_or(departed_ns, |free_at_ns| free_at_ns.max(departed_ns));
+        let free_at_ns = self.free_at_ns.replace(begins_ns.saturating_add(busy_ns));
+        free_at_ns.filter(|free_at_ns| *free_at_ns <= arrived_ns)
+    }
+}
+
+// What references say, while they are under way in a queue.
+
+/// Most references of one stream that are under way.
+const FLIGHT_MAX: usize = 64;
+
+/// References under way, by sequence number.
+#[derive(Debug)]
+struct Flight {
+    /// The reference of sequence number n at n modulo its length.
+    said: Box<[Option<Reference>]>,
+    /// The oldest that may come, and the next to be sent.
+    oldest: u32,
+    next: u32,
+}
+
+impl Flight {
+    /// After this long in a queue, a reference is lost.
+    const LOST_NS: i64 = 1_000_000_000;
+
+    fn new() -> Self {
+        Self {
+            said: vec![None; FLIGHT_MAX].into_boxed_slice(),
+            oldest: 0,
+            next: 0,
+        }
+    }
+
+    fn slot(&mut self, sequence: u32) -> Option<&mut Option<Reference>> {
+        self.said.get_mut(sequence as usize % FLIGHT_MAX)
+    }
+
+    /// Whether one more may be sent at `now_ns`. Where none seems to come any more, the oldest is
+    /// given up.
+    fn has_room(&mut self, now_ns: u64) -> bool {
+        if (self.next.wrapping_sub(self.oldest) as usize) < FLIGHT_MAX {
+            return true;
+        }
+        let oldest = self.oldest;
+        let is_lost = match self.slot(oldest) {
+            Some(Some(said)) => now_ns.wrapping_sub(said.sent_ns).cast_signed() > Self::LOST_NS,
+            _ => true,
+        };
+        if is_lost {
+            self.oldest = oldest.wrapping_add(1);
+        }
+        is_lost
+    }
+
+    /// Keeps what the newest reference says.
+    fn send(&mut self, said: Reference) {
+        let sequence = said.sequence;
+        if let Some(slot) = self.slot(sequence) {
+            *slot = Some(said);
+        }
+        self.next = sequence.wrapping_add(1);
+    }
+
+    /// What the reference of that number says; those before it are not to be expected any more.
+    fn receive(&mut self, sequence: u32) -> Option<Reference> {
+        let ahead = sequence.wrapping_sub(self.oldest);
+        if ahead >= self.next.wrapping_sub(self.oldest) {
+            return None;
+        }
+        self.oldest = sequence.wrapping_add(1);
+        self.slot(sequence)?.take()
+    }
+}
+
+// One stream: its sender's end, what is under way, its receiver's end.
+
+/// Both ends count the same packets one by one: none comes to the other end that was not counted at the first.
+const DIGEST: u64 = 0;
+
+/// Packets of a stream that were queued together: of one time and one epoch.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    pub arrived: Ticks,
+    pub epoch: EpochTag,
+    pub packets: usize,
+    /// Packets ahead of them in their burst.
+    pub before: usize,
+}
+
+/// Both ends of a stream.
+#[derive(Debug)]
+struct Stream {
+    segment: SegmentIndex,
+    class: ClassIndex,
+    port: PortIndex,
+    units: Units,
+    generation: GenerationId,
+    injector: Injector,
+    sender: ReferenceSender,
+    /// Of the latest packet.
+    epoch: Option<EpochTag>,
+    flight: Flight,
+    sent: u64,
+    left_out: u64,
+    receiver: Receiver<Slot>,
+}
+
+impl Stream {
+    fn new(
+        of: &StreamLayout,
+        layout: &ReferencesLayout,
+        units: Units,
+    ) -> Result<Self, InvalidArgument> {
+        Ok(Self {
+            segment: of.segment,
+            class: of.class,
+            port: of.port,
+            units,
+            generation: layout.generation,
+            injector: Injector::new(layout.policy, of.link)?,
+            sender: ReferenceSender::new(of.id()),
+            epoch: None,
+            flight: Flight::new(),
+            sent: 0,
+            left_out: 0,
+            receiver: Receiver::new(layout.receiver(of)?)?,
+        })
+    }
+
+    fn port(&self) -> PortIndex {
+        self.port
+    }
+
+    /// The reference before a packet that is about to be queued, if that is the first of its epoch.
+    #[inline]
+    fn opening(&mut self, arrived: Ticks, epoch: EpochTag) -> Option<QueuedReference> {
+        if self.epoch == Some(epoch) {
+            return None;
+        }
+        let reference = self.reference(arrived, self.units.ns(arrived), epoch);
+        self.epoch = Some(epoch);
+        reference
+    }
+
+    /// Packets were queued; `bytes` gives those of some of them, by their numbers.
+    #[inline]
+    fn queued(&mut self, queued: Queued, bytes: impl Fn(Range<usize>) -> u64, due: &mut Due) {
+        let Queued {
+            arrived,
+            epoch,
+            packets,
+            before,
+        } = queued;
+        let now_ns = self.units.ns(arrived);
+        if !due.is_full()
+            && let Some(reference) = self.opening(arrived, epoch)
+        {
+            due.push((before, reference));
+        }
+        let mut first = 0;
+        while first < packets {
+            // Without room for references, packets need not be split.
+            let to_go = if due.is_full() {
+                u64::MAX
+            } else {
+                self.injector.packets_to_go(now_ns)
+            };
+            let part = (packets - first).min(usize::try_from(to_go).unwrap_or(usize::MAX));
+            let bytes = bytes(first..first + part);
+            first += part;
+            #[expect(clippy::cast_possible_truncation, reason = "a burst at most")]
+            let part = part as u32;
+            self.sender.record_run(part, DIGEST, now_ns);
+            if self.injector.run(part, bytes, now_ns)
+                && !due.is_full()
+                && let Some(reference) = self.reference(arrived, now_ns, epoch)
+            {
+                due.push((before + first, reference));
+            }
+        }
+    }
+
+    /// A reference for a stream without packets for long, or since its epoch ended.
+    fn overdue(&mut self, now: Ticks, present: EpochTag) -> Option<QueuedReference> {
+        let epoch = self.epoch?;
+        if self.injector.packets_since() == 0 {
+            return None;
+        }
+        let now_ns = self.units.ns(now);
+        let is_due = epoch != present || self.injector.due(now_ns);
+        if is_due {
+            self.reference(now, now_ns, epoch)
+        } else {
+            None
+        }
+    }
+
+    /// A reference behind the packets so far, which are of `epoch`; `None` where too many are under
+    /// way.
+    fn reference(&mut self, now: Ticks, now_ns: u64, epoch: EpochTag) -> Option<QueuedReference> {
+        self.injector.injected(now_ns);
+        if !self.flight.has_room(now_ns) {
+            self.left_out += 1;
+            return None;
+        }
+        self.sent += 1;
+        let reference = self.sender.reference(now_ns);
+        self.flight.send(reference);
+        Some(QueuedReference {
+            sequence: reference.sequence,
+            generation: self.generation,
+            arrived: now,
+            segment: self.segment,
+            class: self.class,
+            // The packets before it are of the epoch before, where it opens another.
+            epoch: self.epoch.unwrap_or(epoch),
+        })
+    }
+
+    /// The port had nothing to send from one time to the other.
+    fn idle(&mut self, from_ns: u64, to_ns: u64) {
+        self.receiver.idle(from_ns, to_ns);
+    }
+
+    /// Packets of one epoch left together.
+    #[inline]
+    fn departed(
+        &mut self,
+        slots: &[Slot],
+        departed_ns: u64,
+        epoch: EpochTag,
+        sink: &mut impl FnMut(Estimates<'_, Slot>),
+    ) {
+        let run = Run {
+            flows: slots,
+            digest: DIGEST,
+            // It takes no time to send what has begun to be sent: layout.rs.
+            bytes: 0,
+            received_ns: departed_ns,
+            epoch,
+        };
+        self.receiver.regular_run(&run, sink);
+    }
+
+    /// A reference left: the delays of the interval behind it.
+    fn reference_departed(
+        &mut self,
+        sequence: u32,
+        departed_ns: u64,
+        sink: &mut impl FnMut(Estimates<'_, Slot>),
+    ) -> Option<SegmentDelay> {
+        let reference = self.flight.receive(sequence)?;
+        self.receiver.reference(&reference, 0, departed_ns, sink);
+        Some(self.receiver.take_segment())
+    }
+
+    fn flush_epoch(&mut self, epoch: EpochTag, sink: &mut impl FnMut(Estimates<'_, Slot>)) {
+        self.receiver.flush_epoch(epoch, sink);
+    }
+
+    /// Adds what happened here.
+    fn count(&self, sum: &mut ReferenceReading) {
+        let receiver = self.receiver.counters();
+        sum.injected += self.sent;
+        sum.left_out += self.left_out;
+        sum.received += receiver.references;
+        sum.overflowed_packets += receiver.overflowed_packets;
+    }
+}
+
+// What a worker's references are made for.
+
+/// The rate assumed of a port without a capacity; only adaptive injection goes by it, which needs
+/// one.
+const UNPACED_BPS: u64 = 10_000_000_000;
+
+/// What a worker's references are made for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReferencesLayout {
+    /// Tells references of one configuration from those of another that are still queued.
+    pub generation: GenerationId,
+    /// Of the counter that stamps are read from.
+    pub rate: TickRate,
+    /// When references are injected.
+    pub policy: Policy,
+    /// Packets that a stream buffers between references.
+    pub buffer_packets: usize,
+    /// How many segments the switch has.
+    pub segments: usize,
+    /// Whether flows are kept; without them, nothing is estimated but the means of segments.
+    pub keeps_flows: bool,
+    /// Those that this worker sends.
+    pub streams: Vec<StreamLayout>,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamLayout {
+    /// The segment that it is the part of that this worker sends.
+    pub segment: SegmentIndex,
+    /// The port by which it leaves.
+    pub port: PortIndex,
+    /// Its class.
+    pub class: ClassIndex,
+    /// What drains its queue.
+    pub link: Link,
+    /// How it is estimated.
+    pub method: Method,
+}
+
+impl StreamLayout {
+    fn is_anchored(&self) -> bool {
+        self.method == Method::AnchoredSums
+    }
+
+    fn id(&self) -> StreamId {
+        StreamId {
+            worker: 0,
+            segment: self.segment,
+            queue: self.class.0,
+        }
+    }
+}
+
+impl ReferencesLayout {
+    /// What `config` asks of `worker`; `None` where it asks for no references.
+    pub fn from_config(
+        config: &Config,
+        worker: WorkerIndex,
+        rate: TickRate,
+        generation: GenerationId,
+    ) -> Option<Self> {
+        let rli = config.measurement.rli.as_ref()?;
+        let resolved = config.resolve();
+        let is_sent = |(_, segment): &(u16, &contract::config::Segment)| {
+            resolved.sends(worker.index(), segment)
+        };
+        let numbered: Vec<_> = (0_u16..).zip(&resolved.segments).filter(is_sent).collect();
+        let stream = |(number, segment): &(u16, &contract::config::Segment)| {
+            let capacity_bps = config.ports.get(segment.egress)?.egress.capacity_bps;
+            Some(StreamLayout {
+                segment: SegmentIndex(*number),
+                port: PortIndex::new(segment.egress),
+                class: ClassIndex(u8::try_from(segment.class).ok()?),
+                link: Link::new(capacity_bps.unwrap_or(UNPACED_BPS), WIRE_OVERHEAD_BYTES).ok()?,
+                method: resolved.rli_methods[segment.egress]?,
+            })
+        };
+        Some(Self {
+            generation,
+            rate,
+            policy: rli.policy.into(),
+            buffer_packets: rli.policy.buffer_packets(),
+            segments: resolved.segments.len(),
+            keeps_flows: config.measurement.flows.is_some(),
+            streams: numbered.iter().filter_map(stream).collect(),
+        })
+    }
+
+    /// What one stream's receiver is made for.
+    fn receiver(&self, of: &StreamLayout) -> Result<ReceiverConfig, InvalidArgument> {
+        // A stamped delay ends as a packet begins to be sent: no serialisation is in it.
+        let link = Link::new(of.link.capacity_bps(), 0)?;
+        Ok(ReceiverConfig {
+            // All methods agree on the mean of a segment, and this one keeps nothing for flows.
+            method: if self.keeps_flows {
+                of.method
+            } else {
+                Method::Left
+            },
+            buffer_packets: self.buffer_packets,
+            idle_is_told: true,
+            ..ReceiverConfig::new(of.id(), of.method, link)
+        })
+    }
+
+    /// How often silent streams are looked for.
+    fn sweep_period(&self) -> Duration {
+        let usual = Duration::from_millis(1);
+        match self.policy {
+            Policy::Time { interval_ns } | Policy::Either { interval_ns, .. } => {
+                let half = Duration::from_nanos(interval_ns.get() / 2);
+                half.clamp(Duration::from_micros(10), usual)
+            }
+            Policy::Count { .. } | Policy::Adaptive(_) => usual,
+        }
+    }
 }
 
 #[cfg(test)]

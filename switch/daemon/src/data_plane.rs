@@ -17,13 +17,13 @@ use dpdk_bindings::{Port, kernel_clock, lost_log_messages, tsc};
 use measure::time::Ticks;
 use records::snapshot::{DeviceCounts, Fdb, Pool, PortFact};
 
-use crate::lowered::Lowered;
+use crate::interface_records::InterfaceRecords;
 use crate::platform::RunningSwitch;
 use crate::removals::{Attempt, Removals};
 use crate::service::Service;
 use switch::reconfigurer::{Difference, Draft, Orders, Progress, Reconfigurer};
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::plans::present;
+use switch::wiring::present;
 
 /// How often links are looked at: some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     running: RunningSwitch<'scope, 'env, 'pool>,
     master: FdbMaster,
     links: LinkWatch,
-    lowered: Lowered,
+    lowered: InterfaceRecords,
     looked_at: Option<Instant>,
     events: Vec<Event>,
     /// What the control core is to hear at the end of this poll.
@@ -67,7 +67,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             running,
             master,
             links: LinkWatch::new(),
-            lowered: Lowered::from_env(),
+            lowered: InterfaceRecords::from_env(),
             looked_at: None,
             events: Vec::new(),
             said: Vec::new(),
@@ -226,7 +226,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
             Some(Attempt::Failed(port, error)) => {
                 tracing::warn!("port {}: not used again yet: {error}", self.name(port));
             }
-            Some(Attempt::Opened(port)) => {
+            Some(Attempt::Resources(port)) => {
                 if !self.removals.is_refused(port) {
                     let name = self.name(port);
                     tracing::warn!("port {name}: its device is back and used again");

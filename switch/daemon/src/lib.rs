@@ -5,7 +5,7 @@
 //!                                     |
 //!                                    data_plane: links, lowered ports, FDB, removals, watchdog (service)
 //!                                    platform: DPDK's ports, as a reload takes them
-//!  main -> opened (files, addresses; machine: what is there) -> run; `--check` ends before
+//!  main -> resources (files, addresses; machine: what is there) -> run; `--check` ends before
 //! ```
 //!
 //! What it is not: it forwards and measures nothing itself.
@@ -13,14 +13,12 @@
 
 pub mod cli;
 pub mod data_plane;
+mod interface_records;
 pub mod live;
-mod lowered;
 pub mod machine;
-pub mod opened;
-pub mod options;
 mod platform;
 pub mod privileges;
 mod removals;
-mod replayed;
+pub mod resources;
 pub mod run;
 pub mod service;

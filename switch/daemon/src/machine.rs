@@ -12,7 +12,7 @@ use contract::config::document::{Check, Invalid, KeyPath, all, ensure, suggestio
 use contract::config::{Config, Device, Port, memory};
 use contract::file;
 use rustix::thread::{CapabilitySet, capabilities};
-use switch::wiring::{budget, memif};
+use switch::wiring::{available_mib, memif};
 
 /// Kernel drivers behind which DPDK can have a PCI device: those that give it away, and those that share it.
 const PCI_DRIVERS: [&str; 6] = [
@@ -207,8 +207,8 @@ impl Machine {
             .map(|interface| self.interface(path, interface)));
         let captures = arguments.iter().filter(|(key, _)| *key == "rx_pcap");
         let readable = all(captures.map(|(_, capture)| {
-            let opened = file::open(Path::new(capture));
-            opened.map(drop).map_err(|error| {
+            let resources = file::open(Path::new(capture));
+            resources.map(drop).map_err(|error| {
                 Invalid::said(path.clone(), format!("cannot read {capture}: {error}")).into()
             })
         }));
@@ -287,7 +287,7 @@ impl Machine {
         let free_mib = if hugepages {
             Some(self.free_hugepages_mib())
         } else {
-            budget::available_mib(&self.root)
+            available_mib(&self.root)
         };
         let there = free_mib.map_or(Ok(()), |free_mib| {
             let expected = if hugepages {
@@ -299,7 +299,7 @@ impl Machine {
             };
             ensure(memory_mib as usize <= free_mib, path, expected, memory_mib)
         });
-        let free_mib = budget::available_mib(&self.root);
+        let free_mib = available_mib(&self.root);
         let budget = match config.memory_budget_mib {
             Some(_) => Ok(()),
             None => memory::keep_budget(config, free_mib.map(|free| free / 2)),

@@ -12,10 +12,10 @@ use clap::Parser;
 use contract::config::document::KeyPath;
 use contract::config::{Candidate, Config};
 use daemon::cli::{Arguments, LogFormat};
-use daemon::opened::Opened;
-use daemon::options::{RunOptions, Signals};
 use daemon::privileges;
+use daemon::resources::Resources;
 use daemon::run::{self, RunError};
+use daemon::run::{RunOptions, Signals};
 use dpdk_bindings::HugePages;
 
 /// Tables of many megabytes lie in huge pages, wherever they are made.
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
 
 /// Checks, or runs.
 fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
-    let (config, opened) = open(arguments)?;
-    match opened {
-        Some(opened) if !arguments.check => run(&config, opened, arguments, log),
+    let (config, resources) = open(arguments)?;
+    match resources {
+        Some(resources) if !arguments.check => run(&config, resources, arguments, log),
         _ => {
             let report = contract::check::report(&config);
             say(&report).map_err(|error| RunError::Run(error.into()).into())
@@ -60,10 +60,10 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
 
 /// Reads the configuration, and opens what it names unless only its text is to be checked: all that is wrong with
 /// either is said at once.
-fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Opened>)> {
+fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Resources>)> {
     let open = |config: &Config, is_faulty_at: &dyn Fn(&KeyPath) -> bool| {
-        let opened = (!arguments.is_static).then(|| Opened::of(config, is_faulty_at));
-        opened.transpose()
+        let resources = (!arguments.is_static).then(|| Resources::of(config, is_faulty_at));
+        resources.transpose()
     };
     let config = match (&arguments.config, &arguments.pcap) {
         (Some(file), _) => {
@@ -74,8 +74,8 @@ fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Opened>)> {
         (None, Some(capture)) => Config::demo_replay(capture)?,
         (None, None) => Config::demo()?,
     };
-    let opened = open(&config, &|_| false)?;
-    Ok((config, opened))
+    let resources = open(&config, &|_| false)?;
+    Ok((config, resources))
 }
 
 /// Writes to standard output; a reader that has seen enough (`| head`) is no error.
@@ -86,7 +86,12 @@ fn say(text: &str) -> io::Result<()> {
     }
 }
 
-fn run(config: &Config, opened: Opened, arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
+fn run(
+    config: &Config,
+    resources: Resources,
+    arguments: &Arguments,
+    log: Lines,
+) -> anyhow::Result<()> {
     let signals = Signals::default();
     let flags = [
         (signal_hook::consts::SIGINT, &signals.stop),
@@ -110,7 +115,7 @@ fn run(config: &Config, opened: Opened, arguments: &Arguments, log: Lines) -> an
         File::create(path).with_context(cannot_write)
     });
     let summary = summary.transpose()?;
-    let outcome = run::run(config, opened, &options, &signals)?;
+    let outcome = run::run(config, resources, &options, &signals)?;
     if let Some(mut file) = summary {
         let json = serde_json::to_string_pretty(&outcome)?;
         file.write_all(json.as_bytes())

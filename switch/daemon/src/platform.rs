@@ -11,9 +11,9 @@ use switch::packet_io::dpdk::{DpdkIo, Handles};
 use switch::preflight;
 use switch::reconfigurer::{Job, Next, Preparation, Prepare, Preparing, Running};
 use switch::source::Source;
+use switch::wiring::Platform;
 use switch::wiring::devices;
-use switch::wiring::plans::{DpdkSite, Site, handles};
-use switch::wiring::platform::Platform;
+use switch::wiring::{DpdkSite, Site, handles};
 
 /// DPDK, and the threads of a scope.
 #[derive(Clone, Copy)]

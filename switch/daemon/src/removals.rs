@@ -21,8 +21,8 @@ use records::snapshot::{DeviceCounts, PortFact};
 
 use crate::platform::{Dpdk, RunningSwitch};
 use switch::generation::Generation;
+use switch::wiring::Platform;
 use switch::wiring::devices::is_back;
-use switch::wiring::platform::Platform;
 
 /// How long a device must be lost before it is closed, and the time between two attempts to attach it again.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ struct Lost {
 #[derive(Debug)]
 pub enum Attempt {
     /// The workers get its queues.
-    Opened(PortIndex),
+    Resources(PortIndex),
     /// It is there, but cannot be used: why, if that is another reason than before.
     Failed(PortIndex, String),
 }
@@ -211,12 +211,12 @@ impl Removals {
         let (&port, lost) = self.lost.iter_mut().find(is_due)?;
         lost.next = now + PATIENCE;
         let platform = running.platform;
-        let opened = open(&platform, &running.config, port).and_then(|device| {
+        let resources = open(&platform, &running.config, port).and_then(|device| {
             let handles = platform.handles(&running.config, port.index(), &device, None)?;
             Ok((device, handles))
         });
-        let (device, handles) = match opened {
-            Ok(opened) => opened,
+        let (device, handles) = match resources {
+            Ok(resources) => resources,
             Err(error) => {
                 let error = format!("{error:#}");
                 let is_new = lost.error != error;
@@ -235,7 +235,7 @@ impl Removals {
         self.lost.remove(&port);
         let counted = self.facts.remove(&port).and_then(|facts| facts.device);
         self.earlier.extend(counted.map(|counts| (port, counts)));
-        Some(Attempt::Opened(port))
+        Some(Attempt::Resources(port))
     }
 }
 

@@ -4,6 +4,7 @@
 //! devices. The order of shutdown is that of the borrows: workers return their queues, ports stop and
 //! close, pools are freed, EAL is cleaned up.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use api::http;
-use contract::config::{self, Config};
+use api::log::Lines;
+use contract::config::{self, Config, Device};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
@@ -24,20 +26,16 @@ use switch::meter::Devices;
 use switch::packet_io::dpdk::DpdkIo;
 use switch::preflight;
 use switch::reconfigurer::{Orders, Running};
+use switch::source::Source;
 use switch::wire::Recording;
 use switch::wiring::cpus::{self, Wish};
 use switch::wiring::devices::{self, Pools};
-use switch::wiring::plans::{DpdkSite, Site};
-use switch::wiring::workers::{WorkerSetup, Workers};
-use switch::wiring::{budget, random_seed};
+use switch::wiring::{DpdkSite, Site, WorkerSetup, Workers, budget_of_machine, random_seed};
 
 use crate::data_plane::SwitchDataPlane;
-use crate::live;
-use crate::opened::Opened;
-use crate::options::{RunOptions, Signals};
 use crate::platform::Dpdk;
-use crate::privileges;
-use crate::replayed::{self, Replayed};
+use crate::resources::Resources;
+use crate::{live, privileges};
 
 /// What a run came to.
 #[derive(Debug, Serialize)]
@@ -67,12 +65,12 @@ pub enum RunError {
 /// [`RunError::Start`] in words for its user; nothing is left behind then. [`RunError::Run`].
 pub fn run(
     config: &Config,
-    opened: Opened,
+    resources: Resources,
     options: &RunOptions,
     signals: &Signals,
 ) -> Result<Outcome, RunError> {
     let mut has_started = false;
-    build(config, opened, options, signals, &mut has_started).map_err(|error| {
+    build(config, resources, options, signals, &mut has_started).map_err(|error| {
         if has_started {
             RunError::Run(error)
         } else {
@@ -83,7 +81,7 @@ pub fn run(
 
 fn build(
     config: &Config,
-    opened: Opened,
+    resources: Resources,
     options: &RunOptions,
     signals: &Signals,
     has_started: &mut bool,
@@ -95,7 +93,7 @@ fn build(
         })
         .transpose()?;
 
-    let budget_mib = budget::of_machine();
+    let budget_mib = budget_of_machine();
     // Before EAL makes threads.
     privileges::give_up(&config)?;
     let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
@@ -131,11 +129,13 @@ fn build(
     let ports: Vec<Port<'_>> = attached.map(start).collect::<Result<_>>()?;
 
     *has_started = true;
-    let captures = replayed::planned(&config, &opened.sources);
-    let (elapsed, snapshot) = switch(dpdk, &config, ports, opened, options, signals, budget_mib)?;
+    let captures = planned(&config, &resources.sources);
+    let (elapsed, snapshot) = switch(
+        dpdk, &config, ports, resources, options, signals, budget_mib,
+    )?;
     let outcome = Outcome {
         elapsed_s: elapsed.as_secs_f64(),
-        captures: replayed::finished(captures, &snapshot),
+        captures: finished(captures, &snapshot),
         snapshot,
     };
     if options.live {
@@ -149,18 +149,18 @@ fn switch<'pool>(
     dpdk: DpdkSite<'pool>,
     config: &Config,
     ports: Vec<Port<'pool>>,
-    opened: Opened,
+    resources: Resources,
     options: &RunOptions,
     signals: &Signals,
     budget_mib: Option<usize>,
 ) -> Result<(Duration, Snapshot)> {
-    let Opened {
+    let Resources {
         sources,
         server,
         sender,
         exporter,
         wire_keys,
-    } = opened;
+    } = resources;
     let orders = Orders {
         wanted: Arc::clone(&signals.reload),
         file: options.file.clone(),
@@ -334,4 +334,85 @@ fn wishes(config: &Config, ports: &[AttachedPort<'_>]) -> Vec<Wish> {
 fn random_number() -> Result<u64> {
     let seed = u128::from_le_bytes(random_seed()?);
     Ok(u64::try_from(seed >> 64)?)
+}
+
+// How a switch is run, and what is wanted of it while it runs.
+
+/// How a switch is run.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// End after this long.
+    pub duration: Option<Duration>,
+    /// Show a live table, and a summary at the end.
+    pub live: bool,
+    /// Where the configuration came from, to be read again.
+    pub file: Option<PathBuf>,
+    /// The log, whose thread is to keep off the workers' CPUs.
+    pub log: Option<Lines>,
+    /// Take down every packet of every wire in this file, for tests.
+    pub wire_record: Option<PathBuf>,
+}
+
+/// What somebody outside wants of a running switch.
+#[derive(Debug, Clone, Default)]
+pub struct Signals {
+    /// End: SIGINT, SIGTERM.
+    pub stop: Arc<AtomicBool>,
+    /// Read the configuration again: SIGHUP.
+    pub reload: Arc<AtomicBool>,
+}
+
+// What became of the captures that ports replay.
+
+/// A capture, and how much of it came in by its port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// Name of the port.
+    pub port: String,
+    /// The capture.
+    pub file: PathBuf,
+    /// Packets in all its loops; of a capture that is played for ever those of one loop.
+    pub packets: u64,
+    /// Packets among them that were not due before the switch stopped.
+    pub left_packets: u64,
+}
+
+/// The captures of a switch that starts; `sources` are by port.
+pub fn planned(config: &Config, sources: &[Option<Source>]) -> Vec<Replayed> {
+    let ports = config.ports.iter().zip(sources);
+    let replayed = ports.filter_map(|(port, source)| {
+        let Device::Replay(spec) = &port.device else {
+            return None;
+        };
+        let packets = source.as_ref()?.planned_packets()?;
+        Some(Replayed {
+            port: port.name.clone(),
+            file: spec.file.clone(),
+            packets,
+            left_packets: packets,
+        })
+    });
+    replayed.collect()
+}
+
+/// Counts what is left of them at the end. Those of ports that were taken away meanwhile are left out.
+pub fn finished(mut captures: Vec<Replayed>, snapshot: &Snapshot) -> Vec<Replayed> {
+    captures.retain_mut(|capture| {
+        let is_it = |port: &&records::snapshot::Port| port.name == capture.port && !port.is_absent;
+        let port = snapshot.ports.iter().find(is_it);
+        port.is_some_and(|port| {
+            capture.left_packets = capture.packets.saturating_sub(port.counts.rx_packets);
+            true
+        })
+    });
+    for capture in captures.iter().filter(|capture| capture.left_packets > 0) {
+        tracing::warn!(
+            "port {}: {} of {} packets of the capture {} were not replayed: they were not due yet",
+            capture.port,
+            capture.left_packets,
+            capture.packets,
+            capture.file.display()
+        );
+    }
+    captures
 }

@@ -14,7 +14,7 @@ use records::snapshot::{Pool, PortFact};
 use switch::reconfigurer::{Orders, Progress, Reconfigurer};
 
 use crate::program::Program;
-use crate::unseen::Unseen;
+use crate::taps::VhostWarning;
 
 /// How often ports are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -25,17 +25,17 @@ pub struct HostDataPlane {
     orders: Orders,
     reconfigurer: Reconfigurer<Program>,
     looked_at: Option<Instant>,
-    unseen: Unseen,
+    vhost_warning: VhostWarning,
 }
 
 impl HostDataPlane {
-    pub fn new(program: Program, orders: Orders, unseen: Unseen) -> Self {
+    pub fn new(program: Program, orders: Orders, vhost_warning: VhostWarning) -> Self {
         Self {
             program,
             orders,
             reconfigurer: Reconfigurer::default(),
             looked_at: None,
-            unseen,
+            vhost_warning,
         }
     }
 
@@ -90,7 +90,7 @@ impl DataPlane for HostDataPlane {
         if self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(Instant::now());
             self.program.look();
-            self.unseen.look();
+            self.vhost_warning.look();
         }
         self.change(core);
         self.program.mark(core.epoch);

@@ -7,21 +7,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrayvec::ArrayVec;
 use contract::counters::{PortCounters, WorkerCounters};
 use contract::ids::PortIndex;
-use dpdk_bindings::{PassingMbuf, StampField, Tap, tsc};
-use measure::packet::{Hashing, RandomHashes};
-use measure::time::Ticks;
+use dpdk_bindings::{PassingMbuf, SharedStamp, StampField, Tap, tsc};
+use measure::batch::{Batch, Member, Members};
+use measure::flows::FlowId;
+use measure::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
+use measure::time::{Epoch, Ticks};
+use rtrb::{Consumer, Producer, RingBuffer};
 use switch::departing::Departing;
-use switch::meter::Meter;
+use switch::meter::{Epochs, Meter, Plan};
 use switch::packet_io::{BURST, ClassIndex};
 use try_lock::TryLock;
 
-use crate::plans::{PlanReceiver, PlanSender, plan_changes};
 use crate::ports::Home;
 use crate::stamp::{PortIds, Stamp};
-
-mod runs;
 
 /// How a stamped packet is recognised.
 #[derive(Debug, Clone)]
@@ -94,7 +95,7 @@ impl Offer<'_> {
         for mbuf in &mut *burst {
             let (bytes, one) = (u64::from(mbuf.len_bytes()), std::slice::from_mut(mbuf));
             all_bytes += bytes;
-            if let Some(shared) = runs::first_of(self.stamps, one) {
+            if let Some(shared) = first_of(self.stamps, one) {
                 self.stamps.field.take_run(one, &shared);
                 if self.stamps.has_classes {
                     self.count_class(Stamp::read(shared.last, self.now).class, 1, bytes);
@@ -203,7 +204,7 @@ impl Point {
         } = self;
         departing.begin(offer.stamps.hashing);
         let Departing { batches, members } = departing;
-        let taken = runs::take(meter, offer, burst, batches, members);
+        let taken = take(meter, offer, burst, batches, members);
         offer.count(burst.len() as u64, taken.bytes);
         meter.count_backward(taken.backward);
         meter.prepare(departing, |n| {
@@ -214,58 +215,195 @@ impl Point {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use contract::config::PORTS_MAX;
-    use dpdk_bindings::{Eal, EalOptions, Mbuf};
-    use measure::packet::Hasher;
-    use measure::time::EpochSchedule;
+// Packets of a burst that share a stamp, as they leave.
 
-    use super::*;
-    use crate::stamp::last_word;
+/// What was taken of a burst.
+#[derive(Debug, Default)]
+struct Taken {
+    pub bytes: u64,
+    /// By the number of a packet, from the lowest bit on: whether it had a stamp.
+    stamped: u64,
+    /// Packets whose stamps are after the present; their delay is 0.
+    pub backward: u64,
+}
 
-    #[test]
-    fn a_thread_that_finds_the_point_taken_counts_all_the_same() {
-        let options = EalOptions {
-            memory_mib: 64,
-            ..EalOptions::default()
-        };
-        let eal = Eal::init("test", &options).unwrap();
-        let pool = eal.mempool("test", 127, 0, 2048).unwrap();
-        let stamps = Stamps {
-            field: StampField::register(&eal).unwrap(),
-            ids: Arc::new(PortIds::new()),
-            has_classes: true,
-            hashing: Hashing::Packet,
-        };
-        let field = stamps.field;
-        let schedule = EpochSchedule::new(Ticks(0), 1_000, 100);
-        let meter = Meter::new(Hasher::new([0; 16]), schedule, None, Ticks(0));
-        let counters = Arc::new(WorkerCounters::new(PORTS_MAX));
-        let (departures, _plans) = Departures::new(stamps, meter, Arc::clone(&counters));
-        departures.home.move_to(Some(PortIndex(2)));
-
-        let frames = (60..63).map(|len| pool.alloc_frame(&[0; 60], len).unwrap());
-        let mut burst: Vec<Mbuf<'_>> = frames.collect();
-        let word = last_word(PortIndex(1), ClassIndex(5), Ticks(tsc::now()));
-        field.set_last_of(&mut burst[1..], word);
-        let taken = departures.point.try_lock().unwrap();
-        departures.pass(PassingMbuf::of(&mut burst));
-        drop(taken);
-
-        let port = &counters.ports[2];
-        let all = (port.tx_packets.get(), port.tx_bytes.get());
-        let class = &port.classes[5];
-        assert_eq!(all, (3, 60 + 61 + 62));
-        assert_eq!((class.tx_packets.get(), class.tx_bytes.get()), (2, 61 + 62));
-        assert_eq!(departures.unmeasured(), 3);
-        assert!(burst.iter().all(|mbuf| field.get(mbuf).is_none()));
-        departures.pass(PassingMbuf::of(&mut burst));
-        assert_eq!((port.tx_packets.get(), departures.unmeasured()), (6, 3));
-        // Of three that a guest was offered it took one, and then none.
-        departures.taken(PassingMbuf::of(&mut burst[..1]), 2, tsc::now());
-        departures.taken(&mut [], 2, tsc::now());
-        let counts = (port.tx_packets.get(), port.refused_packets.get());
-        assert_eq!(counts, (7, 4));
+impl Taken {
+    /// The number of the n-th stamped packet.
+    pub fn position(&self, n: usize) -> usize {
+        let mut stamped = self.stamped;
+        for _ in 0..n {
+            stamped &= stamped.wrapping_sub(1);
+        }
+        stamped.trailing_zeros() as usize
     }
 }
+
+/// The stamp that the packets at the front of a burst share, if the first one has any.
+#[inline]
+fn first_of(stamps: &Stamps, burst: &[PassingMbuf<'_>]) -> Option<SharedStamp> {
+    (stamps.field).first_of(burst, |mbuf, last| stamps.ids.vouch(last, mbuf.port()))
+}
+
+/// Takes the stamps off [`BURST`] packets at most; a batch for packets in a row that share a stamp, and what their
+/// stamps say of each.
+#[inline]
+fn take(
+    meter: &Meter,
+    offer: Offer<'_>,
+    burst: &mut [PassingMbuf<'_>],
+    batches: &mut ArrayVec<Batch, BURST>,
+    members: &mut Members,
+) -> Taken {
+    let stamps = offer.stamps;
+    let mut taken = Taken::default();
+    let mut first = 0;
+    while let Some(rest) = burst.get_mut(first..).filter(|rest| !rest.is_empty()) {
+        let Some(shared) = first_of(stamps, rest) else {
+            taken.bytes += u64::from(rest[0].len_bytes());
+            first += 1;
+            continue;
+        };
+        let (mut batch, class, is_backward) = departure(meter, offer, shared.last);
+        let alike = if meter.tagging().stamps_packets() {
+            &mut rest[..1]
+        } else {
+            rest
+        };
+        (batch.packets, batch.bytes) = stamps.field.take_run(alike, &shared);
+        let run = alike[..batch.packets].iter();
+        match stamps.hashing {
+            Hashing::None => {}
+            Hashing::Flow => members.append::<false>(run.map(member(meter, stamps, &batch))),
+            Hashing::Packet => members.append::<true>(run.map(member(meter, stamps, &batch))),
+        }
+        let packets = batch.packets as u64;
+        taken.bytes += batch.bytes;
+        taken.stamped |= (u64::MAX >> (BURST - batch.packets)) << first;
+        taken.backward += if is_backward { packets } else { 0 };
+        if stamps.has_classes {
+            offer.count_class(class, packets, batch.bytes);
+        }
+        first += batch.packets;
+        batches.push(batch);
+    }
+    taken
+}
+
+/// What a stamp says of its packet; its flow is about to be looked up.
+#[inline]
+fn member(meter: &Meter, stamps: &Stamps, batch: &Batch) -> impl Fn(&PassingMbuf<'_>) -> Member {
+    let (flows, field, segment) = (meter.tagging().flows(), stamps.field, batch.segment);
+    move |mbuf| {
+        let [flow, packet] = field.first_words(mbuf);
+        let flow = FlowHash(flow);
+        if let Some(flows) = flows {
+            flows.prefetch(FlowId::new(flow, segment));
+        }
+        Member {
+            flow,
+            packet: PacketHash(packet),
+            bytes: mbuf.len_bytes(),
+        }
+    }
+}
+
+/// What a last word comes to: a batch of no packets yet, its class, and whether the stamp is after the present.
+#[inline(never)]
+fn departure(meter: &Meter, offer: Offer<'_>, last: u64) -> (Batch, ClassIndex, bool) {
+    let now = if meter.tagging().stamps_packets() && offer.is_present {
+        Ticks(tsc::now())
+    } else {
+        offer.now
+    };
+    let stamp = Stamp::read(last, now);
+    let epoch = meter.epochs.epoch_of(stamp.arrived);
+    let segments = (meter.epochs).segments_of(epoch, stamp.port, offer.to);
+    let batch = Batch {
+        packets: 0,
+        bytes: 0,
+        arrived: stamp.arrived,
+        delay: now.since(stamp.arrived),
+        segment: segments[usize::from(stamp.class.0 & 7)],
+        epoch,
+    };
+    (batch, stamp.class, stamp.is_backward)
+}
+
+// Plans on their way from the control core to a transmit queue, and back when they are no longer used.
+
+/// Plans under way to a queue at most; none is sent while there is no room for it.
+const PLANS_MAX: usize = 2;
+
+/// Another way to measure, from an epoch on; none: not at all.
+#[derive(Debug)]
+pub struct PlanChange {
+    pub from: Epoch,
+    pub plan: Option<Box<Plan>>,
+}
+
+/// The control core's end.
+#[derive(Debug)]
+pub struct PlanSender {
+    coming: Producer<PlanChange>,
+    gone: Consumer<Box<Plan>>,
+}
+
+/// The queue's end.
+#[derive(Debug)]
+pub struct PlanReceiver {
+    coming: Consumer<PlanChange>,
+    gone: Producer<Box<Plan>>,
+}
+
+/// Both ends.
+pub fn plan_changes() -> (PlanSender, PlanReceiver) {
+    let (coming_in, coming) = RingBuffer::new(PLANS_MAX);
+    // All that can be under way, and the one in use.
+    let (gone, gone_out) = RingBuffer::new(PLANS_MAX + 1);
+    let sender = PlanSender {
+        coming: coming_in,
+        gone: gone_out,
+    };
+    (sender, PlanReceiver { coming, gone })
+}
+
+impl PlanSender {
+    /// Whether another plan can be sent.
+    pub fn has_room(&self) -> bool {
+        !self.coming.is_full()
+    }
+
+    /// Sends a plan; to be called only while there [is room](Self::has_room).
+    pub fn send(&mut self, change: PlanChange) {
+        let is_sent = self.coming.push(change).is_ok();
+        assert!(is_sent, "the caller asked for room");
+    }
+
+    /// Frees plans that are no longer in use.
+    pub fn free_gone(&mut self) {
+        while self.gone.pop().is_ok() {}
+    }
+}
+
+impl PlanReceiver {
+    /// Rolls over and seals epochs if it is time at `now`, and takes up a plan at the rollover to its
+    /// epoch or a later one.
+    #[inline]
+    pub fn roll_over(&mut self, epochs: &mut Epochs, now: Ticks) {
+        if let Some(epoch) = epochs.rollover_at(now)
+            && !epochs.are_retiring()
+            && self.coming.peek().is_ok_and(|next| next.from <= epoch)
+            && let Ok(next) = self.coming.pop()
+        {
+            epochs.replan(next.plan, now);
+        }
+        epochs.tick(now);
+        if let Some(old) = epochs.take_retired() {
+            let is_sent = self.gone.push(old).is_ok();
+            debug_assert!(is_sent, "there is room for all plans under way");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

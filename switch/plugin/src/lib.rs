@@ -28,15 +28,12 @@
 mod arrivals;
 mod data_plane;
 mod departures;
-mod logging;
-mod plans;
 mod ports;
 mod program;
 mod stamp;
 mod start;
 mod taps;
 mod telemetry;
-mod unseen;
 
 use dpdk_bindings::HugePages;
 

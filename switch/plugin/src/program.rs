@@ -14,9 +14,9 @@ use measure::time::{Epoch, TickRate, Ticks};
 use records::snapshot::PortFact;
 use switch::meter::Plan;
 use switch::reconfigurer::{Difference, Job, Preparing, Target};
-use switch::wiring::{budget, plans};
+use switch::wiring::{budget_of_machine, plan};
 
-use crate::plans::PlanChange;
+use crate::departures::PlanChange;
 use crate::ports::PortTable;
 use crate::taps::{Queue, Taps};
 
@@ -86,7 +86,7 @@ impl Program {
             rate,
             ports: PortTable::default(),
             taps,
-            budget_mib: budget::of_machine(),
+            budget_mib: budget_of_machine(),
             number: GenerationId::default(),
             settled_from: None,
             has_changed: false,
@@ -241,7 +241,7 @@ impl Program {
         for (queue, worker, part) in planned {
             let plan = match part {
                 Some(part) => {
-                    let (mut plan, end) = plans::plan(&config, worker, number, &part, None)?;
+                    let (mut plan, end) = plan(&config, worker, number, &part, None)?;
                     plan.flows = plan.flows.map(|flows| flows.verified_by(hasher.clone()));
                     let worker = worker.index();
                     if ends.len() <= worker {

@@ -1,5 +1,6 @@
 //! From the constructor's thread to a control core at work.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,8 @@ use contract::change::Change;
 use contract::config::{Config, HostConfig, Stamps, WireKeys};
 use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
-use dpdk_bindings::{Host, StampField, misses_vhost, plugin, tsc};
+use dpdk_bindings::plugin::{self, Level};
+use dpdk_bindings::{Host, StampField, misses_vhost, tsc};
 use ipfix::Exporter;
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
@@ -22,14 +24,15 @@ use switch::classify::Classifier;
 use switch::preflight::clock_warning;
 use switch::reconfigurer::Orders;
 use switch::wiring::{cpus, random_seed};
+use tracing::Metadata;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
-use crate::logging;
 use crate::program::Program;
-use crate::taps::Taps;
+use crate::taps::{Taps, VhostWarning};
 use crate::telemetry;
-use crate::unseen::Unseen;
 
 /// The file with the settings; without it all is as [`HostConfig::default`] says.
 const CONFIG: &str = "VERNIER_CONFIG";
@@ -42,7 +45,7 @@ const REST: Duration = Duration::from_millis(2);
 
 /// Waits for the program's first port, and measures until the process ends.
 pub fn start() {
-    logging::start();
+    start_log();
     if let Err(error) = run() {
         plugin::disable(&format!("{error:#}"));
     }
@@ -52,7 +55,7 @@ pub fn start() {
 const WAIT_OF_COPY: Duration = Duration::from_millis(200);
 
 /// The program, once it has a port. Before that nothing is said: EAL may still be at work on its log.
-fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
+fn wait_for_host(vhost_warning: &mut VhostWarning) -> Result<Host<'static>> {
     if let Some(path) = plugin::other_copy() {
         // The program's vhost-user ports are shown to the other copy alone.
         while Host::find()?.is_none() && !misses_vhost() {
@@ -63,7 +66,7 @@ fn wait_for_host(unseen: &mut Unseen) -> Result<Host<'static>> {
         );
     }
     loop {
-        unseen.look();
+        vhost_warning.look();
         match Host::find()? {
             Some(host) => return Ok(host),
             None => thread::sleep(WAIT),
@@ -97,8 +100,8 @@ fn stamper(field: StampField, hasher: &Hasher, config: &Config, layout: &ShardLa
 }
 
 fn run() -> Result<()> {
-    let mut unseen = Unseen::default();
-    let host = wait_for_host(&mut unseen)?;
+    let mut vhost_warning = VhostWarning::default();
+    let host = wait_for_host(&mut vhost_warning)?;
     let file = std::env::var_os(CONFIG).map(PathBuf::from);
     let settings = match &file {
         Some(file) => HostConfig::load(file).context(CONFIG)?,
@@ -149,7 +152,7 @@ fn run() -> Result<()> {
         wanted: reload,
         file,
     };
-    let data_plane = HostDataPlane::new(program, orders, unseen);
+    let data_plane = HostDataPlane::new(program, orders, vhost_warning);
     let mut core = ControlCore::new(setup, data_plane)?;
     telemetry::offer(&host, core.published());
     let serving = server.map(|server| server.serve(core.published()));
@@ -165,4 +168,71 @@ fn run() -> Result<()> {
         thread::sleep(REST);
     }
     Ok(())
+}
+
+// The plugin's log: lines where the program's DPDK logs.
+
+/// Sends what is traced to DPDK's log, and panics, too.
+fn start_log() {
+    let filter = EnvFilter::try_from_env("VERNIER_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("info,async_nats=warn"));
+    // In vain only where it was done before.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(DpdkLog)
+        .with_ansi(false)
+        .with_level(false)
+        .with_target(false)
+        .without_time()
+        .try_init();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+}
+
+struct DpdkLog;
+
+/// One line, written when it is complete.
+struct Line {
+    level: Level,
+    text: Vec<u8>,
+}
+
+impl<'w> MakeWriter<'w> for DpdkLog {
+    type Writer = Line;
+
+    fn make_writer(&'w self) -> Line {
+        Line {
+            level: Level::Info,
+            text: Vec::new(),
+        }
+    }
+
+    fn make_writer_for(&'w self, meta: &Metadata<'_>) -> Line {
+        let level = match *meta.level() {
+            tracing::Level::ERROR => Level::Error,
+            tracing::Level::WARN => Level::Warning,
+            tracing::Level::INFO => Level::Info,
+            _ => Level::Debug,
+        };
+        Line {
+            level,
+            text: Vec::new(),
+        }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        plugin::log(self.level, &String::from_utf8_lossy(&self.text));
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use contract::config::PORTS_MAX;
 use contract::counters::WorkerCounters;
@@ -14,8 +15,7 @@ use measure::time::{EpochSchedule, Ticks};
 use switch::meter::Meter;
 
 use crate::arrivals::{Arrivals, Stamper};
-use crate::departures::{Departures, Stamps};
-use crate::plans::PlanSender;
+use crate::departures::{Departures, PlanSender, Stamps};
 use crate::ports::PortTable;
 use crate::stamp::PortIds;
 
@@ -235,4 +235,34 @@ impl TransmitTap {
 /// A point that measures nothing yet.
 fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
     Meter::new(hasher.clone(), schedule, None, Ticks(tsc::now()))
+}
+
+// Says, once, that the program has ports whose packets nothing shows.
+
+/// How often it is asked: that reads the names of all threads.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Whether it was said, and when it was asked last.
+#[derive(Debug, Default)]
+pub struct VhostWarning {
+    is_said: bool,
+    asked: Option<Instant>,
+}
+
+impl VhostWarning {
+    /// Asks, if it is time.
+    pub fn look(&mut self) {
+        let is_due = |asked: Instant| asked.elapsed() >= ASK_EVERY;
+        if self.is_said || !self.asked.is_none_or(is_due) {
+            return;
+        }
+        self.asked = Some(Instant::now());
+        if dpdk_bindings::misses_vhost() {
+            self.is_said = true;
+            tracing::warn!(
+                "vhost-user ports of this program are not measured: it moves their packets by rte_vhost_dequeue_burst and \
+                 rte_vhost_enqueue_burst, and libvernier_vhost.so is not preloaded (LD_PRELOAD; see plugin.md)"
+            );
+        }
+    }
 }

@@ -28,7 +28,7 @@ use futures_util::FutureExt;
 use prost::Message;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use report::msp::Report;
+use report::msp::{Health, Kind, Neighbour, Report, Segment};
 use report::subject;
 use station::bus::{Bus, StoreError};
 use station::fleet::Fleet;
@@ -41,10 +41,6 @@ use station::store::STATES;
 use station::values;
 
 use crate::world::Trace;
-use honest::Honest;
-
-mod attack;
-mod honest;
 
 /// How long faults come.
 pub const FAULTY_S: u64 = 40;
@@ -362,6 +358,274 @@ impl World {
             (1..=HONEST).map(|n| 1_000.0 * n as f64).sum::<f64>() * 2.0 - 1_000.0;
         if path.switches != names || (mean_ns - expected_ns).abs() > 1.0 {
             return Err(format!("the path is {:?} with {mean_ns} ns", path.switches));
+        }
+        Ok(())
+    }
+}
+
+// What hostile senders send.
+
+/// How long each sender does what it likes, then all do one thing together.
+const CONCERTED_S: u64 = 10;
+
+impl World {
+    /// A hostile sender, which may publish under its own name only, sends something.
+    fn attack(&mut self, sender: usize) {
+        let name = self.hostile[sender].clone();
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let is_concerted = self.now_s / CONCERTED_S % 2 == 1;
+        let victim = match sender {
+            1 if is_concerted => 0,
+            2 if is_concerted => HONEST - 1,
+            _ => self.random.random_range(0..HONEST),
+        };
+        let victim = &self.honest[victim];
+        // The switch whose state is lost has to claim its number anew: it keeps it only where nobody else does.
+        let has_number = !victim.is_overwritten;
+        let victim = victim.last.clone();
+        let mut report = Report {
+            switch: name.clone(),
+            incarnation: self.random.random(),
+            start_unix_ns: now_ns - SECOND_NS,
+            wire_switch: Some(number(sender)),
+            node: None,
+            ..victim.clone()
+        };
+        let mut subject = subject::of_switch(&name);
+        let kind = match sender {
+            0 if is_concerted => 8,
+            _ if is_concerted => 11,
+            _ => self.random.random_range(0..12_u32),
+        };
+        match kind {
+            0 | 1 => self.swell(&mut report),
+            // Another's report under its own subject, and its own elsewhere.
+            2 => report.switch.clone_from(&victim.switch),
+            3 => subject = station::simulated::misplaced(&name),
+            4 => report.start_unix_ns = now_ns.wrapping_add(self.random.random()),
+            5 => {
+                (report.epoch, report.epochs, report.length_ns) = (u64::MAX, u64::MAX, u64::MAX);
+            }
+            6 => (report.epoch, report.epochs) = (u64::MAX - 1, 0),
+            7 => self.probe(&mut report, &victim.switch),
+            // A short cut between the first honest switch and the last.
+            8 => {
+                let wire = |peer| wire(peer % 2, peer);
+                report.neighbours = [1, HONEST as u32].map(wire).to_vec();
+            }
+            9 => {
+                let key = format!(
+                    "{}{}.{name}",
+                    values::KEY,
+                    self.random.random_range(0..64_u32)
+                );
+                let garbage = self.garbage(100);
+                self.server.poke(key, garbage);
+            }
+            // The number of an honest switch, and from there a wire to the accomplice that has the short cut.
+            11 if has_number => {
+                let accomplice = number(self.random.random_range(0..HOSTILE));
+                let accomplice = if is_concerted { number(0) } else { accomplice };
+                report.wire_switch = victim.wire_switch;
+                report.neighbours = [0, 1].map(|port| wire(port, accomplice)).to_vec();
+            }
+            _ => {}
+        }
+        let bytes = match kind {
+            10 => self.garbage(1_000),
+            _ => report.encode_to_vec(),
+        };
+        if self.server.publish(subject, bytes) {
+            self.counts[1] += 1;
+        }
+        self.trace.fold(&[kind.into()]);
+    }
+
+    /// Near the greatest size, and with other names every time.
+    fn swell(&mut self, report: &mut Report) {
+        let tag: u64 = self.random.random();
+        let count = self.random.random_range(100..700_u32);
+        report.names = (0..count)
+            .map(|n| format!("{tag:x}-{n}-\u{1b}[2J"))
+            .collect();
+        report.segments = (0..count)
+            .map(|n| Segment {
+                kind: (n % 5).cast_signed(),
+                from: n,
+                to: count - 1 - n,
+                packets: u64::MAX,
+                lost: i64::MIN,
+                samples: u64::MAX,
+                mean_ns: f32::MAX,
+                ..Segment::default()
+            })
+            .collect();
+        report.neighbours.clear();
+        report.flows.clear();
+    }
+
+    /// Probes between honest nodes.
+    fn probe(&mut self, report: &mut Report, node: &str) {
+        report.node = Some(node.to_owned());
+        report.names = self.honest.iter().map(|other| other.name.clone()).collect();
+        let count = report.names.len() as u32;
+        report.segments = (0..count * count)
+            .map(|n| Segment {
+                kind: Kind::Probe.into(),
+                from: n / count,
+                to: n % count,
+                packets: 1,
+                samples: 1,
+                mean_ns: f32::NAN,
+                ..Segment::default()
+            })
+            .collect();
+        report.neighbours.clear();
+    }
+}
+
+/// A hostile sender's own number on wires.
+fn number(sender: usize) -> u32 {
+    900 + sender as u32
+}
+
+fn wire(port: u32, peer_switch: u32) -> Neighbour {
+    Neighbour {
+        port,
+        peer_switch,
+        peer_port: port,
+        session: "established".to_owned(),
+        system: None,
+    }
+}
+
+// Honest switches, and what has to be known of them.
+
+/// An honest switch, and what is true of it.
+struct Honest {
+    pub name: String,
+    pub number: u32,
+    pub segments: u32,
+    pub incarnation: u64,
+    pub epoch: u64,
+    /// Since its state began anew: reports, and packets of its first segment.
+    pub reports: u64,
+    pub packets: u64,
+    pub restarts: u64,
+    /// Somebody has written over its state: counts begin anew, from a report that is not known here.
+    pub is_overwritten: bool,
+    pub last: Report,
+}
+
+impl World {
+    /// An honest switch closes an epoch. It has wires to the one before and the one after.
+    fn report(&mut self, place: usize) {
+        let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
+        let switch = &mut self.honest[place];
+        let mut names: Vec<String> = ["west", "east", "west:peer", "all", "lda"]
+            .map(str::to_owned)
+            .to_vec();
+        let packets = self.random.random_range(1..1_000);
+        let mean_ns = 1_000.0 * switch.number as f32;
+        let segment = |kind: Kind, from, to| Segment {
+            kind: kind.into(),
+            from,
+            to,
+            class: 3,
+            method: 4,
+            packets,
+            samples: packets,
+            mean_ns,
+            bound_ns: Some(1.0),
+            stddev_ns: Some(10.0),
+            ..Segment::default()
+        };
+        let mut segments = vec![segment(Kind::Inside, 0, 1), segment(Kind::Inside, 1, 0)];
+        let mut neighbours = Vec::new();
+        let mut wire = |port: u32, peer_switch| {
+            neighbours.push(Neighbour {
+                port,
+                peer_switch,
+                peer_port: 1 - port,
+                session: "established".to_owned(),
+                system: None,
+            });
+        };
+        if switch.number > 1 {
+            wire(0, switch.number - 1);
+            segments.push(segment(Kind::Wire, 2, 0));
+        }
+        if (switch.number as usize) < HONEST {
+            wire(1, switch.number + 1);
+        }
+        for port in names.len() as u32..switch.segments {
+            names.push(format!("port-{port}"));
+            segments.push(segment(Kind::Inside, port, 1));
+        }
+        switch.last = Report {
+            version_major: 1,
+            switch: switch.name.clone(),
+            incarnation: switch.incarnation,
+            epoch: switch.epoch,
+            epochs: 1,
+            start_unix_ns: now_ns - SECOND_NS,
+            length_ns: SECOND_NS,
+            health: Some(Health {
+                clock: "locked".to_owned(),
+                ..Health::default()
+            }),
+            names,
+            segments,
+            neighbours,
+            wire_switch: Some(switch.number),
+            ..Report::default()
+        };
+        switch.epoch += 1;
+        switch.reports += 1;
+        switch.packets += packets;
+        let subject = subject::of_switch(&switch.name);
+        let is_taken = self.server.publish(subject, switch.last.encode_to_vec());
+        assert!(is_taken, "an honest report is small enough");
+        self.counts[0] += 1;
+    }
+}
+
+impl Honest {
+    /// Whether this is what is known of it.
+    pub fn check(&self, state: &State) -> Result<(), String> {
+        let run = state.runs.first().cloned().unwrap_or_default();
+        if (run.incarnation, run.epoch) != (self.incarnation, self.epoch - 1) {
+            return Err(format!(
+                "its last epoch is {}, not {}",
+                run.epoch,
+                self.epoch - 1
+            ));
+        }
+        let known = &state.segments[0];
+        let name = |index| state.name(index);
+        if (name(known.last.from), name(known.last.to)) != ("west", "east")
+            || known.last.packets != self.last.segments[0].packets
+            || known.last.mean_ns.to_bits() != self.last.segments[0].mean_ns.to_bits()
+        {
+            return Err(format!("its first segment is {:?}", known.last));
+        }
+        if state.segments.len() != self.last.segments.len() {
+            return Err(format!("it has {} segments", state.segments.len()));
+        }
+        if self.is_overwritten {
+            let is_said = state.set_aside > 0 && state.missed_epochs == 0;
+            return is_said
+                .then_some(())
+                .ok_or_else(|| "garbage over its state is not mentioned".to_owned());
+        }
+        let counted = [state.reports, state.restarts, state.missed_epochs];
+        if counted != [self.reports, self.restarts, 0] || state.set_aside > 0 {
+            return Err(format!(
+                "reports, restarts, missed epochs: {counted:?}, not {:?}; {} set aside ({})",
+                [self.reports, self.restarts, 0],
+                state.set_aside,
+                state.set_aside_why
+            ));
         }
         Ok(())
     }

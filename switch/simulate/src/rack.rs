@@ -34,7 +34,7 @@ use switch::egress::Lane;
 use switch::generation::{WorkerEnds, generations};
 use switch::meter::{Arounds, Devices, Meter, Plan, SegmentMap};
 use switch::packet_io::memory::{MemoryIo, MemoryPacket};
-use switch::wiring::lanes;
+use switch::wiring::{egress_layout, ways_to};
 use switch::worker::Worker;
 
 pub mod wired;
@@ -360,14 +360,14 @@ pub fn plan(config: &Config, arounds: Option<Box<Arounds>>) -> (Box<Plan>, Contr
 
 /// The layout of a port's egress side.
 pub fn egress(config: &Config, port: usize) -> EgressLayout {
-    lanes::layout(config, port, None)
+    egress_layout(config, port, None)
 }
 
 /// Each worker's ways out.
 fn ways_out(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
     let mut workers: Vec<Vec<_>> = config.workers.iter().map(|_| Vec::new()).collect();
     for place in 0..config.ports.len() {
-        for (worker, way) in workers.iter_mut().zip(lanes::ways(config, place)) {
+        for (worker, way) in workers.iter_mut().zip(ways_to(config, place)) {
             worker.push(way.lane(config, place, None, rate(), place as u64));
         }
     }

@@ -37,26 +37,21 @@ use records::snapshot::Snapshot;
 use serde_json::Value;
 use std::sync::Arc;
 
-use clock::Clocks;
 use configure::{INTERVAL_MS, Shape};
 use ledger::Ledger;
-use node::Node;
+use node::{Clocks, Node};
 
 mod calm;
 mod checks;
-mod clock;
 mod configure;
-mod data_plane;
 mod faults;
 mod ledger;
-mod link;
-mod menu;
 mod node;
 mod rules;
 mod trace;
 
 pub use calm::{Cable, Calm, Departure};
-pub use menu::{Fault, Menu};
+pub use faults::{Fault, Menu};
 pub use rules::{Coverage, Violation};
 pub(crate) use trace::Trace;
 
@@ -170,7 +165,7 @@ pub struct World {
     menu: Menu,
     is_quiet: bool,
     places: Vec<Place>,
-    links: Vec<link::Link>,
+    links: Vec<faults::Link>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
     ledger: Ledger,
@@ -226,7 +221,7 @@ impl World {
         let mut world = Self {
             now: 0,
             is_quiet: false,
-            links: link::chain(switches, &mut random),
+            links: faults::chain(switches, &mut random),
             places,
             menu,
             events: BinaryHeap::new(),

@@ -4,8 +4,8 @@ use config::{Class, Protocol};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use super::fields::{Ip, NO_PORT};
 use super::*;
+use super::{Ip, NO_PORT};
 
 fn ports() -> Vec<config::Port> {
     let port = |n| config::Port {

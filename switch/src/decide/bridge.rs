@@ -8,9 +8,9 @@ use contract::ids::PortIndex;
 use measure::packet::header::ethernet;
 use measure::time::{TickRate, Ticks};
 
+use super::MacAddress;
+use super::StormLimit;
 use super::fdb::{Fdb, Fresh};
-use super::mac::MacAddress;
-use super::storm::StormLimit;
 use super::vlan::Lan;
 use super::{PortSet, Verdict};
 

@@ -492,3 +492,47 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// As many as a bucket of real numbers lets through, but for rounding.
+    #[test]
+    fn the_rate_is_kept(
+        frames_per_s in 1u32..10_000_000,
+        pauses in prop::collection::vec(0u64..30_000_000, 1..100),
+    ) {
+        let rate = TickRate::from_hz(3_000_000_000);
+        let mut limit = StormLimit::new(frames_per_s, rate);
+        let burst = f64::from((frames_per_s / 100).max(64));
+        let (mut now, mut level, mut spent) = (0, burst, 0.0);
+        for pause in pauses {
+            now += pause;
+            level = (level + f64::from(frames_per_s) * pause as f64 / rate.hz() as f64).min(burst);
+            // No more than the model has, and no less than a frame under it; the rate is rounded
+            // down to a multiple of 0.7 frames a second.
+            let rounding = 1.0 + now as f64 / rate.hz() as f64;
+            let mut passed = 0.0;
+            while limit.takes(Ticks(now)) {
+                passed += 1.0;
+            }
+            prop_assert!(passed <= level + 1e-6, "{} of {}", passed, level);
+            prop_assert!(passed > level - rounding, "{} of {}", passed, level);
+            level -= passed;
+            spent += passed;
+        }
+        prop_assert!(spent <= burst + f64::from(frames_per_s) * now as f64 / rate.hz() as f64 + 1e-6);
+    }
+}
+
+#[test]
+fn a_quiet_time_saves_up_no_more_than_the_burst() {
+    let mut limit = StormLimit::new(1_000, TickRate::from_hz(1_000_000_000));
+    let flooded =
+        |limit: &mut StormLimit, now| (0..10_000).filter(|_| limit.takes(Ticks(now))).count();
+    assert_eq!(flooded(&mut limit, 0), 64);
+    assert_eq!(
+        flooded(&mut limit, 10_000_000),
+        9,
+        "10 ms, and the rate is rounded down"
+    );
+    assert_eq!(flooded(&mut limit, u64::MAX / 2), 64);
+}

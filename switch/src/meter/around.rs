@@ -14,7 +14,7 @@ use measure::digest::{DigestTable, Entered, Sweep};
 use measure::observation::SegmentIndex;
 use measure::time::{TickRate, Ticks};
 
-use super::plan::{SegmentMap, Segments};
+use super::{SegmentMap, Segments};
 use crate::decide::PortSet;
 use crate::packet_io::NO_SEGMENT;
 

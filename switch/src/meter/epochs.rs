@@ -10,8 +10,8 @@ use measure::shard::Shard;
 use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 
 use super::around::Device;
-use super::plan::{NO_SEGMENTS, Plan, Segments};
-use super::tag::{self, PlanNumber};
+use super::{NO_SEGMENTS, Plan, Segments};
+use super::{PlanNumber, is_before, of_no_open_epoch, of_no_plan};
 use crate::departing::Departing;
 use crate::egress::QueuedReference;
 use crate::references::OpenShards;
@@ -173,9 +173,9 @@ impl Epochs {
         if let Some(previous) = self.previous.as_ref().filter(|open| arrived >= open.start) {
             return previous.tag;
         }
-        let sealed = tag::of_no_open_epoch(self.current.tag);
+        let sealed = of_no_open_epoch(self.current.tag);
         if arrived < self.plan_began {
-            return tag::of_no_plan(sealed);
+            return of_no_plan(sealed);
         }
         sealed
     }
@@ -188,16 +188,16 @@ impl Epochs {
         let mut open = std::iter::once(&self.current).chain(&self.previous);
         let named = open.find(|open| open.tag == tag);
         if named.is_some_and(|open| self.is_before(arrived, open.start)) {
-            checked = tag::of_no_open_epoch(checked);
+            checked = of_no_open_epoch(checked);
         }
         if self.number.is_of(tag) && self.is_before(arrived, self.plan_began) {
-            checked = tag::of_no_plan(checked);
+            checked = of_no_plan(checked);
         }
         checked
     }
 
     fn is_before(&self, instant: Ticks, start: Ticks) -> bool {
-        tag::is_before(instant, start, self.schedule.interval_ticks())
+        is_before(instant, start, self.schedule.interval_ticks())
     }
 
     /// Whether it is time to seal an epoch or to roll over.
@@ -397,7 +397,7 @@ impl OpenShards for OpenEpochs<'_> {
     fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard> {
         let interval_ticks = self.interval_ticks;
         let open = self.open(epoch)?;
-        let is_its = !tag::is_before(queued, open.start, interval_ticks);
+        let is_its = !is_before(queued, open.start, interval_ticks);
         open.shard.as_deref_mut().filter(|_| is_its)
     }
 }

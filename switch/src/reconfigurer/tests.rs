@@ -7,7 +7,7 @@ use contract::config::{Config, WireKeys};
 use contract::ids::GenerationId;
 use measure::time::TickRate;
 
-use super::reading::READING_MAX;
+use super::READING_MAX;
 use super::*;
 
 /// A target of numbers: it holds one, and another one can be taken up.
@@ -242,4 +242,93 @@ fn a_file_that_hangs_holds_up_nobody() {
             _ => std::thread::yield_now(),
         }
     }
+}
+
+fn begun(keys: usize) -> Progress {
+    Progress::Begun(Difference {
+        keys: (0..keys).map(|key| format!("k{key}")).collect(),
+        ..Difference::default()
+    })
+}
+
+fn noted(record: &mut Record, progress: &Progress) -> (u64, ReloadOutcome, String) {
+    record.note(progress);
+    let last = record.last().unwrap();
+    (last.number, last.outcome, last.message)
+}
+
+#[test]
+fn a_reload_keeps_its_number_until_its_end_and_its_keys_after_it() {
+    let mut record = Record::default();
+    assert_eq!(record.last(), None);
+    let steps = [
+        (Progress::Reading, 1, ReloadOutcome::Reading, ""),
+        (begun(2), 1, ReloadOutcome::UnderWay, "k0, k1"),
+        (Progress::Done, 1, ReloadOutcome::Done, "k0, k1"),
+        (Progress::Reading, 2, ReloadOutcome::Reading, ""),
+        (Progress::Unchanged, 2, ReloadOutcome::Unchanged, ""),
+    ];
+    for (progress, number, outcome, message) in steps {
+        let noted = noted(&mut record, &progress);
+        assert_eq!(noted, (number, outcome, message.to_owned()));
+    }
+}
+
+#[test]
+fn one_that_is_refused_before_it_is_read_has_a_number_too() {
+    let mut record = Record::default();
+    for number in 1..4 {
+        let error = anyhow::anyhow!("no such file").context("v.json");
+        let refused = noted(&mut record, &Progress::Refused(error));
+        let message = "v.json: no such file".to_owned();
+        assert_eq!(refused, (number, ReloadOutcome::Refused, message));
+    }
+}
+
+#[test]
+fn many_keys_are_counted() {
+    let mut record = Record::default();
+    let (.., message) = noted(&mut record, &begun(KEYS_MAX + 3));
+    assert!(message.ends_with(", k63 and 3 more"), "{message}");
+}
+
+/// Waits for what was read.
+fn taken<T: Send + 'static>(reader: &mut Reader<T>, now: Instant) -> Result<T> {
+    std::iter::from_fn(|| Some(reader.take(now)))
+        .flatten()
+        .next()
+        .unwrap()
+}
+
+#[test]
+fn what_hangs_is_given_up_and_what_panics_has_ended() {
+    let now = Instant::now();
+    let mut reader = Reader::new();
+    assert!(reader.take(now).is_none());
+    let (release, released) = mpsc::channel();
+    reader.begin(move || Ok(released.recv()?), now).unwrap();
+    assert!(reader.take(now).is_none());
+    release.send(7).unwrap();
+    assert_eq!(taken(&mut reader, now).unwrap(), 7);
+
+    let (release, released) = mpsc::channel::<()>();
+    let hangs = move || {
+        let _ = released.recv();
+        Ok(8)
+    };
+    reader.begin(hangs, now).unwrap();
+    let late = now + READING_MAX;
+    let error = reader.take(late).unwrap().unwrap_err().to_string();
+    assert!(error.contains("60 s"), "{error}");
+    assert!(reader.take(late).is_none());
+    // One thread at a time hangs.
+    assert!(reader.begin(|| Ok(9), late).is_err());
+    drop(release);
+    while reader.begin(|| Ok(9), late).is_err() {
+        std::thread::yield_now();
+    }
+    assert_eq!(taken(&mut reader, late).unwrap(), 9);
+
+    reader.begin(|| panic!("as it is meant to"), late).unwrap();
+    assert!(taken(&mut reader, late).is_err());
 }

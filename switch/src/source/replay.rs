@@ -4,14 +4,18 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::PathBuf;
 
 use contract::config::device;
+use pcap_parser::Linktype;
+use pcap_parser::pcapng::{
+    Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption, parse_block_be, parse_block_le,
+    parse_sectionheaderblock,
+};
+use pcap_parser::traits::PcapNGPacketBlock;
 
 use super::{Frame, SourceError, Warning};
-use index::{Index, Record, is_pcapng, may_be_capture};
-
-mod index;
-mod pcap;
+use crate::source::{ETHERNET_HEADER_BYTES, VLAN_TAGS_BYTES};
 
 /// The longest file that is held in memory: positions in it are 32 bits.
 const FILE_BYTES_MAX: u64 = u32::MAX as u64;
@@ -231,6 +235,422 @@ fn gap(records: &[Record]) -> Option<(usize, u64)> {
 )]
 fn scaled(time_ns: u64, speed: f64) -> u64 {
     (time_ns as f64 / speed) as u64
+}
+
+// pcap files (draft-ietf-opsawg-pcap) of both byte orders, in microseconds and nanoseconds, and with the longer packet
+// headers of "modified" ones. pcap-parser 0.17 knows modified files of one byte order only.
+
+/// The length of a file's header.
+const FILE_HEADER_BYTES: usize = 24;
+/// The length of a packet's header.
+const HEADER_BYTES: usize = 16;
+/// The same in a "modified" file: an interface's index, a protocol and a packet type follow.
+const MODIFIED_HEADER_BYTES: usize = 24;
+
+/// What the header of a pcap file says.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    is_big_endian: bool,
+    packet_header_bytes: usize,
+    /// Nanoseconds of a packet's fraction of a second.
+    pub fraction_ns: u32,
+    /// The link type, and in the upper half whether frame check sequences were kept.
+    pub network: u32,
+}
+
+/// The header of a packet.
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    pub seconds: u32,
+    pub fraction: u32,
+    /// Where its bytes begin, after the beginning of its header.
+    pub start: usize,
+    pub captured_bytes: usize,
+    pub wire_bytes: u32,
+}
+
+/// Byte order, length of a packet's header and nanoseconds of a fraction, by the magic number that `file` begins with.
+fn kind(file: &[u8]) -> Option<(bool, usize, u32)> {
+    let magic = number(file, 0, false)?;
+    [(false, magic), (true, magic.swap_bytes())]
+        .into_iter()
+        .find_map(|(is_big_endian, magic)| match magic {
+            0xa1b2_c3d4 => Some((is_big_endian, HEADER_BYTES, 1_000)),
+            0xa1b2_3c4d => Some((is_big_endian, HEADER_BYTES, 1)),
+            0xa1b2_cd34 => Some((is_big_endian, MODIFIED_HEADER_BYTES, 1_000)),
+            _ => None,
+        })
+}
+
+/// Whether `file` begins as a pcap file does.
+fn is_pcap(file: &[u8]) -> bool {
+    kind(file).is_some()
+}
+
+fn number(bytes: &[u8], at: usize, is_big_endian: bool) -> Option<u32> {
+    let number = *bytes.get(at..)?.first_chunk()?;
+    Some(if is_big_endian {
+        u32::from_be_bytes(number)
+    } else {
+        u32::from_le_bytes(number)
+    })
+}
+
+impl Header {
+    /// Reads the header that `file` begins with.
+    pub fn read(file: &[u8]) -> Option<Self> {
+        let (is_big_endian, packet_header_bytes, fraction_ns) = kind(file)?;
+        Some(Self {
+            is_big_endian,
+            packet_header_bytes,
+            fraction_ns,
+            network: number(file, FILE_HEADER_BYTES - 4, is_big_endian)?,
+        })
+    }
+
+    /// Reads the header of the packet that `rest` begins with, if all of its bytes are there.
+    pub fn packet(&self, rest: &[u8]) -> Option<Packet> {
+        let number = |at| number(rest, at, self.is_big_endian);
+        let packet = Packet {
+            seconds: number(0)?,
+            fraction: number(4)?,
+            start: self.packet_header_bytes,
+            captured_bytes: number(8)? as usize,
+            wire_bytes: number(12)?,
+        };
+        let end = packet.start.checked_add(packet.captured_bytes)?;
+        (end <= rest.len()).then_some(packet)
+    }
+}
+
+// Where the packets of a capture are in its file, and when each of them is due.
+
+/// The longest packet in a capture that is taken for one (libpcap's `MAXIMUM_SNAPLEN`).
+const CAPTURED_BYTES_MAX: usize = 262_144;
+/// The shortest block of a pcapng file: its type, and its length twice.
+const BLOCK_BYTES_MIN: u32 = 12;
+/// The type of the obsolete Packet Block.
+const PACKET_BLOCK: u32 = 2;
+/// Option of an interface: the length of frame check sequences.
+const IF_FCSLEN: OptionCode = OptionCode(13);
+/// Option of a packet: its flags, among them the length of its frame check sequence. A Packet Block's are alike.
+const EPB_FLAGS: OptionCode = OptionCode(2);
+/// The latest time within a capture, 73 years: what is later is noise in a damaged file.
+const TIME_NS_MAX: i128 = (u64::MAX / 8) as i128;
+
+/// A packet of the capture.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    /// When it is due, in nanoseconds after the first.
+    pub due_ns: u64,
+    /// Where its bytes begin in the file.
+    pub start: u32,
+    /// How many were captured.
+    pub captured_bytes: u16,
+    /// How many there were on the wire, as far as the port carries them.
+    pub wire_bytes: u16,
+}
+
+/// Why a file has no index.
+enum Unusable {
+    NotACapture,
+    LinkType(Linktype),
+}
+
+impl Unusable {
+    pub fn at(self, file: PathBuf) -> SourceError {
+        match self {
+            Self::NotACapture => SourceError::NotACapture { file },
+            Self::LinkType(link_type) => SourceError::LinkType { file, link_type },
+        }
+    }
+}
+
+/// What a pcapng file begins with.
+const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_le_bytes();
+
+/// Whether these first bytes of a file may be those of a capture.
+fn may_be_capture(first: &[u8]) -> bool {
+    is_pcap(first) || first.starts_with(&SECTION_HEADER)
+}
+
+/// Whether a file begins as a pcapng file does.
+fn is_pcapng(file: &[u8]) -> bool {
+    parse_sectionheaderblock(file).is_ok()
+}
+
+/// Refuses every other link type.
+fn ethernet(link_type: Linktype) -> Result<(), Unusable> {
+    if link_type == Linktype::ETHERNET {
+        Ok(())
+    } else {
+        Err(Unusable::LinkType(link_type))
+    }
+}
+
+/// An index in the making.
+struct Index {
+    pub records: Vec<Record>,
+    first_time_ns: Option<i128>,
+    last_due_ns: u64,
+    /// Longest frame that the port carries.
+    pub limit_bytes: u32,
+    /// Frames that were longer.
+    pub cut: usize,
+}
+
+impl Index {
+    pub fn new(mtu_bytes: u16) -> Self {
+        let limit_bytes = u32::from(mtu_bytes) + ETHERNET_HEADER_BYTES + VLAN_TAGS_BYTES;
+        Self {
+            records: Vec::new(),
+            first_time_ns: None,
+            last_due_ns: 0,
+            limit_bytes,
+            cut: 0,
+        }
+    }
+
+    /// Adds the packet whose `captured_bytes` are from `start` on, without its frame check sequence of `fcs_bytes`; one
+    /// without a time follows at once.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positions are under 4 GiB, lengths were just cut, times were just clamped"
+    )]
+    fn add(
+        &mut self,
+        time_ns: Option<i128>,
+        start: usize,
+        captured_bytes: usize,
+        wire_bytes: u32,
+        fcs_bytes: u32,
+    ) {
+        let after_first_ns =
+            time_ns.map_or(0, |time| time - *self.first_time_ns.get_or_insert(time));
+        // Never earlier than the packet before: order counts for more than a clock that was set.
+        let due_ns = after_first_ns.clamp(self.last_due_ns.into(), TIME_NS_MAX) as u64;
+        self.last_due_ns = due_ns;
+        let limit_bytes = self.limit_bytes.min(u16::MAX.into());
+        let wire_bytes = wire_bytes
+            .max(captured_bytes as u32)
+            .saturating_sub(fcs_bytes);
+        self.cut += usize::from(wire_bytes > limit_bytes);
+        let wire_bytes = wire_bytes.min(limit_bytes) as u16;
+        let captured_bytes = captured_bytes.min(wire_bytes.into()) as u16;
+        self.records.push(Record {
+            due_ns,
+            start: start as u32,
+            captured_bytes,
+            wire_bytes,
+        });
+    }
+
+    /// Adds the packets of a pcap file; returns how many bytes of it could be read.
+    pub fn add_pcap(&mut self, file: &[u8]) -> Result<usize, Unusable> {
+        let header = Header::read(file).ok_or(Unusable::NotACapture)?;
+        let network = Linktype(header.network.cast_signed());
+        // The upper half says whether frame check sequences were kept.
+        ethernet(Linktype(network.0 & 0xffff))?;
+        let fcs_bytes = fcs_bytes_of(network);
+        let mut read_bytes = FILE_HEADER_BYTES;
+        while let Some(packet) = header.packet(&file[read_bytes..])
+            && packet.captured_bytes <= CAPTURED_BYTES_MAX
+        {
+            let time_ns = i128::from(packet.seconds) * 1_000_000_000
+                + i128::from(packet.fraction) * i128::from(header.fraction_ns);
+            let start = read_bytes + packet.start;
+            self.add(
+                Some(time_ns),
+                start,
+                packet.captured_bytes,
+                packet.wire_bytes,
+                fcs_bytes,
+            );
+            read_bytes = start + packet.captured_bytes;
+        }
+        Ok(read_bytes)
+    }
+
+    /// Adds the packets of a pcapng file; returns how many bytes of it could be read.
+    pub fn add_pcapng(&mut self, file: &[u8]) -> Result<usize, Unusable> {
+        let mut rest = file;
+        let mut order = ByteOrder::Little;
+        let mut interfaces = Vec::new();
+        let mut rewritten = Vec::new();
+        while let Some((after, block)) = parse_block(rest, order) {
+            let block_start = file.len() - rest.len();
+            let block = match block {
+                Block::Unknown(block) if order.own(block.block_type) == PACKET_BLOCK => {
+                    let whole = &rest[..rest.len() - after.len()];
+                    rewrite_packet_block(whole, order, &mut rewritten);
+                    match parse_block(&rewritten, order) {
+                        Some((_, block)) => block,
+                        None => break,
+                    }
+                }
+                block => block,
+            };
+            match block {
+                Block::SectionHeader(header) => {
+                    order = if header.big_endian() {
+                        ByteOrder::Big
+                    } else {
+                        ByteOrder::Little
+                    };
+                    interfaces.clear();
+                }
+                Block::InterfaceDescription(description) => {
+                    interfaces.push(Interface::new(&description, order));
+                }
+                Block::EnhancedPacket(packet) => {
+                    let Some(interface) = interfaces.get(packet.if_id as usize) else {
+                        break;
+                    };
+                    ethernet(interface.link_type)?;
+                    let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                    let time_ns = Some(interface.time_ns(ticks));
+                    let captured_bytes = packet.packet_data().len();
+                    let fcs_bytes = order.fcs_bytes_of(&packet.options);
+                    let fcs_bytes = fcs_bytes.unwrap_or(interface.fcs_bytes);
+                    let start = block_start + 28;
+                    self.add(time_ns, start, captured_bytes, packet.origlen, fcs_bytes);
+                }
+                Block::SimplePacket(packet) => {
+                    let Some(interface) = interfaces.first() else {
+                        break;
+                    };
+                    ethernet(interface.link_type)?;
+                    let captured_bytes = packet.packet_data().len().min(interface.snap_bytes);
+                    let (start, fcs_bytes) = (block_start + 12, interface.fcs_bytes);
+                    self.add(None, start, captured_bytes, packet.origlen, fcs_bytes);
+                }
+                _ => {}
+            }
+            rest = after;
+        }
+        Ok(file.len() - rest.len())
+    }
+}
+
+/// The pcapng block that `bytes` begin with, and what follows it.
+fn parse_block(bytes: &[u8], order: ByteOrder) -> Option<(&[u8], Block<'_>)> {
+    let len_bytes = *bytes.get(4..)?.first_chunk()?;
+    // pcap-parser 0.17 takes it for granted of process information blocks, and would underflow.
+    let is_whole = |len_bytes: u32| len_bytes >= BLOCK_BYTES_MIN;
+    match order {
+        ByteOrder::Big if is_whole(u32::from_be_bytes(len_bytes)) => parse_block_be(bytes).ok(),
+        ByteOrder::Little if is_whole(u32::from_le_bytes(len_bytes)) => parse_block_le(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// Writes an obsolete Packet Block as the Enhanced Packet Block that replaced it: they differ in their type, and in the
+/// number of packets lost, which takes half of the interface's.
+fn rewrite_packet_block(block: &[u8], order: ByteOrder, rewritten: &mut Vec<u8>) {
+    rewritten.clear();
+    rewritten.extend_from_slice(block);
+    let (kind, interface) = match (order, block.get(8..10)) {
+        (ByteOrder::Little, Some(&[low, high])) => (6_u32.to_le_bytes(), [low, high, 0, 0]),
+        (ByteOrder::Big, Some(&[high, low])) => (6_u32.to_be_bytes(), [0, 0, high, low]),
+        _ => return,
+    };
+    for (at, bytes) in [(0, kind), (8, interface)] {
+        if let Some(place) = rewritten.get_mut(at..at + 4) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+}
+
+/// Bytes of the frame check sequence that ends each packet of a pcap file, by the upper bits of its link type: whether
+/// that is known, and a number of words of 16 bits (draft-ietf-opsawg-pcap, section 4).
+fn fcs_bytes_of(network: Linktype) -> u32 {
+    let bits = network.0.cast_unsigned();
+    if bits & 0x0400_0000 == 0 {
+        return 0;
+    }
+    (bits >> 28) * 2
+}
+
+/// Which end of a number comes first in a section of a pcapng file.
+#[derive(Debug, Clone, Copy)]
+enum ByteOrder {
+    Little,
+    Big,
+}
+
+impl ByteOrder {
+    /// A number of a section that was read as one of a little-endian section.
+    fn own(self, number: u32) -> u32 {
+        match self {
+            Self::Little => number,
+            Self::Big => number.swap_bytes(),
+        }
+    }
+
+    /// Bytes of the packet's frame check sequence by its flags (`epb_flags`); `None` where they do not say.
+    fn fcs_bytes_of(self, options: &[PcapNGOption<'_>]) -> Option<u32> {
+        let flags = value_of(options, EPB_FLAGS)?.first_chunk()?;
+        let flags = match self {
+            Self::Little => u32::from_le_bytes(*flags),
+            Self::Big => u32::from_be_bytes(*flags),
+        };
+        Some(flags >> 5 & 0xf).filter(|&bytes| bytes > 0)
+    }
+}
+
+/// The value of the first option of this code.
+fn value_of<'o>(options: &'o [PcapNGOption<'_>], code: OptionCode) -> Option<&'o [u8]> {
+    let option = options.iter().find(|option| option.code == code)?;
+    option.as_bytes().ok()
+}
+
+/// What an interface description block says about the packets that name it.
+struct Interface {
+    link_type: Linktype,
+    ticks_per_s: u128,
+    offset_ns: i128,
+    snap_bytes: usize,
+    /// Bytes of the frame check sequence that ends each packet.
+    fcs_bytes: u32,
+}
+
+impl Interface {
+    fn new(description: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Self {
+        // Read here, and not with pcap-parser's own functions: these do not know the powers of
+        // two, and take the offset of a big-endian section for little-endian.
+        let resolution = description.if_tsresol;
+        let (base, exponent) = if resolution & 0x80 == 0 {
+            (10, resolution)
+        } else {
+            (2, resolution & 0x7f)
+        };
+        let offset_s = match order {
+            ByteOrder::Little => description.if_tsoffset,
+            ByteOrder::Big => description.if_tsoffset.swap_bytes(),
+        };
+        // The draft counts bits; libpcap's and Wireshark's files have bytes.
+        let fcs_bytes = match value_of(&description.options, IF_FCSLEN) {
+            Some(&[bytes @ 0..=8]) => bytes,
+            Some(&[bits]) => bits / 8,
+            _ => 0,
+        };
+        Self {
+            link_type: description.linktype,
+            ticks_per_s: u128::checked_pow(base, exponent.into()).unwrap_or(u128::MAX),
+            offset_ns: i128::from(offset_s) * 1_000_000_000,
+            snap_bytes: match description.snaplen {
+                0 => usize::MAX,
+                limit => limit as usize,
+            },
+            fcs_bytes: fcs_bytes.into(),
+        }
+    }
+
+    #[expect(clippy::cast_possible_wrap, reason = "2^64 ticks are 2^94 ns at most")]
+    fn time_ns(&self, ticks: u64) -> i128 {
+        self.offset_ns + (u128::from(ticks) * 1_000_000_000 / self.ticks_per_s) as i128
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
 
 use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};
-use crate::egress::layout::wire_bytes;
+use crate::egress::wire_bytes;
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag};
 use measure::packet::{FlowHash, PacketHash};
 

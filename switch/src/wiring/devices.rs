@@ -6,9 +6,9 @@ use contract::config::memory::{DESCRIPTORS, POOL_CACHE};
 use contract::config::{Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, interface_index};
 
+use super::DpdkSite;
 use super::cpus::Cpu;
 use super::memif;
-use super::plans::DpdkSite;
 use crate::preflight::kernel_interface;
 
 /// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are

@@ -2,7 +2,7 @@
 
 use contract::config::Config;
 use contract::config::memory::Memory;
-use switch::egress::layout::EgressLayout;
+use switch::egress::EgressLayout;
 
 const CONFIG: &str = r#"{
     "ports": [

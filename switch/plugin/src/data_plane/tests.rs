@@ -51,7 +51,7 @@ fn data_plane(file: &Path) -> (HostDataPlane, Arc<AtomicBool>) {
         file: Some(file.to_owned()),
     };
     let program = Program::new(host, settings, rate(), Taps::new(stamper, schedule));
-    let plane = HostDataPlane::new(program, orders, Unseen::default());
+    let plane = HostDataPlane::new(program, orders, VhostWarning::default());
     (plane, wanted)
 }
 

@@ -11,8 +11,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
 
-use super::clock::Clocks;
-use super::node::Node;
+use super::node::{Clocks, Node};
 
 /// Between two passes of a worker.
 const PASS_NS: u64 = 20_000;

@@ -1,11 +1,14 @@
 //! Faults that come by themselves, and the times in which none come.
 
+use contract::ids::PortIndex;
 use rand::RngExt;
+use rand_pcg::Pcg64;
+use wire::frame::Kind;
 
 use super::configure::{self, HOSTS};
-use super::link::kind_label;
-use super::{EPOCH_NS, Event, FAULTY_NS, Fault, QUIET_NS, World, rules};
-use contract::ids::PortIndex;
+use super::ledger::Sending;
+use super::{EPOCH_NS, Event, FAULTY_NS, QUIET_NS, World, rules};
+use crate::rack::wired::{is_control, kind_of};
 
 impl World {
     /// When the first of each kind comes.
@@ -220,5 +223,341 @@ impl World {
             (0..ports).for_each(|port| self.set_room(switch, life, port, None));
         }
         Ok(())
+    }
+}
+
+// What goes wrong, how often and by how much: drawn for each world from its seed.
+
+/// Faults of a world. Rates are events a second of simulated time, shares are of frames.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Menu {
+    /// What time stamp counters are off by, 0 to 100 ppm either way.
+    pub counter_ppm: f64,
+    /// What the system's clocks run away by, 0 to 10 ppm either way; another rate every second.
+    pub drift_ppm: f64,
+    /// Steps of a system's clock, 0 to 0.5 a second, of 10 us to 20 ms either way.
+    pub clock_steps: f64,
+    /// Difference between two workers' counters, 0 to 3 ticks.
+    pub skew_ticks: u64,
+    /// Stalls of a worker, 0 to 1 a second, of up to four epochs.
+    pub worker_stalls: f64,
+    /// Stalls of a control core, 0 to 1 a second, of up to six epochs: shards come late.
+    pub core_stalls: f64,
+    /// Flaps of a link, 0 to 0.3 a second, of 1 to 500 ms.
+    pub link_flaps: f64,
+    /// Reloads, 0 to 2 a second.
+    pub reloads: f64,
+    /// Kills of a switch, 0 to 0.2 a second; it starts again within 500 ms, sometimes at once.
+    pub kills: f64,
+    /// Share of data frames lost on a wire, 0 to 5 %.
+    pub data_lost: f64,
+    /// Share of data frames that come later than those behind them, 0 to 2 %.
+    pub data_reordered: f64,
+    /// Share of data frames that come twice, 0 to 1 %.
+    pub data_doubled: f64,
+    /// Share of control frames lost, 0 to 10 %.
+    pub control_lost: f64,
+    /// Share of control frames that come later than those behind them, 0 to 5 %.
+    pub control_reordered: f64,
+    /// Share of control frames that come twice, 0 to 5 %.
+    pub control_doubled: f64,
+    /// Share of control frames with an inverted bit, 0 to 5 %.
+    pub control_corrupted: f64,
+    /// Recorded control frames of any age that somebody sends again, 0 to 50 a second.
+    pub replays: f64,
+    /// Share of replayed and forged frames that are thrown back at who sent them, 0 or 25 %.
+    pub reflected: f64,
+    /// Control frames that somebody makes up without the key, 0 to 50 a second.
+    pub forgeries: f64,
+    /// Floods of one recorded hello, 0 to 0.5 a second, of up to 2,000 copies within 10 ms.
+    pub hello_floods: f64,
+    /// Ports that take nothing for 1 to 50 ms, 0 to 1 a second.
+    pub port_refusals: f64,
+}
+
+impl Menu {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self {
+        counter_ppm: 0.0,
+        drift_ppm: 0.0,
+        clock_steps: 0.0,
+        skew_ticks: 0,
+        worker_stalls: 0.0,
+        core_stalls: 0.0,
+        link_flaps: 0.0,
+        reloads: 0.0,
+        kills: 0.0,
+        data_lost: 0.0,
+        data_reordered: 0.0,
+        data_doubled: 0.0,
+        control_lost: 0.0,
+        control_reordered: 0.0,
+        control_doubled: 0.0,
+        control_corrupted: 0.0,
+        replays: 0.0,
+        reflected: 0.0,
+        forgeries: 0.0,
+        hello_floods: 0.0,
+        port_refusals: 0.0,
+    };
+
+    /// Each fault is on the menu of half of the worlds, so that some are seen alone.
+    pub fn draw(random: &mut Pcg64) -> Self {
+        let skew_ticks = random.random_range(0..4);
+        let reflected = if random.random() { 0.25 } else { 0.0 };
+        let mut up_to = |most: f64| {
+            if random.random::<bool>() {
+                random.random::<f64>() * most
+            } else {
+                0.0
+            }
+        };
+        Self {
+            counter_ppm: up_to(100.0),
+            drift_ppm: up_to(10.0),
+            clock_steps: up_to(0.5),
+            skew_ticks,
+            reflected,
+            ..Self {
+                worker_stalls: up_to(1.0),
+                core_stalls: up_to(1.0),
+                link_flaps: up_to(0.3),
+                reloads: up_to(2.0),
+                kills: up_to(0.2),
+                data_lost: up_to(0.05),
+                data_reordered: up_to(0.02),
+                data_doubled: up_to(0.01),
+                control_lost: up_to(0.1),
+                control_reordered: up_to(0.05),
+                control_doubled: up_to(0.05),
+                control_corrupted: up_to(0.05),
+                replays: up_to(50.0),
+                forgeries: up_to(50.0),
+                hello_floods: up_to(0.5),
+                port_refusals: up_to(1.0),
+                ..Self::NONE
+            }
+        }
+    }
+
+    /// Faults that come by themselves, with their rates.
+    pub fn rates(&self) -> [(Fault, f64); 10] {
+        [
+            (Fault::ClockStep, self.clock_steps),
+            (Fault::WorkerStall, self.worker_stalls),
+            (Fault::CoreStall, self.core_stalls),
+            (Fault::LinkFlap, self.link_flaps),
+            (Fault::Reload, self.reloads),
+            (Fault::Kill, self.kills),
+            (Fault::Replay, self.replays),
+            (Fault::Forgery, self.forgeries),
+            (Fault::HelloFlood, self.hello_floods),
+            (Fault::PortRefusal, self.port_refusals),
+        ]
+    }
+}
+
+/// Kinds of faults, as they are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A system's clock is set.
+    ClockStep,
+    /// A worker makes no pass.
+    WorkerStall,
+    /// A control core makes no poll.
+    CoreStall,
+    /// A link goes down, and comes back.
+    LinkFlap,
+    /// A configuration is read again.
+    Reload,
+    /// A switch loses all that it knows.
+    Kill,
+    /// An old control frame is sent again.
+    Replay,
+    /// A control frame is made up.
+    Forgery,
+    /// One hello, many times.
+    HelloFlood,
+    /// A port takes nothing.
+    PortRefusal,
+    /// A data frame is lost.
+    DataLost,
+    /// A data frame is overtaken.
+    DataReordered,
+    /// A data frame comes twice.
+    DataDoubled,
+    /// A control frame is lost.
+    ControlLost,
+    /// A control frame is overtaken.
+    ControlReordered,
+    /// A control frame comes twice.
+    ControlDoubled,
+    /// A control frame is changed.
+    ControlCorrupted,
+}
+
+// Wires between switches: what the path does to each frame.
+
+/// Genuine control frames of a direction that are kept to be sent again.
+const RECORDED: usize = 64;
+
+/// A wire: both ends as (switch, port).
+pub(super) struct Link {
+    pub ends: [(usize, usize); 2],
+    pub is_up: bool,
+    /// Frames that are under way now are lost: how often the link was lost.
+    pub losses: u64,
+    base_ns: u64,
+    queue_ns: f64,
+    last_arrival: [u64; 2],
+    /// Control frames that each end has sent, whenever.
+    pub recorded: [Vec<Vec<u8>>; 2],
+}
+
+/// Switches in a row: the last wire port of each to the first of the next.
+pub(super) fn chain(switches: usize, random: &mut Pcg64) -> Vec<Link> {
+    let link = |n: usize| Link {
+        ends: [(n, if n == 0 { HOSTS } else { HOSTS + 1 }), (n + 1, HOSTS)],
+        is_up: true,
+        losses: 0,
+        base_ns: random.random_range(10_000..500_000),
+        queue_ns: 50_000.0,
+        last_arrival: [0; 2],
+        recorded: [Vec::new(), Vec::new()],
+    };
+    (0..switches - 1).map(link).collect()
+}
+
+/// The label of a control frame's kind.
+pub(super) fn kind_label(frame: &[u8]) -> Option<&'static str> {
+    let number = kind_of(frame)?;
+    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?;
+    Some(kind.label())
+}
+
+impl World {
+    /// The link at a port of a switch, and which of its ends that is.
+    pub(super) fn link_at(&self, switch: usize, port: usize) -> Option<(usize, usize)> {
+        let at = |link: &Link| link.ends.iter().position(|&end| end == (switch, port));
+        (self.links.iter().enumerate()).find_map(|(n, link)| Some((n, at(link)?)))
+    }
+
+    /// Whether each port of a switch has its link.
+    pub(super) fn links_of(&self, switch: usize) -> Vec<bool> {
+        let ports = self.places[switch].shape.ports();
+        let is_up = |port| {
+            self.link_at(switch, port)
+                .is_none_or(|(link, _)| self.links[link].is_up)
+        };
+        (0..ports).map(is_up).collect()
+    }
+
+    /// A link goes down or comes up.
+    pub(super) fn set_link(&mut self, number: usize, is_up: bool) {
+        let link = &mut self.links[number];
+        if link.is_up == is_up {
+            return;
+        }
+        link.is_up = is_up;
+        link.losses += u64::from(!is_up);
+        for (switch, port) in link.ends {
+            if let Some(node) = &self.places[switch].node
+                && let Some(has_link) = node.state.lock().has_link.get_mut(port)
+            {
+                *has_link = is_up;
+            }
+        }
+        let state = if is_up { "up" } else { "down" };
+        self.trace
+            .note(self.now, format_args!("link {number} is {state}"));
+    }
+
+    /// A frame leaves a switch by a wire.
+    pub(super) fn transport(
+        &mut self,
+        (number, end): (usize, usize),
+        frame: Vec<u8>,
+        packet: Option<(u64, Sending)>,
+    ) {
+        let is_control = is_control(&frame);
+        let link = &mut self.links[number];
+        let (switch, port) = link.ends[1 - end];
+        if is_control {
+            let recorded = &mut link.recorded[end];
+            if recorded.len() == RECORDED {
+                let any = self.random.random_range(0..RECORDED);
+                recorded.swap_remove(any);
+            }
+            recorded.push(frame.clone());
+            if let Some(label) = kind_label(&frame) {
+                let genuine = &mut self.places[switch].genuine[port - HOSTS];
+                *genuine.entry(label.to_owned()).or_default() += 1;
+            }
+        }
+        if !link.is_up {
+            return;
+        }
+        let step = self.random.random_range(-0.5..0.5) * 4_000.0;
+        link.queue_ns = (link.queue_ns + step - (link.queue_ns - 50_000.0) * 0.001).max(0.0);
+        let bits = frame.len() as u64 * 8;
+        let arrival =
+            (self.now + link.base_ns + link.queue_ns as u64).max(link.last_arrival[end] + bits);
+        link.last_arrival[end] = arrival;
+        let after = arrival - self.now;
+        self.disturb(is_control, after, (switch, port), frame, packet);
+    }
+
+    fn disturb(
+        &mut self,
+        is_control: bool,
+        mut after: u64,
+        (switch, port): (usize, usize),
+        mut frame: Vec<u8>,
+        packet: Option<(u64, Sending)>,
+    ) {
+        let menu = self.menu.clone();
+        let (lost, reordered, doubled, corrupted) = if is_control {
+            (
+                menu.control_lost,
+                menu.control_reordered,
+                menu.control_doubled,
+                menu.control_corrupted,
+            )
+        } else {
+            (menu.data_lost, menu.data_reordered, menu.data_doubled, 0.0)
+        };
+        let kinds = if is_control {
+            [
+                Fault::ControlLost,
+                Fault::ControlReordered,
+                Fault::ControlDoubled,
+            ]
+        } else {
+            [Fault::DataLost, Fault::DataReordered, Fault::DataDoubled]
+        };
+        if self.happens(lost, kinds[0]) {
+            return;
+        }
+        if self.happens(reordered, kinds[1]) {
+            after += self.random.random_range(1_000..400_000);
+        }
+        if self.happens(corrupted, Fault::ControlCorrupted) {
+            // Behind the magic: what loses its type is no control frame.
+            let at = self.random.random_range(18..frame.len());
+            frame[at] ^= 1 << self.random.random_range(0..8);
+        }
+        if self.happens(doubled, kinds[2]) {
+            let later = after + self.random.random_range(0..200_000);
+            self.push(later, Event::Arrive(switch, port, frame.clone(), packet));
+        }
+        self.push(after, Event::Arrive(switch, port, frame, packet));
+    }
+
+    fn happens(&mut self, share: f64, fault: Fault) -> bool {
+        let happens = !self.is_quiet && share > 0.0 && self.random.random::<f64>() < share;
+        if happens {
+            *self.faults.entry(fault).or_default() += 1;
+        }
+        happens
     }
 }

@@ -1,5 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
+use proptest::prelude::*;
+
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -326,4 +328,42 @@ fn values_out_of_range_do_no_harm() {
         let mut generator = generator(&spec);
         assert!(generator.poll(MS, 100, |_| true) <= 100);
     }
+}
+
+/// The probability that the table gives each flow.
+fn probabilities(table: &Popularity) -> Vec<f64> {
+    let columns = table.columns.len() as f64;
+    let mut probabilities = vec![0.0; table.columns.len()];
+    for (owner, column) in table.columns.iter().enumerate() {
+        let share = f64::from(column.share) / 4_294_967_296.0;
+        probabilities[owner] += share / columns;
+        probabilities[column.alias as usize] += (1.0 - share) / columns;
+    }
+    probabilities
+}
+
+proptest! {
+    #[test]
+    fn gives_each_flow_its_weight(weights in prop::collection::vec(0..=1_u64 << 40, 1..300)) {
+        let total: u64 = weights.iter().sum();
+        prop_assume!(total > 0);
+        let table = Popularity::new(&weights);
+        for (given, &weight) in probabilities(&table).iter().zip(&weights) {
+            // Each of the columns rounds by 2^-32 of itself.
+            prop_assert!((given - weight as f64 / total as f64).abs() < 2.4e-10);
+        }
+    }
+
+    #[test]
+    fn draws_only_flows_there_are(flows in 1..500_u32, shape in 0.01..10.0, random: u64) {
+        prop_assert!(Popularity::pareto(flows, shape).draw(random) < flows);
+    }
+}
+
+#[test]
+fn quantiles_follow_the_shape() {
+    let of_pareto = probabilities(&Popularity::pareto(1000, 1.2));
+    // u_0 / u_7 = 0.5 / 7.5.
+    let expected = (0.5_f64 / 7.5).powf(1.0 / 1.2);
+    assert!((of_pareto[7] / of_pareto[0] - expected).abs() < 1e-6);
 }

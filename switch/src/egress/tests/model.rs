@@ -6,7 +6,7 @@ use contract::config::QueueService;
 use contract::counters::DropReason;
 
 use super::super::REFERENCES_MAX;
-use crate::egress::layout::EgressLayout;
+use crate::egress::EgressLayout;
 use crate::packet_io::BURST;
 
 /// What waits: a packet, or a reference (which has no bytes), by number.

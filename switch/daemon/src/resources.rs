@@ -1,4 +1,4 @@
-//! What a configuration names besides devices, opened before anything is started: captures, the HTTP address, files of
+//! What a configuration names besides devices, resources before anything is started: captures, the HTTP address, files of
 //! tokens and keys.
 
 use api::http::{Server, StartError};
@@ -7,13 +7,13 @@ use contract::config::{Config, WireKeys};
 use ipfix::Exporter;
 use report::sender::Sender;
 use switch::source::Source;
-use switch::wiring::plans;
+use switch::wiring::open_source;
 
 use crate::machine::Machine;
 
 /// All of it, open.
 #[derive(Debug)]
-pub struct Opened {
+pub struct Resources {
     /// By port.
     pub(crate) sources: Vec<Option<Source>>,
     pub(crate) server: Option<Server>,
@@ -22,9 +22,9 @@ pub struct Opened {
     pub(crate) wire_keys: WireKeys,
 }
 
-impl Opened {
+impl Resources {
     /// Looks for what `config` names on this machine, and opens it. Where `is_faulty_at` says that something is wrong
-    /// already, nothing is opened.
+    /// already, nothing is resources.
     ///
     /// # Errors
     /// Everything that keeps a switch from starting here, as far as it can be known without DPDK.
@@ -38,7 +38,7 @@ impl Opened {
             }
             let path = path.key("device");
             let source =
-                plans::open_source(port).map_err(|error| Invalid::said(path, format!("{error:#}")));
+                open_source(port).map_err(|error| Invalid::said(path, format!("{error:#}")));
             source.unwrap_or_else(|fault| {
                 faults.push(fault);
                 None
@@ -86,8 +86,8 @@ impl Opened {
     }
 }
 
-fn taken<T: Default>(opened: Check<T>, faults: &mut Vec<Invalid>) -> T {
-    opened.unwrap_or_else(|Faults(more)| {
+fn taken<T: Default>(resources: Check<T>, faults: &mut Vec<Invalid>) -> T {
+    resources.unwrap_or_else(|Faults(more)| {
         faults.extend(more);
         T::default()
     })

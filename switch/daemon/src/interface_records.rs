@@ -15,12 +15,12 @@ use rustix::process::geteuid;
 
 /// The folder of these files, and the network namespace that this process is in.
 #[derive(Debug)]
-pub struct Lowered {
+pub struct InterfaceRecords {
     folder: PathBuf,
     namespace: u64,
 }
 
-impl Lowered {
+impl InterfaceRecords {
     /// In the folder that systemd gives (`RuntimeDirectory=vernier`), else `/run/vernier` for root, else in the user's
     /// own run folder, or one in `/tmp`.
     pub fn from_env() -> Self {
@@ -120,18 +120,18 @@ mod tests {
     fn what_was_noted_is_found_until_it_is_cleared() {
         let run = tempfile::tempdir().unwrap();
         let folder = run.path().join("vernier");
-        let before = Lowered::within(&folder);
+        let before = InterfaceRecords::within(&folder);
         let [one, other] = [7, 70].map(|number| NonZeroU32::new(number).unwrap());
         assert!(!before.holds(one));
         before.clear(one);
         before.note(one, "wan").unwrap();
         before.note(one, "wan").unwrap();
         // Another process, later.
-        let after = Lowered::within(&folder);
+        let after = InterfaceRecords::within(&folder);
         assert!(after.holds(one) && !after.holds(other));
-        let elsewhere = Lowered {
+        let elsewhere = InterfaceRecords {
             namespace: after.namespace + 1,
-            ..Lowered::within(&folder)
+            ..InterfaceRecords::within(&folder)
         };
         assert!(!elsewhere.holds(one));
         after.clear(one);
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_may_write_to_is_not_trusted() {
         let run = tempfile::tempdir().unwrap();
-        let lowered = Lowered::within(run.path());
+        let lowered = InterfaceRecords::within(run.path());
         let interface = NonZeroU32::new(7).unwrap();
         lowered.note(interface, "wan").unwrap();
         let open = fs::Permissions::from_mode(0o777);
@@ -156,7 +156,7 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         let above = run.path().join("above");
         let own = above.join("vernier");
-        let lowered = Lowered::within(&own);
+        let lowered = InterfaceRecords::within(&own);
         let interface = NonZeroU32::new(7).unwrap();
         lowered.note(interface, "wan").unwrap();
         let set = |folder: &Path, mode| {
