@@ -52,7 +52,7 @@ proptest! {
         prop_assert!(header.is_consistent());
         let fields = (header.dscp(), header.next(), header.source(), header.destination());
         prop_assert_eq!(fields, (repr.dscp, protocol, repr.source, repr.destination));
-        prop_assert_eq!(bytes[1] & 0xf, (repr.flow_label >> 16) as u8);
+        prop_assert_eq!(u32::from(bytes[1] & 0xf), repr.flow_label >> 16);
         prop_assert_eq!(&bytes[2..4], &repr.flow_label.to_be_bytes()[2..]);
         prop_assert_eq!(&bytes[ipv6::field::PAYLOAD_BYTES], &short.to_be_bytes());
         prop_assert_eq!(bytes[ipv6::field::HOP_LIMIT], byte);
