@@ -6,13 +6,6 @@
 #[error("{0}")]
 pub struct InvalidArgument(String);
 
-impl InvalidArgument {
-    /// The error of this message.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
 /// Returns an error with the message unless the condition holds.
 pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), InvalidArgument> {
     if holds {

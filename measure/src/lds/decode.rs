@@ -253,7 +253,7 @@ fn nothing(packets: &Packets) -> Decoded {
     }
 }
 
-/// Flows of which only packets are known.
+/// Flows with known packets and unknown delays.
 fn unknown(packets: &[f64]) -> Vec<FlowDelay> {
     let of_flow = |&packets: &f64| FlowDelay {
         mean_ticks: 0.0,

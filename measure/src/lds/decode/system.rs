@@ -91,11 +91,14 @@ impl<'a> Shape<'a> {
             })?;
         }
         for (flow, packets) in self.table.packets.into_iter().flatten().enumerate() {
-            ensure(!packets.is_infinite() && !(*packets < 0.0), || {
-                format!(
-                    "flow {flow}: packets must be finite and not negative (NaN where not known)"
-                )
-            })?;
+            ensure(
+                packets.is_nan() || (0.0..f64::INFINITY).contains(packets),
+                || {
+                    format!(
+                        "flow {flow}: packets must be finite and not negative (NaN where not known)"
+                    )
+                },
+            )?;
         }
         for (flow, weight) in self.table.weights.into_iter().flatten().enumerate() {
             ensure(weight.is_finite() && *weight > 0.0, || {

@@ -7,11 +7,11 @@ proptest! {
     #[test]
     fn what_is_emitted_is_where_its_fields_are(
         macs: [[u8; 6]; 2],
-        numbers: (u16, u16, u32, u32, u8, u8),
+        numbers: (u16, u16, u32, u8, u8),
         v4: [u32; 2],
         v6: [u128; 2],
     ) {
-        let (short, other, word, long, byte, protocol) = numbers;
+        let (short, other, word, byte, protocol) = numbers;
         let [destination, source] = macs;
         let bytes = ethernet::Repr { destination, source, ethertype: short }.emit();
         let header = ethernet::Header::of(&bytes).unwrap();
@@ -52,11 +52,17 @@ proptest! {
         prop_assert!(header.is_consistent());
         let fields = (header.dscp(), header.next(), header.source(), header.destination());
         prop_assert_eq!(fields, (repr.dscp, protocol, repr.source, repr.destination));
-        prop_assert_eq!(bytes[1] & 0xf, (repr.flow_label >> 16) as u8);
+        prop_assert_eq!(u32::from(bytes[1] & 0xf), repr.flow_label >> 16);
         prop_assert_eq!(&bytes[2..4], &repr.flow_label.to_be_bytes()[2..]);
         prop_assert_eq!(&bytes[ipv6::field::PAYLOAD_BYTES], &short.to_be_bytes());
         prop_assert_eq!(bytes[ipv6::field::HOP_LIMIT], byte);
+    }
 
+    #[test]
+    fn what_is_emitted_above_ip_is_where_its_fields_are(
+        numbers: (u16, u16, u32, u32, u8, u8),
+    ) {
+        let (short, other, word, long, byte, protocol) = numbers;
         let repr = ipv6::Fragment { offset_and_more: short & 0xfff9, id: word };
         let bytes = repr.emit(protocol);
         let header = ipv6::Extension::at(&bytes, 0).unwrap();
