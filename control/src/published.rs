@@ -246,7 +246,7 @@ mod tests {
     fn a_reader_keeps_what_it_has() {
         let published = Published::new(Snapshot::default());
         let before = published.read();
-        let mut next = Snapshot::default();
+        let mut next = (*before).clone();
         next.epoch = Some(7);
         published.publish(next, Lookup::default());
         assert_eq!((before.epoch, published.read().epoch), (None, Some(7)));

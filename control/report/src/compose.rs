@@ -249,17 +249,19 @@ fn enter(segment: &mut msp::Segment, delay: &Delay, names: &mut Names) {
     segment.bound_ns = delay.bound_ns.map(float);
     segment.stddev_ns = delay.stddev_ns.map(float);
     segment.method = names.index(delay.method);
-    let [p50_ns, _, p99_ns, p999_ns, _] = delay.quantiles_ns.map(|ns| ns.map(float));
-    let quantiles = || {
-        Some(Quantiles {
-            min_ns: float(delay.min_ns?),
-            max_ns: float(delay.max_ns?),
-            p50_ns: p50_ns?,
-            p99_ns: p99_ns?,
-            p999_ns: p999_ns?,
-        })
-    };
-    segment.quantiles = quantiles();
+    segment.quantiles = quantiles(delay);
+}
+
+/// The quantiles of a report; `None` unless all are known.
+fn quantiles(delay: &Delay) -> Option<Quantiles> {
+    let [p50, _, p99, p999, _] = delay.quantiles_ns;
+    Some(Quantiles {
+        min_ns: float(delay.min_ns?),
+        max_ns: float(delay.max_ns?),
+        p50_ns: float(p50?),
+        p99_ns: float(p99?),
+        p999_ns: float(p999?),
+    })
 }
 
 /// Other ends of wires; of links without one, who says by LLDP to be there.

@@ -265,8 +265,10 @@ mod tests {
 
     #[test]
     fn rates_are_taken_over_a_second() {
-        let mut draft = Snapshot::default();
-        draft.ports = vec![Port::default()];
+        let mut draft = Snapshot {
+            ports: vec![Port::default()],
+            ..Snapshot::default()
+        };
         draft.workers = vec![Worker::default()];
         let (mut rates, then) = (Rates::default(), Instant::now());
         rates.renew(&mut draft, 2e9, then);

@@ -461,7 +461,7 @@ const USABLE_CELLS: Metric<Estimate> = Metric::gauge(
 
 /// In the same family.
 const WIRE_USABLE_CELLS: Metric<WireFigures> = Metric::gauge("", "", |figures, each| {
-    figures.usable_cells_ratio.show(1.0, each)
+    figures.usable_cells_ratio.show(1.0, each);
 });
 
 const SKETCH_RATIOS: [Metric<Sketch>; 2] = [
@@ -528,7 +528,7 @@ const WIRE_MORE: [Metric<Wire>; 2] = [
                     each,
                     SessionState::ALL.map(SessionState::label),
                     &wire.session,
-                )
+                );
             },
         )
     },
@@ -560,7 +560,7 @@ const WIRE_FLOW: [Metric<Flow>; 5] = [
         |flow, each| {
             flow.estimate
                 .map(|estimate| estimate.mean_ns)
-                .show(1e9, each)
+                .show(1e9, each);
         },
     ),
     Metric::gauge(
@@ -569,7 +569,7 @@ const WIRE_FLOW: [Metric<Flow>; 5] = [
         |flow, each| {
             flow.estimate
                 .and_then(|estimate| estimate.bound_ns)
-                .show(1e9, each)
+                .show(1e9, each);
         },
     ),
 ];
