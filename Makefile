@@ -268,7 +268,7 @@ FUZZ_ARGS ?=
 fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS, FUZZ_ARGS
 	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
 	@seeds=$$(mktemp -d); trap 'rm -rf "$$seeds"' EXIT; \
-	all=$$(FUZZ_SEEDS="$$seeds" target/$(HOST)/fuzz/fuzz-targets); \
+	all=$$(FUZZ_SEEDS="$$seeds" target/$(HOST)/fuzz/fuzz-targets 2>"$$seeds/log") || { cat "$$seeds/log" >&2; exit 1; }; \
 	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
 	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/$(HOST)/fuzz/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
