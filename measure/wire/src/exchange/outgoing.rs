@@ -125,7 +125,10 @@ impl Outgoing {
         counters: &mut ExchangeCounters,
         buffer: &mut [u8],
     ) -> Option<(u16, usize)> {
-        while room > RING_RESERVE {
+        if room <= RING_RESERVE {
+            return None;
+        }
+        loop {
             let queue = if self.repeated.is_empty() {
                 &mut self.pieces
             } else {
@@ -148,7 +151,6 @@ impl Outgoing {
             }
             counters.fragments_unsent += 1;
         }
-        None
     }
 
     /// Gives the oldest epoch back; what was to be sent of it is not.
