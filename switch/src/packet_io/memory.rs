@@ -323,11 +323,13 @@ impl PacketIo for MemoryIo {
         std::mem::swap(&mut self.ports[index].outlet, &mut handles.outlet);
     }
 
-    /// What waits at a queue that is no longer served is lost with it.
+    /// Packets that wait at a queue that is no longer served are lost with it.
     fn give_back(&mut self, handles: &mut MemoryHandles) {
         while let Some(index) = self.inlets.iter().position(|&port| port == handles.port) {
             self.inlets.remove(index);
-            handles.inlets.push(self.arrivals.remove(index));
+            let mut inlet = self.arrivals.remove(index);
+            inlet.clear();
+            handles.inlets.push(inlet);
         }
         if let Some(port) = self.ports.get_mut(handles.port.index()) {
             std::mem::swap(&mut port.outlet, &mut handles.outlet);
