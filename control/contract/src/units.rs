@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit.
 
-/// In the largest unit of which there are at least `least`, or the last one.
+/// Prints an amount in the largest unit that it has at least `least` of, or else in the last unit.
 fn scaled(x: f64, units: &[(f64, &str)], least: f64) -> String {
     let is_reached = |(size, _): &&(f64, &str)| x.abs() >= least * size;
     let unit = units.iter().find(is_reached).or(units.last());

@@ -1,4 +1,4 @@
-//! A network between two ends, for tests: what is under way arrives in the order of time, whoever disturbs it.
+//! A network between two ends, for tests: frames under way arrive in the order of time, whichever fault delayed them.
 
 use std::collections::BTreeMap;
 

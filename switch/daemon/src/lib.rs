@@ -16,6 +16,7 @@ pub mod data_plane;
 mod interface_records;
 pub mod live;
 pub mod machine;
+pub mod options;
 mod platform;
 pub mod privileges;
 mod removals;

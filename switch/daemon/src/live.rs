@@ -13,7 +13,7 @@ use control::published::Published;
 use records::answers::FlowQuery;
 use records::snapshot::Snapshot;
 
-use crate::run::RunOptions;
+use crate::options::RunOptions;
 
 /// How often a plain table is written.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -12,10 +12,10 @@ use clap::Parser;
 use contract::config::document::KeyPath;
 use contract::config::{Candidate, Config};
 use daemon::cli::{Arguments, LogFormat};
+use daemon::options::{RunOptions, Signals};
 use daemon::privileges;
 use daemon::resources::Resources;
 use daemon::run::{self, RunError};
-use daemon::run::{RunOptions, Signals};
 use dpdk_bindings::HugePages;
 
 /// Tables of many megabytes lie in huge pages, wherever they are made.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use api::http;
-use api::log::Lines;
 use contract::config::{self, Config, Device};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
@@ -33,6 +32,7 @@ use switch::wiring::devices::{self, Pools};
 use switch::wiring::{DpdkSite, Site, WorkerSetup, Workers, budget_of_machine, random_seed};
 
 use crate::data_plane::SwitchDataPlane;
+use crate::options::{RunOptions, Signals};
 use crate::platform::Dpdk;
 use crate::resources::Resources;
 use crate::{live, privileges};
@@ -337,30 +337,6 @@ fn random_number() -> Result<u64> {
 }
 
 // How a switch is run, and what is wanted of it while it runs.
-
-/// How a switch is run.
-#[derive(Debug, Clone, Default)]
-pub struct RunOptions {
-    /// End after this long.
-    pub duration: Option<Duration>,
-    /// Show a live table, and a summary at the end.
-    pub live: bool,
-    /// Where the configuration came from, to be read again.
-    pub file: Option<PathBuf>,
-    /// The log, whose thread is to keep off the workers' CPUs.
-    pub log: Option<Lines>,
-    /// Take down every packet of every wire in this file, for tests.
-    pub wire_record: Option<PathBuf>,
-}
-
-/// What somebody outside wants of a running switch.
-#[derive(Debug, Clone, Default)]
-pub struct Signals {
-    /// End: SIGINT, SIGTERM.
-    pub stop: Arc<AtomicBool>,
-    /// Read the configuration again: SIGHUP.
-    pub reload: Arc<AtomicBool>,
-}
 
 // What became of the captures that ports replay.
 

@@ -540,7 +540,7 @@ impl RliPolicy {
 }
 
 impl RliMethod {
-    /// The method, where packets are stamped so that idle times can be told or not.
+    /// The method, with or without idle times known, by whether packets are stamped.
     pub(super) fn method(self, can_anchor: bool) -> Method {
         match self {
             Self::Left => Method::Left,
