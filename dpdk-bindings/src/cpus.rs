@@ -1,10 +1,5 @@
-//! CPUs and NUMA sockets, as the kernel reports them, for which no EAL is needed; and how a worker's thread becomes one of
-//! DPDK's lcores.
+//! CPUs and NUMA sockets, as the kernel reports them, for which no EAL is needed.
 
-use std::ffi::c_uint;
-use std::marker::PhantomData;
-
-use crate::eal::Eal;
 use crate::error::Errno;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
@@ -40,72 +35,4 @@ pub fn numa_socket_of(cpu: usize) -> Option<u16> {
     let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
     let mut names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.find_map(|name| name.strip_prefix("node")?.parse().ok())
-}
-
-/// Why a thread did not become an lcore.
-#[derive(Debug, thiserror::Error)]
-pub enum LcoreError {
-    /// The CPU is not one that this thread may use.
-    #[error(
-        "cannot run on CPU {cpu}: this process may use CPUs {allowed:?} (taskset, cgroup cpuset or \
-         isolcpus decide); choose one of these"
-    )]
-    Cpu {
-        /// The CPU asked for.
-        cpu: usize,
-        /// The CPUs there are to choose from.
-        allowed: Vec<usize>,
-    },
-    /// The calling thread is an lcore already: EAL's main thread, or registered before.
-    #[error(
-        "this thread is an lcore already; register each thread once, and not EAL's main thread"
-    )]
-    AlreadyRegistered,
-    /// DPDK or the kernel refused.
-    #[error("cannot register a worker on CPU {cpu}: {errno}; DPDK takes 128 lcores at most")]
-    Register {
-        /// The CPU asked for.
-        cpu: usize,
-        /// DPDK's error.
-        errno: Errno,
-    },
-}
-
-/// The calling thread as an lcore, which is what gives it a mempool cache of its own. It ends with
-/// this value; the thread stays pinned.
-#[derive(Debug)]
-pub struct LcoreRegistration<'eal> {
-    // Of this thread (a raw pointer is not Send), and no longer than EAL.
-    _thread_of_eal: PhantomData<(*const (), &'eal Eal)>,
-}
-
-impl Eal {
-    /// Pins the calling thread to `cpu` and registers it as an lcore (`rte_thread_register`).
-    ///
-    /// # Errors
-    /// See [`LcoreError`]; the thread is then where it was.
-    pub fn register_thread(&self, cpu: usize) -> Result<LcoreRegistration<'_>, LcoreError> {
-        let allowed = allowed_cpus();
-        let Some(number) = c_uint::try_from(cpu)
-            .ok()
-            .filter(|_| allowed.contains(&cpu))
-        else {
-            return Err(LcoreError::Cpu { cpu, allowed });
-        };
-        // SAFETY: EAL is initialised while self lives.
-        match Errno::check(unsafe { dpdk_sys::vernier_thread_register(number) }) {
-            Ok(_) => Ok(LcoreRegistration {
-                _thread_of_eal: PhantomData,
-            }),
-            Err(Errno::EALREADY) => Err(LcoreError::AlreadyRegistered),
-            Err(errno) => Err(LcoreError::Register { cpu, errno }),
-        }
-    }
-}
-
-impl Drop for LcoreRegistration<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by register_thread in this very thread, and EAL still lives.
-        unsafe { dpdk_sys::vernier_thread_unregister() }
-    }
 }

@@ -44,13 +44,14 @@ pub use arrayvec::ArrayVec;
 
 pub use attach::{AttachError, AttachedPort, PortInfo, interface_index};
 pub use clock::{KernelClock, kernel_clock};
-pub use cpus::{LcoreError, LcoreRegistration, allowed_cpus, keep_to_cpus, numa_socket_of};
+pub use cpus::{allowed_cpus, keep_to_cpus, numa_socket_of};
 pub use eal::{Eal, EalError, EalOptions};
 pub use error::{DpdkLog, Errno, lost_log_messages};
 pub use host::{
     Host, HostDevice, HostError, HostPort, PassingMbuf, Tap, attach_vhost, misses_vhost,
 };
 pub use huge::HugePages;
+pub use lcore::{LcoreError, LcoreRegistration};
 pub use mbuf::{Mbuf, NoRoom, free_bulk};
 pub use mempool::{Mempool, MempoolError};
 pub use port::{Link, LinkError, Port, PortConfig, PortStats, StartError};
@@ -64,6 +65,7 @@ mod eal;
 mod error;
 mod host;
 mod huge;
+mod lcore;
 mod mbuf;
 mod mempool;
 pub mod plugin;

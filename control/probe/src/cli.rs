@@ -11,12 +11,12 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
 use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
-use crate::daemon;
 use crate::published::Outlet;
 use crate::result::SessionResult;
 use crate::session::Spacing;
 use crate::socket::StampsWanted;
 use crate::table;
+use crate::{daemon, opener};
 
 /// Most packets of one measurement by command line: all are in one interval.
 const COUNT_MAX: u64 = 100_000;
@@ -246,7 +246,7 @@ fn resolve(name: &str) -> Result<SocketAddr> {
 fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<()> {
     // Longer than any measurement: there is one interval.
     let interval = Duration::from_secs(u64::from(u32::MAX));
-    let (mut engine, _) = daemon::ready(config, Some(interval), Some(arguments.count))?;
+    let (mut engine, _) = opener::ready(config, Some(interval), Some(arguments.count))?;
     let mut outlet = Outlet::default();
     engine.run(stop, &mut outlet)?;
     let sessions = outlet.board.sessions();

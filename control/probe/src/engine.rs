@@ -11,7 +11,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -25,8 +24,9 @@ use rustix::io::Errno;
 use crate::clock::LocalClock;
 use crate::published::Outlet;
 use crate::reflector::Reflector;
+use crate::send_faults::SendFaults;
 use crate::session::{Arrived, Intervals, Session};
-use crate::socket::{Purpose, Report, SendError, Socket, SocketError, StampsWanted};
+use crate::socket::{Purpose, Report, Socket, SocketError, StampsWanted};
 use crate::wire::{Mode, Reply, UnixNs};
 
 /// Packets of one socket in a row.
@@ -41,9 +41,6 @@ const PACKET_BYTES: usize = 16 << 10;
 /// Times of transmission that are waited for, of each socket.
 const REPORTS_MAX: usize = 4_096;
 
-/// Sessions that are named in [`SendFaults`].
-const NAMED_MAX: usize = 16;
-
 /// Which session: counts all that were ever added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey(u64);
@@ -57,64 +54,6 @@ pub struct SenderKey {
     pub traffic_class: u8,
     /// From 0; sockets of another lane have another port.
     pub lane: usize,
-}
-
-/// Sessions whose requests the system does not send, and why.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SendFaults {
-    /// The first of them.
-    named: Vec<(String, SendError)>,
-    /// Whether there are more.
-    has_more: bool,
-}
-
-impl SendFaults {
-    fn of<'s>(sessions: impl Iterator<Item = &'s Session>) -> Self {
-        let mut failing = sessions.filter_map(|session| {
-            let error = session.send_error()?;
-            Some((session.settings().id.name.clone(), error))
-        });
-        Self {
-            named: failing.by_ref().take(NAMED_MAX).collect(),
-            has_more: failing.next().is_some(),
-        }
-    }
-
-    /// Whether all requests are sent.
-    pub fn is_empty(&self) -> bool {
-        self.named.is_empty()
-    }
-
-    /// Logs the differences from `before`, one line for each session.
-    pub fn log_changes(&self, before: &Self) {
-        for fault in self.named.iter().filter(|now| !before.named.contains(now)) {
-            tracing::warn!("{}: requests cannot be sent: {}", fault.0, fault.1);
-        }
-        if self.has_more && !before.has_more {
-            tracing::warn!("requests of further sessions cannot be sent");
-        }
-        // Where there are more than are named, one that is named no more may fail all the same.
-        if self.has_more {
-            return;
-        }
-        let fails = |name: &String| self.named.iter().any(|(failing, _)| failing == name);
-        for (name, _) in before.named.iter().filter(|(name, _)| !fails(name)) {
-            tracing::info!("{name}: requests are sent again");
-        }
-    }
-}
-
-impl fmt::Display for SendFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, error)) in self.named.iter().enumerate() {
-            let between = if index > 0 { "\n" } else { "" };
-            write!(f, "{between}{name}: requests cannot be sent: {error}")?;
-        }
-        if self.has_more {
-            write!(f, "\nand further sessions")?;
-        }
-        Ok(())
-    }
 }
 
 /// A socket that requests leave by, and the sessions that share it.

@@ -24,8 +24,8 @@ use topology::transition::{NamedWay, Transition};
 use topology::{Role, Topology};
 
 use crate::config::{Address, MsetConfig, PORT};
-use crate::daemon::Opener;
 use crate::engine::{Engine, SessionKey};
+use crate::opener::Opener;
 
 /// Between two looks at a file, and at former ways whose time ends.
 const LOOK: Duration = Duration::from_millis(500);

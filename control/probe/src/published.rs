@@ -7,10 +7,10 @@ use parking_lot::RwLock;
 use serde::Serialize;
 
 use crate::clock::Offset;
-use crate::engine::SendFaults;
 use crate::reflector::ReflectorCounts;
 use crate::reporting::Collector;
 use crate::result::{Counts, SessionResult};
+use crate::send_faults::SendFaults;
 
 contract::record! {
     /// Sums over all closed intervals of a session.

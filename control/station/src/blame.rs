@@ -18,9 +18,10 @@ use records::station::{
 };
 use report::msp::{Kind, Neighbour};
 
-use crate::finding::{finding, ms, signal_label};
+use crate::finding::{ms, signal_label};
 use crate::fleet::by_number;
 use crate::path::label;
+use crate::state::finding;
 use crate::state::{Known, State};
 
 /// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).

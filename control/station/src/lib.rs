@@ -50,6 +50,7 @@ pub mod settings;
 pub mod simulated;
 pub mod state;
 pub mod store;
+mod summary;
 pub mod values;
 
 use bus::{StoreError, failed};

@@ -9,11 +9,11 @@ use records::station::Blame;
 use records::station::{PathAnswer, SwitchState};
 
 use crate::Station;
-use crate::answers::summary;
 use crate::blame::Blamer;
 use crate::path::{Network, figures, label};
 use crate::settings::Ends;
 use crate::state::{State, Sums};
+use crate::summary::summary;
 
 /// Blamed segments with series of their own.
 const BLAMED_MAX: usize = 32;

@@ -7,12 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use locate::{BOUND_ERRORS, Finding, Mean, Rise, Step};
 use prost::Message;
 use report::Names;
 use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
 use crate::clock;
-use crate::finding::Found;
+use crate::finding::{Found, ms};
 
 /// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
 const RUNS_MAX: usize = 8;
@@ -601,6 +602,51 @@ impl Minute {
 /// Makes an index into `old` an index into `new`, which gets the name.
 fn renumber(index: &mut u32, old: &[String], new: &mut Names) {
     *index = new.index(old.get(*index as usize).map_or("", String::as_str));
+}
+
+/// What is known of a segment now; before localisation has seen it only its last report.
+pub fn finding(state: &State, known: &Known, now_unix_ns: u64) -> Finding {
+    let last = &known.last;
+    let silent_since_ms = state.is_silent(now_unix_ns).then(|| ms(state.end_unix_ns));
+    let finding = Finding {
+        // Of the last delays, not of the last report: that is what the age says. By the server's clock, as `now_unix_ns` is.
+        time_ms: ms(now_unix_ns.saturating_sub(state.age_ns(known.end_unix_ns, now_unix_ns))),
+        deviation_ns: last.stddev_ns.map(f64::from),
+        p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
+        silent_since_ms,
+        ..Finding::default()
+    };
+    let Some(found) = known.found.as_ref() else {
+        let reported = Mean {
+            value: last.mean_ns.into(),
+            error: f64::from(last.bound_ns.unwrap_or_default()) / BOUND_ERRORS,
+        };
+        return Finding {
+            present_ns: (last.samples > 0).then_some(reported),
+            ..finding
+        };
+    };
+    let mean = |value: Option<f32>, error: f32| {
+        value.map(|value| Mean {
+            value: value.into(),
+            error: error.into(),
+        })
+    };
+    Finding {
+        present_ns: mean(found.present_ns, found.present_error_ns),
+        present_loss: mean(found.present_loss, found.present_loss_error),
+        usual_ns: found.usual_ns.map(f64::from),
+        usual_loss: found.usual_loss.into(),
+        is_ready: found.is_ready,
+        delay: found.delay.map(Rise::from),
+        loss: found.loss.map(Rise::from),
+        unsynchronised_since_ms: found.unsynchronised_since_ms,
+        step: found.step_since_ms.map(|since_ms| Step {
+            shift_ns: found.step_shift_ns.into(),
+            since_ms,
+        }),
+        ..finding
+    }
 }
 
 #[cfg(test)]

@@ -236,6 +236,16 @@ impl Paths {
     }
 }
 
+impl Topology {
+    /// The shortest paths from one router to another, all alternatives but at most `paths_max` (and [`WAYS_MAX`]), the first
+    /// by name first; each begins and ends with these two. None where no path leads there.
+    pub fn between(&self, from: Router, to: Router, paths_max: usize) -> Vec<Vec<Router>> {
+        let none = vec![false; self.routers().len()];
+        let ways = Reach::new(self, from).list(to, &none).ways.into_iter();
+        ways.take(paths_max).map(|way| way.routers).collect()
+    }
+}
+
 impl Reach {
     pub(crate) fn new(topology: &Topology, source: Router) -> Self {
         let graph = topology.graph();

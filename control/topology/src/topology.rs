@@ -6,8 +6,6 @@ use petgraph::graph::DiGraph;
 use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 
-use crate::paths::Reach;
-
 /// Most routers of a topology.
 pub const ROUTERS_MAX: usize = 2_048;
 /// Most links of a topology, each direction for itself. With [`ROUTERS_MAX`] it bounds the memory for all shortest
@@ -144,14 +142,6 @@ impl Topology {
         let links = links.flat_map(|(a, b, weight)| [(a, b, weight), (b, a, weight)]);
         let links: Vec<_> = links.collect();
         Self::new(&names, &links)
-    }
-
-    /// The shortest paths from one router to another, all alternatives but at most `paths_max` (and [`crate::paths::WAYS_MAX`]), the first
-    /// by name first; each begins and ends with these two. None where no path leads there.
-    pub fn between(&self, from: Router, to: Router, paths_max: usize) -> Vec<Vec<Router>> {
-        let none = vec![false; self.routers().len()];
-        let ways = Reach::new(self, from).list(to, &none).ways.into_iter();
-        ways.take(paths_max).map(|way| way.routers).collect()
     }
 
     pub(crate) const fn graph(&self) -> &DiGraph<String, Weight> {

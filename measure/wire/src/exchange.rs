@@ -39,8 +39,8 @@ mod status;
 pub use epochs::EpochFlows;
 pub use session::Peer;
 pub use status::{
-    ExchangeCounters, FloorView, MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus,
-    SessionState, WireStatus,
+    ExchangeCounters, MeasuredEpoch, OffsetView, ReportedEpoch, SegmentStatus, SessionState,
+    WireStatus,
 };
 
 use adaptation::Adaptation;

@@ -21,7 +21,6 @@
 use std::collections::VecDeque;
 
 use crate::SegmentOutcome;
-use crate::exchange::{ExchangeCounters, FloorView};
 use measure::time::Epoch;
 
 /// Epochs that are remembered.
@@ -239,6 +238,17 @@ const STEP_NS_MIN: f64 = 1_000.0;
 /// Delays that scatter so many times more than usual come from a queue.
 const SCATTER: f64 = 4.0;
 
+/// The clocks, as the least delays of epochs show them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FloorView {
+    /// The latest, in nanoseconds.
+    pub floor_ns: Option<i64>,
+    /// The latest step.
+    pub step: Option<Step>,
+    /// How the clocks run apart, where that is more than noise.
+    pub drift: Option<Drift>,
+}
+
 /// Watches the floor over a session.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
@@ -249,14 +259,14 @@ pub(crate) struct Floors {
 }
 
 impl Floors {
-    /// Takes an epoch; `false` where its delays are not to be trusted.
+    /// Takes an epoch and counts a step of a clock. Returns `false` if its delays cannot be trusted.
     pub fn see(
         &mut self,
         (epoch, at_ns): (Epoch, u64),
         floor_ns: Option<i64>,
         outcomes: &[SegmentOutcome],
         error_ns: f64,
-        counters: &mut ExchangeCounters,
+        clock_steps: &mut u64,
     ) -> bool {
         let Some(floor_ns) = floor_ns else {
             return true;
@@ -286,7 +296,7 @@ impl Floors {
         let (FloorVerdict::Stepped(step) | FloorVerdict::Sank(step)) = verdict else {
             return true;
         };
-        counters.clock_steps += 1;
+        *clock_steps += 1;
         self.view.step = Some(step);
         !matches!(verdict, FloorVerdict::Sank(_))
     }

@@ -255,8 +255,8 @@ fn greatest_numbers_do_not_overflow() {
         state.take(&gap, 0);
     }
     assert_eq!((state.missed_epochs, state.restarts), (u64::MAX, 2));
-    let _ = crate::answers::summary(&state, 0);
-    let _ = crate::answers::summary(&state, u64::MAX);
+    let _ = crate::summary::summary(&state, 0);
+    let _ = crate::summary::summary(&state, u64::MAX);
 }
 
 #[test]

@@ -11,12 +11,10 @@
 use std::collections::VecDeque;
 
 use super::incoming::{Incoming, Slot};
-use super::status::{
-    ExchangeCounters, FloorView, MeasuredEpoch, SegmentStatus, is_counted, report,
-};
+use super::status::{ExchangeCounters, MeasuredEpoch, SegmentStatus, is_counted, report};
 use super::{Moment, Outbox, Settings};
 use crate::codec::Shape;
-use crate::floor::Floors;
+use crate::floor::{FloorView, Floors};
 use crate::frame::{ClockState, EpochFate, Floor, Mismatch, Report, Request};
 use crate::{
     ClockBound, DecodeJob, OffsetWatch, Reconciled, SealedWire, SegmentOutcome, SenderLists, Span,
@@ -362,7 +360,7 @@ impl Epochs {
             first.shard.marks.least_delay_ns,
             &outcomes,
             clocks.error_ns,
-            &mut outbox.counters,
+            &mut outbox.counters.clock_steps,
         );
         let span = Span::until(first.sealed_ns, around.settings.epoch_ns);
         let least_delay_ns = first.shard.marks.least_delay_ns;

@@ -2,8 +2,9 @@
 
 use super::ClockView;
 use super::session::Peer;
+use crate::floor::FloorView;
 use crate::frame::{EpochFate, Header, Mismatch, Report};
-use crate::{Drift, OffsetBounds, OffsetWatch, SegmentOutcome, Step};
+use crate::{OffsetBounds, OffsetWatch, SegmentOutcome};
 use measure::labelled_enum;
 
 labelled_enum! {
@@ -160,17 +161,6 @@ pub struct ReportedEpoch {
     pub epoch: u64,
     /// The other end's report.
     pub report: Report,
-}
-
-/// The clocks, as the least delays of epochs show them.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct FloorView {
-    /// The latest, in nanoseconds.
-    pub floor_ns: Option<i64>,
-    /// The latest step.
-    pub step: Option<Step>,
-    /// How the clocks run apart, where that is more than noise.
-    pub drift: Option<Drift>,
 }
 
 /// Where the offset of the other end's clock lies, by the least delays of both directions in the latest epoch.

@@ -27,7 +27,7 @@ pub const ELSEWHERE: [(&str, &str, &str); 19] = [
     ("ipfix.enterprise", ENCODER, MESSAGES),
 ];
 
-const VALIDATE: &str = "control/contract/src/config/validate/report.rs";
+const VALIDATE: &str = "control/contract/src/config/validate/tests.rs";
 const INSECURE: &str =
     "a_password_goes_unencrypted_to_loopback_only_unless_the_configuration_says_insecure";
 const COLLECTORS: &str = "switch/daemon/tests/daemon/ipfix.rs";
