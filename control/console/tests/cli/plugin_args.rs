@@ -2,6 +2,7 @@
 //! package takes back, and nothing else.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -85,7 +86,8 @@ impl Scene {
             .arg(format!("--unixctl={}", self.path("database.ctl")))
             .arg("-vconsole:off");
         self.server = Some(server.spawn().unwrap());
-        while !Path::new(&self.path("db.sock")).exists() {
+        // The socket's file is there a little before the server listens.
+        while UnixStream::connect(self.path("db.sock")).is_err() {
             let ended = self.server.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "ovsdb-server ended: {ended:?}");
             std::thread::yield_now();
