@@ -267,14 +267,14 @@ fn a_reader_of_the_line_after_a_step_sees_the_step() {
 }
 
 mod wire {
+    use ::wire::WireLayout;
+    use ::wire::frame::Kind;
     use measure::lda::{Bank, LdaLayout};
-    use wire::WireLayout;
-    use wire::frame::Kind;
 
     use super::*;
+    use ::wire::exchange::Order;
     use contract::counters::WireCounters;
     use contract::wire::handover::{WireControlEnd, WireWorkerEnd, wire_handover};
-    use wire::exchange::Order;
 
     fn ends() -> (WireWorkerEnd, WireControlEnd) {
         let bank = Bank {
