@@ -5,26 +5,26 @@
 //! actions ([`arbitrary`]), so that every input means something. libFuzzer calls a target with what it makes
 //! up (`make fuzz`); the test suite calls it with its seeds and the committed corpus (`tests/corpus.rs`).
 //!
-//! - [`frame`]: Ethernet frames to flow and packet hashes.
-//! - [`codec`]: control frames, and synopses put together from fragments.
-//! - [`csv`]: files of other programs.
-//! - [`session`]: handshakes between recordings, and replay windows.
-//! - [`rli`]: a receiver of false references.
-//! - [`lds`]: joint decoding of hostile cells, alone and with references.
-//! - [`config`]: configurations, from text to memory.
-//! - [`http`]: requests to the HTTP server's router.
-//! - [`pairing`]: epochs of a wire, reconciled by lists and paired with false cells.
-//! - [`exchange`]: two ends of a wire and a hostile network between them.
-//! - [`capture`]: captures that are replayed.
-//! - [`stamp`]: STAMP's requests to a reflector, and replies to a session.
-//! - [`reflection`]: STAMP's reflectors against each other, with a session and forged packets.
-//! - [`probe_config`]: configurations of `vernier-probe`.
-//! - [`topology`]: files of topologies, and LSAs by the OSPF API.
-//! - [`report`]: reports of switches, and the state and histories that a station makes of them.
-//! - [`station`]: values of the key-value store, and a station's routes over them.
-//! - [`locator`]: histories of localisation.
-//! - [`lldp`]: LLDP frames.
-//! - [`settings`]: settings of the station and of the plugin.
+//! - `frame`: Ethernet frames to flow and packet hashes.
+//! - `codec`: control frames, and synopses put together from fragments.
+//! - `csv`: files of other programs.
+//! - `session`: handshakes between recordings, and replay windows.
+//! - `rli`: a receiver of false references.
+//! - `lds`: joint decoding of hostile cells, alone and with references.
+//! - `config`: configurations, from text to memory.
+//! - `http`: requests to the HTTP server's router.
+//! - `pairing`: epochs of a wire, reconciled by lists and paired with false cells.
+//! - `exchange`: two ends of a wire and a hostile network between them.
+//! - `capture`: captures that are replayed.
+//! - `stamp`: STAMP's requests to a reflector, and replies to a session.
+//! - `reflection`: STAMP's reflectors against each other, with a session and forged packets.
+//! - `probe_config`: configurations of `vernier-probe`.
+//! - `topology`: files of topologies, and LSAs by the OSPF API.
+//! - `report`: reports of switches, and the state and histories that a station makes of them.
+//! - `station`: values of the key-value store, and a station's routes over them.
+//! - `locator`: histories of localisation.
+//! - `lldp`: LLDP frames.
+//! - `settings`: settings of the station and of the plugin.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::panic,
