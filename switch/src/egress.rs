@@ -209,7 +209,7 @@ pub const fn wire_bytes(len_bytes: u32) -> u32 {
     len_bytes.saturating_add(WIRE_OVERHEAD_BYTES)
 }
 
-/// The egress side of a port, as [`PortEgress`](PortEgress) is built from it: valid by
+/// The egress side of a port, as [`PortEgress`] is built from it: valid by
 /// construction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EgressLayout {

@@ -70,7 +70,7 @@ pub enum Kind {
     Marker = 2,
     /// Packets around the turn: [`Stash`].
     Stash = 3,
-    /// A range of a sealed synopsis: [`Fragment`](crate::codec::Fragment).
+    /// A range of a sealed synopsis: `codec::Fragment`.
     Fragment = 4,
     /// A packet that carries its own time: [`Reference`].
     Reference = 5,

@@ -365,7 +365,7 @@ pub const fn method_number(method: Method) -> u8 {
 /// |---|---|---|
 /// | 0 | fate | its place in [`EpochFate`], from 0 |
 /// | 1 | known | bit 0: mean, 1: deviation, 2: bound, 3: chosen bound |
-/// | 2 | method | of the chosen mean, see [`method_number`]; 0: none, and no chosen bound |
+/// | 2 | method | of the chosen mean, see `method_number`; 0: none, and no chosen bound |
 /// | 3..7 | usable cells | of the LDA |
 /// | 7..11 | cells | of the LDA, usable or not |
 /// | 11..15 | moved | packets that were counted in a neighbouring epoch at first |
