@@ -21,6 +21,7 @@
 use std::collections::VecDeque;
 
 use crate::SegmentOutcome;
+use measure::statistics::median;
 use measure::time::Epoch;
 
 /// Epochs that are remembered.
@@ -185,7 +186,7 @@ impl FloorWatch {
         let (lowest, _) = range(self.usual.iter().map(|(_, floor)| *floor));
         let recent = self.usual.iter().rev().take(LEARN);
         let mut recent: Vec<f64> = recent.map(|(_, floor)| *floor).collect();
-        (lowest, median(&mut recent))
+        (lowest, median(&mut recent).unwrap_or(0.0))
     }
 
     /// How far the floor may move before it is a step.
@@ -194,7 +195,7 @@ impl FloorWatch {
         let mut moves: Vec<f64> = neighbours
             .map(|((_, before), (_, after))| (after - before).abs())
             .collect();
-        STEP_SPREADS * median(&mut moves) + self.least_ns
+        STEP_SPREADS * median(&mut moves).unwrap_or(0.0) + self.least_ns
     }
 
     fn remember(&mut self, at_ns: u64, floor: f64) {
@@ -224,12 +225,6 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
         (f64::INFINITY, f64::NEG_INFINITY),
         |(least, most), value| (least.min(value), most.max(value)),
     )
-}
-
-/// The middle one; 0 of none.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Least step that is detected, in nanoseconds.
