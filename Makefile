@@ -113,7 +113,7 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 
 .PHONY: lint
 lint: setup-run ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
-	$(call install_tool,deny,5)
+	$(call install_tool,deny,2)
 	.ci/words
 	.ci/size
 	$(CARGO) fmt --all --check
@@ -126,7 +126,7 @@ ADVISORIES := https://github.com/rustsec/advisory-db
 
 .PHONY: audit
 audit: setup-run ## Look the crates up among known advisories; says "skipped" where the network does not reach them
-	$(call install_tool,deny,5)
+	$(call install_tool,deny,2)
 	@if ! timeout 30 git ls-remote --exit-code --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
 	  echo 'audit: skipped, $(ADVISORIES) cannot be reached from here'; \
 	else \
@@ -396,7 +396,7 @@ container-root: deb ## What the Containerfiles in packages/container begin with,
 .PHONY: setup-deb
 setup-deb: setup-run
 	$(call install_packages,dpkg-dev)
-	$(call install_tool,deb,3)
+	$(call install_tool,deb,2)
 	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =0.5.9 cargo-cyclonedx
 
 # Installs the packages in $(1) that are missing, and says so first.
@@ -412,9 +412,10 @@ define install_packages
 	@command -v $(CARGO) >/dev/null || { echo "No Rust toolchain: install it with rustup (https://rustup.rs), then try again." >&2; exit 1; }
 endef
 
-# Compiles cargo-$(1) if it is missing, which takes about $(2) minutes.
+# Compiles cargo-$(1) if it is missing, which takes about $(2) minutes; without optimisation, which would take longer than it saves.
 define install_tool
-	@command -v cargo-$(1) >/dev/null || { echo 'Compiling cargo-$(1): about $(2) minutes'; $(CARGO) install --quiet --locked cargo-$(1); }
+	@command -v cargo-$(1) >/dev/null || { echo 'Compiling cargo-$(1): about $(2) minutes'; \
+	  CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug cargo-$(1); }
 endef
 
 .PHONY: setup-run
@@ -428,7 +429,7 @@ setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite \
   $(TOOLS)/usr/bin/nfdump $(TOOLS)/usr/sbin/nfacctd
 	$(call install_packages,$(TEST_PACKAGES))
-	$(call install_tool,nextest,5)
+	$(call install_tool,nextest,3)
 	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
 	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
 	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
