@@ -120,7 +120,7 @@ fn strangers_gain_nothing() {
 }
 
 fn document() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/probe.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/probe.md");
     std::fs::read_to_string(path).unwrap()
 }
 

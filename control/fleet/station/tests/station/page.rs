@@ -82,7 +82,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     let server = NatsServer::start(folder.path(), "").unwrap();
     let station = Station::start(&server, &json!({}));
     let reporter = Reporter::new(&server);
-    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/screenshots");
     let mut page = Page::open(&station.address(), folder.path(), pictures).unwrap();
     page.go("overview").unwrap();
     assert!(

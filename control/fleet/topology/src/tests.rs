@@ -19,7 +19,7 @@ type Path = Vec<Router>;
 /// `../shared/topologies`, where other people's networks are; `None`, said aloud, where it is not. CI has it.
 pub fn shared(file: &str) -> Option<PathBuf> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/topologies")
+        .join("../../../../shared/topologies")
         .join(file);
     if path.exists() {
         return Some(path);

@@ -22,7 +22,7 @@ const USERS: [&str; 3] = ["station", "edge-1", "edge-2"];
 
 /// A server with the example's configuration, and a file with each user's password.
 fn guarded(folder: &Path) -> NatsServer {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nats.conf");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/nats.conf");
     let mut text = std::fs::read_to_string(example).unwrap();
     // The test's server says itself where its store is.
     text = text.replace("jetstream: enabled\n", "");

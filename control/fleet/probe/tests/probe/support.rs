@@ -31,7 +31,7 @@ pub fn own_network() -> bool {
 /// The peer (`make setup-test` installs it).
 pub fn stamp_suite() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/usr/bin");
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.tools/usr/bin");
     let folders = std::env::split_paths(&path).chain([tools]);
     let found = folders
         .map(|folder| folder.join("stamp-suite"))

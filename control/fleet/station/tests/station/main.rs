@@ -368,7 +368,7 @@ fn the_demo_shows_the_path_and_leaves_nothing() {
         );
         return;
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/station.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/station.sh");
     let tools = script.with_file_name("../.tools/usr/sbin");
     let path = format!(
         "{}:/usr/sbin:{}",
@@ -413,7 +413,7 @@ fn the_demo_shows_the_path_and_leaves_nothing() {
 
 /// The table of docs/station.md names the page's families, and no others.
 fn assert_families_are_documented(page: &str) {
-    let documented = include_str!("../../../../docs/station.md").lines();
+    let documented = include_str!("../../../../../docs/station.md").lines();
     let documented = documented.filter_map(|line| line.strip_prefix("| `vernier_station_"));
     let documented = documented.filter_map(|line| Some(line.split_once('`')?.0));
     let families = page
