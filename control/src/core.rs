@@ -42,6 +42,7 @@ use flow_state::FlowState;
 use measurement::Measurement;
 use publisher::Publisher;
 use wires::Wires;
+pub use wires::settings as wire_settings;
 use workers::Workers;
 
 /// How long the core sleeps between two polls.

@@ -13,6 +13,8 @@
 //! What it is not: it measures nothing and prints nothing.
 #![forbid(unsafe_code)]
 
+use std::path::{Path, PathBuf};
+
 pub mod browser;
 pub mod frr;
 pub mod golden;
@@ -22,6 +24,19 @@ pub mod nats;
 pub mod page;
 pub mod pcap;
 pub mod process;
+
+/// A file in `../shared`, where other people's captures and networks are; `None`, with a message, where it is missing. CI has
+/// it.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared")
+        .join(path);
+    if !path.exists() {
+        skip(&format!("{} is not there", path.display()));
+        return None;
+    }
+    Some(path)
+}
 
 /// Says that a test was skipped, which CI does not accept.
 ///

@@ -2,8 +2,10 @@
 //! (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html>).
 
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result, ensure};
+use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
@@ -37,9 +39,17 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Those of `out`; a frame of 4 GiB.
     pub fn write(&mut self, frame: &[u8]) -> io::Result<()> {
-        let bytes = u32::try_from(frame.len()).map_err(io::Error::other)?;
         let (second, microsecond) = (self.frames / 1_000_000, self.frames % 1_000_000);
         self.frames += 1;
+        self.write_at(second, microsecond, frame)
+    }
+
+    /// Writes a frame with a time of its own.
+    ///
+    /// # Errors
+    /// Those of `out`; a frame of 4 GiB.
+    pub fn write_at(&mut self, second: u32, microsecond: u32, frame: &[u8]) -> io::Result<()> {
+        let bytes = u32::try_from(frame.len()).map_err(io::Error::other)?;
         for word in [second, microsecond, bytes, bytes] {
             self.out.write_all(&word.to_ne_bytes())?;
         }
@@ -53,6 +63,21 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
+}
+
+/// The frame of a UDP datagram over IPv4 with this identification, from an address and a port to others.
+pub fn udp_frame(id: u16, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8> {
+    let ethernet = ethernet::Repr {
+        destination: [2, 0, 0, 0, 0, 1],
+        source: [2, 0, 0, 0, 0, 2],
+        ethertype: ethertype::IPV4,
+    };
+    let ip = ipv4::Repr {
+        id,
+        ..ipv4::Repr::new(from.0, to.0, protocol::UDP, udp::BYTES + payload.len())
+    };
+    let udp = udp::Repr::new(from.1, to.1, payload.len());
+    [&ethernet.emit()[..], &ip.emit(), &udp.emit(), payload].concat()
 }
 
 /// The frames of a capture in this machine's byte order; a last one that was cut off is left out.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::change::ChangeError;
-use contract::config::Wire as WireConfig;
 use contract::config::WireClock as WireClockSettings;
 use contract::config::{Config, WireKeys};
 use contract::counters::{Counter, Rejection};
@@ -133,8 +132,7 @@ impl Wires {
         keys: &WireKeys,
         now: Instant,
     ) -> Result<WirePort, String> {
-        let wire = config.wire(index.index()).ok_or("it has no `wire`")?;
-        let settings = settings(config, index, wire, keys, self.rate)?;
+        let settings = settings(config, index, keys, self.rate)?;
         let share_bps = settings.frames.bytes_per_s as f64 * 8.0;
         let exchange = Exchange::new(settings, end, self.decoding).map_err(|e| e.to_string())?;
         Ok(WirePort::new(index, exchange, config, share_bps, now))
@@ -242,14 +240,14 @@ const RENEW_NS: u64 = 3_600_000_000_000;
 ///
 /// # Errors
 /// In words, what does not fit together.
-fn settings(
+pub fn settings(
     config: &Config,
     port: PortIndex,
-    wire: &WireConfig,
     keys: &WireKeys,
     rate: TickRate,
 ) -> Result<Settings, String> {
     let index = port.index();
+    let wire = config.wire(index).ok_or("it has no `wire`")?;
     let (keys, key) = config.wire_keys(index, keys).map_err(|e| e.to_string())?;
     let layout = config.wire_layout(index).map_err(|e| e.to_string())?;
     let seed = config.measurement.hash_key();

@@ -1,42 +1,31 @@
 //! Switches in memory, by a clock turned by hand: the data plane's own code with no EAL, no thread and no real time.
 //!
 //! ```text
-//!  tube   one worker: ports in memory, what a test asks of them
-//!  rack   one switch: several workers by a configuration
+//!  rack   one switch: its workers by a configuration, and the control core's ends of all that leads to them
 //!  path   two switches' workers and exchanges, a path between them that a test disturbs
+//!  world  whole switches with their control cores: with faults, or calm
+//!  fleet  switches that report to stations
 //! ```
 //!
 //! What is here is for tests: it panics where something does not hold.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 
 pub mod fleet;
 pub mod path;
 pub mod rack;
-pub mod tube;
 pub mod world;
 
-/// `../shared`, where third-party captures are; `None`, said aloud, where it is not. CI has it.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared")
-        .join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    skip(&format!("{} is not there", path.display()));
-    None
-}
-
-/// Says that a test was skipped, which CI does not accept.
+/// A file with a key for wires, that nobody else may read.
 ///
-/// # Panics
-/// In CI.
-pub fn skip(why: &str) {
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "not to be skipped in CI: {why}"
-    );
-    eprintln!("SKIPPED: {why}");
+/// # Errors
+/// Where it cannot be made.
+pub fn key_file() -> io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    writeln!(file, "000102030405060708090a0b0c0d0e0f")?;
+    let only_owner = std::fs::Permissions::from_mode(0o600);
+    file.as_file().set_permissions(only_owner)?;
+    Ok(file)
 }

@@ -1,10 +1,8 @@
 //! `vernier-simulate`: worlds with faults, one seed after the other, until a rule is broken or time is over.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use simulate::fleet;
-use simulate::world::{Coverage, Epochs, Fault, Outcome, World};
+use simulate::world::{Figures, Outcome, World};
 
 /// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
 #[derive(Debug, Parser)]
@@ -51,29 +49,14 @@ struct Options {
 #[derive(Debug, Default)]
 struct Sums {
     seeds: u64,
-    simulated_s: f64,
-    checks: u64,
-    offered: u64,
-    epochs: Epochs,
-    faults: BTreeMap<Fault, u64>,
-    coverage: Coverage,
+    figures: Figures,
     broken: Vec<(u64, Outcome)>,
 }
 
 impl Sums {
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.seeds += 1;
-        self.simulated_s += outcome.simulated_s;
-        self.checks += outcome.checks;
-        self.offered += outcome.offered;
-        self.epochs.inside += outcome.epochs.inside;
-        self.epochs.of_flows += outcome.epochs.of_flows;
-        self.epochs.on_wires += outcome.epochs.on_wires;
-        self.epochs.with_losses += outcome.epochs.with_losses;
-        for (fault, times) in &outcome.faults {
-            *self.faults.entry(*fault).or_default() += times;
-        }
-        self.coverage.add(&outcome.coverage);
+        self.figures.add(&outcome.figures);
         if outcome.violation.is_some() {
             self.broken.push((seed, outcome));
         }
@@ -87,7 +70,7 @@ fn main() -> Result<ExitCode> {
     if options.fleet {
         return fleet(&options, Instant::now() + wall);
     }
-    let key = key()?;
+    let key = simulate::key_file().context("no file for a key")?;
     let began = Instant::now();
     let mut text = String::new();
     let sums = match options.seed {
@@ -106,7 +89,7 @@ fn main() -> Result<ExitCode> {
         is_broken = true;
         tell(*seed, outcome, options.planted.as_deref(), &mut text)?;
     }
-    if let Err(violation) = sums.coverage.check() {
+    if let Err(violation) = sums.figures.coverage.check() {
         is_broken = true;
         writeln!(text, "VIOLATION of {}: {}", violation.rule, violation.what)?;
     }
@@ -115,12 +98,12 @@ fn main() -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
     }
-    let is_success = is_broken == options.expect_violation;
-    Ok(if is_success {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit_code(is_broken, &options))
+}
+
+/// Fails unless a violation was found where one is expected, and none where none is.
+fn exit_code(is_broken: bool, options: &Options) -> ExitCode {
+    u8::from(is_broken != options.expect_violation).into()
 }
 
 /// Fleets, one seed after the other, until a rule is broken or time is over; or one seed.
@@ -170,11 +153,7 @@ fn fleet(options: &Options, end: Instant) -> Result<ExitCode> {
         );
         println!("replay: make simulate FLEET=1 SEED={seed}{planted}");
     }
-    Ok(if broken.is_some() == options.expect_violation {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit_code(broken.is_some(), options))
 }
 
 /// Turns on the planted bug that was asked for.
@@ -189,15 +168,6 @@ fn enable(name: Option<&str>) -> Result<()> {
         "no planted bug is called {name}"
     );
     Ok(())
-}
-
-/// A file with a key, that nobody else may read.
-fn key() -> Result<tempfile::NamedTempFile> {
-    let mut file = tempfile::NamedTempFile::new().context("no file for a key")?;
-    writeln!(file, "000102030405060708090a0b0c0d0e0f")?;
-    file.as_file()
-        .set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    Ok(file)
 }
 
 fn live(seed: u64, key: &Path) -> Result<Outcome> {
@@ -241,29 +211,33 @@ fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
     Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Labels of what is counted, by `Count`.
+const COUNTS: [&str; 6] = [
+    "packets offered",
+    "checks",
+    "epochs, inside",
+    "epochs of flows",
+    "epochs, wires",
+    "  with losses",
+];
+
 fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
-    let wall_s = wall.as_secs_f64();
+    let (wall_s, figures) = (wall.as_secs_f64(), &sums.figures);
+    let simulated_s = figures.simulated_s;
     writeln!(text, "seeds               {:>14}", sums.seeds)?;
-    writeln!(
-        text,
-        "simulated hours     {:>14.3}",
-        sums.simulated_s / 3_600.0
-    )?;
+    writeln!(text, "simulated hours     {:>14.3}", simulated_s / 3_600.0)?;
     writeln!(
         text,
         "wall time, s        {wall_s:>14.1}   ({:.0} times real time)",
-        sums.simulated_s / wall_s
+        simulated_s / wall_s
     )?;
-    writeln!(text, "packets offered     {:>14}", sums.offered)?;
-    writeln!(text, "checks              {:>14}", sums.checks)?;
-    writeln!(text, "epochs, inside      {:>14}", sums.epochs.inside)?;
-    writeln!(text, "epochs of flows     {:>14}", sums.epochs.of_flows)?;
-    writeln!(text, "epochs, wires       {:>14}", sums.epochs.on_wires)?;
-    writeln!(text, "  with losses       {:>14}", sums.epochs.with_losses)?;
-    for (fault, times) in &sums.faults {
+    for (label, count) in COUNTS.iter().zip(figures.counts) {
+        writeln!(text, "{label:<20}{count:>14}")?;
+    }
+    for (fault, times) in &figures.faults {
         writeln!(text, "  {:<18}{times:>14}", format!("{fault:?}"))?;
     }
-    for (kind, (excluded, all)) in &sums.coverage.0 {
+    for (kind, (excluded, all)) in &figures.coverage.0 {
         writeln!(
             text,
             "  bounds of {kind}: {excluded} of {all} exclude the truth"
@@ -280,7 +254,7 @@ fn tell(seed: u64, outcome: &Outcome, planted: Option<&str>, text: &mut String) 
         writeln!(
             text,
             "VIOLATION of {} in seed {seed} at {:.6} s: {}",
-            violation.rule, outcome.simulated_s, violation.what
+            violation.rule, outcome.figures.simulated_s, violation.what
         )?;
     }
     let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));

@@ -21,35 +21,30 @@ use std::sync::Arc;
 
 use contract::counters::WireCounters;
 use contract::wire::clock::TaiLine;
+use control::core::wire_settings;
 use control::data_plane::ResultMode;
 use control::wire::exchange::Exchange;
 use control::wire::flows::WireFlowsView;
-use measure::lda::{Bank, LdaLayout};
-use measure::lds::LdsLayout;
+use measure::lda::Bank;
 use measure::packet::{FlowHash, Hasher};
-use measure::rli::{Adaptive, Link, Method, Policy};
 use measure::time::{EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use wire::exchange::{
-    ClockView, Expected, FrameSettings, MeasuredEpoch, Moment, OwnEnd, SessionState, Settings,
-    WireStatus,
-};
-use wire::frame::{ClockState, EpochFate, Kind, PortName, seed_check};
-use wire::session::KeyId;
+use serde_json::json;
+use wire::exchange::{ClockView, MeasuredEpoch, Moment, SessionState, Settings, WireStatus};
+use wire::frame::{ClockState, EpochFate, Kind};
 use wire::testing::Network;
-use wire::{ReferencePlan, WireLayout};
 
 pub use crate::rack::wired::{is_control, kind_of};
 
-use crate::rack::wired::{HOST, TAI_NS, WIRE, Wired, keys, wired};
-use crate::rack::{GHZ, hasher, rate, udp};
+use crate::rack::wired::{HOST, WIRE, wired};
+use crate::rack::{GHZ, Rack, hasher, rate, udp};
 
 /// Epochs of 50 ms.
 pub const EPOCH: u64 = 50_000_000;
 
-const CAPACITY_BPS: u64 = 1_000_000_000;
-const SHARE: f64 = 0.02;
+/// A time of day for tick 0.
+const TAI_NS: u64 = 1_800_000_000_000_000_000;
 
 /// Sessions are renewed so often here, in every test: it is to cost nothing.
 const RENEW_NS: u64 = 1_700_000_000;
@@ -60,30 +55,9 @@ const FLOOD_BURST: usize = 32;
 /// What the clocks may be off by, said to be.
 const CLOCK_ERROR_NS: u32 = 100;
 
-pub fn layout(columns: u32) -> WireLayout {
-    let banks = [
-        Bank::for_losses(512, 20, 0.75),
-        Bank::for_losses(512, 400, 0.75),
-    ];
-    WireLayout {
-        segments: 1,
-        lda: LdaLayout::new(&banks).unwrap(),
-        lds: Some(LdsLayout::new(columns, 5, &[0.01, 0.1, 0.5, 1.0]).unwrap()),
-        stash_packets: 256,
-        flows: 4_096,
-        references: Some(ReferencePlan {
-            policy: Policy::Adaptive(Adaptive::default()),
-            method: Method::Sums,
-            link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
-            buffer_packets: 4_096,
-            named_flows: 4,
-        }),
-    }
-}
-
 /// One switch, worker and exchange.
 pub struct Switch {
-    wired: Wired,
+    rack: Rack,
     pub wire_counters: Arc<WireCounters>,
     /// Frames that went to its host.
     pub to_host: u64,
@@ -93,66 +67,55 @@ pub struct Switch {
 }
 
 impl Deref for Switch {
-    type Target = Wired;
+    type Target = Rack;
 
-    fn deref(&self) -> &Wired {
-        &self.wired
+    fn deref(&self) -> &Rack {
+        &self.rack
     }
 }
 
 impl DerefMut for Switch {
-    fn deref_mut(&mut self) -> &mut Wired {
-        &mut self.wired
+    fn deref_mut(&mut self) -> &mut Rack {
+        &mut self.rack
     }
 }
 
 impl Switch {
     pub fn new(number: u32, columns: u32, seed: u64) -> Self {
-        let layout = layout(columns);
-        let schedule = EpochSchedule::new(Ticks(0), EPOCH, EPOCH / 5);
-        let (wired, control) = wired(number, &layout, schedule, (CAPACITY_BPS, SHARE));
-        let wire_counters = Arc::clone(&control.counters);
-        let settings = Settings {
-            own: OwnEnd {
-                switch: number,
-                port: 1,
-                port_name: PortName::from("wire").unwrap(),
-            },
-            is_routed: false,
-            expected: Expected {
-                switch: Some(3 - number),
-                port: PortName::from("wire").ok(),
-            },
-            renew_ns: RENEW_NS,
-            keys: keys(),
-            key: KeyId(1),
-            layout,
-            adaptive: None,
-            seed_check: seed_check([7; 16]),
-            epoch_ns: EPOCH,
-            frames: FrameSettings {
-                bytes_max: 1_500,
-                overhead_bytes: 14 + 24,
-                bytes_per_s: (CAPACITY_BPS as f64 * SHARE / 8.0) as u64,
-            },
-            idle_epochs: 300,
-            components: 1,
-            resolution_ns: 1.0,
-            delay_min_ns: 0,
+        let bank = |losses| {
+            let bank = Bank::for_losses(512, losses, 0.75);
+            json!({ "rows": bank.rows, "probability": bank.probability })
         };
-        Self {
-            wired,
+        let wire = json!({
+            "capacity_bps": 1_000_000_000, "share": 0.02, "peer_switch": 3 - number, "peer_port": "wire",
+            "lda": { "banks": [bank(20), bank(400)] },
+            "lds": { "cells": columns * 4, "virtual_cells": 5, "rows": [0.01, 0.1, 0.5, 1.0] },
+            "stash_packets": 256, "flows": 4_096, "rli": { "policy": { "kind": "adaptive" } },
+        });
+        let schedule = EpochSchedule::new(Ticks(0), EPOCH, EPOCH / 5);
+        let mut rack = wired(number, &wire, EPOCH / 1_000_000, schedule);
+        let (port, control) = rack.wires.remove(0);
+        let wire_counters = Arc::clone(&control.counters);
+        let settings = wire_settings(&rack.running.config, port, &rack.keys, rate());
+        let settings = Settings {
+            renew_ns: RENEW_NS,
+            ..settings.unwrap()
+        };
+        let mut switch = Self {
+            rack,
             wire_counters,
             to_host: 0,
             exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             clock_ahead_ns: 0,
             random: Pcg64::seed_from_u64(seed),
-        }
+        };
+        switch.step_clock(0);
+        switch
     }
 
     /// Sets this switch's clock ahead by so much, which the switch knows.
     pub fn set_clock(&mut self, ns: i64) {
-        self.line.count_step();
+        self.running.platform.line.count_step();
         self.step_clock(ns);
     }
 
@@ -160,13 +123,11 @@ impl Switch {
     pub fn step_clock(&mut self, ns: i64) {
         self.clock_ahead_ns += ns;
         let tai_ns = TAI_NS.wrapping_add_signed(self.clock_ahead_ns);
-        self.line.set(TaiLine::at_rate(Ticks(0), tai_ns, rate()));
+        let line = TaiLine::at_rate(Ticks(0), tai_ns, rate());
+        self.running.platform.line.set(line);
     }
 
     fn poll(&mut self, now: u64) {
-        while let Some(shard) = self.wired.shards.take_sealed() {
-            self.wired.shards.give_back(shard, []);
-        }
         let clock = ClockView {
             state: ClockState::Locked,
             error_ns: CLOCK_ERROR_NS,
@@ -191,23 +152,8 @@ impl Switch {
     }
 }
 
-/// What the path does to one frame.
-pub struct Passage {
-    /// Copies that arrive, each with its delay on top of the path's own, and its bytes.
-    pub copies: Vec<(u64, Vec<u8>)>,
-}
-
-impl Passage {
-    pub fn as_it_is(frame: Vec<u8>) -> Self {
-        Self {
-            copies: vec![(0, frame)],
-        }
-    }
-
-    pub fn lost() -> Self {
-        Self { copies: Vec::new() }
-    }
-}
+/// What the path makes of a frame: copies that arrive, each with its delay on top of the path's own, and its bytes.
+pub type Passage = Vec<(u64, Vec<u8>)>;
 
 /// What is true of one epoch of the first switch's.
 #[derive(Debug, Clone, Default)]
@@ -336,6 +282,11 @@ impl Path {
         self.now = end;
     }
 
+    /// The same where every frame arrives as it is.
+    pub fn run_undisturbed(&mut self, epochs: u64) {
+        self.run(epochs, |_, _, frame| vec![(0, frame)]);
+    }
+
     fn happen(
         &mut self,
         n: usize,
@@ -363,7 +314,7 @@ impl Path {
                         for _ in 0..FLOOD_BURST {
                             self.switches[1].arrive(WIRE, frame.clone());
                         }
-                        self.switches[1].pass(self.now + burst as u64);
+                        self.switches[1].pass_at(self.now + burst as u64);
                     }
                 }
                 if let Some(latest) = self.switches[1].status().receiving[0].latest {
@@ -394,11 +345,11 @@ impl Path {
 
     /// A switch passes, and what it sends is on its way.
     fn pass(&mut self, n: usize, passage: &mut impl FnMut(&mut Pcg64, usize, Vec<u8>) -> Passage) {
-        self.switches[n].pass(self.now);
-        let to_host = self.switches[n].departed(HOST);
+        self.switches[n].pass_at(self.now);
+        let to_host = self.switches[n].frames(HOST);
         assert!(to_host.iter().all(|frame| !is_control(frame)), "forwarded");
         self.switches[n].to_host += to_host.len() as u64;
-        for frame in self.switches[n].departed(WIRE) {
+        for frame in self.switches[n].frames(WIRE) {
             let truth = (!is_control(&frame)).then(|| {
                 let epoch = self.now / EPOCH;
                 self.truth.entry(epoch).or_default().sent += 1;
@@ -413,7 +364,7 @@ impl Path {
                 self.events
                     .send(n, in_order, Event::Arrive(frame.clone(), None));
             }
-            for (extra, frame) in passage(&mut self.random, n, frame).copies {
+            for (extra, frame) in passage(&mut self.random, n, frame) {
                 let to = if self.loops_back { n } else { 1 - n };
                 self.events
                     .send(to, in_order + extra, Event::Arrive(frame, truth));
@@ -424,7 +375,7 @@ impl Path {
     /// The other switch is started anew, in the middle of whatever it does.
     pub fn restart(&mut self, n: usize, columns: u32, seed: u64) {
         let mut fresh = Switch::new(n as u32 + 1, columns, seed);
-        fresh.worker.io_mut().set_now(Ticks(self.now));
+        fresh.workers[0].worker.io_mut().set_now(Ticks(self.now));
         self.switches[n] = fresh;
     }
 

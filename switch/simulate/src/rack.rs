@@ -1,40 +1,41 @@
-//! A whole switch in a test tube: several workers by one configuration, each with its own view of
-//! ports in memory, the control core's end of everything, and a clock turned by hand.
+//! A whole switch in memory, made as `vernierd` makes it: several workers by one configuration, each with its own view
+//! of the ports, the control core's end of everything, and a clock turned by hand.
 #![allow(
     missing_docs,
     missing_debug_implementations,
+    clippy::missing_errors_doc,
     clippy::missing_panics_doc,
-    clippy::return_self_not_must_use,
-    clippy::new_without_default,
     clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
     reason = "it is for tests, and says what must hold in the plainest way"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contract::config::Config;
+use anyhow::Result;
+use contract::change::Change;
+use contract::config::{Config, Segment, WireKeys};
 use contract::counters::{Counter, DropReason, PortCounters, WorkerCounters};
-use contract::fdb::{DELTAS, FdbMaster, MasterEnd, REPORTS, ReplicaEnd, fdb_rings};
-use contract::handover::{ControlEnd, handover};
+use contract::fdb::FdbMaster;
+use contract::handover::{ControlEnd, SealedShard};
 use contract::ids::PortIndex;
+use contract::wire::clock::SharedLine;
+use contract::wire::handover::WireControlEnd;
+use measure::packet::Hasher;
 use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
-use measure::packet::{Hasher, Hashing};
 use measure::shard::{Shard, ShardLayout, Tally};
 use measure::synopsis::Synopsis;
-use measure::time::{EpochSchedule, TickRate, Ticks};
-use switch::decide::Decide;
-use switch::egress::EgressLayout;
-use switch::egress::Lane;
-use switch::generation::{WorkerEnds, generations};
-use switch::meter::{Arounds, Devices, Meter, Plan, SegmentMap};
-use switch::packet_io::memory::{MemoryIo, MemoryPacket};
-use switch::wiring::{egress_layout, ways_to};
+use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
+use switch::meter::Devices;
+use switch::packet_io::PacketIo;
+use switch::packet_io::memory::{MemoryHandles, MemoryIo, Outlet};
+use switch::reconfigurer::{Draft, Job, Next, Preparation, Prepare, Preparing, Running, Target};
+use switch::source::Source;
+use switch::wiring::{Platform, Site, WorkerSetup, Workers, present};
 use switch::worker::Worker;
 
 pub mod wired;
@@ -50,6 +51,7 @@ pub fn rate() -> TickRate {
     TickRate::from_hz(GHZ)
 }
 
+/// What packets are hashed by, unless a configuration says otherwise.
 pub fn hasher() -> Hasher {
     Hasher::new([7; 16])
 }
@@ -60,7 +62,10 @@ pub fn config(workers: usize, ports: &str, rest: &str) -> Config {
     let workers = vec!["{}"; workers].join(", ");
     let dpdk = r#""dpdk": {"mbufs": 1048576}"#;
     let json = format!(r#"{{"workers": [{workers}], "ports": [{ports}], {dpdk}, {rest}}}"#);
-    Config::parse(&json, "test.json").unwrap()
+    let mut config = Config::parse(&json, "test.json").unwrap();
+    let seed = &mut config.measurement.hash_seed;
+    seed.get_or_insert_with(|| "07".repeat(16));
+    config
 }
 
 /// A port by that name, with further keys.
@@ -68,189 +73,197 @@ pub fn port(name: &str, keys: &str) -> String {
     format!(r#"{{"name": "{name}", "device": "net_null_{name}", {keys} "mtu": 1500}}"#)
 }
 
-/// One worker and the control side's ends of what leads to it.
-pub struct RackWorker {
-    pub worker: Worker<MemoryIo>,
-    pub counters: Arc<WorkerCounters>,
-    /// One for each generation of what is measured.
-    pub controls: Vec<ControlEnd>,
+/// What a switch in memory runs on.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    /// All workers are on the one CPU that there is.
+    cpus: Arc<[usize]>,
+    pub schedule: EpochSchedule,
+    pub line: Arc<SharedLine>,
+    devices: Arc<Devices>,
+    seed: u64,
+    ticks: Arc<AtomicU64>,
+    closed_in_use: Arc<Mutex<Vec<usize>>>,
 }
 
-pub struct Rack {
-    pub config: Config,
-    pub workers: Vec<RackWorker>,
-    /// Where generations go.
-    pub ends: WorkerEnds<MemoryIo>,
-    pub master: FdbMaster,
-    pub now: u64,
-    /// Devices of others that packets are measured around.
-    pub devices: Devices,
-    layout: ShardLayout,
-    /// What all workers gave, by epoch, and how many did.
-    sums: BTreeMap<u64, (usize, Shard)>,
-}
-
-impl Rack {
-    pub fn new(config: Config) -> Self {
-        let layout = config.shard_layout(rate()).unwrap();
-        let receiving = Arc::new(AtomicUsize::new(config.workers.len()));
-        let (mut workers, mut ends) = (Vec::new(), Vec::new());
-        let mut master_ends: Vec<MasterEnd> = Vec::new();
-        let devices = Devices::default();
-        let arounds = devices.of(&config, rate());
-        let workers_of = config.assignment().into_iter().zip(ways_out(&config));
-        for ((queues, lanes), arounds) in workers_of.zip(arounds) {
-            let (plan, control) = plan(&config, arounds);
-            let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
-            let meter = Meter::new(hasher(), schedule, Some(plan), Ticks(0));
-            let (replica_end, master_end) = fdb_rings(REPORTS, DELTAS);
-            master_ends.push(master_end);
-            let inlets = queues
-                .iter()
-                .map(|&(port, _)| PortIndex::new(port))
-                .collect();
-            let counters = Arc::new(WorkerCounters::new(config.ports.len()));
-            let (generations, worker_generations) = generations();
-            let worker = Worker::new(
-                MemoryIo::with_inlets(config.ports.len(), inlets),
-                lanes,
-                Box::new(decide(&config, Some(replica_end))),
-                meter,
-                Arc::clone(&counters),
-                worker_generations,
-                Arc::clone(&receiving),
-                10 * INTERVAL,
-            );
-            workers.push(RackWorker {
-                worker,
-                counters,
-                controls: vec![control],
-            });
-            ends.push(generations);
-        }
+impl Memory {
+    /// Memory for so many workers, whose counter stands at `now`.
+    pub fn new(workers: usize, schedule: EpochSchedule, now: Ticks, seed: u64) -> Self {
         Self {
-            master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
-            config,
-            workers,
-            ends: WorkerEnds::new(ends),
-            devices,
-            now: 0,
-            layout,
-            sums: BTreeMap::new(),
+            cpus: vec![0; workers].into(),
+            schedule,
+            line: Arc::default(),
+            devices: Arc::default(),
+            seed,
+            ticks: Arc::new(now.0.into()),
+            closed_in_use: Arc::default(),
         }
     }
 
-    /// Lets a frame come in where the device's hash would put it: by what is in it.
+    /// Sets the counter that the control core reads.
+    pub fn set_now(&self, now: Ticks) {
+        self.ticks.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Ports that were closed while a worker had a part of them.
+    pub fn take_closed_in_use(&self) -> Vec<usize> {
+        let closed = self.closed_in_use.lock();
+        std::mem::take(&mut *closed.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A port in memory.
+pub struct OpenPort {
+    place: usize,
+    outlet: Outlet,
+    closed_in_use: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.outlet) > 1 {
+            let closed = self.closed_in_use.lock();
+            let mut closed = closed.unwrap_or_else(PoisonError::into_inner);
+            closed.push(self.place);
+        }
+    }
+}
+
+impl Platform for Memory {
+    type Io = MemoryIo;
+    type Port = OpenPort;
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            cpus: &self.cpus,
+            usable: &[],
+            rate: rate(),
+            schedule: self.schedule,
+            line: &self.line,
+            devices: &self.devices,
+            recording: None,
+            seed: self.seed,
+        }
+    }
+
+    fn now(&self) -> Ticks {
+        Ticks(self.ticks.load(Ordering::Relaxed))
+    }
+
+    fn start(&self, _: &mut Config, place: usize) -> Result<OpenPort> {
+        Ok(OpenPort {
+            place,
+            outlet: Outlet::default(),
+            closed_in_use: Arc::clone(&self.closed_in_use),
+        })
+    }
+
+    fn handles(
+        &self,
+        config: &Config,
+        place: usize,
+        port: &OpenPort,
+        _: Option<Source>,
+    ) -> Result<Vec<MemoryHandles>> {
+        let handles = |queues: Vec<(usize, u16)>| {
+            let inlets = queues.into_iter().filter(|(of, _)| *of == place);
+            MemoryHandles {
+                port: PortIndex::new(place),
+                inlets: inlets.map(|_| VecDeque::new()).collect(),
+                outlet: Some(Outlet::clone(&port.outlet)),
+            }
+        };
+        Ok(config.assignment().into_iter().map(handles).collect())
+    }
+}
+
+impl Prepare for Memory {
+    fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>> {
+        Ok(Job::done(preparation.make()))
+    }
+}
+
+/// One worker, and what holds it up.
+pub struct RackWorker {
+    pub worker: Worker<MemoryIo>,
+    pub counters: Arc<WorkerCounters>,
+    /// What its counter is ahead of the first worker's.
+    pub skew_ticks: u64,
+    pub stalled_until: u64,
+}
+
+/// The workers of a switch.
+pub struct RackWorkers(Vec<RackWorker>);
+
+impl Deref for RackWorkers {
+    type Target = Vec<RackWorker>;
+
+    fn deref(&self) -> &Vec<RackWorker> {
+        &self.0
+    }
+}
+
+impl DerefMut for RackWorkers {
+    fn deref_mut(&mut self) -> &mut Vec<RackWorker> {
+        &mut self.0
+    }
+}
+
+impl RackWorkers {
+    /// Lets a frame come in by the queue that its device's hash picks.
     pub fn arrive(&mut self, port: usize, frame: Vec<u8>) {
-        let hash = (frame.iter()).fold(0u32, |hash, &byte| {
+        self.arrive_as(port, frame, None);
+    }
+
+    /// The same with a frame of that number; whether anybody receives it.
+    pub fn arrive_as(&mut self, port: usize, frame: Vec<u8>, number: Option<u64>) -> bool {
+        let hash = (frame.iter()).fold(0_u32, |hash, &byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
-        let serving: Vec<usize> = (0..self.workers.len())
-            .filter(|&rack_worker| {
-                self.config.assignment()[rack_worker]
-                    .iter()
-                    .any(|q| q.0 == port)
-            })
-            .collect();
-        self.arrive_at(serving[hash as usize % serving.len()], port, frame);
+        let port = PortIndex::new(port);
+        let ios = self.iter_mut().map(|one| one.worker.io_mut());
+        let mut serving: Vec<_> = ios.filter(|io| io.inlets().contains(&port)).collect();
+        let picked = hash as usize % serving.len().max(1);
+        let io = serving.get_mut(picked);
+        io.is_some_and(|io| io.arrive_as(port, frame, number))
     }
 
     /// Lets a frame come in by that worker's queue of a port.
     pub fn arrive_at(&mut self, worker: usize, port: usize, frame: Vec<u8>) {
-        let io = self.workers[worker].worker.io_mut();
+        let io = self.0[worker].worker.io_mut();
         io.arrive(PortIndex::new(port), frame);
-    }
-
-    /// Every worker passes once, the last first, so that what is handed over to the first leaves in
-    /// the same pass; then the control core does its work. How many packets each worker moved.
-    pub fn pass_at(&mut self, now: u64) -> Vec<usize> {
-        self.now = now;
-        let mut moved: Vec<usize> = Vec::new();
-        for rack_worker in self.workers.iter_mut().rev() {
-            rack_worker.worker.io_mut().set_now(Ticks(now));
-            moved.insert(0, rack_worker.worker.pass());
-        }
-        self.collect();
-        moved
-    }
-
-    /// The control core hears of addresses, and says what it heard.
-    pub fn poll_master(&mut self) {
-        self.master.poll(Duration::from_nanos(self.now));
     }
 
     /// Lets a port take `room` more packets of each worker; `None`: all.
     pub fn set_room(&mut self, port: usize, room: Option<usize>) {
-        for rack_worker in &mut self.workers {
-            rack_worker
-                .worker
-                .io_mut()
-                .set_room(PortIndex::new(port), room);
+        for one in &mut self.0 {
+            one.worker.io_mut().set_room(PortIndex::new(port), room);
         }
     }
 
     /// What a port has sent since it was last asked, each with its time.
     pub fn departed(&mut self, port: usize) -> Vec<(u64, Vec<u8>)> {
-        let mut departed = Vec::new();
-        for rack_worker in &mut self.workers {
-            let packets = rack_worker.worker.io_mut().departed(PortIndex::new(port));
-            departed.extend(
-                packets
-                    .into_iter()
-                    .map(|(at, p)| (at.0, p.bytes().to_vec())),
-            );
-        }
-        departed
+        let ios = self.iter_mut().map(|one| one.worker.io_mut());
+        let departed = ios.flat_map(|io| io.departed(PortIndex::new(port)));
+        departed.map(|(at, p)| (at.0, p.bytes().to_vec())).collect()
     }
 
-    /// Adds up the shards that came.
-    fn collect(&mut self) {
-        for control in self
-            .workers
-            .iter_mut()
-            .flat_map(|rack_worker| &mut rack_worker.controls)
-        {
-            while let Some(mut shard) = control.take_sealed() {
-                let blank = || (0, Shard::new(&self.layout));
-                let (workers, sum) = self.sums.entry(shard.epoch().0).or_insert_with(blank);
-                // Shards of another shape are of a generation that a test looks after by itself.
-                if sum.merge(&shard.complete([])).is_ok() {
-                    *workers += 1;
-                }
-                control.give_back(shard, []);
-            }
-        }
-    }
-
-    /// What was sent, received, dropped and late, over all epochs that nobody took.
-    pub fn ledger(&self) -> Tally {
-        ledger(self.sums.values().map(|(_, sum)| sum))
-    }
-
-    /// The sums of epochs that every worker has sealed, once.
-    pub fn take_epochs(&mut self) -> Vec<(u64, Shard)> {
-        let all = self.workers.len();
-        let whole = self.sums.iter().filter(|(_, (workers, _))| *workers == all);
-        let whole: Vec<u64> = whole.map(|(&epoch, _)| epoch).collect();
-        let take = |epoch| Some((epoch, self.sums.remove(&epoch)?.1));
-        whole.into_iter().filter_map(take).collect()
+    /// The same without times.
+    pub fn frames(&mut self, port: usize) -> Vec<Vec<u8>> {
+        let departed = self.departed(port).into_iter();
+        departed.map(|(_, frame)| frame).collect()
     }
 
     /// A counter of all ports and all workers.
     pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        let ports = self
-            .workers
-            .iter()
-            .flat_map(|rack_worker| &rack_worker.counters.ports);
+        let ports = self.iter().flat_map(|one| &one.counters.ports);
         ports.map(of).sum()
     }
 
     /// A counter of one port, of all workers.
     pub fn sum_at(&self, port: usize, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        self.workers
-            .iter()
-            .map(|rack_worker| of(&rack_worker.counters.ports[port]))
-            .sum()
+        let ports = self.iter().map(|one| &one.counters.ports[port]);
+        ports.map(of).sum()
     }
 
     pub fn dropped(&self, port: usize, reason: DropReason) -> u64 {
@@ -259,40 +272,20 @@ impl Rack {
 
     /// All counters of a port that do not depend on how its work is shared out.
     pub fn counters_of(&self, port: usize) -> Vec<u64> {
-        let plain = |port: &PortCounters| {
-            let PortCounters {
-                rx_packets,
-                rx_bytes,
-                tx_packets,
-                tx_bytes,
-                copies,
-                queued_packets,
-                kinds,
-                drops,
-                classes,
-                ..
-            } = port;
-            let all = [
-                rx_packets,
-                rx_bytes,
-                tx_packets,
-                tx_bytes,
-                copies,
-                queued_packets,
-            ];
-            let classes = classes
-                .iter()
-                .flat_map(|c| [&c.tx_packets, &c.tx_bytes, &c.dropped_packets]);
-            let all = all.into_iter().chain(kinds).chain(drops).chain(classes);
-            all.map(Counter::get).collect::<Vec<u64>>()
-        };
-        let mut sum = Vec::new();
-        for rack_worker in &self.workers {
-            let counters = plain(&rack_worker.counters.ports[port]);
-            sum.resize(counters.len(), 0);
-            sum.iter_mut().zip(counters).for_each(|(sum, n)| *sum += n);
+        let mut sums = Vec::new();
+        for one in &self.0 {
+            let port = &one.counters.ports[port];
+            let received = [&port.rx_packets, &port.rx_bytes, &port.copies];
+            let sent = [&port.tx_packets, &port.tx_bytes, &port.queued_packets];
+            let classes = port.classes.iter();
+            let classes = classes.flat_map(|c| [&c.tx_packets, &c.tx_bytes, &c.dropped_packets]);
+            let all = received.into_iter().chain(sent).chain(classes);
+            let all = all.chain(&port.kinds).chain(&port.drops);
+            let counts: Vec<u64> = all.map(Counter::get).collect();
+            sums.resize(counts.len(), 0);
+            sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
         }
-        sum
+        sums
     }
 
     /// received + copies = transmitted + dropped + queued, over all ports.
@@ -302,9 +295,240 @@ impl Rack {
         assert_eq!(came, went + self.sum(|port| port.queued_packets.get()));
     }
 
+    /// Packets that exist anywhere.
+    pub fn live_packets(&mut self) -> usize {
+        let ios = self.iter_mut().map(|one| one.worker.io_mut());
+        ios.map(|io| io.live_packets()).sum()
+    }
+}
+
+/// A switch that has started, and what its control core is to have.
+pub struct Started {
+    pub workers: RackWorkers,
+    pub running: Running<Memory>,
+    pub master: FdbMaster,
+    pub hasher: Hasher,
+    pub first: Change,
+}
+
+impl Started {
+    /// A switch by `config`. Each worker's counter is `skew_ticks` ahead of the one before; gauges are renewed every
+    /// `gauge_ticks`.
+    pub fn new(memory: Memory, config: &Config, skew_ticks: u64, gauge_ticks: u64) -> Result<Self> {
+        let start = |place| memory.start(&mut config.clone(), place);
+        let ports: Vec<OpenPort> = present(config).map(start).collect::<Result<_, _>>()?;
+        let sources = ports.iter().map(|_| None).collect();
+        let built = Workers::build(&memory, config, &ports, sources, config.read_wire_keys()?)?;
+        let start = |(number, setup): (u64, WorkerSetup<MemoryIo>)| {
+            let skew_ticks = number * skew_ticks;
+            let counters = Arc::clone(&setup.counters);
+            let mut io = MemoryIo::new(0);
+            io.set_now(memory.now().plus(skew_ticks));
+            RackWorker {
+                worker: setup.start(io, memory.schedule, gauge_ticks),
+                counters,
+                skew_ticks,
+                stalled_until: 0,
+            }
+        };
+        Ok(Self {
+            workers: RackWorkers((0..).zip(built.setups).map(start).collect()),
+            running: Running::new(memory, config, ports, built.generations),
+            master: built.master,
+            hasher: built.hasher,
+            first: built.first,
+        })
+    }
+}
+
+/// The other ends of a generation's shards, and which segments they have.
+struct Ends {
+    segments: Vec<Segment>,
+    /// Each with the last epoch that came.
+    ends: Vec<(ControlEnd, Option<Epoch>)>,
+}
+
+impl Ends {
+    fn of(change: &mut Change) -> Self {
+        Self {
+            segments: change.config.segments(),
+            ends: (change.ends.drain(..).flatten())
+                .map(|end| (end, None))
+                .collect(),
+        }
+    }
+}
+
+pub struct Rack {
+    pub workers: RackWorkers,
+    pub running: Running<Memory>,
+    pub master: FdbMaster,
+    pub now: u64,
+    /// The control core's ends of the wires.
+    pub wires: Vec<(PortIndex, WireControlEnd)>,
+    pub keys: WireKeys,
+    /// By generation.
+    ends: Vec<Ends>,
+    /// Epochs that workers missed in generations that are over.
+    missed_epochs: u64,
+    layout: ShardLayout,
+    /// What all workers gave, by epoch, and how many did.
+    sums: BTreeMap<u64, (usize, Shard)>,
+    /// What was sent, received, dropped and late, by ingress and egress, over all epochs and generations.
+    pub tallies: BTreeMap<(usize, usize), Tally>,
+}
+
+impl Deref for Rack {
+    type Target = RackWorkers;
+
+    fn deref(&self) -> &RackWorkers {
+        &self.workers
+    }
+}
+
+impl DerefMut for Rack {
+    fn deref_mut(&mut self) -> &mut RackWorkers {
+        &mut self.workers
+    }
+}
+
+impl Rack {
+    pub fn new(config: &Config) -> Self {
+        Self::with(config, EpochSchedule::new(Ticks(0), INTERVAL, GRACE))
+    }
+
+    /// A switch whose epochs are not those that the configuration names.
+    pub fn with(config: &Config, schedule: EpochSchedule) -> Self {
+        let seed = 0x9e37_79b9_7f4a_7c15;
+        let memory = Memory::new(config.workers.len(), schedule, Ticks(0), seed);
+        let gauge_ticks = 10 * schedule.interval_ticks();
+        let mut started = Started::new(memory, config, 0, gauge_ticks).unwrap();
+        Self {
+            workers: started.workers,
+            running: started.running,
+            master: started.master,
+            now: 0,
+            ends: vec![Ends::of(&mut started.first)],
+            missed_epochs: 0,
+            layout: started.first.layout,
+            wires: started.first.wires,
+            keys: started.first.keys,
+            sums: BTreeMap::new(),
+            tallies: BTreeMap::new(),
+        }
+    }
+
+    /// Every worker passes once, the last first, so that what is handed over to the first leaves in
+    /// the same pass. How many packets each worker moved.
+    pub fn pass(&mut self, now: u64) -> Vec<usize> {
+        self.now = now;
+        self.running.platform.set_now(Ticks(now));
+        let mut moved: Vec<usize> = Vec::new();
+        for one in self.workers.iter_mut().rev() {
+            one.worker.io_mut().set_now(Ticks(now));
+            moved.insert(0, one.worker.pass());
+        }
+        moved
+    }
+
+    /// The same; then the shards that came are added up.
+    pub fn pass_at(&mut self, now: u64) -> Vec<usize> {
+        let moved = self.pass(now);
+        self.collect();
+        moved
+    }
+
+    /// The control core hears of addresses, and says what it heard.
+    pub fn poll_master(&mut self) {
+        self.master.poll(Duration::from_nanos(self.now));
+    }
+
+    /// Sends all workers a generation by `config` that begins with epoch `from`, as a reload does; `false` while
+    /// another one is under way, and where nothing changes.
+    pub fn reload(&mut self, config: Config, from: Epoch) -> bool {
+        if !self.running.release(Epoch(0)) {
+            return false;
+        }
+        let draft = Draft::of(config, &self.running.config, None).unwrap();
+        let Some(job) = self.running.prepare(draft).unwrap() else {
+            return false;
+        };
+        let (mut change, next) = job.poll().unwrap().unwrap();
+        self.ends.push(Ends::of(&mut change));
+        self.running.apply(next, from);
+        let settings = self.running.config.fdb_settings();
+        self.master.reconfigure(settings);
+        true
+    }
+
+    /// Shows the shards that came, each with the segments of its generation, and gives them back.
+    pub fn take_sealed(&mut self, mut look: impl FnMut(&[Segment], &mut SealedShard)) {
+        self.ends.retain_mut(|Ends { segments, ends }| {
+            ends.retain_mut(|(end, last)| {
+                let is_over = end.is_over();
+                while let Some(mut shard) = end.take_sealed() {
+                    let epoch = Some(shard.epoch());
+                    assert!(last.replace(shard.epoch()) < epoch, "an epoch comes once");
+                    look(segments, &mut shard);
+                    end.give_back(shard, []);
+                }
+                self.missed_epochs += if is_over { end.missed_epochs() } else { 0 };
+                !is_over
+            });
+            !ends.is_empty()
+        });
+    }
+
+    /// Epochs that workers could not measure.
+    pub fn missed_epochs(&self) -> u64 {
+        let ends = self.ends.iter().flat_map(|ends| &ends.ends);
+        self.missed_epochs + ends.map(|(end, _)| end.missed_epochs()).sum::<u64>()
+    }
+
+    /// The tally of segment `segment` in each epoch that has been sealed by one worker.
+    pub fn sealed_tallies(&mut self, segment: usize) -> Vec<(u64, Tally)> {
+        let mut sealed = Vec::new();
+        self.take_sealed(|_, shard| {
+            sealed.push((shard.epoch().0, shard.segments()[segment].tally));
+        });
+        sealed
+    }
+
+    /// Adds up the shards that came.
+    pub fn collect(&mut self) {
+        let (layout, mut sums) = (self.layout.clone(), std::mem::take(&mut self.sums));
+        let mut tallies = std::mem::take(&mut self.tallies);
+        self.take_sealed(|segments, shard| {
+            for (segment, synopsis) in segments.iter().zip(shard.segments()) {
+                let of = (segment.ingress, segment.egress);
+                let tally: &mut Tally = tallies.entry(of).or_default();
+                tally.merge(&synopsis.tally).unwrap();
+            }
+            let blank = || (0, Shard::new(&layout));
+            let (workers, sum) = sums.entry(shard.epoch().0).or_insert_with(blank);
+            // Shards of another shape have been added to the tallies.
+            if sum.merge(&shard.complete([])).is_ok() {
+                *workers += 1;
+            }
+        });
+        (self.sums, self.tallies) = (sums, tallies);
+    }
+
+    /// What was sent, received, dropped and late.
+    pub fn ledger(&self) -> Tally {
+        sum(self.tallies.values())
+    }
+
+    /// The sums of epochs that every worker has sealed, once.
+    pub fn take_epochs(&mut self) -> Vec<(u64, Shard)> {
+        let all = self.workers.len();
+        let whole = self.sums.extract_if(.., |_, (workers, _)| *workers == all);
+        whole.map(|(epoch, (_, sum))| (epoch, sum)).collect()
+    }
+
     /// Lets all that waits leave, and seals the epochs that are open.
     pub fn settle(&mut self) {
-        for port in 0..self.config.ports.len() {
+        for port in 0..self.running.config.ports.len() {
             self.set_room(port, None);
         }
         for _ in 0..100_000 {
@@ -318,65 +542,20 @@ impl Rack {
         }
         assert_eq!(self.sum(|port| port.queued_packets.get()), 0);
     }
-
-    /// Packets that exist anywhere.
-    pub fn live_packets(&mut self) -> usize {
-        let live = |rack_worker: &mut RackWorker| rack_worker.worker.io_mut().live_packets();
-        self.workers.iter_mut().map(live).sum()
-    }
 }
 
-/// What was sent, received, dropped and late, over all segments and epochs.
-pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
+fn sum<'t>(tallies: impl IntoIterator<Item = &'t Tally>) -> Tally {
     let mut sum = Tally::default();
-    for tally in shards
-        .into_iter()
-        .flat_map(Shard::segments)
-        .map(|s| &s.tally)
-    {
-        sum.sent += tally.sent;
-        sum.received += tally.received;
-        sum.dropped += tally.dropped;
-        sum.late += tally.late;
+    for tally in tallies {
+        sum.merge(tally).unwrap();
     }
     sum
 }
 
-/// How a worker measures in a generation, and the control core's end of it.
-pub fn plan(config: &Config, arounds: Option<Box<Arounds>>) -> (Box<Plan>, ControlEnd) {
-    let (handover, control) = handover(&config.shard_layout(rate()).unwrap());
-    let plan = Plan {
-        handover,
-        segments: SegmentMap::inside(config),
-        // What several workers record can then be compared.
-        hashing: Hashing::Packet,
-        flows: None,
-        stamps_packets: false,
-        arounds,
-        references: None,
-    };
-    (Box::new(plan), control)
-}
-
-/// The layout of a port's egress side.
-pub fn egress(config: &Config, port: usize) -> EgressLayout {
-    egress_layout(config, port, None)
-}
-
-/// Each worker's ways out.
-fn ways_out(config: &Config) -> Vec<Vec<Lane<MemoryPacket>>> {
-    let mut workers: Vec<Vec<_>> = config.workers.iter().map(|_| Vec::new()).collect();
-    for place in 0..config.ports.len() {
-        for (worker, way) in workers.iter_mut().zip(ways_to(config, place)) {
-            worker.push(way.lane(config, place, None, rate(), place as u64));
-        }
-    }
-    workers
-}
-
-/// A worker's forwarding.
-pub fn decide(config: &Config, end: Option<ReplicaEnd>) -> Decide {
-    Decide::from_config(config, rate(), 0x9e37_79b9_7f4a_7c15, end)
+/// What was sent, received, dropped and late, over all segments and epochs.
+pub fn ledger<'s>(shards: impl IntoIterator<Item = &'s Shard>) -> Tally {
+    let segments = shards.into_iter().flat_map(Shard::segments);
+    sum(segments.map(|segment| &segment.tally))
 }
 
 /// A UDP datagram of flow `flow` distinguished from others by `n`, `len_bytes` long (60 at least).

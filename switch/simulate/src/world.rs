@@ -26,8 +26,8 @@
     reason = "a world is made of as many switches and links as it was made with, its times are small, and it is for tests"
 )]
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 use measure::time::Ticks;
@@ -36,6 +36,7 @@ use rand_pcg::Pcg64;
 use records::snapshot::Snapshot;
 use serde_json::Value;
 use std::sync::Arc;
+use wire::testing::Network;
 
 use configure::{INTERVAL_MS, Shape};
 use ledger::Ledger;
@@ -51,7 +52,7 @@ mod rules;
 mod trace;
 
 pub use calm::{Cable, Calm, Departure};
-pub use faults::{Fault, Menu};
+pub use faults::Fault;
 pub use rules::{Coverage, Violation};
 pub(crate) use trace::Trace;
 
@@ -77,7 +78,6 @@ const POLL_NS: u64 = 5_000_000;
 const PASS_NS: u64 = 200_000;
 
 /// Something that happens.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A host sends a packet.
     Offer,
@@ -87,8 +87,8 @@ enum Event {
     Poll(usize, u32),
     /// A frame arrives at a port of a switch: its number, and which sending it is, for data.
     Arrive(usize, usize, Vec<u8>, Option<(u64, ledger::Sending)>),
-    /// A fault comes, of those on the menu by its place.
-    Fault(usize),
+    /// A fault comes.
+    Fault(Fault),
     /// A switch starts.
     Start(usize),
     /// A link is back.
@@ -122,17 +122,56 @@ struct Place {
     calm_since: u64,
 }
 
-/// Usable epochs that were compared with the truth.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Epochs {
-    /// Of segments inside switches.
-    pub inside: u64,
-    /// Of flows with percentiles.
-    pub of_flows: u64,
-    /// Of wires.
-    pub on_wires: u64,
-    /// Of wires, with losses: the others say that they do not know theirs.
-    pub with_losses: u64,
+/// What is counted, in the order in which it is shown.
+#[derive(Debug, Clone, Copy)]
+pub enum Count {
+    /// Data frames that hosts sent.
+    Offered,
+    /// Checks that were made.
+    Checks,
+    /// Usable epochs of segments inside switches that were compared with the truth.
+    Inside,
+    /// Epochs of flows with percentiles.
+    OfFlows,
+    /// Usable epochs of wires.
+    OnWires,
+    /// Those of wires with losses: the others say that they do not know theirs.
+    WithLosses,
+}
+
+/// Figures of a world, or of many.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// How long it lived, in seconds of its own.
+    pub simulated_s: f64,
+    /// By [`Count`].
+    pub counts: [u64; 6],
+    /// Faults, by kind.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Bounds.
+    pub coverage: Coverage,
+}
+
+impl Figures {
+    fn count(&mut self, what: Count, times: u64) {
+        self.counts[what as usize] += times;
+    }
+
+    fn count_fault(&mut self, fault: Fault) {
+        *self.faults.entry(fault).or_default() += 1;
+    }
+
+    /// Adds those of another world.
+    pub fn add(&mut self, other: &Self) {
+        self.simulated_s += other.simulated_s;
+        for (sum, count) in self.counts.iter_mut().zip(other.counts) {
+            *sum += count;
+        }
+        for (&fault, times) in &other.faults {
+            *self.faults.entry(fault).or_default() += times;
+        }
+        self.coverage.add(&other.coverage);
+    }
 }
 
 /// What became of a world.
@@ -140,18 +179,8 @@ pub struct Epochs {
 pub struct Outcome {
     /// All that happened, as one number.
     pub hash: u64,
-    /// How long it lived, in seconds of its own.
-    pub simulated_s: f64,
-    /// Faults, by kind.
-    pub faults: BTreeMap<Fault, u64>,
-    /// Checks that were made.
-    pub checks: u64,
-    /// Data frames that hosts sent.
-    pub offered: u64,
-    /// Usable epochs that were compared with the truth.
-    pub epochs: Epochs,
-    /// Bounds.
-    pub coverage: Coverage,
+    /// What was counted.
+    pub figures: Figures,
     /// The first rule that was broken.
     pub violation: Option<Violation>,
     /// The last events.
@@ -162,19 +191,14 @@ pub struct Outcome {
 pub struct World {
     random: Pcg64,
     now: u64,
-    menu: Menu,
+    menu: faults::Menu,
     is_quiet: bool,
     places: Vec<Place>,
     links: Vec<faults::Link>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    order: u64,
+    events: Network<Event>,
     ledger: Ledger,
     trace: Trace,
-    faults: BTreeMap<Fault, u64>,
-    checks: u64,
-    offered: u64,
-    epochs: Epochs,
-    coverage: Coverage,
+    figures: Figures,
     gap_ns: u64,
 }
 
@@ -187,7 +211,7 @@ impl World {
         let mut random = Pcg64::seed_from_u64(seed);
         let switches = random.random_range(2..4);
         let is_patch = random.random_range(0..4) == 0;
-        let menu = Menu::draw(&mut random);
+        let menu = faults::Menu::draw(&mut random);
         let places = (0..switches).map(|number| {
             let shape = Shape {
                 number: u32::try_from(number).unwrap_or(0) + 1,
@@ -224,15 +248,10 @@ impl World {
             links: faults::chain(switches, &mut random),
             places,
             menu,
-            events: BinaryHeap::new(),
-            order: 0,
+            events: Network::default(),
             ledger: Ledger::default(),
             trace: Trace::new(),
-            faults: BTreeMap::new(),
-            checks: 0,
-            offered: 0,
-            epochs: Epochs::default(),
-            coverage: Coverage::default(),
+            figures: Figures::default(),
             gap_ns: random.random_range(100_000..400_000),
             random,
         };
@@ -250,7 +269,7 @@ impl World {
     pub fn run(mut self) -> Outcome {
         let mut violation = None;
         while self.now < LIFE_NS
-            && let Some(Reverse((at, _, event))) = self.events.pop()
+            && let Some((at, _, event)) = self.events.arrive(u64::MAX)
         {
             self.now = at;
             if let Err(broken) = self.happen(event) {
@@ -258,24 +277,22 @@ impl World {
                 break;
             }
         }
-        let violation = violation.or_else(|| self.coverage.check().err());
+        self.figures.simulated_s = self.now as f64 / 1e9;
+        let violation = violation.or_else(|| self.figures.coverage.check().err());
         Outcome {
             hash: self.trace.hash(),
-            simulated_s: self.now as f64 / 1e9,
-            faults: self.faults,
-            checks: self.checks,
-            offered: self.offered,
-            epochs: self.epochs,
-            coverage: self.coverage,
+            figures: self.figures,
             violation,
             events: self.trace.last(),
         }
     }
 
     fn push(&mut self, after_ns: u64, event: Event) {
-        self.order += 1;
-        self.events
-            .push(Reverse((self.now + after_ns, self.order, event)));
+        self.events.send(0, self.now + after_ns, event);
+    }
+
+    fn note(&mut self, what: fmt::Arguments<'_>) {
+        self.trace.note(self.now, what);
     }
 
     fn happen(&mut self, event: Event) -> rules::Check {
@@ -286,7 +303,7 @@ impl World {
             Event::Arrive(switch, port, frame, number) => {
                 self.arrive(switch, port, frame, number)?
             }
-            Event::Fault(place) => self.fault(place),
+            Event::Fault(fault) => self.fault(fault),
             Event::Start(switch) => {
                 if self.places[switch].node.is_none() {
                     let started = self.start(switch);
@@ -332,10 +349,7 @@ impl World {
         }
         let after = self.random.random_range(0..POLL_NS);
         self.push(after, Event::Poll(switch, life));
-        self.trace.note(
-            self.now,
-            format_args!("switch {switch} starts, life {life}"),
-        );
+        self.note(format_args!("switch {switch} starts, life {life}"));
         Ok(())
     }
 
@@ -346,11 +360,11 @@ impl World {
             .make(self.now, self.places.len(), &mut self.random);
         let frame = Ledger::frame(number, &packet);
         let (switch, host) = packet.from;
-        self.offered += 1;
+        self.figures.count(Count::Offered, 1);
         let gap = self.random.random_range(1..2 * self.gap_ns);
         self.push(gap, Event::Offer);
         if let Some(node) = &mut self.places[switch].node {
-            node.arrive(host, frame, Some(number));
+            node.arrive_as(host, frame, Some(number));
         }
         Ok(())
     }
@@ -389,7 +403,7 @@ impl World {
                 format_args!("switch {switch} refuses a reload: {refused}"),
             );
         }
-        let closed = std::mem::take(&mut node.state.lock().closed_in_use);
+        let closed = node.memory.take_closed_in_use();
         rules::holds("open-ports", closed.is_empty(), || {
             format!("switch {switch} closes ports {closed:?}, which its workers still have")
         })?;

@@ -18,7 +18,7 @@ fn rack(attacker: &str) -> Rack {
     let rest = format!(
         r#""forwarding": {{"mode": "bridge", "fdb_entries": {ENTRIES}, "flood_limit_pps": 1000000000}}"#
     );
-    Rack::new(config(2, &ports, &rest))
+    Rack::new(&config(2, &ports, &rest))
 }
 
 fn station(n: u16) -> [u8; 6] {

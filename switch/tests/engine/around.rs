@@ -2,15 +2,14 @@
 //! what happened to it, and every delay is exact.
 use std::collections::HashMap;
 
-use contract::config::Config;
+use contract::config::{Config, Stamps};
 use contract::counters::{AroundCounters, Counter};
-use contract::ids::GenerationId;
 use measure::observation::SegmentIndex;
 use measure::shard::Shard;
+use measure::time::Epoch;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
-use simulate::rack::{INTERVAL, Rack, config, plan, port, udp};
-use switch::generation::{Generation, Measuring};
+use simulate::rack::{INTERVAL, Rack, config, port, udp};
 
 const TIMEOUT_MS: u64 = 5;
 
@@ -153,7 +152,7 @@ fn run(
     epochs: u64,
     mut each: impl FnMut(&mut Rack, u64),
 ) -> (Rack, Truth, Vec<(u64, Shard)>) {
-    let mut rack = Rack::new(config.clone());
+    let mut rack = Rack::new(config);
     let ports = config.measurement.around[0].ports.iter();
     let ports: Vec<usize> = ports.map(|name| config.port_index(name).unwrap()).collect();
     let mut device = Device {
@@ -200,7 +199,7 @@ fn run(
 
 fn assert_true(rack: &Rack, truth: &Truth, shards: &[(u64, Shard)]) {
     let is_around = |segment: &&(u16, contract::config::Segment)| segment.1.around.is_some();
-    let segments: Vec<_> = (0..).zip(rack.config.segments()).collect();
+    let segments: Vec<_> = (0..).zip(rack.running.config.segments()).collect();
     for (index, segment) in segments.iter().filter(is_around) {
         let (mut packets, mut ticks) = (0, 0);
         for synopsis in shards
@@ -215,11 +214,13 @@ fn assert_true(rack: &Rack, truth: &Truth, shards: &[(u64, Shard)]) {
         let (expected, expected_ticks) = truth.passed.get(&pair).copied().unwrap_or_default();
         assert_eq!((packets, ticks), (expected, expected_ticks), "{segment:?}");
     }
-    for port in (0..rack.config.ports.len()).filter(|&port| rack.config.around(port).is_some()) {
+    for port in (0..rack.running.config.ports.len())
+        .filter(|&port| rack.running.config.around(port).is_some())
+    {
         let at = |of: &HashMap<usize, u64>| of.get(&port).copied().unwrap_or_default();
         let counter =
             |of: fn(&AroundCounters) -> &Counter| rack.sum_at(port, |port| of(&port.around).get());
-        let name = rack.config.port_name(port);
+        let name = rack.running.config.port_name(port);
         assert_eq!(
             counter(|c| &c.entered_packets),
             at(&truth.entered),
@@ -307,24 +308,13 @@ fn a_change_of_the_configuration_loses_no_packet() {
     let config = around(2, &["in", "out"], 65_536);
     let mut number = 0;
     let (rack, truth, shards) = run(&config, 7, 60, |rack, now| {
-        if now / (10 * INTERVAL) <= u64::from(number) || now > 45 * INTERVAL {
+        if now / (10 * INTERVAL) <= number || now > 45 * INTERVAL {
             return;
         }
         number += 1;
-        let number = GenerationId(number);
-        let arounds = rack.devices.of(&rack.config, simulate::rack::rate());
-        let mut generations = Vec::new();
-        for (rack_worker, arounds) in rack.workers.iter_mut().zip(arounds) {
-            let (plan, control) = plan(&rack.config, arounds);
-            rack_worker.controls.push(control);
-            generations.push(Generation {
-                from: measure::time::Epoch(now / INTERVAL + 1),
-                measuring: Measuring::Changed(Some(plan)),
-                ..Generation::unchanged(number)
-            });
-        }
-        assert!(rack.ends.collect());
-        rack.ends.send(generations);
+        let mut config = rack.running.config.clone();
+        config.measurement.stamps = [Stamps::Burst, Stamps::Packet][usize::from(number % 2 == 1)];
+        assert!(rack.reload(config, Epoch(now / INTERVAL + 1)));
     });
     assert!(number > 3);
     assert_true(&rack, &truth, &shards);

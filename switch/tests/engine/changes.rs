@@ -9,10 +9,8 @@ use measure::shard::Tally;
 use measure::time::Epoch;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use simulate::rack::{INTERVAL, Rack, config, decide, egress, plan, port, rate, udp};
-use switch::egress::EgressLayout;
-use switch::egress::Lane;
-use switch::generation::{Generation, Measuring};
+use simulate::rack::{INTERVAL, Rack, config, port, udp};
+use switch::generation::Generation;
 
 const REST: &str = r#"
     "forwarding": {"mode": "patch", "pairs": [["east", "west"]]},
@@ -43,25 +41,10 @@ const EGRESS: [&str; 5] = [
 
 /// The configuration with the n-th way; one worker owns the port if there are several.
 fn with_egress(workers: usize, n: usize) -> Config {
-    let west = format!(r#""egress": {{"owner": 0, {}}},"#, EGRESS[n]);
-    let west = if workers == 1 {
-        west.replace(r#""owner": 0, "#, "")
-    } else {
-        west
-    };
-    config(
-        workers,
-        &[port("east", ""), port("west", &west)].join(", "),
-        REST,
-    )
-}
-
-/// What the next generation changes.
-#[derive(Debug, Clone)]
-struct Change {
-    egress: Option<usize>,
-    forwarding: bool,
-    measuring: bool,
+    let owner = if workers == 1 { "" } else { r#""owner": 0, "# };
+    let west = format!(r#""egress": {{{owner}{}}},"#, EGRESS[n]);
+    let ports = [port("east", ""), port("west", &west)];
+    config(workers, &ports.join(", "), REST)
 }
 
 /// What happens in one pass.
@@ -70,20 +53,12 @@ struct Step {
     ticks: u64,
     /// Class and length of what comes in.
     frames: Vec<(usize, usize)>,
-    change: Option<Change>,
+    /// The way of the next generation, and whether its shards have another shape.
+    change: Option<(usize, bool)>,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let change = (
-        prop::option::of(0..EGRESS.len()),
-        any::<bool>(),
-        any::<bool>(),
-    );
-    let change = change.prop_map(|(egress, forwarding, measuring)| Change {
-        egress,
-        forwarding,
-        measuring,
-    });
+    let change = (0..EGRESS.len(), any::<bool>());
     let frames = vec((0..3usize, 60..1_518usize), 0..60);
     let step = (1..300_000u64, frames, prop::option::weighted(0.2, change));
     let step = step.prop_map(|(ticks, frames, change)| Step {
@@ -94,47 +69,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..100)
 }
 
-/// Sends a generation to every worker, if the one before it is back from all.
-fn send(rack: &mut Rack, number: GenerationId, change: &Change, last: &mut EgressLayout) {
-    let workers = rack.workers.len();
-    let config = change.egress.map(|n| with_egress(workers, n));
-    let layout = config.map(|config| egress(&config, 1).to_succeed(last));
-    let mut generations = Vec::new();
-    for (worker, rack_worker) in rack.workers.iter_mut().enumerate() {
-        let owned = layout.as_ref().filter(|_| worker == 0 || workers == 1);
-        let lane = owned.map(|layout| {
-            (
-                1,
-                Lane::own(layout, 1500, rate(), number.0.into(), Vec::new()),
-            )
-        });
-        let measuring = if change.measuring {
-            let (plan, control) = plan(&rack.config, None);
-            rack_worker.controls.push(control);
-            Measuring::Changed(Some(plan))
-        } else {
-            Measuring::Unchanged
-        };
-        let decide = change
-            .forwarding
-            .then(|| Box::new(decide(&rack.config, None)));
-        generations.push(Generation {
-            from: Epoch(rack.now / INTERVAL + 2),
-            decide,
-            lanes: lane.into_iter().collect(),
-            measuring,
-            ..Generation::unchanged(number)
-        });
-    }
-    rack.ends.send(generations);
-    if let Some(layout) = layout {
-        *last = layout;
-    }
-}
-
 fn run(workers: usize, steps: &[Step]) {
-    let mut rack = Rack::new(with_egress(workers, 1));
-    let mut last = egress(&rack.config, 1);
+    let mut rack = Rack::new(&with_egress(workers, 1));
     let mut sent = 0;
     let mut came: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
     let mut number = 0;
@@ -147,27 +83,21 @@ fn run(workers: usize, steps: &[Step]) {
             rack.arrive_at(worker, 0, udp(flow, number, len_bytes));
             came.entry((worker, flow)).or_default().push(number);
         }
-        if let Some(change) = &step.change
-            && rack.ends.collect()
-        {
-            sent += 1;
-            send(&mut rack, GenerationId(sent), change, &mut last);
+        if let Some((egress, is_other)) = step.change {
+            let mut config = with_egress(workers, egress);
+            let lds = config.measurement.lds.as_mut().unwrap();
+            lds.cells = if is_other { 120 } else { 90 };
+            let from = Epoch(rack.now / INTERVAL + 2);
+            sent += u64::from(rack.reload(config, from));
         }
         rack.pass_at(rack.now + step.ticks);
         rack.assert_conserved();
     }
     rack.settle();
     rack.assert_conserved();
-    assert!(rack.ends.collect(), "all generations were taken up");
-    let counters = rack
-        .workers
-        .iter()
-        .map(|rack_worker| rack_worker.counters.generation.get());
-    assert!(
-        counters
-            .into_iter()
-            .all(|generation| generation == u64::from(sent))
-    );
+    assert!(rack.running.workers.collect(), "all were taken up");
+    let mut counters = rack.workers.iter().map(|one| &one.counters);
+    assert!(counters.all(|counters| counters.generation.get() == sent));
 
     let mut left: BTreeMap<(usize, u16), Vec<u32>> = BTreeMap::new();
     let mut bytes = 0;
@@ -203,12 +133,12 @@ fn run(workers: usize, steps: &[Step]) {
 #[test]
 fn a_queue_may_go_in_the_middle_of_a_pass() {
     for before in 1..16 {
-        let mut rack = Rack::new(with_egress(1, 0));
+        let mut rack = Rack::new(&with_egress(1, 0));
         let generation = Generation {
             from: Epoch(1),
-            ..Generation::giving_back(GenerationId(1), &rack.config, &[PortIndex(1)])
+            ..Generation::giving_back(GenerationId(1), &rack.running.config, &[PortIndex(1)])
         };
-        rack.ends.send([generation]);
+        rack.running.workers.send([generation]);
         rack.workers[0].worker.io_mut().set_tick(1);
         rack.arrive(0, udp(0, 0, 60));
         rack.pass_at(INTERVAL - before);

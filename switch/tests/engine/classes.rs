@@ -42,7 +42,7 @@ fn total_of(epochs: &[(u64, Shard)], class: usize) -> SegmentSynopsis {
 
 #[test]
 fn the_strict_queue_goes_first_and_the_others_share_by_weight() {
-    let mut rack = Rack::new(config(1, &three_queues(""), REST));
+    let mut rack = Rack::new(&config(1, &three_queues(""), REST));
     let mut number = 0;
     // A frame of 101 bytes takes 1 us. Gold asks for a fifth of the link, each other for all of it.
     for _ in 0..2_000 {
@@ -91,7 +91,7 @@ fn the_strict_queue_goes_first_and_the_others_share_by_weight() {
 
 #[test]
 fn nothing_stays_longer_than_the_maximum() {
-    let mut rack = Rack::new(config(
+    let mut rack = Rack::new(&config(
         1,
         &three_queues(r#""max_residency_us": 150,"#),
         REST,
@@ -127,7 +127,7 @@ fn a_pass_does_a_bounded_amount_of_work() {
         .map(|name| port(name, egress))
         .join(", ");
     let rest = r#""forwarding": {"mode": "bridge", "flood_limit_pps": 1000000000}"#;
-    let mut rack = Rack::new(config(2, &ports, rest));
+    let mut rack = Rack::new(&config(2, &ports, rest));
     let mut rng = Pcg32::seed_from_u64(3);
     for number in 0..6_000u32 {
         let station = |n: u8| [2, 0, 0, 0, 0, n];

@@ -25,7 +25,7 @@ fn bridge() -> Rack {
             "flood_limit_pps": {FLOOD_LIMIT_PPS}}},
         "measurement": {{"enabled": false}}"#
     );
-    Rack::new(config(2, &ports, &rest))
+    Rack::new(&config(2, &ports, &rest))
 }
 
 /// Until `until`, every `every` ticks: worker 0 gets a frame from X to Y, worker 1 the answer, if

@@ -71,7 +71,7 @@ impl Coverage {
 fn run(queue: &str, seed: u64) -> (Rack, Vec<(u64, Shard)>, Truths) {
     let west = format!(r#""egress": {{"capacity_bps": 1000000000, "queues": [{queue}]}},"#);
     let ports = [port("east", ""), port("west", &west)].join(", ");
-    let mut rack = Rack::new(config(1, &ports, REST));
+    let mut rack = Rack::new(&config(1, &ports, REST));
     let mut rng = Pcg32::seed_from_u64(seed);
     // Flow and arrival of each packet, by its number.
     let mut packets: Vec<(u16, u64)> = Vec::new();

@@ -254,7 +254,7 @@ fn report(captures: usize, refused: &[String], silent: &[String], totals: &Accou
 
 #[test]
 fn every_odd_frame_is_switched_or_dropped_for_a_reason() {
-    let Some(folder) = simulate::shared("odd-frames") else {
+    let Some(folder) = testkit::shared("odd-frames") else {
         return;
     };
     let captures = captures(&folder);

@@ -1,89 +1,62 @@
 //! References among packets of a whole engine: what they say of a segment is what stamps say.
 
-use std::num::NonZeroU32;
+use simulate::rack::{GHZ, INTERVAL, Rack, config, port, udp};
 
-use contract::ids::{GenerationId, PortIndex};
-use measure::observation::SegmentIndex;
-use measure::rli::{Link, Method, Policy};
-use simulate::tube::{EAST, GHZ, INTERVAL, Setup, TWO_PATCHED, TestTube, WEST, rate, udp};
-use switch::packet_io::ClassIndex;
-use switch::references::{References, ReferencesLayout, StreamLayout};
+const REST: &str = r#"
+    "forwarding": {"mode": "patch", "pairs": [["a", "b"]]},
+    "measurement": {"rli": {"policy": {"kind": "count", "packets": 10}}}"#;
 
-fn references(method: Method) -> References {
-    let stream = |segment: u16, port: PortIndex| StreamLayout {
-        segment: SegmentIndex(segment),
-        port,
-        class: ClassIndex(0),
-        link: Link::new(GHZ, 24).unwrap(),
-        method,
-    };
-    let layout = ReferencesLayout {
-        generation: GenerationId(0),
-        rate: rate(),
-        policy: Policy::Count {
-            packets: NonZeroU32::new(10).unwrap(),
-        },
-        buffer_packets: 100,
-        segments: 2,
-        keeps_flows: false,
-        streams: vec![stream(0, WEST), stream(1, EAST)],
-    };
-    References::new(&layout).unwrap()
-}
-
-/// Packets of both ways through three epochs and a queue; then the means of what was sealed.
-fn means(setup: &Setup) -> Vec<(u64, u64, u128, u64, f64)> {
-    let mut tube = TestTube::with_references(setup, Some(references(Method::Sums)));
+/// Packets of both ways through three epochs and a queue, whose links have these keys; then the means of what was sealed.
+fn means(egress: &str) -> Vec<(u64, u64, u128, u64, f64)> {
+    let egress = format!(r#""egress": {{"queue_packets": 32{egress}}},"#);
+    let ports = [port("a", &egress), port("b", &egress)].join(", ");
+    let mut rack = Rack::new(&config(1, &ports, REST));
     let mut now = 100;
     for n in 0..300 {
         for packet in 0..n % 7 {
-            tube.arrive(EAST, udp(10 * n + packet));
+            rack.arrive(0, udp(7, 10 * n + packet, 60));
         }
         if n % 3 == 0 {
-            tube.arrive(WEST, udp(n));
+            rack.arrive(1, udp(7, n, 60));
         }
         // Bursts, a queue, and now and then the time for it to empty.
         for _ in 0..4 {
             now += u64::from(n % 5) * 900 + 130;
-            tube.pass_at(now);
+            rack.pass(now);
         }
     }
     let end = 5 * INTERVAL;
     while now < end {
         now += 10_000;
-        tube.pass_at(now);
+        rack.pass(now);
     }
-    tube.assert_conserved();
+    rack.assert_conserved();
     let mut means = Vec::new();
-    while let Some(shard) = tube.control.take_sealed() {
-        for segment in shard.segments() {
-            means.push((
-                segment.tally.received,
-                segment.rli.packets(),
-                segment.moments.sum_ticks(),
-                segment.rli.exact_packets(),
-                segment.rli.sum_ns(),
-            ));
-        }
-        tube.control.give_back(shard, []);
-    }
+    rack.take_sealed(|_, shard| {
+        means.extend(shard.segments().iter().map(|segment| {
+            let (tally, moments, rli) = (segment.tally, &segment.moments, &segment.rli);
+            let (packets, exact) = (rli.packets(), rli.exact_packets());
+            (
+                tally.received,
+                packets,
+                moments.sum_ticks(),
+                exact,
+                rli.sum_ns(),
+            )
+        }));
+    });
     means
 }
 
 #[test]
 fn references_agree_with_stamps_in_every_epoch() {
-    for capacity_bps in [None, Some(GHZ)] {
-        let setup = Setup {
-            capacity_bps,
-            queue_packets: 32,
-            ..TWO_PATCHED
-        };
-        let means = means(&setup);
+    for (egress, has_queue) in [("", false), (&*format!(r#", "capacity_bps": {GHZ}"#), true)] {
+        let means = means(egress);
         let received: u64 = means.iter().map(|mean| mean.0).sum();
         assert!(means.len() >= 6 && received > 900, "{means:?}");
         // Without a queue, packets leave in the pass that they come in, in no time by this clock.
         let waited = means.iter().any(|mean| mean.2 > 0);
-        assert_eq!(waited, capacity_bps.is_some());
+        assert_eq!(waited, has_queue);
         for (received, packets, sum, exact, estimated) in means {
             // Whatever the queue refused, and the first packet of an epoch included.
             assert_eq!((packets, exact), (received, received));

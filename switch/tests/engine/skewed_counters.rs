@@ -9,7 +9,7 @@ fn rack(stamps: &str) -> Rack {
         r#""forwarding": {{"mode": "patch", "pairs": [["a", "b"]]}},
         "measurement": {{"stamps": "{stamps}"}}"#
     );
-    Rack::new(config(2, &ports, &rest))
+    Rack::new(&config(2, &ports, &rest))
 }
 
 #[test]

@@ -49,7 +49,7 @@ struct Outcome {
     departures: Vec<Vec<(u64, Vec<u8>)>>,
 }
 
-fn run(config: Config, steps: &[Step]) -> Outcome {
+fn run(config: &Config, steps: &[Step]) -> Outcome {
     let mut rack = Rack::new(config);
     let mut number = 0;
     let mut closed = [0; 2];
@@ -96,10 +96,10 @@ proptest! {
 
     #[test]
     fn two_workers_of_plain_ports_give_what_one_gives(steps in steps()) {
-        let one = run(config(1, &ports(""), REST), &steps);
+        let one = run(&config(1, &ports(""), REST), &steps);
         let two = config(2, &ports(""), REST);
         prop_assert_eq!((two.owner(0), two.owner(1)), (None, None));
-        prop_assert_eq!(&one, &run(two, &steps));
+        prop_assert_eq!(&one, &run(&two, &steps));
 
         let tally = ledger(one.epochs.iter().map(|(_, shard)| shard));
         let sent = one.departures.iter().map(Vec::len).sum::<usize>() as u64;
@@ -113,9 +113,9 @@ proptest! {
             {"classes": ["high"], "service": "strict"},
             {"classes": ["low"], "service": {"weight": 2}}
         ]},"#);
-        let one = run(config(1, &owned, REST), &steps);
+        let one = run(&config(1, &owned, REST), &steps);
         let two = config(2, &owned, REST);
         prop_assert_eq!((two.owner(0), two.owner(1)), (None, Some(0)));
-        prop_assert_eq!(one, run(two, &steps));
+        prop_assert_eq!(one, run(&two, &steps));
     }
 }

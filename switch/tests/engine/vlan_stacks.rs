@@ -9,7 +9,7 @@ fn rack() -> Rack {
     let access = r#""vlan": {"mode": "access", "vlan": 10},"#;
     let trunk = r#""vlan": {"mode": "trunk", "vlans": [10, 20], "native": 10},"#;
     let ports = [port("a", access), port("b", trunk), port("c", trunk)].join(", ");
-    Rack::new(config(1, &ports, BRIDGE))
+    Rack::new(&config(1, &ports, BRIDGE))
 }
 
 /// A broadcast with these tags.
@@ -30,10 +30,7 @@ fn sent(rack: &mut Rack, from: usize, tags: &[(u16, u16)], to: usize) -> Vec<Vec
     rack.arrive(from, frame(tags));
     rack.pass_at(rack.now + 1_000);
     rack.assert_conserved();
-    rack.departed(to)
-        .into_iter()
-        .map(|(_, frame)| frame)
-        .collect()
+    rack.frames(to)
 }
 
 #[test]

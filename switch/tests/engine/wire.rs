@@ -1,63 +1,38 @@
 //! Wires of two switches in a test tube, joined by a path of the test's own: control frames in their
 //! places among the data, exact counts at both ends, and nothing of it forwarded.
-use std::num::{NonZero, NonZeroU64};
+use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 
 use contract::counters::{DropReason, Rejection};
-use contract::ids::PortIndex;
 use contract::wire::handover::WireControlEnd;
-use measure::lda::{Bank, LdaLayout};
-use measure::lds::LdsLayout;
 use measure::observation::End;
-use measure::rli::{Link, Method, Policy};
 use measure::synopsis::Synopsis;
 use measure::time::{EpochSchedule, Ticks};
-use simulate::rack::wired::{HOST, WIRE, Wired, is_control, kind_of, wired};
-use simulate::rack::{GRACE, INTERVAL, udp};
+use serde_json::json;
+use simulate::rack::wired::{HOST, WIRE, is_control, kind_of, wired};
+use simulate::rack::{GRACE, INTERVAL, Rack, udp};
+use wire::SealedWire;
 use wire::exchange::Order;
 use wire::frame::Kind;
 use wire::session::{Nonce, Sessions};
-use wire::{ReferencePlan, SealedWire, WireLayout};
-
-const CAPACITY_BPS: u64 = 10_000_000_000;
-
-fn layout() -> WireLayout {
-    let bank = Bank::for_losses(256, 0, 1.0);
-    WireLayout {
-        segments: 1,
-        lda: LdaLayout::new(&[bank]).unwrap(),
-        lds: Some(LdsLayout::new(512, 1, &[1.0, 1.0]).unwrap()),
-        stash_packets: 64,
-        flows: 1_024,
-        references: Some(ReferencePlan {
-            policy: Policy::Count {
-                packets: NonZero::new(20).unwrap(),
-            },
-            method: Method::Sums,
-            link: Link::new(CAPACITY_BPS, Link::ETHERNET_OVERHEAD_BYTES).unwrap(),
-            buffer_packets: 1_024,
-            named_flows: 4,
-        }),
-    }
-}
 
 /// A switch, and the control core's end of its wire.
 struct Switch {
-    wired: Wired,
+    rack: Rack,
     control: WireControlEnd,
 }
 
 impl Deref for Switch {
-    type Target = Wired;
+    type Target = Rack;
 
-    fn deref(&self) -> &Wired {
-        &self.wired
+    fn deref(&self) -> &Rack {
+        &self.rack
     }
 }
 
 impl DerefMut for Switch {
-    fn deref_mut(&mut self) -> &mut Wired {
-        &mut self.wired
+    fn deref_mut(&mut self) -> &mut Rack {
+        &mut self.rack
     }
 }
 
@@ -67,14 +42,20 @@ fn nonce(n: u64) -> Nonce {
 
 impl Switch {
     fn new(number: u32, share: f64) -> Self {
+        let wire = json!({
+            "capacity_bps": 10_000_000_000_u64, "share": share, "flows": 1_024, "stash_packets": 64,
+            "lda": { "banks": [{ "rows": 256, "probability": 1.0 }] },
+            "lds": { "cells": 1_024, "rows": [1.0, 1.0] },
+            "rli": { "policy": { "kind": "count", "packets": 20 } },
+        });
         let schedule = EpochSchedule::new(Ticks(0), INTERVAL, GRACE);
-        let (wired, control) = wired(number, &layout(), schedule, (CAPACITY_BPS, share));
-        Self { wired, control }
+        let mut rack = wired(number, &wire, 1_000, schedule);
+        let (_, control) = rack.wires.remove(0);
+        Self { rack, control }
     }
 
     fn dropped(&self, reason: DropReason) -> u64 {
-        let ports = self.counters.ports.iter();
-        ports.map(|port| port.drops[reason as usize].get()).sum()
+        self.sum(|port| port.drops[reason as usize].get())
     }
 
     fn rejected(&self, why: Rejection) -> u64 {
@@ -97,8 +78,8 @@ fn pair(share: f64) -> [Switch; 2] {
     let begin = |own, peer| Order::Begin(Sessions::new(own, peer));
     one.control.order(begin(mine, theirs)).unwrap();
     other.control.order(begin(theirs, mine)).unwrap();
-    one.pass(1);
-    other.pass(1);
+    one.pass_at(1);
+    other.pass_at(1);
     [one, other]
 }
 
@@ -116,8 +97,8 @@ fn run(
         for part in 0..2 {
             one.arrive(HOST, udp((n % 40) as u16, 2 * n + part, 200));
         }
-        one.pass(now);
-        for frame in one.departed(WIRE) {
+        one.pass_at(now);
+        for frame in one.frames(WIRE) {
             for frame in on_wire(now, frame) {
                 under_way.push_back((now + delay, frame));
             }
@@ -125,10 +106,10 @@ fn run(
         while under_way.front().is_some_and(|(at, _)| *at <= now) {
             other.arrive(WIRE, under_way.pop_front().unwrap().1);
         }
-        other.pass(now);
-        got.extend(other.departed(HOST));
+        other.pass_at(now);
+        got.extend(other.frames(HOST));
         // What comes back is control frames only.
-        for frame in other.departed(WIRE) {
+        for frame in other.frames(WIRE) {
             assert!(is_control(&frame));
             one.arrive(WIRE, frame);
         }
@@ -145,8 +126,8 @@ fn references_go_behind_the_packets_that_are_due_also_within_a_burst() {
         for n in 0..32 {
             one.arrive(HOST, udp(n, u32::try_from(now).unwrap(), 200));
         }
-        one.pass(now);
-        frames.extend(one.departed(WIRE));
+        one.pass_at(now);
+        frames.extend(one.frames(WIRE));
     }
     one.assert_conserved();
     let kinds: Vec<_> = frames.iter().map(|frame| kind_of(frame)).collect();
@@ -238,32 +219,32 @@ fn the_type_without_the_magic_is_data() {
     let mut frame = udp(1, 1, 100);
     frame[12..14].copy_from_slice(&[0x88, 0xB5]);
     one.arrive(HOST, frame.clone());
-    one.pass(10);
-    let sent = one.departed(WIRE);
+    one.pass_at(10);
+    let sent = one.frames(WIRE);
     let data: Vec<_> = sent
         .into_iter()
         .filter(|frame| !is_control(frame))
         .collect();
     assert_eq!(data, [frame.clone()]);
     other.arrive(WIRE, frame.clone());
-    other.pass(20);
-    assert_eq!(other.departed(HOST), [frame]);
+    other.pass_at(20);
+    assert_eq!(other.frames(HOST), [frame]);
 }
 
 #[test]
 fn nothing_overtakes_a_marker_that_the_driver_refused() {
     let mut switches = pair(0.005);
     let [one, _] = &mut switches;
-    one.departed(WIRE);
-    one.worker.io_mut().set_room(PortIndex::new(WIRE), Some(0));
+    one.frames(WIRE);
+    one.set_room(WIRE, Some(0));
     one.arrive(HOST, udp(1, 1, 100));
-    one.pass(INTERVAL + 10);
-    one.pass(INTERVAL + 20);
-    assert!(one.departed(WIRE).is_empty());
-    one.worker.io_mut().set_room(PortIndex::new(WIRE), None);
-    one.pass(INTERVAL + 30);
+    one.pass_at(INTERVAL + 10);
+    one.pass_at(INTERVAL + 20);
+    assert!(one.frames(WIRE).is_empty());
+    one.set_room(WIRE, None);
+    one.pass_at(INTERVAL + 30);
     let order: Vec<_> = one
-        .departed(WIRE)
+        .frames(WIRE)
         .iter()
         .map(|frame| kind_of(frame))
         .collect();
@@ -279,21 +260,21 @@ fn a_looped_port_lets_no_data_pass_but_control_frames() {
     let mut switches = pair(0.005);
     let [one, _] = &mut switches;
     one.control.block(true);
-    one.departed(WIRE);
+    one.frames(WIRE);
     one.arrive(HOST, udp(1, 1, 100));
     one.arrive(WIRE, udp(1, 2, 100));
-    one.pass(INTERVAL + 10);
-    one.pass(INTERVAL + 20);
-    assert!(one.departed(HOST).is_empty());
-    let sent = one.departed(WIRE);
+    one.pass_at(INTERVAL + 10);
+    one.pass_at(INTERVAL + 20);
+    assert!(one.frames(HOST).is_empty());
+    let sent = one.frames(WIRE);
     assert!(!sent.is_empty() && sent.iter().all(|frame| is_control(frame)));
     assert_eq!(one.dropped(DropReason::Loop), 2);
     one.assert_conserved();
     one.control.block(false);
     one.arrive(HOST, udp(1, 3, 100));
-    one.pass(INTERVAL + 30);
+    one.pass_at(INTERVAL + 30);
     let is_data = |frame: &Vec<u8>| !is_control(frame);
-    assert_eq!(one.departed(WIRE).iter().filter(|f| is_data(f)).count(), 1);
+    assert_eq!(one.frames(WIRE).iter().filter(|f| is_data(f)).count(), 1);
 }
 
 #[test]

@@ -12,12 +12,9 @@ const BEGINNING: u64 = 8;
 #[test]
 fn without_impairment_every_epoch_is_usable_and_right() {
     let mut path = Path::new(1);
-    path.run(110, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(110);
     assert_eq!(path.is_established(), [true, true]);
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 100, "{usable} epochs");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    assert_eq!(path.wrong_losses(), []);
+    assert_right(&path, 100);
     let [one, other] = &path.switches;
     one.assert_conserved();
     other.assert_conserved();
@@ -26,13 +23,22 @@ fn without_impairment_every_epoch_is_usable_and_right() {
     assert!(reported.epoch + 4 > path.now / EPOCH);
 }
 
+/// At least so many epochs are usable, their means are nearly all within their bounds, and no loss is wrong.
+#[track_caller]
+fn assert_right(path: &Path, usable_min: usize) {
+    let (usable, covered) = path.coverage();
+    assert!(usable >= usable_min, "{usable} epochs usable");
+    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
+    assert_eq!(path.wrong_losses(), []);
+}
+
 /// Data and control frames lost alike.
 fn losing(share: f64) -> impl FnMut(&mut rand_pcg::Pcg64, usize, Vec<u8>) -> Passage {
     move |random, _, frame| {
         if random.random_bool(share) {
-            Passage::lost()
+            Vec::new()
         } else {
-            Passage::as_it_is(frame)
+            vec![(0, frame)]
         }
     }
 }
@@ -41,15 +47,9 @@ fn losing(share: f64) -> impl FnMut(&mut rand_pcg::Pcg64, usize, Vec<u8>) -> Pas
 fn with_losses_counts_are_exact_and_means_within_their_bounds() {
     for (share, usable_least) in [(0.01, 95), (0.05, 95), (0.2, 80)] {
         let mut path = Path::new(2);
-        path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(BEGINNING);
         path.run(100, losing(share));
-        let (usable, covered) = path.coverage();
-        assert!(usable >= usable_least, "{share}: {usable} epochs usable");
-        assert!(
-            covered * 100 >= usable * 93,
-            "{share}: {covered} of {usable}"
-        );
-        assert_eq!(path.wrong_losses(), [], "{share}");
+        assert_right(&path, usable_least);
         assert_eq!(path.is_established(), [true, true]);
     }
 }
@@ -59,55 +59,41 @@ fn packets_that_overtake_each_other_cost_neither_epochs_nor_counts() {
     let mut path = Path::new(3);
     path.run(110, |random, _, frame| {
         let late = random.random_bool(0.05);
-        Passage {
-            copies: vec![(if late { 150_000 } else { 0 }, frame)],
-        }
+        vec![(if late { 150_000 } else { 0 }, frame)]
     });
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 100, "{usable} epochs usable");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    assert_eq!(path.wrong_losses(), []);
+    assert_right(&path, 100);
 }
 
 #[test]
 fn jitter_that_reorders_is_met_as_well() {
     let mut path = Path::new(4);
-    path.run(110, |random, _, frame| Passage {
-        copies: vec![(random.random_range(0..100_000), frame)],
+    path.run(110, |random, _, frame| {
+        vec![(random.random_range(0..100_000), frame)]
     });
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 100, "{usable} epochs usable");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    assert_eq!(path.wrong_losses(), []);
+    assert_right(&path, 100);
 }
 
 #[test]
 fn control_frames_lost_doubled_reordered_and_corrupted_make_no_wrong_number() {
     let mut path = Path::new(5);
-    path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(BEGINNING);
     path.run(100, |random, _, mut frame| {
         if !is_control(&frame) {
-            return Passage::as_it_is(frame);
+            return vec![(0, frame)];
         }
         match random.random_range(0..20) {
-            0 => Passage::lost(),
-            1 => Passage {
-                copies: vec![(0, frame.clone()), (200_000, frame)],
-            },
-            2 => Passage {
-                copies: vec![(random.random_range(0..400_000), frame)],
-            },
+            0 => Vec::new(),
+            1 => vec![(0, frame.clone()), (200_000, frame)],
+            2 => vec![(random.random_range(0..400_000), frame)],
             3 => {
                 let byte = random.random_range(18..frame.len());
                 frame[byte] ^= 1 << random.random_range(0..8);
-                Passage::as_it_is(frame)
+                vec![(0, frame)]
             }
-            _ => Passage::as_it_is(frame),
+            _ => vec![(0, frame)],
         }
     });
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 90, "{usable} epochs usable");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
+    assert_right(&path, 90);
     let rejected: u64 = path.switches[1]
         .wire_counters
         .rejected
@@ -121,66 +107,60 @@ fn control_frames_lost_doubled_reordered_and_corrupted_make_no_wrong_number() {
 #[test]
 fn an_epoch_whose_markers_are_all_lost_is_marked_with_its_neighbour_and_the_rest_is_right() {
     let mut path = Path::new(6);
-    path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(BEGINNING);
     let before = path.switches[1].fates(EpochFate::NoMarkers);
     path.run(1, |_, _, frame| {
         if kind_of(&frame) == Some(Kind::Marker as u8) {
-            Passage::lost()
+            Vec::new()
         } else {
-            Passage::as_it_is(frame)
+            vec![(0, frame)]
         }
     });
-    path.run(30, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(30);
     let marked = path.switches[1].fates(EpochFate::NoMarkers) - before;
     assert_eq!(
         marked, 2,
         "the epoch that did not end, and the one that did not begin"
     );
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 30, "{usable}");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    assert_eq!(path.wrong_losses(), []);
+    assert_right(&path, 30);
 }
 
 #[test]
 fn a_switch_that_is_started_anew_in_mid_epoch_is_measured_with_again() {
     for n in 0..2 {
         let mut path = Path::new(7);
-        path.run(20, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(20);
         assert_eq!(path.is_established(), [true, true]);
         path.now += EPOCH / 3;
         path.restart(n, 256, 77);
         path.measured.clear();
-        path.run(60, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(60);
         assert_eq!(
             path.is_established(),
             [true, true],
             "switch {n} was restarted"
         );
-        let (usable, covered) = path.coverage();
-        assert!(usable >= 40, "{usable}");
-        assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-        assert_eq!(path.wrong_losses(), []);
+        assert_right(&path, 40);
     }
 }
 
 #[test]
 fn other_sizes_at_one_end_are_said_at_both_and_give_no_numbers() {
     let mut path = Path::new(8);
-    path.run(20, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(20);
     path.restart(1, 128, 88);
     // The old session ends when nothing of it has been heard for seconds.
-    path.run(140, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(140);
     for switch in &path.switches {
         assert_eq!(switch.status().session, SessionState::Mismatch);
         assert!(switch.status().mismatch.is_some());
     }
     path.measured.clear();
-    path.run(20, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(20);
     assert_eq!(path.coverage().0, 0);
     // And back.
     path.restart(1, 256, 99);
-    path.run(60, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(60);
     assert_eq!(path.is_established(), [true, true]);
     assert!(path.coverage().0 >= 30);
 }
@@ -189,29 +169,26 @@ fn other_sizes_at_one_end_are_said_at_both_and_give_no_numbers() {
 fn a_link_that_is_cut_for_a_while_is_measured_again() {
     for epochs in [3, 160] {
         let mut path = Path::new(9);
-        path.run(20, |_, _, frame| Passage::as_it_is(frame));
-        path.run(epochs, |_, _, _| Passage::lost());
+        path.run_undisturbed(20);
+        path.run(epochs, |_, _, _| Vec::new());
         if epochs > 100 {
             assert_eq!(path.is_established(), [false, false]);
         }
         path.measured.clear();
-        path.run(60, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(60);
         assert_eq!(path.is_established(), [true, true]);
-        let (usable, covered) = path.coverage();
-        assert!(usable >= 40, "{usable}");
-        assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-        assert_eq!(path.wrong_losses(), []);
+        assert_right(&path, 40);
     }
 }
 
 #[test]
 fn a_step_of_a_clock_shows_in_the_floor_and_impossible_epochs_are_marked() {
     let mut path = Path::new(10);
-    path.run(40, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(40);
     path.now += EPOCH / 2;
-    path.run(0, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(0);
     path.switches[1].step_clock(-1_000_000);
-    path.run(40, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(40);
     let status = path.switches[1].status();
     assert_eq!(status.counters.clock_steps, 1);
     // All delays are under 0 from then on, and none is shown as usable.
@@ -226,7 +203,7 @@ fn a_step_of_a_clock_shows_in_the_floor_and_impossible_epochs_are_marked() {
     assert!(status.offset.is_contradicted());
     assert_eq!(path.wrong_losses(), []);
     path.switches[1].step_clock(1_000_000);
-    path.run(20, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(20);
     let status = path.switches[1].status();
     assert_eq!(status.receiving[0].latest.unwrap().fate, EpochFate::Usable);
     assert!(!status.offset.is_contradicted());
@@ -236,12 +213,12 @@ fn a_step_of_a_clock_shows_in_the_floor_and_impossible_epochs_are_marked() {
 fn a_clock_that_is_set_spoils_the_epochs_that_it_is_set_in_and_those_whose_delays_are_impossible() {
     for n in 0..2 {
         let mut path = Path::new(13);
-        path.run(40, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(40);
         path.now += EPOCH / 2;
-        path.run(0, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(0);
         path.switches[n].set_clock(5_000_000);
         path.measured.clear();
-        path.run(40, |_, _, frame| Passage::as_it_is(frame));
+        path.run_undisturbed(40);
         let off_ns = if n == 0 { -5e6 } else { 5e6 };
         let (mut usable, mut marked) = (0, 0);
         for (epoch, measured) in &path.measured {
@@ -275,9 +252,9 @@ fn a_clock_that_is_set_spoils_the_epochs_that_it_is_set_in_and_those_whose_delay
 #[test]
 fn an_own_hello_that_somebody_throws_back_blocks_nothing_while_the_peer_is_there() {
     let mut path = Path::new(14);
-    path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(BEGINNING);
     path.throws_back = true;
-    path.run(100, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(100);
     assert_eq!(path.is_established(), [true, true]);
     for switch in &path.switches {
         assert!(!switch.status().is_blocked);
@@ -290,7 +267,7 @@ fn an_own_hello_that_somebody_throws_back_blocks_nothing_while_the_peer_is_there
 #[test]
 fn keys_are_renewed_under_load_and_no_epoch_and_no_frame_is_lost() {
     let mut path = Path::new(17);
-    path.run(BEGINNING, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(BEGINNING);
     path.measured.clear();
     let refused = |path: &Path| {
         let counters = path.switches.iter().map(|switch| &switch.wire_counters);
@@ -298,12 +275,9 @@ fn keys_are_renewed_under_load_and_no_epoch_and_no_frame_is_lost() {
         refused.sum::<u64>()
     };
     let before = refused(&path);
-    path.run(150, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(150);
     assert_eq!(refused(&path), before);
-    let (usable, covered) = path.coverage();
-    assert!(usable >= 149, "{usable} epochs usable");
-    assert!(covered * 100 >= usable * 93, "{covered} of {usable}");
-    assert_eq!(path.wrong_losses(), []);
+    assert_right(&path, 149);
     for switch in &path.switches {
         let counters = switch.status().counters;
         assert!(counters.renewals >= 2, "{counters:?}");
@@ -319,7 +293,7 @@ fn recorded_hello(path: &mut Path, epochs: u64) -> Vec<u8> {
         if from == 0 && kind_of(&frame) == Some(Kind::Hello as u8) {
             hello = Some(frame.clone());
         }
-        Passage::as_it_is(frame)
+        vec![(0, frame)]
     });
     hello.unwrap()
 }
@@ -337,7 +311,7 @@ fn a_flood_of_one_recorded_hello_costs_neither_epochs_nor_the_session() {
     let of_this_session = recorded_hello(&mut path, 40);
     path.measured.clear();
     path.flood = Some((of_this_session, FLOOD));
-    path.run(30, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(30);
     path.flood = None;
     let (usable, covered) = path.coverage();
     assert!(usable >= 28, "{usable} epochs usable");
@@ -355,10 +329,10 @@ fn a_peer_that_starts_anew_in_a_flood_of_its_old_hello_is_found_again() {
     let of_the_old = recorded_hello(&mut path, 30);
     path.flood = Some((of_the_old, FLOOD));
     path.restart(0, 256, 78);
-    path.run(30, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(30);
     assert_eq!(path.is_established(), [true, true]);
     path.measured.clear();
-    path.run(20, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(20);
     let (usable, _) = path.coverage();
     assert!(usable >= 18, "{usable} epochs usable");
     assert_eq!(rejected(&path, Rejection::Overflow), 0);
@@ -367,10 +341,10 @@ fn a_peer_that_starts_anew_in_a_flood_of_its_old_hello_is_found_again() {
 #[test]
 fn a_cable_back_to_its_own_switch_is_blocked_until_it_is_gone() {
     let mut path = Path::new(11);
-    path.run(10, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(10);
     path.loops_back = true;
     // Not before the peer has been silent for a while: nobody who throws a hello back can block.
-    path.run(100, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(100);
     let status = path.switches[0].status();
     assert_eq!(
         (status.session, status.is_blocked),
@@ -378,11 +352,11 @@ fn a_cable_back_to_its_own_switch_is_blocked_until_it_is_gone() {
     );
     path.switches[0].assert_conserved();
     let delivered = path.switches[0].to_host;
-    path.run(10, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(10);
     assert_eq!(path.switches[0].to_host, delivered, "nothing comes back");
     path.loops_back = false;
     path.measured.clear();
-    path.run(160, |_, _, frame| Passage::as_it_is(frame));
+    path.run_undisturbed(160);
     assert!(!path.switches[0].status().is_blocked);
     assert_eq!(path.is_established(), [true, true]);
     assert!(path.coverage().0 >= 20);

@@ -3,7 +3,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use petgraph::visit::EdgeRef;
 use proptest::prelude::*;
@@ -15,18 +14,6 @@ use crate::topology::{Role, Router, Topology, Weight};
 use crate::{plan, read};
 
 type Path = Vec<Router>;
-
-/// `../shared/topologies`, where other people's networks are; `None`, said aloud, where it is not. CI has it.
-pub fn shared(file: &str) -> Option<PathBuf> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../../shared/topologies")
-        .join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    testkit::skip(&format!("{} is not there", path.display()));
-    None
-}
 
 /// Figure 7: the text gives m-sets (figure 8), not links. These are links under which they come out.
 const TOY: &[(&str, &str, f64)] = &[
@@ -527,7 +514,7 @@ proptest! {
 }
 
 fn rocketfuel(number: u32) -> Option<Topology> {
-    let path = shared(&format!("rocketfuel/{number}.weights.intra"))?;
+    let path = testkit::shared(&format!("topologies/rocketfuel/{number}.weights.intra"))?;
     Some(read::file(&path).unwrap())
 }
 

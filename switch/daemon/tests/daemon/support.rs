@@ -4,32 +4,21 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-pub use simulate::{shared, skip};
+use serde_json::{Value, json};
+use testkit::process::Process;
+pub use testkit::{shared, skip};
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
 pub struct Daemon {
-    child: Option<Child>,
+    process: Option<Process>,
     pub address: SocketAddr,
     pub folder: tempfile::TempDir,
-}
-
-/// A daemon that does not outlive its test.
-pub struct Guard(pub Option<Child>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 /// An address that is reserved for this test.
@@ -85,8 +74,21 @@ pub fn is_root(for_what: &str) -> bool {
     is_root
 }
 
+/// Adds the address of the HTTP server, and one worker and short epochs where nothing is said of them.
+fn complete(config: &mut Value, address: SocketAddr) {
+    config["http"]["listen"] = address.to_string().into();
+    for (key, value) in [
+        ("workers", json!([{ "idle": "sleep" }])),
+        ("measurement", json!({ "interval_ms": 100 })),
+    ] {
+        if config[key].is_null() {
+            config[key] = value;
+        }
+    }
+}
+
 impl Daemon {
-    /// Starts `vernierd` with `config`, whose HTTP address is filled in, and waits until it answers.
+    /// Starts `vernierd` with `config`, to which [`complete`] adds, and waits until it answers.
     pub fn start(config: Value) -> Self {
         Self::start_logging(config, "info")
     }
@@ -103,10 +105,10 @@ impl Daemon {
     pub fn start_as(mut config: Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();
-        config["http"]["listen"] = address.to_string().into();
+        complete(&mut config, address);
         std::fs::write(folder.path().join("vernier.json"), config.to_string()).unwrap();
         let mut daemon = Self {
-            child: None,
+            process: None,
             address,
             folder,
         };
@@ -125,7 +127,7 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         prepare(&mut command);
-        self.child = Some(command.spawn().unwrap());
+        self.process = Some(Process::start(&mut command).unwrap());
         self.wait_for(|daemon| daemon.get("/healthz").is_some());
     }
 
@@ -142,12 +144,12 @@ impl Daemon {
 
     /// The id of its process.
     pub fn id(&self) -> u32 {
-        self.child.as_ref().unwrap().id()
+        self.process.as_ref().unwrap().child.id()
     }
 
     /// What it logs from now on, if that was not taken before.
     pub fn take_log(&mut self) -> ChildStderr {
-        self.child.as_mut().unwrap().stderr.take().unwrap()
+        self.process.as_mut().unwrap().child.stderr.take().unwrap()
     }
 
     /// The value of a series on `/metrics`, a number of any kind, by its whole name with labels.
@@ -162,13 +164,9 @@ impl Daemon {
     pub fn wait_for(&mut self, mut condition: impl FnMut(&Self) -> bool) {
         let began = Instant::now();
         while !condition(self) {
-            let child = self.child.as_mut().unwrap();
-            if let Some(status) = child.try_wait().unwrap() {
-                let mut words = String::new();
-                if let Some(mut log) = child.stderr.take() {
-                    log.read_to_string(&mut words).unwrap();
-                }
-                panic!("vernierd ended ({status}): {words}");
+            let process = self.process.as_mut().unwrap();
+            if let Some(status) = process.child.try_wait().unwrap() {
+                panic!("vernierd ended ({status}): {}", rest_of_log(process));
             }
             if began.elapsed() >= PATIENCE {
                 let words = self.last_words();
@@ -180,12 +178,11 @@ impl Daemon {
 
     /// Ends it at once; what it has logged.
     pub fn last_words(&mut self) -> String {
-        let Some(mut child) = self.child.take() else {
+        let Some(mut process) = self.process.take() else {
             return String::new();
         };
-        let _ = child.kill();
-        let output = child.wait_with_output().unwrap();
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        let _ = process.child.kill();
+        rest_of_log(&mut process)
     }
 
     /// Its memory in use, in KiB.
@@ -236,7 +233,7 @@ impl Daemon {
 
     /// Lets the daemon read `config` as `systemctl reload` does, its HTTP address as before.
     pub fn reload(&self, mut config: Value) {
-        config["http"]["listen"] = self.address.to_string().into();
+        complete(&mut config, self.address);
         std::fs::write(self.folder.path().join("vernier.json"), config.to_string()).unwrap();
         self.hang_up();
     }
@@ -248,14 +245,8 @@ impl Daemon {
 
     /// Stops the daemon as Ctrl-C does and returns its summary.
     pub fn stop(mut self) -> Value {
-        let child = self.child.take().unwrap();
-        let output = interrupt(child);
-        assert!(
-            output.status.success(),
-            "{}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let (is_success, log) = interrupt(self.process.take().unwrap());
+        assert!(is_success, "{log}");
         let summary = std::fs::read_to_string(self.folder.path().join("summary.json")).unwrap();
         serde_json::from_str(&summary).unwrap()
     }
@@ -263,10 +254,10 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let Some(child) = &mut self.child else {
+        let Some(process) = &mut self.process else {
             return;
         };
-        let ended = child.try_wait().ok().flatten();
+        let ended = process.child.try_wait().ok().flatten();
         let words = self.last_words();
         if std::thread::panicking() {
             let how = ended.map_or_else(|| "still ran".to_owned(), |status| status.to_string());
@@ -283,10 +274,20 @@ pub fn signal(signal: &str, id: u32) {
     assert!(sent.unwrap().success());
 }
 
-/// Sends SIGINT and waits for the end.
-pub fn interrupt(child: Child) -> Output {
-    signal("-INT", child.id());
-    child.wait_with_output().unwrap()
+/// What a process logs into a pipe from now on, to its end.
+fn rest_of_log(process: &mut Process) -> String {
+    let mut log = Vec::new();
+    if let Some(mut pipe) = process.child.stderr.take() {
+        pipe.read_to_end(&mut log).unwrap();
+    }
+    String::from_utf8_lossy(&log).into_owned()
+}
+
+/// Sends SIGINT and waits for the end: whether it is a success, and what was logged into a pipe.
+pub fn interrupt(mut process: Process) -> (bool, String) {
+    signal("-INT", process.child.id());
+    let log = rest_of_log(&mut process);
+    (process.child.wait().unwrap().success(), log)
 }
 
 /// received + copies = transmitted + dropped + queued over all ports of a snapshot, exactly.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use contract::config::Config;
-use contract::ids::PortIndex;
 use control::published::Published;
 use measure::time::Ticks;
 use rand::SeedableRng;
@@ -26,7 +25,7 @@ const CABLE_NS: u64 = 7 * PASS_NS;
 pub type Cable = [(usize, usize); 2];
 
 /// A frame that a switch sent: when, in ticks of a nanosecond since the start, and its bytes.
-pub type Departure = (Ticks, Vec<u8>);
+pub type Departure = (u64, Vec<u8>);
 
 /// Switches and cables.
 pub struct Calm {
@@ -71,14 +70,18 @@ impl Calm {
 
     /// Lets the clocks of all workers go on by `ticks` whenever they are read.
     pub fn set_tick(&mut self, ticks: u64) {
-        for one in self.nodes.iter_mut().flat_map(|node| &mut node.workers) {
+        for one in self
+            .nodes
+            .iter_mut()
+            .flat_map(|node| node.workers.iter_mut())
+        {
             one.worker.io_mut().set_tick(ticks);
         }
     }
 
     /// Lets a frame come in.
     pub fn arrive(&mut self, switch: usize, port: usize, frame: Vec<u8>) {
-        self.nodes[switch].arrive(port, frame, None);
+        self.nodes[switch].arrive(port, frame);
     }
 
     /// Lets `ns` go by.
@@ -88,7 +91,7 @@ impl Calm {
             self.now += PASS_NS;
             if self.now.is_multiple_of(CABLE_NS) {
                 for (switch, port, frame) in std::mem::take(&mut self.under_way) {
-                    self.nodes[switch].arrive(port, frame, None);
+                    self.nodes[switch].arrive(port, frame);
                 }
             }
             for switch in 0..self.nodes.len() {
@@ -103,15 +106,7 @@ impl Calm {
             self.nodes[switch].pass(worker, now);
         }
         for port in 0..self.departed[switch].len() {
-            let mut sent = Vec::new();
-            for one in &mut self.nodes[switch].workers {
-                let frames = one.worker.io_mut().departed(PortIndex::new(port));
-                sent.extend(
-                    frames
-                        .into_iter()
-                        .map(|(at, frame)| (at, frame.bytes().to_vec())),
-                );
-            }
+            let mut sent = self.nodes[switch].departed(port);
             let from = (switch, port);
             let to = self.cables.iter().find_map(|&[a, b]| match from {
                 _ if from == a => Some(b),

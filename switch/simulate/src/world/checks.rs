@@ -9,7 +9,7 @@ use records::snapshot::{ReloadOutcome, Snapshot, WireEstimate};
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
 use super::rules::{self, Check, holds};
-use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
+use super::{Count, EPOCH_NS, RECOVERED_EPOCHS, World};
 use crate::rack::wired::is_control;
 
 /// Most packets that may be in a switch: queues, rings between workers, bursts.
@@ -37,7 +37,7 @@ impl World {
             return Ok(());
         }
         if let Some(node) = &mut self.places[switch].node {
-            let is_taken = node.arrive(port, frame, packet.map(|(number, _)| number));
+            let is_taken = node.arrive_as(port, frame, packet.map(|(number, _)| number));
             if let Some((number, sending)) = packet.filter(|_| is_taken) {
                 self.ledger.came(switch, port, number, sending);
             }
@@ -105,30 +105,27 @@ impl World {
             frame.len() as u64,
             number.unwrap_or(0),
         ]);
+        let link = self.link_at(switch, port);
         let place = &mut self.places[switch];
         let Some(node) = &place.node else {
             return Ok(());
         };
-        let link = self.links.iter().enumerate().find_map(|(n, link)| {
-            let end = link.ends.iter().position(|&end| end == (switch, port))?;
-            Some((n, end))
-        });
-        self.checks += 1;
+        self.figures.count(Count::Checks, 1);
         if let Some(number) = number {
             *place.sent.entry(port).or_default() += 1;
             let is_whole = self.ledger.is_whole(number, &frame);
             holds("unchanged", is_whole != Some(false), || {
                 format!("packet {number} left port {port} of switch {switch} as {frame:02x?}")
             })?;
-            let epoch = node.schedule.epoch_at(received);
-            if ticks < node.schedule.sealed_from(epoch) {
+            let epoch = node.memory.schedule.epoch_at(received);
+            if ticks < node.memory.schedule.sealed_from(epoch) {
                 let egress = PortIndex::new(port);
                 let segment = (switch, place.life, ingress, egress, epoch.0);
                 self.ledger
                     .passed(self.now, segment, &frame, ticks.saturating_since(received));
             }
             if let Some(link) = link {
-                let epoch = node.schedule.epoch_at(ticks);
+                let epoch = node.memory.schedule.epoch_at(ticks);
                 let wire = (switch, place.life, PortIndex::new(port), epoch.0);
                 let sending = self.ledger.sent(self.now, wire, tai_ns);
                 self.transport(link, frame, Some((number, sending)));
@@ -157,11 +154,11 @@ impl World {
         let Some(node) = &mut place.node else {
             return Ok(());
         };
-        self.checks += 3;
+        self.figures.count(Count::Checks, 3);
         let came = node.sum(|port| port.rx_packets.get() + port.copies.get());
         let went = node.sum(|port| port.tx_packets.get() + port.dropped_total());
         let mut inside = 0;
-        for one in &mut node.workers {
+        for one in node.workers.iter_mut() {
             let io = one.worker.io_mut();
             // A control frame that the driver refused is held, and counted when it is sent.
             inside += io.live_packets() - io.made_packets() - io.waiting();
@@ -172,16 +169,14 @@ impl World {
             )
         })?;
         for (&port, &sent) in &place.sent {
-            let index = PortIndex::new(port);
-            let counted = node.sum_at(index, |port| port.tx_packets.get());
+            let counted = node.sum_at(port, |port| port.tx_packets.get());
             holds("conserved", counted == sent, || {
                 format!("switch {switch}: port {port} sent {sent}, counted {counted}")
             })?;
         }
         for port in 0..HOSTS {
             let received = place.received.get(&port).copied().unwrap_or(0);
-            let index = PortIndex::new(port);
-            let counted = node.sum_at(index, |port| port.rx_packets.get());
+            let counted = node.sum_at(port, |port| port.rx_packets.get());
             holds("conserved", counted == received, || {
                 format!("switch {switch}: port {port} received {received}, counted {counted}")
             })?;
@@ -212,7 +207,7 @@ impl World {
             .fold(&[self.now, switch as u64, snapshot.epoch.unwrap_or(0), tx]);
         let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(&snapshot));
         rules::monotone(&seen, &snapshot)?;
-        self.checks += 1;
+        self.figures.count(Count::Checks, 1);
         self.look_inside(switch, &snapshot)?;
         self.look_at_flows(switch, &snapshot)?;
         for wire in &snapshot.wires {
@@ -235,7 +230,7 @@ impl World {
             (state.running.clone(), state.changes)
         };
         for segment in &snapshot.segments {
-            self.checks += 2;
+            self.figures.count(Count::Checks, 2);
             rules::segment_sums(segment)?;
             rules::snapshot_sums(segment)?;
             let Some(last) = segment.last.as_ref().filter(|_| !has_classes) else {
@@ -261,11 +256,12 @@ impl World {
             let may_miss =
                 (changes.0.saturating_sub(2)..=changes.1.saturating_add(2)).contains(&last.epoch);
             rules::segment_truth(segment, truth, may_miss, true)?;
-            self.epochs.inside += 1;
+            self.figures.count(Count::Inside, 1);
             if let Some(lda) = &last.lda
                 && truth.received == last.counts.received_packets
             {
-                self.coverage
+                self.figures
+                    .coverage
                     .judge("lda inside", lda.mean_ns, lda.bound_ns, truth.mean());
             }
         }
@@ -300,8 +296,8 @@ impl World {
             // Packets that a change of generation left out are in no histogram.
             let truth = truth.filter(|(_, delays)| delays.len() as u64 == flow.last.packets);
             if let Some((_, delays)) = truth {
-                self.checks += 1;
-                self.epochs.of_flows += 1;
+                self.figures.count(Count::Checks, 1);
+                self.figures.count(Count::OfFlows, 1);
                 rules::flow_truth(&flow, &quantiles, delays)?;
             }
         }
@@ -313,7 +309,7 @@ impl World {
         let Some(port) = (0..place.shape.wires).find(|n| wire.port == format!("w{n}")) else {
             return Ok(());
         };
-        self.checks += 1;
+        self.figures.count(Count::Checks, 1);
         rules::accepted(wire, &place.genuine[port])?;
         let Some((link, end)) = self.link_at(switch, HOSTS + port) else {
             return Ok(());
@@ -344,9 +340,10 @@ impl World {
             if truths.is_empty() {
                 continue;
             }
-            self.checks += 1;
-            self.epochs.on_wires += 1;
-            self.epochs.with_losses += u64::from(figures.lost_packets.is_some());
+            self.figures.count(Count::Checks, 1);
+            self.figures.count(Count::OnWires, 1);
+            let has_losses = figures.lost_packets.is_some();
+            self.figures.count(Count::WithLosses, has_losses.into());
             rules::wire_truth(segment, figures, &truths).map_err(|broken| rules::Violation {
                 what: format!(
                     "switch {switch}: {}; {}, {:?}, {:?}",
@@ -369,10 +366,18 @@ impl World {
                 }
             };
             for one in &figures.estimates {
-                judge(&mut self.coverage, format!("{} on wires", one.method), one);
+                judge(
+                    &mut self.figures.coverage,
+                    format!("{} on wires", one.method),
+                    one,
+                );
             }
             if let Some(chosen) = &figures.chosen {
-                judge(&mut self.coverage, "chosen on wires".to_owned(), chosen);
+                judge(
+                    &mut self.figures.coverage,
+                    "chosen on wires".to_owned(),
+                    chosen,
+                );
             }
         }
         Ok(())
@@ -388,7 +393,7 @@ impl World {
             self.places[peer].node.as_ref()
         });
         peer.map_or(0, |node| {
-            node.schedule.epoch_at(node.clocks.ticks(self.now)).0
+            node.memory.schedule.epoch_at(node.clocks.ticks(self.now)).0
         })
     }
 
@@ -403,9 +408,9 @@ impl World {
                 });
             };
             let ticks = node.clocks.ticks(self.now);
-            let Epoch(present) = node.schedule.epoch_at(ticks);
+            let Epoch(present) = node.memory.schedule.epoch_at(ticks);
             let closed = place.seen.epoch.unwrap_or(0);
-            self.checks += 1;
+            self.figures.count(Count::Checks, 1);
             holds("recovered", closed + 4 >= present, || {
                 format!("switch {switch}: epoch {closed} closed last, {present} is the present one")
             })?;

@@ -1,6 +1,7 @@
 //! Faults that come by themselves, and the times in which none come.
 
-use contract::ids::PortIndex;
+use std::collections::BTreeMap;
+
 use rand::RngExt;
 use rand_pcg::Pcg64;
 use wire::frame::Kind;
@@ -13,34 +14,32 @@ use crate::rack::wired::{is_control, kind_of};
 impl World {
     /// When the first of each kind comes.
     pub(super) fn draw_faults(&mut self) {
-        for place in 0..self.menu.rates().len() {
-            self.draw_fault(place);
+        for (fault, _) in MOST {
+            self.draw_fault(fault);
         }
     }
 
-    fn draw_fault(&mut self, place: usize) {
-        let (_, rate) = self.menu.rates()[place];
-        if rate > 0.0 {
+    fn draw_fault(&mut self, fault: Fault) {
+        let rate = self.menu.of(fault);
+        if fault.comes_by_itself() && rate > 0.0 {
             let after_s = -(1.0 - self.random.random::<f64>()).ln() / rate;
-            self.push((after_s * 1e9) as u64, Event::Fault(place));
+            self.push((after_s * 1e9) as u64, Event::Fault(fault));
         }
     }
 
     /// The fault comes, unless it is quiet, and the next of its kind is drawn.
-    pub(super) fn fault(&mut self, place: usize) {
-        self.draw_fault(place);
-        let (fault, _) = self.menu.rates()[place];
+    pub(super) fn fault(&mut self, fault: Fault) {
+        self.draw_fault(fault);
         if self.is_quiet {
             return;
         }
         let switch = self.random.random_range(0..self.places.len());
         if self.make(fault, switch) {
-            *self.faults.entry(fault).or_default() += 1;
+            self.figures.count_fault(fault);
         }
     }
 
     fn make(&mut self, fault: Fault, switch: usize) -> bool {
-        let now = self.now;
         match fault {
             Fault::ClockStep => self.step_clock(switch),
             Fault::WorkerStall | Fault::CoreStall => return self.stall(fault, switch),
@@ -56,8 +55,7 @@ impl World {
                     return false;
                 }
                 self.ledger.killed(switch);
-                self.trace
-                    .note(now, format_args!("switch {switch} is killed"));
+                self.note(format_args!("switch {switch} is killed"));
                 let after =
                     self.random.random_range(0..2) * self.random.random_range(0..500_000_000_u64);
                 self.push(after, Event::Start(switch));
@@ -84,10 +82,9 @@ impl World {
         place.clocks.step(self.now, by_ns);
         // Until the switch has read its clock again, and drawn a line through readings of the new time.
         place.clock_disturbed_until = self.now + 500_000_000;
-        self.trace.note(
-            self.now,
-            format_args!("the clock of switch {switch} is set by {by_ns} ns"),
-        );
+        self.note(format_args!(
+            "the clock of switch {switch} is set by {by_ns} ns"
+        ));
     }
 
     /// Sets a clock right that claims to be: otherwise its delays are impossible, and their epochs marked.
@@ -107,16 +104,14 @@ impl World {
         if fault == Fault::CoreStall {
             let until = self.now + self.random.random_range(EPOCH_NS / 5..6 * EPOCH_NS);
             node.stalled_until = until;
-            self.trace
-                .note(self.now, format_args!("core {switch} stalls until {until}"));
+            self.note(format_args!("core {switch} stalls until {until}"));
         } else {
             let worker = self.random.random_range(0..node.workers.len());
             let until = self.now + self.random.random_range(EPOCH_NS / 50..4 * EPOCH_NS);
             node.workers[worker].stalled_until = until;
-            self.trace.note(
-                self.now,
-                format_args!("worker {worker} of switch {switch} stalls until {until}"),
-            );
+            self.note(format_args!(
+                "worker {worker} of switch {switch} stalls until {until}"
+            ));
         }
         true
     }
@@ -129,14 +124,11 @@ impl World {
         };
         let measurement = &json["measurement"];
         let ports = json["ports"].as_array().map_or(0, Vec::len);
-        self.trace.note(
-            self.now,
-            format_args!(
-                "switch {switch} reloads: {measurement}, {ports} ports, classes {}",
-                json["classes"]
-            ),
-        );
         node.state.lock().wanted = Some(config);
+        self.note(format_args!(
+            "switch {switch} reloads: {measurement}, {ports} ports, classes {}",
+            json["classes"]
+        ));
         true
     }
 
@@ -184,10 +176,7 @@ impl World {
     pub(super) fn set_room(&mut self, switch: usize, life: u32, port: usize, room: Option<usize>) {
         let place = &mut self.places[switch];
         if let Some(node) = place.node.as_mut().filter(|_| place.life == life) {
-            let index = PortIndex::new(port);
-            for one in &mut node.workers {
-                one.worker.io_mut().set_room(index, room);
-            }
+            node.workers.set_room(port, room);
         }
     }
 
@@ -195,11 +184,11 @@ impl World {
     pub(super) fn phase(&mut self) -> rules::Check {
         self.is_quiet = !self.is_quiet;
         if !self.is_quiet {
-            self.trace.note(self.now, format_args!("faults come again"));
+            self.note(format_args!("faults come again"));
             self.push(FAULTY_NS, Event::Phase);
             return self.recovered();
         }
-        self.trace.note(self.now, format_args!("faults cease"));
+        self.note(format_args!("faults cease"));
         self.push(QUIET_NS, Event::Phase);
         for link in 0..self.links.len() {
             self.set_link(link, true);
@@ -228,79 +217,21 @@ impl World {
 
 // What goes wrong, how often and by how much: drawn for each world from its seed.
 
-/// Faults of a world. Rates are events a second of simulated time, shares are of frames.
-#[derive(Debug, Clone, PartialEq)]
+/// Faults of a world.
+#[derive(Debug)]
 pub struct Menu {
     /// What time stamp counters are off by, 0 to 100 ppm either way.
     pub counter_ppm: f64,
     /// What the system's clocks run away by, 0 to 10 ppm either way; another rate every second.
     pub drift_ppm: f64,
-    /// Steps of a system's clock, 0 to 0.5 a second, of 10 us to 20 ms either way.
-    pub clock_steps: f64,
     /// Difference between two workers' counters, 0 to 3 ticks.
     pub skew_ticks: u64,
-    /// Stalls of a worker, 0 to 1 a second, of up to four epochs.
-    pub worker_stalls: f64,
-    /// Stalls of a control core, 0 to 1 a second, of up to six epochs: shards come late.
-    pub core_stalls: f64,
-    /// Flaps of a link, 0 to 0.3 a second, of 1 to 500 ms.
-    pub link_flaps: f64,
-    /// Reloads, 0 to 2 a second.
-    pub reloads: f64,
-    /// Kills of a switch, 0 to 0.2 a second; it starts again within 500 ms, sometimes at once.
-    pub kills: f64,
-    /// Share of data frames lost on a wire, 0 to 5 %.
-    pub data_lost: f64,
-    /// Share of data frames that come later than those behind them, 0 to 2 %.
-    pub data_reordered: f64,
-    /// Share of data frames that come twice, 0 to 1 %.
-    pub data_doubled: f64,
-    /// Share of control frames lost, 0 to 10 %.
-    pub control_lost: f64,
-    /// Share of control frames that come later than those behind them, 0 to 5 %.
-    pub control_reordered: f64,
-    /// Share of control frames that come twice, 0 to 5 %.
-    pub control_doubled: f64,
-    /// Share of control frames with an inverted bit, 0 to 5 %.
-    pub control_corrupted: f64,
-    /// Recorded control frames of any age that somebody sends again, 0 to 50 a second.
-    pub replays: f64,
     /// Share of replayed and forged frames that are thrown back at who sent them, 0 or 25 %.
     pub reflected: f64,
-    /// Control frames that somebody makes up without the key, 0 to 50 a second.
-    pub forgeries: f64,
-    /// Floods of one recorded hello, 0 to 0.5 a second, of up to 2,000 copies within 10 ms.
-    pub hello_floods: f64,
-    /// Ports that take nothing for 1 to 50 ms, 0 to 1 a second.
-    pub port_refusals: f64,
+    often: BTreeMap<Fault, f64>,
 }
 
 impl Menu {
-    /// Nothing goes wrong.
-    pub const NONE: Self = Self {
-        counter_ppm: 0.0,
-        drift_ppm: 0.0,
-        clock_steps: 0.0,
-        skew_ticks: 0,
-        worker_stalls: 0.0,
-        core_stalls: 0.0,
-        link_flaps: 0.0,
-        reloads: 0.0,
-        kills: 0.0,
-        data_lost: 0.0,
-        data_reordered: 0.0,
-        data_doubled: 0.0,
-        control_lost: 0.0,
-        control_reordered: 0.0,
-        control_doubled: 0.0,
-        control_corrupted: 0.0,
-        replays: 0.0,
-        reflected: 0.0,
-        forgeries: 0.0,
-        hello_floods: 0.0,
-        port_refusals: 0.0,
-    };
-
     /// Each fault is on the menu of half of the worlds, so that some are seen alone.
     pub fn draw(random: &mut Pcg64) -> Self {
         let skew_ticks = random.random_range(0..4);
@@ -315,85 +246,82 @@ impl Menu {
         Self {
             counter_ppm: up_to(100.0),
             drift_ppm: up_to(10.0),
-            clock_steps: up_to(0.5),
             skew_ticks,
             reflected,
-            ..Self {
-                worker_stalls: up_to(1.0),
-                core_stalls: up_to(1.0),
-                link_flaps: up_to(0.3),
-                reloads: up_to(2.0),
-                kills: up_to(0.2),
-                data_lost: up_to(0.05),
-                data_reordered: up_to(0.02),
-                data_doubled: up_to(0.01),
-                control_lost: up_to(0.1),
-                control_reordered: up_to(0.05),
-                control_doubled: up_to(0.05),
-                control_corrupted: up_to(0.05),
-                replays: up_to(50.0),
-                forgeries: up_to(50.0),
-                hello_floods: up_to(0.5),
-                port_refusals: up_to(1.0),
-                ..Self::NONE
-            }
+            often: MOST.map(|(fault, most)| (fault, up_to(most))).into(),
         }
     }
 
-    /// Faults that come by themselves, with their rates.
-    pub fn rates(&self) -> [(Fault, f64); 10] {
-        [
-            (Fault::ClockStep, self.clock_steps),
-            (Fault::WorkerStall, self.worker_stalls),
-            (Fault::CoreStall, self.core_stalls),
-            (Fault::LinkFlap, self.link_flaps),
-            (Fault::Reload, self.reloads),
-            (Fault::Kill, self.kills),
-            (Fault::Replay, self.replays),
-            (Fault::Forgery, self.forgeries),
-            (Fault::HelloFlood, self.hello_floods),
-            (Fault::PortRefusal, self.port_refusals),
-        ]
+    /// How often a fault comes, as in [`MOST`].
+    pub fn of(&self, fault: Fault) -> f64 {
+        self.often.get(&fault).copied().unwrap_or_default()
     }
 }
 
-/// Kinds of faults, as they are counted.
+/// How often each fault comes at most: times a second of simulated time, or of data or control frames the share.
+const MOST: [(Fault, f64); 17] = [
+    (Fault::ClockStep, 0.5),
+    (Fault::WorkerStall, 1.0),
+    (Fault::CoreStall, 1.0),
+    (Fault::LinkFlap, 0.3),
+    (Fault::Reload, 2.0),
+    (Fault::Kill, 0.2),
+    (Fault::DataLost, 0.05),
+    (Fault::DataReordered, 0.02),
+    (Fault::DataDoubled, 0.01),
+    (Fault::ControlLost, 0.1),
+    (Fault::ControlReordered, 0.05),
+    (Fault::ControlDoubled, 0.05),
+    (Fault::ControlCorrupted, 0.05),
+    (Fault::Replay, 50.0),
+    (Fault::Forgery, 50.0),
+    (Fault::HelloFlood, 0.5),
+    (Fault::PortRefusal, 1.0),
+];
+
+/// Kinds of faults, as they are counted: those that come by themselves, then those of frames on a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A system's clock is set.
+    /// A system's clock is set, by 10 us to 20 ms either way.
     ClockStep,
-    /// A worker makes no pass.
+    /// A worker makes no pass, for up to four epochs.
     WorkerStall,
-    /// A control core makes no poll.
+    /// A control core makes no poll, for up to six epochs: shards come late.
     CoreStall,
-    /// A link goes down, and comes back.
+    /// A link goes down, and comes back after 1 to 500 ms.
     LinkFlap,
     /// A configuration is read again.
     Reload,
-    /// A switch loses all that it knows.
+    /// A switch loses all that it knows; it starts again within 500 ms, sometimes at once.
     Kill,
-    /// An old control frame is sent again.
+    /// A recorded control frame of any age is sent again.
     Replay,
-    /// A control frame is made up.
+    /// A control frame is made up without the key.
     Forgery,
-    /// One hello, many times.
+    /// One recorded hello, up to 2,000 times within 10 ms.
     HelloFlood,
-    /// A port takes nothing.
+    /// A port takes nothing for 1 to 50 ms.
     PortRefusal,
     /// A data frame is lost.
     DataLost,
-    /// A data frame is overtaken.
+    /// A data frame comes later than those behind it.
     DataReordered,
     /// A data frame comes twice.
     DataDoubled,
     /// A control frame is lost.
     ControlLost,
-    /// A control frame is overtaken.
+    /// A control frame comes later than those behind it.
     ControlReordered,
     /// A control frame comes twice.
     ControlDoubled,
-    /// A control frame is changed.
+    /// A bit of a control frame is inverted.
     ControlCorrupted,
+}
+
+impl Fault {
+    fn comes_by_itself(self) -> bool {
+        self < Self::DataLost
+    }
 }
 
 // Wires between switches: what the path does to each frame.
@@ -468,8 +396,7 @@ impl World {
             }
         }
         let state = if is_up { "up" } else { "down" };
-        self.trace
-            .note(self.now, format_args!("link {number} is {state}"));
+        self.note(format_args!("link {number} is {state}"));
     }
 
     /// A frame leaves a switch by a wire.
@@ -515,18 +442,7 @@ impl World {
         mut frame: Vec<u8>,
         packet: Option<(u64, Sending)>,
     ) {
-        let menu = self.menu.clone();
-        let (lost, reordered, doubled, corrupted) = if is_control {
-            (
-                menu.control_lost,
-                menu.control_reordered,
-                menu.control_doubled,
-                menu.control_corrupted,
-            )
-        } else {
-            (menu.data_lost, menu.data_reordered, menu.data_doubled, 0.0)
-        };
-        let kinds = if is_control {
+        let [lost, reordered, doubled] = if is_control {
             [
                 Fault::ControlLost,
                 Fault::ControlReordered,
@@ -535,28 +451,29 @@ impl World {
         } else {
             [Fault::DataLost, Fault::DataReordered, Fault::DataDoubled]
         };
-        if self.happens(lost, kinds[0]) {
+        if self.happens(lost) {
             return;
         }
-        if self.happens(reordered, kinds[1]) {
+        if self.happens(reordered) {
             after += self.random.random_range(1_000..400_000);
         }
-        if self.happens(corrupted, Fault::ControlCorrupted) {
+        if is_control && self.happens(Fault::ControlCorrupted) {
             // Behind the magic: what loses its type is no control frame.
             let at = self.random.random_range(18..frame.len());
             frame[at] ^= 1 << self.random.random_range(0..8);
         }
-        if self.happens(doubled, kinds[2]) {
+        if self.happens(doubled) {
             let later = after + self.random.random_range(0..200_000);
             self.push(later, Event::Arrive(switch, port, frame.clone(), packet));
         }
         self.push(after, Event::Arrive(switch, port, frame, packet));
     }
 
-    fn happens(&mut self, share: f64, fault: Fault) -> bool {
+    fn happens(&mut self, fault: Fault) -> bool {
+        let share = self.menu.of(fault);
         let happens = !self.is_quiet && share > 0.0 && self.random.random::<f64>() < share;
         if happens {
-            *self.faults.entry(fault).or_default() += 1;
+            self.figures.count_fault(fault);
         }
         happens
     }

@@ -1,53 +1,33 @@
 //! A whole switch: its workers and its control core, from a start to a kill.
 
-use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
 use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::config::{Config, Forwarding};
-use contract::counters::{PortCounters, WorkerCounters};
 use contract::fdb::FdbMaster;
 use contract::ids::PortIndex;
-use contract::wire::clock::SharedLine;
 use control::core::{ControlCore, Setup};
 use control::data_plane::{DataPlane, Event as CoreEvent, Reading, ResultMode};
 use control::published::Published;
 use control::wire::clock::{KernelClock, SystemTime as Tai};
-use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
+use measure::time::{Epoch, EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use records::snapshot::{Fdb, Pool, PortFact, Snapshot};
-use switch::meter::Devices;
-use switch::packet_io::PacketIo;
-use switch::packet_io::memory::{MemoryHandles, MemoryIo, Outlet};
-use switch::reconfigurer::{
-    Difference, Draft, Job, Next, Preparation, Prepare, Preparing, Progress, Reconfigurer, Running,
-};
-use switch::source::Source;
+use switch::reconfigurer::{Difference, Draft, Progress, Reconfigurer, Running};
 use switch::wiring::links::{Event, LinkWatch};
-use switch::wiring::{Platform, Site, WorkerSetup, Workers, present};
-use switch::worker::Worker;
+use switch::wiring::{Platform, present};
 
-/// Nominal rate of all counters: a tick is a nanosecond.
-const HZ: u64 = 1_000_000_000;
-
-/// A worker, and what holds it up.
-pub(super) struct SimWorker {
-    pub worker: Worker<MemoryIo>,
-    pub counters: Arc<WorkerCounters>,
-    /// What its counter is ahead of the first worker's.
-    pub skew_ticks: u64,
-    pub stalled_until: u64,
-}
+use crate::rack::{Memory, RackWorkers, Started, rate};
 
 /// A switch that runs.
 pub(super) struct Node {
     pub clocks: Clocks,
-    pub schedule: EpochSchedule,
+    pub memory: Memory,
     pub state: Shared,
-    pub workers: Vec<SimWorker>,
+    pub workers: RackWorkers,
     pub published: Arc<Published>,
     pub stalled_until: u64,
     /// The ports' number at the last pass of any worker.
@@ -57,34 +37,18 @@ pub(super) struct Node {
     born: Ticks,
 }
 
-/// What a switch by `config` runs on that starts as `state` says.
-fn memory(config: &Config, state: Shared, seed: u64) -> Memory {
-    let rate = TickRate::from_hz(HZ);
-    let measurement = &config.measurement;
-    let schedule = EpochSchedule::new(
-        state.lock().ticks,
-        rate.ticks_in(measurement.interval()),
-        rate.ticks_in(measurement.grace()),
-    );
-    Memory {
-        cpus: vec![0; config.workers.len()].into(),
-        rate,
-        schedule,
-        line: Arc::default(),
-        devices: Arc::default(),
-        seed,
-        state,
+impl Deref for Node {
+    type Target = RackWorkers;
+
+    fn deref(&self) -> &RackWorkers {
+        &self.workers
     }
 }
 
-/// The workers of a switch, and its ports.
-fn build(memory: &Memory, config: &Config) -> anyhow::Result<(Workers<MemoryIo>, Vec<OpenPort>)> {
-    let start = |place| memory.start(&mut config.clone(), place);
-    let ports: Vec<OpenPort> = present(config).map(start).collect::<Result<_, _>>()?;
-    let sources = ports.iter().map(|_| None).collect();
-    let keys = config.read_wire_keys()?;
-    let workers = Workers::build(memory, config, &ports, sources, keys)?;
-    Ok((workers, ports))
+impl DerefMut for Node {
+    fn deref_mut(&mut self) -> &mut RackWorkers {
+        &mut self.workers
+    }
 }
 
 impl Node {
@@ -105,42 +69,37 @@ impl Node {
         let state = Shared::new(NodeState {
             tai_ns: clocks.tai_ns(now),
             has_link,
-            ..NodeState::new(config, (ticks, began), random.random())
+            ..NodeState::new(config, began, random.random())
         });
-        let memory = memory(config, state.clone(), random.random());
-        let (rate, schedule) = (memory.rate, memory.schedule);
-        config.measurement.hash_key().ok_or("no hash_seed")?;
-        let (built, ports) = build(&memory, config).map_err(|e| format!("{e:#}"))?;
+        let measurement = &config.measurement;
+        let schedule = EpochSchedule::new(
+            ticks,
+            rate().ticks_in(measurement.interval()),
+            rate().ticks_in(measurement.grace()),
+        );
+        let memory = Memory::new(config.workers.len(), schedule, ticks, random.random());
+        measurement.hash_key().ok_or("no hash_seed")?;
+        let gauge_ticks = schedule.interval_ticks() / 2;
+        let started = Started::new(memory.clone(), config, skew_ticks, gauge_ticks);
+        let started = started.map_err(|e| format!("{e:#}"))?;
         let mut links = LinkWatch::new();
         for place in present(config) {
             links.watch(place, None, began);
         }
+        let counters = started.workers.iter().map(|one| Arc::clone(&one.counters));
         let setup = Setup {
-            rate,
+            rate: rate(),
             schedule,
             line: Arc::clone(&memory.line),
-            counters: built.counters(),
-            hasher: built.hasher,
-            first: built.first,
+            counters: counters.collect(),
+            hasher: started.hasher,
+            first: started.first,
         };
-        let start = |(number, setup): (u64, WorkerSetup<MemoryIo>)| {
-            let skew_ticks = number * skew_ticks;
-            let counters = Arc::clone(&setup.counters);
-            let mut io = MemoryIo::new(0);
-            io.set_now(ticks.plus(skew_ticks));
-            SimWorker {
-                worker: setup.start(io, schedule, schedule.interval_ticks() / 2),
-                counters,
-                skew_ticks,
-                stalled_until: 0,
-            }
-        };
-        let workers = (0..).zip(built.setups).map(start).collect();
         let data_plane = MemoryDataPlane {
             state: state.clone(),
-            running: Running::new(memory, config, ports, built.generations),
+            running: started.running,
             reconfigurer: Reconfigurer::default(),
-            master: built.master,
+            master: started.master,
             began,
             links,
             looked_at: None,
@@ -149,9 +108,9 @@ impl Node {
         let core = ControlCore::new(setup, data_plane).map_err(|e| e.to_string())?;
         Ok(Self {
             clocks,
-            schedule,
+            memory,
             state,
-            workers,
+            workers: started.workers,
             published: core.published(),
             stalled_until: 0,
             ports: config.ports.len(),
@@ -170,8 +129,8 @@ impl Node {
     pub fn poll(&mut self, now: u64) -> Arc<Snapshot> {
         let ticks = self.clocks.ticks(now);
         {
+            self.memory.set_now(ticks);
             let state = &mut *self.state.lock();
-            state.ticks = ticks;
             state.monotonic = self.began + Duration::from_nanos(ticks.since(self.born));
             state.tai_ns = self.clocks.tai_ns(now);
             state.system = UNIX_EPOCH + Duration::from_nanos(state.tai_ns - 37_000_000_000);
@@ -187,40 +146,6 @@ impl Node {
         one.worker.io_mut().set_now(ticks);
         one.worker.pass();
         self.ports = self.ports.max(self.state.lock().running.ports.len());
-    }
-
-    /// Lets a frame come in by the queue that its device's hash picks; whether anybody receives it.
-    pub fn arrive(&mut self, port: usize, frame: Vec<u8>, number: Option<u64>) -> bool {
-        let hash = frame.iter().fold(0_u32, |hash, &byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        });
-        let port = PortIndex::new(port);
-        let serves = |one: &mut SimWorker| one.worker.io_mut().inlets().contains(&port);
-        let serving: Vec<usize> = (0..self.workers.len())
-            .filter(|&worker| serves(&mut self.workers[worker]))
-            .collect();
-        let Some(&worker) = serving.get(hash as usize % serving.len().max(1)) else {
-            return false;
-        };
-        self.workers[worker]
-            .worker
-            .io_mut()
-            .arrive_as(port, frame, number)
-    }
-
-    /// A counter of all ports and workers.
-    pub fn sum(&self, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        let ports = self.workers.iter().flat_map(|one| &one.counters.ports);
-        ports.map(of).sum()
-    }
-
-    /// A counter of one port, of all workers.
-    pub fn sum_at(&self, port: PortIndex, of: impl Fn(&PortCounters) -> u64) -> u64 {
-        let port = port.index();
-        self.workers
-            .iter()
-            .map(|one| of(&one.counters.ports[port]))
-            .sum()
     }
 }
 
@@ -298,7 +223,6 @@ const LINKS_EVERY: Duration = Duration::from_millis(100);
 /// What the world and its data plane share.
 #[derive(Debug)]
 pub(super) struct NodeState {
-    pub ticks: Ticks,
     pub monotonic: Instant,
     pub system: SystemTime,
     pub tai_ns: u64,
@@ -311,16 +235,13 @@ pub(super) struct NodeState {
     pub changes: (u64, u64),
     /// Refused reloads, in words.
     pub refused: Vec<String>,
-    /// Ports that were closed while a worker had a part of them.
-    pub closed_in_use: Vec<usize>,
     pub random: Pcg64,
 }
 
 impl NodeState {
-    /// A switch by `config` that starts at an instant of the counter and of the monotonic clock.
-    pub fn new(config: &Config, (ticks, monotonic): (Ticks, Instant), seed: u64) -> Self {
+    /// A switch by `config` that starts at an instant of the monotonic clock.
+    pub fn new(config: &Config, monotonic: Instant, seed: u64) -> Self {
         Self {
-            ticks,
             monotonic,
             system: SystemTime::UNIX_EPOCH,
             tai_ns: 0,
@@ -329,7 +250,6 @@ impl NodeState {
             running: config.clone(),
             changes: (0, 0),
             refused: Vec::new(),
-            closed_in_use: Vec::new(),
             random: Pcg64::seed_from_u64(seed),
         }
     }
@@ -346,88 +266,6 @@ impl Shared {
 
     pub fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What a switch in memory runs on.
-#[derive(Debug, Clone)]
-pub(super) struct Memory {
-    /// All are on the one that there is.
-    pub cpus: Arc<[usize]>,
-    pub rate: TickRate,
-    pub schedule: EpochSchedule,
-    pub line: Arc<SharedLine>,
-    pub devices: Arc<Devices>,
-    pub seed: u64,
-    pub state: Shared,
-}
-
-/// A port in memory.
-pub(super) struct OpenPort {
-    place: usize,
-    outlet: Outlet,
-    state: Shared,
-}
-
-impl Drop for OpenPort {
-    fn drop(&mut self) {
-        if Arc::strong_count(&self.outlet) > 1 {
-            self.state.lock().closed_in_use.push(self.place);
-        }
-    }
-}
-
-impl Platform for Memory {
-    type Io = MemoryIo;
-    type Port = OpenPort;
-
-    fn site(&self) -> Site<'_> {
-        Site {
-            cpus: &self.cpus,
-            usable: &[],
-            rate: self.rate,
-            schedule: self.schedule,
-            line: &self.line,
-            devices: &self.devices,
-            recording: None,
-            seed: self.seed,
-        }
-    }
-
-    fn now(&self) -> Ticks {
-        self.state.lock().ticks
-    }
-
-    fn start(&self, _: &mut Config, place: usize) -> Result<OpenPort> {
-        Ok(OpenPort {
-            place,
-            outlet: Outlet::default(),
-            state: self.state.clone(),
-        })
-    }
-
-    fn handles(
-        &self,
-        config: &Config,
-        place: usize,
-        port: &OpenPort,
-        _: Option<Source>,
-    ) -> Result<Vec<MemoryHandles>> {
-        let handles = |queues: Vec<(usize, u16)>| {
-            let inlets = queues.into_iter().filter(|(of, _)| *of == place);
-            MemoryHandles {
-                port: PortIndex::new(place),
-                inlets: inlets.map(|_| VecDeque::new()).collect(),
-                outlet: Some(Outlet::clone(&port.outlet)),
-            }
-        };
-        Ok(config.assignment().into_iter().map(handles).collect())
-    }
-}
-
-impl Prepare for Memory {
-    fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>> {
-        Ok(Job::done(preparation.make()))
     }
 }
 
@@ -518,7 +356,7 @@ impl MemoryDataPlane {
 
 impl DataPlane for MemoryDataPlane {
     fn now(&mut self) -> Ticks {
-        self.state.lock().ticks
+        self.running.platform.now()
     }
 
     fn port(&mut self, port: PortIndex) -> PortFact {

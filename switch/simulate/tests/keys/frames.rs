@@ -1,5 +1,9 @@
 //! Frames that hosts send.
 
+use std::net::Ipv4Addr;
+
+use measure::packet::header::{ethernet, ethertype, ipv4, protocol, tcp, udp};
+
 /// A packet of UDP or TCP over IPv4, `len` bytes long with its Ethernet header.
 #[derive(Clone, Copy)]
 pub struct Packet {
@@ -27,42 +31,44 @@ impl Packet {
 
     /// Its frame; `number` makes it one that was not there before.
     pub fn frame(&self, number: u32) -> Vec<u8> {
-        let mut frame = vec![2, 0, 0, 0, 0, self.to, 2, 0, 0, 0, 0, self.from];
+        let address = |host| [2, 0, 0, 0, 0, host];
+        let ethernet = ethernet::Repr {
+            destination: address(self.to),
+            source: address(self.from),
+            ethertype: ethertype::IPV4,
+        };
+        let mut frame = ethernet.emit().to_vec();
         if let Some((priority, vlan)) = self.tag {
-            frame.extend([0x81, 0x00]);
-            frame.extend((u16::from(priority) << 13 | vlan).to_be_bytes());
+            let tag = [ethertype::VLAN, u16::from(priority) << 13 | vlan];
+            frame.splice(12..12, tag.map(u16::to_be_bytes).concat());
         }
-        frame.extend([0x08, 0x00]);
-        let ip = frame.len();
-        let bytes = u16::try_from(self.len.max(60) - ip).unwrap();
-        frame.extend([0x45, self.dscp << 2]);
-        frame.extend(bytes.to_be_bytes());
-        frame.extend(number.to_be_bytes()[2..].iter());
-        frame.extend([0x40, 0, 64, self.protocol, 0, 0]);
-        frame.extend([10, 0, 0, self.from, 10, 0, 1, self.to]);
-        let words = frame[ip..].chunks(2);
-        let sum: u32 = words
-            .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
-            .sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
-        frame[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
-        frame.extend(self.ports.0.to_be_bytes());
-        frame.extend(self.ports.1.to_be_bytes());
-        let udp_bytes = bytes - 20;
-        match self.protocol {
-            17 => frame.extend([udp_bytes.to_be_bytes(), [0, 0]].concat()),
-            // Sequence and acknowledgement numbers, five words, ACK.
-            _ => frame.extend(
-                [
-                    &number.to_be_bytes()[..],
-                    &[0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0],
-                ]
-                .concat(),
-            ),
+        let len = self.len.max(60);
+        let payload = len - frame.len() - ipv4::BYTES;
+        let hosts = [[10, 0, 0, self.from], [10, 0, 1, self.to]].map(Ipv4Addr::from);
+        let [.., high, low] = number.to_be_bytes();
+        let ip = ipv4::Repr {
+            dscp: self.dscp,
+            id: u16::from_be_bytes([high, low]),
+            ..ipv4::Repr::new(hosts[0], hosts[1], self.protocol, payload)
+        };
+        frame.extend(ip.emit());
+        let (source_port, destination_port) = self.ports;
+        if self.protocol == protocol::UDP {
+            let udp = udp::Repr::new(source_port, destination_port, payload - udp::BYTES);
+            frame.extend(udp.emit());
+        } else {
+            let tcp = tcp::Repr {
+                source_port,
+                destination_port,
+                sequence: number,
+                acknowledgement: 0,
+                flags: 0x10,
+                window: 256,
+            };
+            frame.extend(tcp.emit());
         }
         frame.extend(number.to_be_bytes());
-        frame.resize(self.len.max(60), 0);
+        frame.resize(len, 0);
         frame
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use testkit::pcap::Writer;
 
 use crate::groups::file;
 use crate::{Group, Look, plans};
@@ -10,16 +11,10 @@ use crate::{Group, Look, plans};
 /// A capture of so many frames, 10 ms apart.
 fn capture(frames: u32) -> PathBuf {
     let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
+    let mut capture = Writer::new(&mut bytes).unwrap();
     for n in 0..frames {
         let frame = crate::frames::mix(n).frame(n);
-        let len = u32::try_from(frame.len()).unwrap();
-        for word in [1, n * 10_000, len, len] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
+        capture.write_at(1, n * 10_000, &frame).unwrap();
     }
     file(&format!("keys-{frames}.pcap"), &bytes)
 }
@@ -54,36 +49,20 @@ pub fn replay() -> Group {
 }
 
 pub fn generate() -> Group {
-    from_source(
-        "generate:flows=50,rate=2000",
-        plans::sourced,
-        vec![
-            ("/ports/0/device#flows", json!("generate:flows=5,rate=2000")),
-            (
-                "/ports/0/device#size",
-                json!("generate:flows=50,rate=2000,size=128"),
-            ),
-            ("/ports/0/device#rate", json!("generate:flows=50,rate=4000")),
-            (
-                "/ports/0/device#burst",
-                json!("generate:flows=50,rate=2000,burst=8"),
-            ),
-            (
-                "/ports/0/device#pareto",
-                json!("generate:flows=50,rate=2000,pareto=0.5"),
-            ),
-            (
-                "/ports/0/device#seed",
-                json!("generate:flows=50,rate=2000,seed=2"),
-            ),
-            (
-                "/ports/0/device#macs",
-                json!("generate:flows=50,rate=2000,macs=2"),
-            ),
-            (
-                "/ports/0/device#side",
-                json!("generate:flows=50,rate=2000,side=1"),
-            ),
-        ],
-    )
+    let base = "generate:flows=50,rate=2000";
+    let options = [
+        ("/ports/0/device#size", "size=128"),
+        ("/ports/0/device#burst", "burst=8"),
+        ("/ports/0/device#pareto", "pareto=0.5"),
+        ("/ports/0/device#seed", "seed=2"),
+        ("/ports/0/device#macs", "macs=2"),
+        ("/ports/0/device#side", "side=1"),
+    ];
+    let options = options.map(|(place, option)| (place, json!(format!("{base},{option}"))));
+    let mut changes = vec![
+        ("/ports/0/device#flows", json!("generate:flows=5,rate=2000")),
+        ("/ports/0/device#rate", json!("generate:flows=50,rate=4000")),
+    ];
+    changes.extend(options);
+    from_source(base, plans::sourced, changes)
 }

@@ -216,7 +216,7 @@ fn gml_of_other_programs_is_read() {
 /// What is read of the Topology Zoo.
 #[test]
 fn the_topology_zoo_is_read() {
-    let Some(archive) = crate::tests::shared("topology-zoo-gml.tar.gz") else {
+    let Some(archive) = testkit::shared("topologies/topology-zoo-gml.tar.gz") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
