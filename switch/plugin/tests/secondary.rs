@@ -11,10 +11,11 @@ mod support;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use support::{HugePages, Owned, PATIENCE, Plugin, run};
+use support::{HugePages, PATIENCE, Plugin, run};
+use testkit::process::Process;
 
 /// Where huge pages are files, which two processes can share.
 struct Mount(PathBuf);
@@ -36,9 +37,10 @@ impl Drop for Mount {
     }
 }
 
-fn testpmd(huge: &Mount, number: u8, extra: &[String], out: &Path) -> Child {
+fn testpmd(huge: &Mount, number: u8, extra: &[String], out: &Path) -> Process {
     let file = File::create(out).unwrap();
-    Command::new("stdbuf")
+    let mut command = Command::new("stdbuf");
+    command
         .args(["--output=L", "dpdk-testpmd", "--lcores=0@0,1@1"])
         .arg(format!("--huge-dir={}", huge.0.display()))
         .arg(format!("--file-prefix=vernier-{}", std::process::id()))
@@ -48,9 +50,8 @@ fn testpmd(huge: &Mount, number: u8, extra: &[String], out: &Path) -> Child {
         .args(["--num-procs=2", &format!("--proc-id={number}")])
         .stdin(Stdio::piped())
         .stdout(file.try_clone().unwrap())
-        .stderr(file)
-        .spawn()
-        .unwrap()
+        .stderr(file);
+    Process::start(&mut command).unwrap()
 }
 
 fn wait_for(words: &str, file: &Path) {
@@ -66,9 +67,9 @@ fn wait_for(words: &str, file: &Path) {
     }
 }
 
-fn quit(mut process: Owned) {
-    writeln!(process.0.stdin.take().unwrap(), "quit").unwrap();
-    assert!(process.0.wait().unwrap().success());
+fn quit(mut process: Process) {
+    writeln!(process.child.stdin.take().unwrap(), "quit").unwrap();
+    assert!(process.child.wait().unwrap().success());
 }
 
 #[test]
@@ -84,11 +85,10 @@ fn a_secondary_process_is_refused_with_a_word_and_works() {
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     let primary = ["-m", "192", "--vdev=net_null0", "--vdev=net_null1"];
     let primary = testpmd(&huge, 0, &primary.map(str::to_owned), &first);
-    let primary = Owned(primary);
     wait_for("testpmd>", &first);
     let mut extra = vec!["--proc-type=secondary".to_owned()];
     extra.extend(plugin.arguments());
-    let secondary = Owned(testpmd(&huge, 1, &extra, &second));
+    let secondary = testpmd(&huge, 1, &extra, &second);
     wait_for("VERNIER: disabled", &second);
     wait_for("testpmd>", &second);
     quit(secondary);

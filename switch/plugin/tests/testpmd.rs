@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use contract::units::duration_ns;
 use serde_json::{Value, json};
 use support::testpmd::Testpmd;
-use support::{PATIENCE, Plugin, capture};
+use support::{Plugin, capture};
 use testkit::page::{Expected, Page, cells, list, text};
 
 /// Two devices that give this capture for ever.
@@ -43,12 +43,17 @@ fn sum(snapshot: &Value, list: &str, of: &str) -> u64 {
 
 /// testpmd that swaps MAC addresses of 50 flows each way, measured with these settings, and the folder of its capture.
 fn swapping(settings: Value) -> Option<(tempfile::TempDir, Plugin, Testpmd)> {
-    let plugin = Plugin::with(settings)?;
+    Some(swapping_with(Plugin::with(settings)?))
+}
+
+fn swapping_with(plugin: Plugin) -> (tempfile::TempDir, Plugin, Testpmd) {
     let folder = tempfile::tempdir().unwrap();
     let devices = captures(folder.path(), 50);
     let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    forward(&plugin, &mut testpmd);
-    Some((folder, plugin, testpmd))
+    // Packets before it has both ports are not counted.
+    plugin.wait_for_ports(2);
+    testpmd.tell("start");
+    (folder, plugin, testpmd)
 }
 
 #[test]
@@ -146,13 +151,9 @@ fn tables_lie_in_huge_pages_although_testpmd_locks_its_memory() {
     let settings = json!({ "measurement": {
         "interval_ms": 100, "lds": { "cells": 200_000 }, "flows": { "slots": 100_000 },
     } });
-    let Some(plugin) = Plugin::with(settings) else {
+    let Some((_folder, plugin, testpmd)) = swapping(settings) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let devices = captures(folder.path(), 50);
-    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    testpmd.tell("start");
     plugin.wait("/api/v1/flows?limit=200", "a hundred flows", |answer| {
         (answer["flows"].as_array()?.len() == 100).then_some(())
     });
@@ -161,14 +162,6 @@ fn tables_lie_in_huge_pages_although_testpmd_locks_its_memory() {
     assert!(asked > 6 * 6_000, "{asked} KiB");
     assert!(huge * 2 > asked, "{huge} of {asked} KiB");
     assert!(testpmd.quit().0.success());
-}
-
-/// Starts forwarding once the plugin has both ports: packets before that are not counted.
-fn forward(plugin: &Plugin, testpmd: &mut Testpmd) {
-    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
-        (snapshot["ports"].as_array()?.len() == 2).then_some(())
-    });
-    testpmd.tell("start");
 }
 
 /// Waits until the LDAs of so many segments agree with the stamps: the estimators' proof.
@@ -215,15 +208,8 @@ fn a_second_copy_refuses_and_the_first_measures() {
         return;
     };
     plugin.load_twice();
-    let folder = tempfile::tempdir().unwrap();
-    let devices = captures(folder.path(), 50);
-    let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=macswap"]);
-    forward(&plugin, &mut testpmd);
-    let began = Instant::now();
-    while !testpmd.complained().contains("VERNIER") {
-        assert!(began.elapsed() < PATIENCE, "it was not refused");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let (_folder, plugin, testpmd) = swapping_with(plugin);
+    testpmd.wait_for_complaint();
     agrees(&plugin, 2);
     let complained = counted(&plugin, testpmd);
     let ours = complained.lines().filter(|line| line.contains("VERNIER"));
@@ -256,9 +242,7 @@ fn a_program_says_and_returns_what_it_always_did() {
         testpmd.tell("show config fwd");
         testpmd.wait_for("forwarding", 1);
         if let Some(plugin) = plugin {
-            plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
-                (snapshot["ports"].as_array()?.len() == 2).then_some(())
-            });
+            plugin.wait_for_ports(2);
         }
         testpmd.quit()
     };
@@ -297,15 +281,7 @@ fn whatever_is_wrong_turns_it_off_with_one_line_and_the_program_runs_on() {
         plugin.write_settings(&settings);
         let mut testpmd = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
         testpmd.tell("start");
-        let began = Instant::now();
-        while !testpmd.complained().contains("VERNIER") {
-            assert!(
-                began.elapsed() < PATIENCE,
-                "{word}: {}",
-                testpmd.complained()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        testpmd.wait_for_complaint();
         testpmd.tell("stop");
         testpmd.wait_for("Accumulated forward statistics for all ports", 1);
         assert!(total(&testpmd.said(), "TX-packets:") > 0);
@@ -385,15 +361,7 @@ fn soak_ports_and_queues_come_and_go_under_load() {
         }
     }
     // Once all is quiet, epochs are good again.
-    let good = |snapshot: &Value| {
-        let segments = snapshot["segments"].as_array()?.iter();
-        let epochs = segments.filter_map(|one| one["total"]["estimated_epochs"].as_u64());
-        Some(epochs.sum::<u64>())
-    };
-    let before = plugin.wait("/api/v1/snapshot", "segments", good);
-    plugin.wait("/api/v1/snapshot", "good epochs", |snapshot| {
-        (good(snapshot)? > before).then_some(())
-    });
+    plugin.wait_for_good_epochs();
     let page = plugin.get("/metrics").unwrap();
     let marked = page.lines().filter_map(|line| {
         let value = line.strip_prefix("vernier_segment_unusable_epochs_total")?;
@@ -409,7 +377,5 @@ fn soak_ports_and_queues_come_and_go_under_load() {
         "{grown} KiB more after {round} rounds"
     );
     testpmd.tell("stop");
-    let (status, _, complained) = testpmd.quit();
-    assert!(status.success(), "{complained}");
-    assert!(!complained.contains("VERNIER"), "{complained}");
+    testpmd.quit_quietly();
 }

@@ -9,7 +9,6 @@
 
 mod support;
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -121,6 +120,7 @@ struct Scene {
     plugin: Plugin,
     switch: OpenVSwitch,
     hosts: Hosts,
+    _pages: HugePages,
 }
 
 /// How others count packets at a machine's port.
@@ -135,15 +135,19 @@ struct Counts {
 }
 
 impl Scene {
-    fn start(root: PathBuf, plugin: Plugin) -> Self {
+    /// `None`, said aloud, where something is not here that it takes.
+    fn start(plugin: Option<Plugin>) -> Option<Self> {
+        let (root, plugin) = (ovs::root()?, plugin?);
+        let pages = HugePages::reserve(MEMORY_MIB + MACHINE_MIB)?;
         let hosts = ovs::hosts();
         let switch = OpenVSwitch::start(root, &plugin);
         bridge(&switch, &hosts);
-        Self {
+        Some(Self {
             plugin,
             switch,
             hosts,
-        }
+            _pages: pages,
+        })
     }
 
     /// Waits until a machine's port is measured in both directions.
@@ -250,6 +254,13 @@ impl Scene {
     }
 }
 
+/// A plugin with these settings that is shown vhost-user ports.
+fn shown(settings: Value) -> Option<Plugin> {
+    let mut plugin = Plugin::with(settings)?;
+    plugin.preload_vhost();
+    Some(plugin)
+}
+
 fn settings() -> Value {
     json!({
         "measurement": { "interval_ms": 200, "flows": { "slots": 1_024 } },
@@ -259,14 +270,9 @@ fn settings() -> Value {
 
 #[test]
 fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
-    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::with(settings())) else {
+    let Some(mut scene) = Scene::start(shown(settings())) else {
         return;
     };
-    plugin.preload_vhost();
-    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
-        return;
-    };
-    let mut scene = Scene::start(root, plugin);
     let socket = add_machine(&scene.switch, "vm1");
     let first = machine(&socket, &scene.hosts);
     scene.wait_for("vm1.sock");
@@ -297,8 +303,7 @@ fn machines_come_and_go_and_every_packet_of_theirs_is_measured() {
     let snapshot = scene.plugin.json("/api/v1/snapshot").unwrap();
     assert_eq!(ports_counts(&snapshot, "vm1.sock"), before);
 
-    let log = scene.switch.log();
-    assert!(scene.switch.exit(), "{log}");
+    let log = scene.switch.exit();
     let ours = log.lines().filter(|line| line.contains("VERNIER"));
     let refused = ours.filter(|line| line.contains("settings: not taken up: "));
     assert_eq!(
@@ -359,14 +364,9 @@ fn reloads(scene: &mut Scene) {
 
 #[test]
 fn a_machine_of_two_queues_that_comes_to_the_switch_s_socket() {
-    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::with(settings())) else {
+    let Some(scene) = Scene::start(shown(settings())) else {
         return;
     };
-    plugin.preload_vhost();
-    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
-        return;
-    };
-    let scene = Scene::start(root, plugin);
     (scene.switch).add_port("vm1", 2, "dpdkvhostuser", "options:n_rxq=2");
     let mut machine = machine_with(&scene.switch.path("vm1"), &scene.hosts, 2);
     scene.wait_for("vm1");
@@ -378,17 +378,13 @@ fn a_machine_of_two_queues_that_comes_to_the_switch_s_socket() {
     // It does not outlive its switch.
     assert!(machine.quit().0.success());
     scene.wait_for_end_of("vm1");
-    let log = scene.switch.log();
-    assert!(scene.switch.exit(), "{log}");
+    let log = scene.switch.exit();
     assert!(!log.contains("VERNIER"), "{log}");
 }
 
 #[test]
 fn ports_that_nothing_shows_are_said_once_and_the_switch_forwards() {
-    let (Some(root), Some(plugin)) = (ovs::root(), Plugin::with(settings())) else {
-        return;
-    };
-    forwards(root, plugin, |switch, plugin| {
+    forwards(Plugin::with(settings()), |switch, plugin| {
         let began = Instant::now();
         while !switch
             .log()
@@ -405,37 +401,34 @@ fn ports_that_nothing_shows_are_said_once_and_the_switch_forwards() {
 
 #[test]
 fn a_preloaded_object_without_the_plugin_changes_nothing() {
-    let (Some(root), Some(mut plugin)) = (ovs::root(), Plugin::install()) else {
-        return;
-    };
-    plugin.preload_vhost();
-    plugin.is_loaded = false;
-    forwards(root, plugin, |switch, _| {
+    let plugin = Plugin::install().map(|mut plugin| {
+        plugin.preload_vhost();
+        plugin.is_loaded = false;
+        plugin
+    });
+    forwards(plugin, |switch, _| {
         assert!(!switch.log().contains("VERNIER"), "{}", switch.log());
     });
 }
 
 /// A switch with a machine, between which the hosts' packets pass; then `check`.
-fn forwards(root: PathBuf, plugin: Plugin, check: impl FnOnce(&OpenVSwitch, &Plugin)) {
-    let Some(_pages) = HugePages::reserve(MEMORY_MIB + MACHINE_MIB) else {
+fn forwards(plugin: Option<Plugin>, check: impl FnOnce(&OpenVSwitch, &Plugin)) {
+    let Some(scene) = Scene::start(plugin) else {
         return;
     };
-    let scene = Scene::start(root, plugin);
     let socket = add_machine(&scene.switch, "vm1");
     let machine = machine(&socket, &scene.hosts);
     scene.ping();
     check(&scene.switch, &scene.plugin);
-    let log = scene.switch.log();
-    assert!(scene.switch.exit(), "{log}");
+    scene.switch.exit();
     assert!(machine.quit().0.success());
 }
 
 #[test]
 fn ports_of_dpdk_s_own_driver_for_vhost_are_measured_as_others() {
-    let Some(mut plugin) = Plugin::with(json!({})) else {
+    let Some(plugin) = shown(json!({})) else {
         return;
     };
-    plugin.preload_vhost();
     let Some(_pages) = HugePages::reserve(MACHINE_MIB) else {
         return;
     };
@@ -443,9 +436,7 @@ fn ports_of_dpdk_s_own_driver_for_vhost_are_measured_as_others() {
     let socket = folder.path().join("vm.sock").display().to_string();
     let devices = [format!("net_vhost0,iface={socket}"), "net_null0".to_owned()];
     let mut host = Testpmd::start(Some(&plugin), &devices, &["--forward-mode=io"]);
-    plugin.wait("/api/v1/snapshot", "two ports", |snapshot| {
-        (snapshot["ports"].as_array()?.len() == 2).then_some(())
-    });
+    plugin.wait_for_ports(2);
     let devices = [
         format!("net_virtio_user0,path={socket},queue_size=1024"),
         "net_null0".to_owned(),

@@ -122,7 +122,6 @@ impl Network {
                 "flows": { "slots": 1_024 },
                 "around": [{ "name": "firewall", "ports": ["inside", "outside"] }],
             },
-            "workers": [{ "idle": "sleep" }],
         })
     }
 }

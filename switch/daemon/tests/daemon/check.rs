@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::namespace::ip;
 use testkit::pcap::Writer;
 
 use crate::support::{free_address, is_root, key_file, skip, vernierd, written};
@@ -45,6 +46,33 @@ fn check_and_start(file: &Path) -> [(Option<i32>, String); 2] {
     let mut start = vernierd();
     start.args(["--duration", "0.1", "--config"]).arg(file);
     [said(&mut check), said(&mut start)]
+}
+
+/// Both end with this code, and say all of this.
+#[track_caller]
+fn assert_said(file: &Path, code: i32, wanted: &[&str]) {
+    for (found, words) in check_and_start(file) {
+        assert_eq!(found, Some(code), "{wanted:?}: {words}");
+        for wanted in wanted {
+            assert!(words.contains(wanted), "{wanted:?}: {words}");
+        }
+        assert!(!words.contains("0123456789abcdef"), "a token: {words}");
+    }
+}
+
+/// Its check without a look at the machine.
+fn check_text(file: &Path) -> (Option<i32>, String) {
+    said(
+        vernierd()
+            .args(["--check", "--static", "--config"])
+            .arg(file),
+    )
+}
+
+/// A file that only its owner may read.
+fn write_private(file: &Path, text: &str) {
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
 }
 
 #[test]
@@ -124,14 +152,9 @@ fn what_cannot_start_here_is_refused_by_name() {
     ];
     for (changes, wanted) in cases {
         let (_folder, file) = written(&config(&changes).to_string());
-        let mut valid = vernierd();
-        valid.args(["--check", "--static", "--config"]).arg(&file);
-        let (code, words) = said(&mut valid);
+        let (code, words) = check_text(&file);
         assert_eq!(code, Some(0), "{wanted} elsewhere: {words}");
-        for (code, words) in check_and_start(&file) {
-            assert_eq!(code, Some(2), "{wanted}: {words}");
-            assert!(words.contains(wanted), "{wanted}: {words}");
-        }
+        assert_said(&file, 2, &[wanted]);
     }
 }
 
@@ -206,17 +229,12 @@ fn a_range_hides_no_device() {
     ranges["dpdk"] = json!({ "hugepages": false });
     for (config, wanted) in [(&config, &all[..]), (&ranges, &all[..3])] {
         let (_folder, file) = written(&serde_json::to_string_pretty(config).unwrap());
-        for (code, words) in check_and_start(&file) {
-            assert_eq!(code, Some(2), "{words}");
-            for wanted in wanted {
-                assert!(words.contains(wanted), "{wanted}: {words}");
-            }
+        assert_said(&file, 2, wanted);
+        for (_, words) in check_and_start(&file) {
             assert_eq!(words.lines().count(), wanted.len(), "{words}");
         }
         // Without a look at the machine, what can be known without.
-        let mut valid = vernierd();
-        valid.args(["--check", "--static", "--config"]).arg(&file);
-        let (code, words) = said(&mut valid);
+        let (code, words) = check_text(&file);
         assert_eq!(code, Some(2), "{words}");
         assert!(
             words.contains("interval_ms") && !words.contains("nosuch0"),
@@ -226,87 +244,47 @@ fn a_range_hides_no_device() {
 }
 
 #[test]
-fn files_that_begin_with_a_byte_order_mark_get_a_hint() {
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    std::fs::write(&token, "\u{feff}0123456789abcdef\r\n").unwrap();
-    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
-    let http = json!({ "listen": "127.0.0.1:0", "token_file": token });
-    let with_token = config(&[("/http", http)]).to_string();
-    let with_mark = format!("\u{feff}{}", config(&[]));
-    for (text, place) in [
-        (with_mark, "vernier.json: cannot read"),
-        (with_token, "http.token_file"),
-    ] {
-        let (_folder, file) = written(&text);
-        for (code, words) in check_and_start(&file) {
-            assert_eq!(code, Some(2), "{words}");
-            assert!(words.contains(place), "{words}");
-            assert!(
-                words.contains("byte order mark (EF BB BF); save it as UTF-8 without one"),
-                "{words}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_token_may_end_as_windows_ends_a_line_and_not_otherwise() {
+fn files_that_editors_of_windows_wrote_are_read_or_get_a_hint() {
+    let hint = "byte order mark (EF BB BF); save it as UTF-8 without one";
+    let (_folder, file) = written(&format!("\u{feff}{}", config(&[])));
+    assert_said(&file, 2, &["vernier.json: cannot read", hint]);
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     let http = json!({ "listen": "127.0.0.1:0", "token_file": token });
     let (_folder, file) = written(&config(&[("/http", http)]).to_string());
-    for (text, code) in [
-        ("0123456789abcdef\r\n", 0),
-        ("0123456789abcdef \n", 2),
-        ("0123456789abcdef\nfedcba9876543210\n", 2),
+    // It may end as Windows ends a line, and not otherwise.
+    for (text, code, wanted) in [
+        ("\u{feff}0123456789abcdef\r\n", 2, hint),
+        ("0123456789abcdef\r\n", 0, ""),
+        ("0123456789abcdef \n", 2, ""),
+        ("0123456789abcdef\nfedcba9876543210\n", 2, ""),
     ] {
-        std::fs::write(&token, text).unwrap();
-        std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
-        for (found, words) in check_and_start(&file) {
-            assert_eq!(found, Some(code), "{text:?}: {words}");
-            assert_eq!(
-                words.contains("http.token_file"),
-                code == 2,
-                "{text:?}: {words}"
-            );
-        }
+        write_private(&token, text);
+        let key = if code == 2 { "http.token_file" } else { "" };
+        assert_said(&file, code, &[wanted, key]);
     }
 }
 
 #[test]
 fn addresses_to_listen_on_are_those_that_people_write() {
+    let not_one = "\"example.com:9464\" is not an address with a port, such as 127.0.0.1:9464";
     for (listen, code, wanted) in [
         ("localhost:0", 0, ""),
         (":0", 0, ""),
-        (
-            "example.com:9464",
-            2,
-            "\"example.com:9464\" is not an address with a port, such as 127.0.0.1:9464",
-        ),
+        ("example.com:9464", 2, not_one),
     ] {
         let http = json!({ "listen": listen, "insecure": true });
         let (_folder, file) = written(&config(&[("/http", http)]).to_string());
-        for (found, words) in check_and_start(&file) {
-            assert_eq!(found, Some(code), "{listen}: {words}");
-            assert!(words.contains(wanted), "{listen}: {words}");
-        }
+        assert_said(&file, code, &[wanted]);
     }
 }
 
 /// A capture of three packets, two of them years after the first.
 fn late_packets(file: &Path) {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1_u32] {
-        bytes.extend(word.to_ne_bytes());
+    let mut capture = Writer::new(File::create(file).unwrap()).unwrap();
+    for second in [0, 1_700_000_000, 1_700_000_001] {
+        capture.write_at(second, 0, &[0; 60]).unwrap();
     }
-    for second in [0, 1_700_000_000, 1_700_000_001_u32] {
-        for word in [second, 0, 60, 60] {
-            bytes.extend(word.to_ne_bytes());
-        }
-        bytes.extend([0; 60]);
-    }
-    std::fs::write(file, bytes).unwrap();
 }
 
 #[test]
@@ -316,13 +294,11 @@ fn packets_that_are_due_in_years_are_said_by_the_check_the_start_and_the_summary
     late_packets(&capture);
     let device = json!(format!("replay:{}", capture.display()));
     let (_folder, file) = written(&config(&[("/ports/0/device", device)]).to_string());
-    for (code, words) in check_and_start(&file) {
-        assert_eq!(code, Some(0), "{words}");
-        assert!(
-            words.contains("2 of the 3 packets of the capture") && words.contains("53.9 years"),
-            "{words}"
-        );
-    }
+    assert_said(
+        &file,
+        0,
+        &["2 of the 3 packets of the capture", "53.9 years"],
+    );
     let summary = folder.path().join("summary.json");
     let mut run = vernierd();
     run.args(["--duration", "0.1", "--config"])
@@ -347,61 +323,33 @@ fn what_the_driver_of_an_interface_will_refuse_is_said_before() {
         return;
     }
     testkit::namespace::enter().unwrap();
-    let made = Command::new("ip")
-        .args([
-            "link",
-            "add",
-            "vmtu0",
-            "numrxqueues",
-            "2",
-            "numtxqueues",
-            "2",
-            "type",
-            "veth",
-        ])
-        .args([
-            "peer",
-            "name",
-            "vmtu1",
-            "numrxqueues",
-            "2",
-            "numtxqueues",
-            "2",
-        ])
-        .status();
-    assert!(made.unwrap().success());
-    for (device, mtu, place) in [
+    let queues = "numrxqueues 2 numtxqueues 2";
+    ip(&format!(
+        "link add vmtu0 {queues} type veth peer name vmtu1 {queues}"
+    ))
+    .unwrap();
+    for (device, mtu, wanted) in [
+        ("af_packet0", 9_000, "mtu: expected 46 to 1500"),
+        ("af_xdp0", 9_000, "mtu: expected 68 to"),
         (
-            "net_af_packet0,iface=vmtu0",
-            9_000,
-            "ports[0].mtu: expected 46 to 1500",
-        ),
-        (
-            "net_af_xdp0,iface=vmtu0",
-            9_000,
-            "ports[0].mtu: expected 68 to",
-        ),
-        (
-            "net_af_xdp0,iface=vmtu0,start_queue=5",
+            "af_xdp0,start_queue=5",
             1_500,
-            "ports[0].device: expected 0 to 1 as a queue",
+            "device: expected 0 to 1 as a queue",
         ),
         (
-            "net_af_xdp0,iface=vmtu0,queue_count=2",
+            "af_xdp0,queue_count=2",
             1_500,
-            "ports[0].device: expected queue_count=1 at most",
+            "device: expected queue_count=1 at most",
         ),
     ] {
+        let device = format!("net_{device},iface=vmtu0");
         let changes = [
             ("/ports/0/device", json!(device)),
             ("/ports/0/mtu", json!(mtu)),
             ("/http", json!({ "listen": null })),
         ];
         let (_folder, file) = written(&config(&changes).to_string());
-        for (code, words) in check_and_start(&file) {
-            assert_eq!(code, Some(2), "{device}: {words}");
-            assert!(words.contains(place), "{device}: {words}");
-        }
+        assert_said(&file, 2, &[&format!("ports[0].{wanted}")]);
     }
 }
 
@@ -455,11 +403,8 @@ fn what_the_check_passes_starts() {
                     ("/measurement", measurement.clone()),
                     ("/http", json!({ "listen": null })),
                 ];
-                let text = config(&changes).to_string();
-                let (_folder, file) = written(&text);
-                for (code, words) in check_and_start(&file) {
-                    assert_eq!(code, Some(0), "{text}\n{words}");
-                }
+                let (_folder, file) = written(&config(&changes).to_string());
+                assert_said(&file, 0, &[]);
             }
         }
     }

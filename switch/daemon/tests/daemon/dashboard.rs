@@ -20,7 +20,6 @@ fn switch() -> Daemon {
         ],
         "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
         "measurement": { "interval_ms": 500, "lds": {}, "flows": {} },
-        "workers": [{ "idle": "sleep" }],
     }))
 }
 

@@ -16,7 +16,6 @@ fn prometheus_keeps_the_flows_that_buckets_name() {
         ],
         "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
         "measurement": { "interval_ms": 500, "flows": {} },
-        "workers": [{ "idle": "sleep" }],
     }));
     let options = ["--enable-feature=exemplar-storage"];
     let Some(prometheus) = Prometheus::start_of(&[switch.address], &options) else {

@@ -18,7 +18,6 @@ fn config() -> Value {
     json!({
         "ports": [port("east", 0), port("west", 1)],
         "forwarding": { "mode": "bridge" },
-        "measurement": { "interval_ms": 100 },
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
     })
 }

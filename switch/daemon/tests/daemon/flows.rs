@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::prometheus::Prometheus;
 use crate::support::{Daemon, assert_conserved, number, sum};
-use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use serde_json::{Value, json};
 use testkit::pcap;
 
@@ -57,7 +56,6 @@ fn congested() -> Value {
             "flows": { "slots": 4_096 },
         },
         "prometheus": { "top_flows": 80, "top_hold_s": 600 },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 
@@ -348,7 +346,6 @@ fn a_million_flows_in_an_epoch_fold_into_other_and_the_largest_are_found() {
             "flows": { "slots": SLOTS, "select": "top", "idle_s": 30 },
         },
         "prometheus": { "top_flows": 50, "top_hold_s": 1 },
-        "workers": [{ "idle": "sleep" }],
     }));
     let epochs = |switch: &Daemon| switch.snapshot().unwrap()["epoch"].as_u64();
     let mut resident = Vec::new();
@@ -399,20 +396,10 @@ fn write_capture(file: &Path, flows: u32, large: u32) -> Vec<String> {
     let out = std::io::BufWriter::new(std::fs::File::create(file).unwrap());
     let mut capture = pcap::Writer::new(out).unwrap();
     let address = |flow: u32| Ipv4Addr::from_bits(0x0a00_0000 + flow);
-    let ethernet = ethernet::Repr {
-        destination: [2, 0, 0, 0, 0, 1],
-        source: [2, 0, 0, 0, 0, 2],
-        ethertype: ethertype::IPV4,
-    };
-    let udp = udp::Repr::new(7_000, 80, 18);
+    let to = (Ipv4Addr::new(10, 200, 0, 1), 80);
     let mut id = 0_u16;
     let mut write = |flow: u32| {
-        let to = Ipv4Addr::new(10, 200, 0, 1);
-        let ip = ipv4::Repr {
-            id,
-            ..ipv4::Repr::new(address(flow), to, protocol::UDP, udp::BYTES + 18)
-        };
-        let frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), &[0; 18]].concat();
+        let frame = pcap::udp_frame(id, (address(flow), 7_000), to, &[0; 18]);
         capture.write(&frame).unwrap();
         id = id.wrapping_add(1);
     };

@@ -31,7 +31,6 @@ fn config() -> Value {
         "forwarding": { "mode": "patch", "pairs": [["east", "west"]] },
         "measurement": { "interval_ms": 100, "lda": { "banks": [
             { "rows": 256, "probability": 1.0 } ] } },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 
@@ -331,7 +330,6 @@ fn largest() -> Value {
         "classes": (0..8).map(class).collect::<Vec<_>>(),
         "forwarding": { "mode": "bridge" },
         "measurement": { "interval_ms": 1000, "lda": null },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 

@@ -2,9 +2,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
-use crate::support::{Daemon, vernierd};
+use crate::support::Daemon;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "correct-horse-battery-staple";
@@ -20,7 +19,6 @@ fn config(flows: u32) -> Value {
             "interval_ms": 100,
             "flows": { "slots": 1024, "select": "all" },
         },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 
@@ -132,28 +130,4 @@ fn a_web_page_reaches_no_path_by_a_name_of_its_own() {
     let refused: Option<u32> = switch.metric("vernier_http_rejected_total{reason=\"host\"}");
     assert!(refused > Some(20), "{refused:?}");
     switch.stop();
-}
-
-#[test]
-fn a_token_that_anybody_may_read_is_refused_at_start() {
-    let file = token_file();
-    let public = std::fs::Permissions::from_mode(0o644);
-    file.as_file().set_permissions(public).unwrap();
-    let mut config = config(5);
-    let address = crate::support::free_address().to_string();
-    config["http"] = json!({ "listen": address, "token_file": file.path() });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("vernier.json");
-    std::fs::write(&path, config.to_string()).unwrap();
-    let mut command = vernierd();
-    command.args(["--duration", "1", "--config"]).arg(&path);
-    let output = command.stdout(Stdio::null()).output().unwrap();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{words}");
-    assert!(words.contains("chmod o="), "{words}");
-    assert!(
-        words.contains(&file.path().display().to_string()),
-        "{words}"
-    );
-    assert!(!words.contains(TOKEN), "{words}");
 }

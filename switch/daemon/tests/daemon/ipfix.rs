@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
 use serde_json::{Value, json};
 use testkit::pcap;
+use testkit::process::Process;
 
-use crate::support::{Daemon, Guard, PATIENCE, free_address, number, signal};
+use crate::support::{Daemon, PATIENCE, free_address, number};
 
 const FLOWS: u64 = 10_000;
 
@@ -30,23 +30,12 @@ fn program(path: &str) -> PathBuf {
 fn capture(folder: &Path, flows: u64) -> PathBuf {
     let path = folder.join("flows.pcap");
     let mut capture = pcap::Writer::new(BufWriter::new(File::create(&path).unwrap())).unwrap();
-    let ethernet = ethernet::Repr {
-        destination: [2, 0, 0, 0, 0, 1],
-        source: [2, 0, 0, 0, 0, 2],
-        ethertype: ethertype::IPV4,
-    };
+    let to = (Ipv4Addr::new(10, 200, 0, 1), 80);
     for flow in 0..flows {
         let source = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(flow / 10).unwrap());
         let payload = vec![0; usize::try_from(18 + flow % 300).unwrap()];
         let port = u16::try_from(7_000 + flow % 10).unwrap();
-        let udp = udp::Repr::new(port, 80, payload.len());
-        let ip = ipv4::Repr::new(
-            source,
-            Ipv4Addr::new(10, 200, 0, 1),
-            protocol::UDP,
-            udp::BYTES + payload.len(),
-        );
-        let frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), &payload].concat();
+        let frame = pcap::udp_frame(0, (source, port), to, &payload);
         capture.write(&frame).unwrap();
     }
     capture.finish().unwrap();
@@ -68,7 +57,6 @@ fn daemon(folder: &Path, flows: u64, interval_ms: u32, ipfix: &Value) -> Daemon 
             "flows": { "slots": 65_536 },
         },
         "prometheus": { "top_flows": 20 },
-        "workers": [{ "idle": "sleep" }],
         "ipfix": ipfix,
     }))
 }
@@ -124,7 +112,7 @@ fn ms(seconds: &Value) -> i64 {
 }
 
 /// `nfcapd`, which writes into a folder of its own.
-fn nfcapd(folder: &Path, port: u16) -> Guard {
+fn nfcapd(folder: &Path, port: u16) -> Process {
     fs::create_dir(folder).unwrap();
     let mut command = Command::new(program("usr/bin/nfcapd"));
     command.args([
@@ -143,9 +131,9 @@ fn nfcapd(folder: &Path, port: u16) -> Guard {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let guard = Guard(Some(command.spawn().unwrap()));
+    let collector = Process::start(&mut command).unwrap();
     listens(port);
-    guard
+    collector
 }
 
 /// Waits until the collector has its port.
@@ -158,10 +146,9 @@ fn listens(port: u16) {
 }
 
 /// Lets it write what it has, and reads it with `nfdump`: flows by their names.
-fn nfdump(mut collector: Guard, folder: &Path) -> HashMap<String, Vec<Value>> {
-    let mut child = collector.0.take().unwrap();
-    signal("-TERM", child.id());
-    child.wait().unwrap();
+fn nfdump(mut collector: Process, folder: &Path) -> HashMap<String, Vec<Value>> {
+    collector.terminate().unwrap();
+    collector.child.wait().unwrap();
     let mut command = Command::new(program("usr/bin/nfdump"));
     command
         .arg("-R")
@@ -186,7 +173,7 @@ fn nfdump(mut collector: Guard, folder: &Path) -> HashMap<String, Vec<Value>> {
 }
 
 /// An epoch in which the collector gets everything, by then: every flow once, with the same counts and times.
-fn compare(daemon: &mut Daemon, from: u64, collector: Guard, folder: &Path) {
+fn compare(daemon: &mut Daemon, from: u64, collector: Process, folder: &Path) {
     let (of, asked) = asked(daemon, from);
     daemon.wait_for(|daemon| epoch(daemon) > of);
     let dumped = nfdump(collector, folder);
@@ -236,7 +223,7 @@ fn nfdump_shows_every_flow_as_the_api_does_and_after_a_restart() {
 }
 
 /// `nfacctd`, which writes what it has got every second; its plugin ends with it.
-fn nfacctd(folder: &Path, port: u16) -> Guard {
+fn nfacctd(folder: &Path, port: u16) -> Process {
     let primitives = folder.join("primitives");
     let fields = [
         ("epoch", "32473:4", 8),
@@ -269,9 +256,9 @@ fn nfacctd(folder: &Path, port: u16) -> Guard {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let guard = Guard(Some(command.spawn().unwrap()));
+    let collector = Process::start(&mut command).unwrap();
     listens(port);
-    guard
+    collector
 }
 
 #[test]
@@ -358,15 +345,8 @@ fn tshark_reads_what_comes_by_tcp() {
     let path = folder.path().join("messages.pcap");
     let mut capture = pcap::Writer::new(File::create(&path).unwrap()).unwrap();
     for message in &messages {
-        let ethernet = ethernet::Repr {
-            destination: [2; 6],
-            source: [2; 6],
-            ethertype: ethertype::IPV4,
-        };
-        let udp = udp::Repr::new(4_739, 4_739, message.len());
-        let (from, to) = (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST);
-        let ip = ipv4::Repr::new(from, to, protocol::UDP, udp::BYTES + message.len());
-        let frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), message].concat();
+        let end = (Ipv4Addr::LOCALHOST, 4_739);
+        let frame = pcap::udp_frame(0, end, end, message);
         capture.write(&frame).unwrap();
     }
     capture.finish().unwrap();

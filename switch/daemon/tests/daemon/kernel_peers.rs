@@ -39,8 +39,6 @@ impl Hosts {
         json!({
             "ports": names.iter().map(port).collect::<Vec<_>>(),
             "forwarding": forwarding,
-            "measurement": { "interval_ms": 100 },
-            "workers": [{ "idle": "sleep" }],
         })
     }
 
@@ -263,8 +261,6 @@ fn only_frames_of_a_vlan_reach_its_access_port_from_an_interface() {
             port("access", access, json!({ "mode": "access", "vlan": 10 })),
         ],
         "forwarding": { "mode": "bridge" },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 64, "mbufs": 8192 },
     }));
     let sender = Daemon::start(json!({
@@ -273,8 +269,6 @@ fn only_frames_of_a_vlan_reach_its_access_port_from_an_interface() {
             { "name": "out", "device": format!("net_af_packet0,iface={}", veth.peer()) },
         ],
         "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 64, "mbufs": 8192 },
     }));
     switch.wait_for(|switch| {
@@ -331,8 +325,6 @@ fn frames_of_every_length_pass_net_pcap_whole_or_are_counted() {
                 { "name": "out", "device": device(1, "none.pcap", "out.pcap"), "mtu": mtu },
             ],
             "forwarding": { "mode": "patch", "pairs": [["in", "out"]] },
-            "measurement": { "interval_ms": 100 },
-            "workers": [{ "idle": "sleep" }],
             "dpdk": { "memory_mib": 128, "mbufs": 8192 },
         }));
         // With a header of 14 bytes and two tags.

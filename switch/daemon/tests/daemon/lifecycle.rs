@@ -8,6 +8,7 @@ use crate::support::{
     vernierd, written,
 };
 use serde_json::{Value, json};
+use testkit::process::Process;
 
 fn generated(rate: u64) -> Value {
     json!({
@@ -253,22 +254,15 @@ fn ctrl_c_ends_cleanly_with_a_summary() {
     let mut config = generated(1000);
     config["http"] = json!({ "listen": free_address().to_string() });
     let (_folder, file) = written(&config.to_string());
-    let child = vernierd()
-        .args(["--live", "--config"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = vernierd();
+    command.args(["--live", "--config"]).arg(&file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Process::start(&mut command).unwrap();
+    let table = process.child.stdout.take().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let output = interrupt(child);
-    let table = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let (is_success, log) = interrupt(process);
+    assert!(is_success, "{log}");
+    let table = std::io::read_to_string(table).unwrap();
     assert_says(&table, &["east", "west"]);
 }
 

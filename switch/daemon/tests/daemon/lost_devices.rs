@@ -14,8 +14,6 @@ fn end(role: &str, folder: &Path) -> Value {
             { "name": "trunk", "device": memif(role, &folder.join("memif.sock")) },
         ],
         "forwarding": { "mode": "patch", "pairs": [["host", "trunk"]] },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 64, "mbufs": 8192 },
     })
 }
@@ -139,8 +137,6 @@ fn is_used_again(driver: &str, extra: &str) {
     let config = json!({
         "ports": [port("a"), port("b")],
         "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
     });
     let reaches = || {
         // An interface that is made again has another address.

@@ -26,7 +26,6 @@ fn peer(folder: &Path) -> Value {
         "forwarding": { "mode": "patch", "pairs": [["hosts", "trunk"]] },
         "measurement": { "interval_ms": 200, "hash_seed": SEED },
         "wire": wire(2, folder),
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 128, "mbufs": 16_384 },
     })
 }
@@ -182,7 +181,6 @@ fn without_any_circumstance_there_is_what_needs_none() {
         ],
         "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
         "measurement": { "enabled": false },
-        "workers": [{ "idle": "sleep" }],
     }));
     // Ports of a switch are never a host's.
     let unconditional = circumstances

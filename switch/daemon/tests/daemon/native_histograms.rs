@@ -26,7 +26,6 @@ fn queues() -> Value {
             { "class": "voice", "source_ports": [0, 443] },
         ],
         "measurement": { "interval_ms": 500 },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 

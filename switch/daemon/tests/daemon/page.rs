@@ -59,7 +59,6 @@ fn config(number: u32, role: &str, folder: &Path) -> Value {
         },
         // One machine, one clock.
         "wire": { "switch": number, "keys": [{ "id": 1, "file": folder.join("wire.key") }], "clock": { "error_ns": 500 } },
-        "workers": [{ "idle": "sleep" }],
         "prometheus": { "top_flows": 10 },
         "dpdk": { "memory_mib": 128, "mbufs": 16_384 },
     })

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::support::{Daemon, Guard, PATIENCE, interrupt, is_root};
+use crate::support::{Daemon, PATIENCE, interrupt, is_root};
 use serde_json::json;
 use testkit::hosts::unique;
 use testkit::namespace::ip;
+use testkit::process::Process;
 
 /// What the unit says of a key, without its name.
 fn setting(key: &str) -> String {
@@ -157,10 +158,11 @@ fn install(folder: &Path, driver: &str) {
 const USER: u32 = 54_321;
 
 /// A switch in a space, by a user with these capabilities and no others, once it works.
-fn start(space: &Space, folder: &Path, granted: &str) -> Guard {
+fn start(space: &Space, folder: &Path, granted: &str) -> Process {
     let run = folder.join("run");
     let set = capabilities(granted);
-    let child = Command::new("ip")
+    let mut command = Command::new("ip");
+    command
         .args(["netns", "exec", &space.0, "setpriv"])
         .args([format!("--reuid={USER}"), format!("--regid={USER}")])
         .args(["--clear-groups", "--no-new-privs"])
@@ -173,27 +175,28 @@ fn start(space: &Space, folder: &Path, granted: &str) -> Guard {
         .env("XDG_RUNTIME_DIR", &run)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut guard = Guard(Some(child.unwrap()));
-    let child = guard.0.as_mut().unwrap();
-    let id = child.id();
+        .stderr(Stdio::piped());
+    let mut process = Process::start(&mut command).unwrap();
+    let id = process.child.id();
     let began = Instant::now();
     let is_at_work = || {
         let comm = |(name, _): &(String, _)| name.ends_with("vernier-control");
         threads(id).iter().any(comm)
     };
     while !is_at_work() {
-        assert_eq!(child.try_wait().unwrap(), None, "it does not start");
+        process.check_alive().unwrap();
         assert!(began.elapsed() < PATIENCE, "it does not start");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    guard
+    process
 }
 
-/// All about privileges is as the unit says; only its user has no name here.
-#[test]
-fn the_unit_s_user_switches_between_interfaces_and_sets_their_links() {
+/// A switch by these drivers as the unit has it, but for its user's name, and with `more` capabilities than its unit grants.
+fn switches_as_the_unit_s_user(
+    driver: &str,
+    (more, kept): (&str, u64),
+    works: impl FnOnce(&Space, &Path),
+) {
     if !is_root("a network namespace, and another user") {
         return;
     }
@@ -202,40 +205,36 @@ fn the_unit_s_user_switches_between_interfaces_and_sets_their_links() {
     assert_eq!(granted, setting("CapabilityBoundingSet"));
     let space = Space::new();
     let folder = tempfile::tempdir().unwrap();
-    install(folder.path(), "net_af_packet");
-    let mut child = start(&space, folder.path(), &granted);
+    install(folder.path(), driver);
+    let process = start(&space, folder.path(), &(granted + more));
+    assert_privileges(process.child.id(), kept, kept);
+    works(&space, folder.path());
+    let (is_success, words) = interrupt(process);
+    assert!(is_success && lowered(folder.path()) == 0, "{words}");
+}
+
+/// Interfaces that a switch in this folder has taken down.
+fn lowered(folder: &Path) -> usize {
+    std::fs::read_dir(folder.join("run/lowered")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn the_unit_s_user_switches_between_interfaces_and_sets_their_links() {
     let kept = NET_ADMIN | NET_RAW | IPC_LOCK;
-    assert_privileges(child.0.as_ref().unwrap().id(), kept, kept);
-    // It may take links down, write that down, and let them up.
-    let records = || {
-        let lowered = folder.path().join("run/lowered");
-        std::fs::read_dir(lowered).map_or(0, Iterator::count)
-    };
-    assert!(space.is_let_up("vb") && records() == 0);
-    space.set("set vap down");
-    space.wait_for("vb", false);
-    assert_eq!(records(), 1);
-    space.set("set vap up");
-    space.wait_for("vb", true);
-    let output = interrupt(child.0.take().unwrap());
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && records() == 0, "{words}");
+    switches_as_the_unit_s_user("net_af_packet", ("", kept), |space, folder| {
+        // It may take links down, write that down, and let them up.
+        assert!(space.is_let_up("vb") && lowered(folder) == 0);
+        space.set("set vap down");
+        space.wait_for("vb", false);
+        assert_eq!(lowered(folder), 1);
+        space.set("set vap up");
+        space.wait_for("vb", true);
+    });
 }
 
 /// As the unit says of `net_af_xdp`.
 #[test]
 fn the_unit_s_user_switches_by_xdp_with_one_capability_more() {
-    if !is_root("a network namespace, and another user") {
-        return;
-    }
-    let granted = setting("AmbientCapabilities") + " CAP_SYS_ADMIN";
-    let space = Space::new();
-    let folder = tempfile::tempdir().unwrap();
-    install(folder.path(), "net_af_xdp");
-    let mut child = start(&space, folder.path(), &granted);
     let kept = NET_ADMIN | NET_RAW | IPC_LOCK | SYS_ADMIN;
-    assert_privileges(child.0.as_ref().unwrap().id(), kept, kept);
-    let output = interrupt(child.0.take().unwrap());
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words}");
+    switches_as_the_unit_s_user("net_af_xdp", (" CAP_SYS_ADMIN", kept), |_, _| ());
 }

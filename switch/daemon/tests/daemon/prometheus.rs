@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Guard, free_address, skip};
+use crate::support::{free_address, skip};
 use serde_json::Value;
+use testkit::process::Process;
 
 pub struct Prometheus {
     address: SocketAddr,
-    _process: Guard,
+    _process: Process,
     _folder: tempfile::TempDir,
 }
 
@@ -41,18 +42,17 @@ impl Prometheus {
         std::fs::write(path("prometheus.yml"), config).unwrap();
         let address = free_address();
         let option = |name: &str, path: &Path| format!("--{name}={}", path.display());
-        let child = Command::new("prometheus")
+        let mut command = Command::new("prometheus");
+        command
             .arg(option("config.file", &path("prometheus.yml")))
             .arg(option("storage.tsdb.path", &path("data")))
             .arg(format!("--web.listen-address={address}"))
             .args(options)
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(path("log")).unwrap())
-            .spawn()
-            .unwrap();
+            .stderr(std::fs::File::create(path("log")).unwrap());
         Some(Self {
             address,
-            _process: Guard(Some(child)),
+            _process: Process::start(&mut command).unwrap(),
             _folder: folder,
         })
     }

@@ -22,6 +22,15 @@ fn received(switch: &Daemon, port: usize) -> u64 {
     snapshot["ports"][port]["rx_packets"].as_u64().unwrap_or(0)
 }
 
+/// Waits for an outcome of reload `number`; what is said of it.
+fn wait_for_outcome(switch: &mut Daemon, number: u64, outcome: &str) -> String {
+    let reload = switch.wait_for_some(|switch| {
+        let reload = switch.snapshot()?["reload"].clone();
+        (reload["number"] == number && reload["outcome"] == outcome).then_some(reload)
+    });
+    reload["message"].as_str().unwrap().to_owned()
+}
+
 /// Waits until the generation is taken up, and a few of its epochs have closed.
 fn wait_for_generation(switch: &mut Daemon, number: u64) {
     switch.wait_for(|switch| {
@@ -140,14 +149,8 @@ fn the_outcome_of_every_reload_is_published() {
     ];
     for (number, (config, outcome, message)) in (1..).zip(steps) {
         switch.reload(config.clone());
-        let reload = |switch: &Daemon| switch.snapshot().map(|snapshot| snapshot["reload"].clone());
-        switch.wait_for(|switch| {
-            reload(switch)
-                .is_some_and(|reload| reload["number"] == number && reload["outcome"] == outcome)
-        });
-        let reload = reload(&switch).unwrap();
-        let words = reload["message"].as_str().unwrap();
-        assert!(words.contains(message), "{reload}");
+        let words = wait_for_outcome(&mut switch, number, outcome);
+        assert!(words.contains(message), "{words}");
     }
 }
 
@@ -167,16 +170,11 @@ fn a_configuration_that_became_a_pipe_holds_up_neither_reloads_nor_the_end() {
     std::fs::remove_file(&file).unwrap();
     let made = std::process::Command::new("mkfifo").arg(&file).status();
     assert!(made.unwrap().success());
-    let outcome = |switch: &Daemon| switch.snapshot().map(|snapshot| snapshot["reload"].clone());
     for number in 1..3 {
         switch.hang_up();
-        let is_refused =
-            |reload: Value| reload["number"] == number && reload["outcome"] == "refused";
-        switch.wait_for(|switch| outcome(switch).is_some_and(is_refused));
+        let words = wait_for_outcome(&mut switch, number, "refused");
+        assert!(words.contains("it is not a regular file"), "{words}");
     }
-    let reload = outcome(&switch).unwrap();
-    let words = reload["message"].as_str().unwrap();
-    assert!(words.contains("it is not a regular file"), "{words}");
     std::fs::remove_file(&file).unwrap();
     let mut changed = config();
     changed["measurement"]["enabled"] = json!(false);

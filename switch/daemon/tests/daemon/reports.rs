@@ -21,7 +21,6 @@ pub(crate) fn config(report: &Value) -> Value {
         ],
         "forwarding": { "mode": "patch", "pairs": [["a", "b"]] },
         "measurement": { "interval_ms": 100, "flows": { "slots": 256 } },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 64, "mbufs": 8_192 },
         "report": report,
     })

@@ -44,8 +44,6 @@ fn patched(wires: &[Veth; 2], with_wires: bool) -> Value {
     json!({
         "ports": ports,
         "forwarding": { "mode": "patch", "pairs": pairs, "link_loss_forwarding": true },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
     })
 }
 
@@ -91,8 +89,6 @@ fn config(socket: &Path, wire: Option<&Veth>, hugepages_mib: u64) -> Value {
     json!({
         "ports": ports,
         "forwarding": { "mode": "bridge", "flood_limit_pps": 1_000_000 },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": {
             "hugepages": has_hugepages,
             "memory_mib": if has_hugepages { hugepages_mib } else { 128 },
@@ -109,8 +105,6 @@ fn peer(socket: &Path) -> Daemon {
             { "name": "sink", "device": "sink" },
         ],
         "forwarding": { "mode": "patch", "pairs": [["memif", "sink"]] },
-        "measurement": { "interval_ms": 100 },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 128, "mbufs": 16_384 },
     }))
 }

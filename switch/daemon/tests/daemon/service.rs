@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Guard, PATIENCE, free_address, interrupt, signal, skip, vernierd};
+use crate::support::{PATIENCE, free_address, interrupt, signal, skip, vernierd};
 use serde_json::json;
+use testkit::process::Process;
 
 /// Hears until `wanted` has been said, and returns all that was.
 fn hear(socket: &UnixDatagram, wanted: &str) -> String {
@@ -40,15 +41,15 @@ fn systemd_hears_of_its_life() {
     });
     let file = folder.path().join("vernier.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    let child = vernierd()
+    let mut command = vernierd();
+    command
         .arg("--config")
         .arg(&file)
         .env("NOTIFY_SOCKET", &address)
         .env("WATCHDOG_USEC", "400000")
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = Guard(Some(child.unwrap()));
+        .stderr(Stdio::piped());
+    let process = Process::start(&mut command).unwrap();
     let heard = hear(&socket, "READY=1");
     assert!(
         heard.contains("STATUS=switching 2 ports with 1 workers"),
@@ -61,17 +62,13 @@ fn systemd_hears_of_its_life() {
     // A reload says when it begins and when it is over.
     config["ports"][0]["egress"] = json!({ "queue_packets": 77 });
     std::fs::write(&file, config.to_string()).unwrap();
-    signal("-HUP", child.0.as_ref().unwrap().id());
+    signal("-HUP", process.child.id());
     let heard = hear(&socket, "RELOADING=1");
     assert!(heard.contains("MONOTONIC_USEC="), "{heard}");
     hear(&socket, "generation 1");
 
-    let output = interrupt(child.0.take().unwrap());
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let (is_success, log) = interrupt(process);
+    assert!(is_success, "{log}");
     hear(&socket, "STOPPING=1");
 }
 

@@ -45,7 +45,6 @@ fn config(number: u32, role: &str, folder: &Path) -> Value {
             "keys": [{ "id": 1, "file": key }],
             "clock": { "error_ns": 500 },
         },
-        "workers": [{ "idle": "sleep" }],
         "dpdk": { "memory_mib": 128, "mbufs": 16_384 },
     })
 }

@@ -14,7 +14,6 @@ fn config(egress: &Value) -> Value {
     json!({
         "ports": [port("a", 0), port("b", 1), port("c", 0), port("d", 1)],
         "forwarding": { "mode": "patch", "pairs": [["a", "b"], ["c", "d"]] },
-        "measurement": { "interval_ms": 100 },
         "workers": [{ "idle": "sleep" }, { "idle": "sleep" }],
     })
 }

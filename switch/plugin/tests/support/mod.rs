@@ -5,13 +5,14 @@ pub mod ovs;
 pub mod testpmd;
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::pcap::{Writer, udp_frame};
 use testkit::process::free_address;
 pub use testkit::skip;
 
@@ -145,6 +146,26 @@ impl Plugin {
         serde_json::from_str(&self.get(path)?).ok()
     }
 
+    /// Waits until it knows so many ports.
+    pub fn wait_for_ports(&self, count: usize) {
+        self.wait("/api/v1/snapshot", &format!("{count} ports"), |snapshot| {
+            (snapshot["ports"].as_array()?.len() == count).then_some(())
+        });
+    }
+
+    /// Waits for epochs that segments are estimated from.
+    pub fn wait_for_good_epochs(&self) {
+        let good = |snapshot: &Value| {
+            let segments = snapshot["segments"].as_array()?.iter();
+            let epochs = segments.filter_map(|one| one["total"]["estimated_epochs"].as_u64());
+            Some(epochs.sum::<u64>())
+        };
+        let before = self.wait("/api/v1/snapshot", "segments", good);
+        self.wait("/api/v1/snapshot", "good epochs", |snapshot| {
+            (good(snapshot)? > before).then_some(())
+        });
+    }
+
     /// Waits for an answer that `wanted` makes something of; one that is not JSON is a string.
     pub fn wait<T>(&self, path: &str, what: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
@@ -235,16 +256,6 @@ impl Drop for HugePages {
     }
 }
 
-/// A process that does not outlive its owner.
-pub struct Owned(pub Child);
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs a command that must succeed; what it says.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -259,23 +270,11 @@ pub fn run(command: &mut Command) -> String {
 
 /// A capture of `flows` UDP flows, one packet each: 10.0.0.1:1000+n > 10.0.0.2:9.
 pub fn capture(file: &Path, flows: u16) {
-    let mut bytes = Vec::new();
-    for field in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 262_144, 1] {
-        bytes.extend(field.to_le_bytes());
-    }
+    let mut capture = Writer::new(fs::File::create(file).unwrap()).unwrap();
     for n in 0..flows {
-        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
-        frame.extend([
-            0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-        ]);
-        frame[18..20].copy_from_slice(&n.to_be_bytes());
-        frame.extend((1_000 + n).to_be_bytes());
-        frame.extend([0, 9, 0, 26, 0, 0]);
-        frame.resize(60, 0);
-        for field in [u32::from(n), 0, 60, 60] {
-            bytes.extend(field.to_le_bytes());
-        }
-        bytes.extend(frame);
+        let [from, to] = [1, 2].map(|host| Ipv4Addr::new(10, 0, 0, host));
+        let frame = udp_frame(n, (from, 1_000 + n), (to, 9), &[0; 18]);
+        capture.write_at(n.into(), 0, &frame).unwrap();
     }
-    fs::write(file, bytes).unwrap();
+    capture.finish().unwrap();
 }

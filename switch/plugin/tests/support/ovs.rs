@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::hosts::Hosts;
+use testkit::process::Process;
 
-use super::{Owned, PATIENCE, Plugin, run, skip};
+use super::{PATIENCE, Plugin, run, skip};
 
 const SWITCH: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
@@ -35,8 +36,8 @@ pub fn hosts() -> Hosts {
 pub struct OpenVSwitch {
     root: PathBuf,
     folder: tempfile::TempDir,
-    switch: Option<Owned>,
-    database: Option<Owned>,
+    switch: Option<Process>,
+    database: Option<Process>,
 }
 
 impl OpenVSwitch {
@@ -57,7 +58,7 @@ impl OpenVSwitch {
             .arg(&database)
             .arg(format!("--remote=punix:{}", ovs.path("db.sock")))
             .arg(format!("--unixctl={}", ovs.path("database.ctl")));
-        ovs.database = Some(Owned(ovs.quiet(server, "database.log")));
+        ovs.database = Some(ovs.quiet(server, "database.log"));
         ovs.wait_for("db.sock");
         run(ovs.vsctl().args(["--no-wait", "init"]));
         let extra = plugin.arguments().join(" ");
@@ -79,7 +80,7 @@ impl OpenVSwitch {
             .arg(format!("unix:{}", ovs.path("db.sock")))
             .arg(format!("--unixctl={}", ovs.path("switch.ctl")));
         plugin.settle(&mut switch);
-        ovs.switch = Some(Owned(ovs.quiet(switch, "switch.log")));
+        ovs.switch = Some(ovs.quiet(switch, "switch.log"));
         ovs.wait_for("switch.ctl");
         ovs
     }
@@ -110,11 +111,11 @@ impl OpenVSwitch {
         command
     }
 
-    fn quiet(&self, mut command: Command, log: &str) -> std::process::Child {
+    fn quiet(&self, mut command: Command, log: &str) -> Process {
         let log = File::create(self.path(log)).unwrap();
         let copy = log.try_clone().unwrap();
         command.stdin(Stdio::null()).stdout(log).stderr(copy);
-        command.spawn().unwrap()
+        Process::start(&mut command).unwrap()
     }
 
     pub fn vsctl(&self) -> Command {
@@ -159,14 +160,16 @@ impl OpenVSwitch {
         run(command.args(rest))
     }
 
-    /// Ends it as its own script does; how it ended.
-    pub fn exit(mut self) -> bool {
+    /// Ends it as its own script does; its log.
+    pub fn exit(mut self) -> String {
+        let log = self.log();
         let mut exit = self.command("usr/bin/ovs-appctl");
         run(exit.args(["-t", &self.path("switch.ctl"), "exit"]));
         let mut switch = self.switch.take().unwrap();
-        let ended = switch.0.wait().unwrap();
+        let ended = switch.child.wait().unwrap();
         drop(self.database.take());
-        ended.success()
+        assert!(ended.success(), "{log}");
+        log
     }
 }
 
@@ -196,7 +199,7 @@ pub fn ping_until_answered(hosts: &Hosts, ovs: &OpenVSwitch) {
 /// Three seconds of TCP from host 1 to host 2: the bytes sent.
 pub fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
     let mut server = hosts.inside(2, "iperf3 --server --one-off");
-    let mut server = Owned(server.stdout(Stdio::null()).spawn().unwrap());
+    let mut server = Process::start(server.stdout(Stdio::null())).unwrap();
     let client = "iperf3 --client 10.98.0.2 --time 3 --json --connect-timeout 5000";
     let began = Instant::now();
     loop {
@@ -207,7 +210,7 @@ pub fn transfer(hosts: &Hosts, ovs: &OpenVSwitch) -> u64 {
         }
         // The server may not listen yet: iperf3 says so, and may call that a success.
         assert!(
-            began.elapsed() < PATIENCE && server.0.try_wait().unwrap().is_none(),
+            began.elapsed() < PATIENCE && server.child.try_wait().unwrap().is_none(),
             "{}{}",
             String::from_utf8_lossy(&output.stdout),
             ovs.log()

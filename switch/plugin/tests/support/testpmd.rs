@@ -5,11 +5,13 @@ use std::io::Write;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Owned, PATIENCE, Plugin};
+use testkit::process::Process;
+
+use super::{PATIENCE, Plugin};
 
 /// testpmd; what it says goes to files.
 pub struct Testpmd {
-    process: Owned,
+    process: Process,
     prompt: ChildStdin,
     folder: tempfile::TempDir,
 }
@@ -44,8 +46,8 @@ impl Testpmd {
         if let Some(plugin) = plugin {
             plugin.settle(&mut command);
         }
-        let mut process = Owned(command.spawn().unwrap());
-        let prompt = process.0.stdin.take().unwrap();
+        let mut process = Process::start(&mut command).unwrap();
+        let prompt = process.child.stdin.take().unwrap();
         Self {
             process,
             prompt,
@@ -55,7 +57,7 @@ impl Testpmd {
 
     pub fn tell(&mut self, command: &str) {
         if let Err(error) = writeln!(self.prompt, "{command}") {
-            let ended = self.process.0.try_wait();
+            let ended = self.process.child.try_wait();
             panic!(
                 "{command}: {error}: {ended:?}: {}{}",
                 self.said(),
@@ -80,7 +82,7 @@ impl Testpmd {
     pub fn wait_for(&mut self, words: &str, times: usize) {
         let began = Instant::now();
         while self.said().matches(words).count() < times {
-            let ended = self.process.0.try_wait().unwrap();
+            let ended = self.process.child.try_wait().unwrap();
             assert!(
                 ended.is_none() && began.elapsed() < PATIENCE,
                 "{words:?} did not come ({ended:?}): {}{}",
@@ -95,7 +97,7 @@ impl Testpmd {
         self.tell("quit");
         let began = Instant::now();
         loop {
-            if let Some(status) = self.process.0.try_wait().unwrap() {
+            if let Some(status) = self.process.child.try_wait().unwrap() {
                 return (status, self.said(), self.complained());
             }
             assert!(
@@ -107,13 +109,31 @@ impl Testpmd {
         }
     }
 
+    /// Ends it: that is a success, and the plugin has complained of nothing.
+    pub fn quit_quietly(self) {
+        let (status, said, complained) = self.quit();
+        assert!(
+            status.success() && !complained.contains("VERNIER"),
+            "{status}: {said}{complained}"
+        );
+    }
+
+    /// Waits until the plugin complains.
+    pub fn wait_for_complaint(&self) {
+        let began = Instant::now();
+        while !self.complained().contains("VERNIER") {
+            assert!(began.elapsed() < PATIENCE, "{}", self.complained());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// A file of the kernel about its process, which is stdbuf's only until it has become testpmd.
     fn about(&self, file: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{file}", self.process.0.id())).unwrap()
+        fs::read_to_string(format!("/proc/{}/{file}", self.process.child.id())).unwrap()
     }
 
     pub fn resident_kib(&self) -> u64 {
-        testkit::process::resident_kib(self.process.0.id()).unwrap()
+        testkit::process::resident_kib(self.process.child.id()).unwrap()
     }
 
     /// Memory for which huge pages were asked, and how much of it lies in some.

@@ -25,9 +25,7 @@ fn the_page_asks_for_the_token_and_keys_lead_everywhere() {
     let switch = Daemon::start(config);
     let mut page = page_of(&switch);
 
-    page.browser
-        .wait_for("document.activeElement?.name === 'token'")
-        .unwrap();
+    wait(&mut page, "document.activeElement?.name === 'token'");
     assert!(
         page.cells().unwrap().is_empty(),
         "no figure without the token"
@@ -38,17 +36,17 @@ fn the_page_asks_for_the_token_and_keys_lead_everywhere() {
     page.browser
         .type_text("wrong-horse-battery-staple")
         .unwrap();
-    page.browser.press("Enter").unwrap();
-    page.browser
-        .wait_for(
-            "document.querySelector('.token')?.textContent.includes('was not accepted') === true",
-        )
-        .unwrap();
+    press(&mut page, "Enter");
+    wait(
+        &mut page,
+        "document.querySelector('.token')?.textContent.includes('was not accepted') === true",
+    );
     page.browser.type_text(TOKEN).unwrap();
-    page.browser.press("Enter").unwrap();
-    page.browser
-        .wait_for("!!document.querySelector('.view[data-view=overview] tr[data-key] a.open')")
-        .unwrap();
+    press(&mut page, "Enter");
+    wait(
+        &mut page,
+        "!!document.querySelector('.view[data-view=overview] tr[data-key] a.open')",
+    );
     let complaints = page.browser.complaints().unwrap();
     assert!(
         complaints.iter().all(|words| words.contains("401")),
@@ -65,36 +63,40 @@ fn the_page_asks_for_the_token_and_keys_lead_everywhere() {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
+fn wait(page: &mut Page, condition: &str) {
+    page.browser.wait_for(condition).unwrap();
+}
+
+fn press(page: &mut Page, key: &str) {
+    page.browser.press(key).unwrap();
+}
+
 /// Waits until the address is this one.
 fn at(page: &mut Page, hash: &str) {
-    let there = format!("location.hash === '{hash}'");
-    page.browser.wait_for(&there).unwrap();
+    wait(page, &format!("location.hash === '{hash}'"));
 }
 
 /// Views, rows, the search, the list of keys, and colours.
 fn keys(page: &mut Page) {
-    page.browser.press("2").unwrap();
+    press(page, "2");
     at(page, "#/segments");
-    page.browser
-        .wait_for("!!document.querySelector('.view[data-view=segments] tr[data-key]')")
-        .unwrap();
-    page.browser.press("ArrowDown").unwrap();
-    page.browser.press("j").unwrap();
-    page.browser.press("k").unwrap();
+    wait(
+        page,
+        "!!document.querySelector('.view[data-view=segments] tr[data-key]')",
+    );
+    press(page, "ArrowDown");
+    press(page, "j");
+    press(page, "k");
     let first = "document.activeElement === document.querySelector('main a.open')";
     assert_eq!(page.browser.value(first).unwrap(), true);
-    page.browser.press("Enter").unwrap();
-    page.browser
-        .wait_for("location.hash.split('/').length === 5")
-        .unwrap();
-    page.browser
-        .wait_for("!!document.querySelector('main .trail a')")
-        .unwrap();
-    page.browser.press("Escape").unwrap();
+    press(page, "Enter");
+    wait(page, "location.hash.split('/').length === 5");
+    wait(page, "!!document.querySelector('main .trail a')");
+    press(page, "Escape");
     at(page, "#/segments");
     searches(page);
-    page.browser.press("Escape").unwrap();
-    page.browser.press("?").unwrap();
+    press(page, "Escape");
+    press(page, "?");
     assert_eq!(
         page.browser
             .value("document.getElementById('help').open")
@@ -107,7 +109,7 @@ fn keys(page: &mut Page) {
     page.browser
         .value("document.getElementById('help').close(); 0")
         .unwrap();
-    page.browser.press("t").unwrap();
+    press(page, "t");
     assert_eq!(
         page.browser
             .value("getComputedStyle(document.body).color")
@@ -118,30 +120,31 @@ fn keys(page: &mut Page) {
 
 /// The search finds by prefix, by port of the switch and by a part of the name, and says what it does not understand.
 fn searches(page: &mut Page) {
-    page.browser.press("/").unwrap();
-    page.browser
-        .wait_for("document.activeElement?.id === 'search'")
-        .unwrap();
+    press(page, "/");
+    wait(page, "document.activeElement?.id === 'search'");
     at(page, "#/flows");
     page.browser.type_text("10.255.255.0/24").unwrap();
-    page.browser
-        .wait_for("document.querySelector('.view').dataset.matching === '0'")
-        .unwrap();
+    wait(
+        page,
+        "document.querySelector('.view').dataset.matching === '0'",
+    );
     page.browser
         .value("document.getElementById('search').select(); 0")
         .unwrap();
     page.browser.type_text("10.0.0.0/400").unwrap();
-    page.browser
-        .wait_for("document.querySelector('.note').textContent.includes('not a prefix')")
-        .unwrap();
+    wait(
+        page,
+        "document.querySelector('.note').textContent.includes('not a prefix')",
+    );
     page.browser.complaints().unwrap();
     page.browser
         .value("document.getElementById('search').select(); 0")
         .unwrap();
     page.browser.type_text("tcp in=clients 0.0.0.0/0").unwrap();
-    page.browser
-        .wait_for("Number(document.querySelector('.view').dataset.matching) > 0")
-        .unwrap();
+    wait(
+        page,
+        "Number(document.querySelector('.view').dataset.matching) > 0",
+    );
     let names = page
         .browser
         .value("[...document.querySelectorAll('td a.open')].map((one) => one.textContent)")
