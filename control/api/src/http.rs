@@ -44,7 +44,6 @@ use access::{Access, Token};
 use connection::ConnectionLimit;
 use routes::Sources;
 
-pub use access::TokenError;
 pub use answer::{Answer, InFlight, Refusal};
 pub use connection::CONNECTIONS_MAX;
 pub use routes::{Nothing, Parameters};
@@ -59,27 +58,13 @@ const STEPS_BETWEEN_POLLS: u32 = 8;
 /// Bytes of an answer that the kernel buffers for a client, about; by default it would be megabytes for each.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Why the server cannot listen.
+/// Why there cannot be a server as configured, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve HTTP on {address}: {error}; {hint}")]
-pub struct BindError {
-    /// The address.
-    pub address: SocketAddr,
-    /// The system's error.
-    pub error: io::Error,
-    /// What to do.
-    pub hint: &'static str,
-}
-
-/// Why there cannot be a server as configured.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// It cannot listen.
-    #[error(transparent)]
-    Listen(#[from] BindError),
-    /// There is no token.
-    #[error(transparent)]
-    Token(#[from] TokenError),
+#[error("{words}")]
+pub struct StartError {
+    /// The key below `http` whose value is wrong: `listen`, where it cannot listen, or `token_file`.
+    pub key: &'static str,
+    words: String,
 }
 
 /// A server that listens, but does not answer yet.
@@ -128,8 +113,8 @@ impl Server {
     /// Listens on `address`; port 0 takes any that is free.
     ///
     /// # Errors
-    /// [`BindError`] when the address is taken, not ours, or not permitted.
-    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+    /// [`StartError`] when the address is taken, not ours, or not permitted.
+    pub fn bind(address: SocketAddr) -> Result<Self, StartError> {
         let listen = || {
             let listener = TcpListener::bind(address)?;
             // Of each connection that it accepts, too.
@@ -155,10 +140,9 @@ impl Server {
                 io::ErrorKind::PermissionDenied => "set http.listen to a port over 1023",
                 _ => "set http.listen to another address, or to null for no server",
             };
-            BindError {
-                address,
-                error,
-                hint,
+            StartError {
+                key: "listen",
+                words: format!("cannot serve HTTP on {address}: {error}; {hint}"),
             }
         })
     }
@@ -166,9 +150,13 @@ impl Server {
     /// Requires the token in `file` (one line) of every request, except for `/healthz` and `/readyz`.
     ///
     /// # Errors
-    /// [`TokenError`] when the file has none, or every user of the machine may read it.
-    pub fn with_token(mut self, file: &Path) -> Result<Self, TokenError> {
-        self.access.token = Some(Token::load(file)?);
+    /// [`StartError`] when the file has none, or every user of the machine may read it.
+    pub fn with_token(mut self, file: &Path) -> Result<Self, StartError> {
+        let token = Token::load(file).map_err(|fault| StartError {
+            key: "token_file",
+            words: format!("http.token_file {}: {fault}", file.display()),
+        })?;
+        self.access.token = Some(token);
         Ok(self)
     }
 

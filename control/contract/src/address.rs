@@ -56,6 +56,14 @@ impl FromStr for MacAddress {
     }
 }
 
+impl MacAddress {
+    /// Whether it is the address of one station: neither a group's, by the lowest bit of its first octet (IEEE 802,
+    /// clause 8.2), nor all zeros.
+    pub(crate) fn is_individual(&self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, octet) in self.0.iter().enumerate() {

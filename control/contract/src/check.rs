@@ -11,9 +11,11 @@ pub mod cost;
 /// Segments that are named one by one; of more only the number is given.
 const NAMED_MAX: usize = 8;
 
+/// What is printed of one matter: its name, before the first of its lines.
+type Section = (&'static str, Vec<String>);
+
 /// A report for people: ports, forwarding, segments, methods, workers, memory, cost, addresses.
 pub fn report(config: &Config) -> String {
-    let mut text = format!("switch      {}\n", config.name);
     let ports = config.ports.iter().enumerate();
     let present = ports.filter(|(_, port)| port.is_present());
     let Resolved {
@@ -23,37 +25,26 @@ pub fn report(config: &Config) -> String {
         ..
     } = config.resolve();
     let ports = present.map(|(index, port)| describe_port(owners[index], port));
-    lines(&mut text, "ports", ports);
-    line(
-        &mut text,
-        "forwarding",
-        &describe_forwarding(&config.forwarding),
-    );
-    if !config.classes.is_empty() {
-        let names: Vec<&str> = config
-            .classes
-            .iter()
-            .map(|class| class.name.as_str())
-            .collect();
-        let rules = config.rules.len();
-        line(
-            &mut text,
-            "classes",
-            &format!("{} by {rules} rules", names.join(", ")),
-        );
-    }
-    describe_measurement(&mut text, config, &segments);
     let workers = config.workers.iter().zip(&assignment);
     let workers = workers.map(|(worker, queues)| describe_worker(config, worker, queues));
-    lines(&mut text, "workers", workers);
-    describe_wires(&mut text, config);
-    describe_memory(&mut text, config);
-    describe_cost(&mut text, config);
-    let http = match config.http.listen {
-        Some(address) => format!("http://{address}/metrics"),
-        None => "no server".to_owned(),
-    };
-    line(&mut text, "http", &http);
+    let mut sections: Vec<Section> = vec![
+        ("switch", vec![config.name.clone()]),
+        ("ports", ports.collect()),
+        ("forwarding", vec![describe_forwarding(&config.forwarding)]),
+    ];
+    if !config.classes.is_empty() {
+        let names = config.classes.iter().map(|class| class.name.as_str());
+        let (names, rules) = (names.collect::<Vec<_>>().join(", "), config.rules.len());
+        sections.push(("classes", vec![format!("{names} by {rules} rules")]));
+    }
+    sections.extend(describe_measurement(config, &segments));
+    sections.extend([
+        ("workers", workers.collect()),
+        ("wires", describe_wires(config)),
+        ("memory", describe_memory(config)),
+        ("cost", describe_cost(config)),
+        ("http", vec![describe_http(config)]),
+    ]);
     let segments = segments.len();
     if config.http.listen.is_some() && segments > 0 {
         let each = config.prometheus.series_per_histogram();
@@ -62,18 +53,22 @@ pub fn report(config: &Config) -> String {
             "{all} series of delay histograms at most, {each} for each of {segments} segments ({segments} as native \
              histograms)"
         );
-        line(&mut text, "prometheus", &rest);
+        sections.push(("prometheus", vec![rest]));
+    }
+    let mut text = String::new();
+    for (name, lines) in sections {
+        let heads = std::iter::once(name).chain(std::iter::repeat(""));
+        for (head, line) in heads.zip(lines) {
+            let _ = writeln!(text, "{head:<11} {line}");
+        }
     }
     text
 }
 
-fn line(text: &mut String, head: &str, rest: &str) {
-    let _ = writeln!(text, "{head:<11} {rest}");
-}
-
-fn lines(text: &mut String, head: &str, rest: impl Iterator<Item = String>) {
-    for (index, rest) in rest.enumerate() {
-        line(text, if index == 0 { head } else { "" }, &rest);
+fn describe_http(config: &Config) -> String {
+    match config.http.listen {
+        Some(address) => format!("http://{address}/metrics"),
+        None => "no server".to_owned(),
     }
 }
 
@@ -135,67 +130,69 @@ fn describe_worker(config: &Config, worker: &Worker, queues: &[(usize, u16)]) ->
         Idle::Pause => "pauses between empty polls",
         Idle::Sleep => "sleeps when idle",
     };
-    let queues: Vec<_> = queues
+    let queues = queues
         .iter()
-        .map(|&(port, queue)| format!("{}/{queue}", config.port_name(port)))
-        .collect();
-    let queues = if queues.is_empty() {
-        "nothing".to_owned()
-    } else {
-        queues.join(", ")
+        .map(|&(port, queue)| format!("{}/{queue}", config.port_name(port)));
+    let queues = match queues.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "nothing".to_owned(),
+        queues => queues,
     };
     format!("{core}, {idle}; serves {queues}")
 }
 
-fn describe_measurement(text: &mut String, config: &Config, segments: &[Segment]) {
+fn describe_measurement(config: &Config, segments: &[Segment]) -> Vec<Section> {
     let measurement = &config.measurement;
     if !measurement.enabled {
-        return line(text, "measurement", "off");
+        return vec![("measurement", vec!["off".to_owned()])];
     }
-    let some: Vec<String> = segments
-        .iter()
-        .take(NAMED_MAX + 1)
-        .map(|segment| {
-            let class = if config.classes.is_empty() {
-                String::new()
-            } else {
-                format!("/{}", config.class_name(segment.class))
-            };
-            let (from, to) = (config.segment_from(segment), config.segment_to(segment));
-            format!("{from}>{to}{class}")
-        })
-        .collect();
-    let named = if some.len() > NAMED_MAX {
+    let named = segments.iter().map(|segment| {
+        let class = match config.classes.get(segment.class) {
+            Some(class) => format!("/{}", class.name),
+            None => String::new(),
+        };
+        let (from, to) = (config.segment_from(segment), config.segment_to(segment));
+        format!("{from}>{to}{class}")
+    });
+    let named = if segments.len() > NAMED_MAX {
         String::new()
     } else {
-        format!(": {}", some.join(", "))
+        format!(": {}", named.collect::<Vec<_>>().join(", "))
     };
-    line(text, "segments", &format!("{}{named}", segments.len()));
     let (interval, grace) = (measurement.interval(), measurement.grace());
     let (interval, grace) = (interval.as_millis(), grace.as_millis());
-    line(text, "epochs", &format!("{interval} ms, grace {grace} ms"));
-    if let Some(lda) = &measurement.lda {
+    let lda = measurement.lda.as_ref().map(|lda| {
         let banks = lda.banks.iter();
         let banks = banks.map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability));
-        line(text, "LDA", &banks.collect::<Vec<_>>().join(", "));
-    }
-    if let Some(lds) = &measurement.lds {
+        banks.collect::<Vec<_>>().join(", ")
+    });
+    let lds = measurement.lds.as_ref().map(|lds| {
         let rows: Vec<_> = lds.rows.iter().map(ToString::to_string).collect();
-        let words = format!(
+        format!(
             "{} cells in {} rows sampling {}, for each egress port",
             lds.cells,
-            lds.rows.len(),
+            rows.len(),
             rows.join(", ")
-        );
-        line(text, "LDS", &words);
-    }
-    if let Some(flows) = &measurement.flows {
-        line(text, "flows", &format!("{} for each worker", flows.slots));
-    }
+        )
+    });
+    let flows = measurement.flows.as_ref();
+    let sections = [
+        ("segments", Some(format!("{}{named}", segments.len()))),
+        ("epochs", Some(format!("{interval} ms, grace {grace} ms"))),
+        ("LDA", lda),
+        ("LDS", lds),
+        (
+            "flows",
+            flows.map(|flows| format!("{} for each worker", flows.slots)),
+        ),
+    ];
+    let sections = sections.into_iter();
+    sections
+        .filter_map(|(name, line)| Some((name, vec![line?])))
+        .collect()
 }
 
 /// Each segment on the wire: where it leads, what is kept, what that takes of the link.
-fn describe_wires(text: &mut String, config: &Config) {
+fn describe_wires(config: &Config) -> Vec<String> {
     let described = config.wires().flat_map(|(port, wire)| {
         let name = config.port_name(port);
         // Sizes that cannot be laid out are refused before.
@@ -237,10 +234,10 @@ fn describe_wires(text: &mut String, config: &Config) {
         });
         [format!("{name}: {to}, {segments}"), sizes, share]
     });
-    lines(text, "wires", described);
+    described.collect()
 }
 
-fn describe_memory(text: &mut String, config: &Config) {
+fn describe_memory(config: &Config) -> Vec<String> {
     let packets = format!(
         "packets: {} buffers, {} of {} MiB of {}",
         config.dpdk.mbufs,
@@ -281,11 +278,14 @@ fn describe_memory(text: &mut String, config: &Config) {
         held.queues + held.rings,
         held.workers
     );
-    let all = [packets, held].into_iter().chain(items).chain([total]);
-    lines(text, "memory", all);
+    [packets, held]
+        .into_iter()
+        .chain(items)
+        .chain([total])
+        .collect()
 }
 
-fn describe_cost(text: &mut String, config: &Config) {
+fn describe_cost(config: &Config) -> Vec<String> {
     let steps = cost::steps(config);
     let each = steps
         .iter()
@@ -297,7 +297,7 @@ fn describe_cost(text: &mut String, config: &Config) {
     );
     let cpu = format!("for: {}", cost::CPU);
     let source = format!("these are {}", cost::SOURCE);
-    lines(text, "cost", each.chain([total, cpu, source]));
+    each.chain([total, cpu, source]).collect()
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use serving::{Http, Ipfix, Nats, Prometheus, Report, Transport};
 pub use shape::{SCHEMA_ID, schema};
 pub use wire::{
     REFERENCES_OF_SHARE, Wire, WireAdaptiveLda, WireBytes, WireClock, WireKey, WireKeyError,
-    WireKeys, WireLayoutError, WireLda, WireLds, WirePeer, WireRli, WireSwitch,
+    WireKeys, WireLda, WireLds, WirePeer, WireRli, WireSwitch,
 };
 
 /// Most workers of one switch.
@@ -54,7 +54,7 @@ pub const RING_PACKETS: usize = 1_024;
 pub struct Config {
     /// The switch's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters,
     /// digits, `.`, `_` or `-`.
-    #[serde(default = "defaults::name")]
+    #[serde(default = "default_name")]
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
     pub name: String,
     /// The ports, in order; 1 to 64.
@@ -124,11 +124,11 @@ pub enum Forwarding {
     Bridge {
         /// Seconds after which an address that was not seen is forgotten, 1 to 1,000,000; default
         /// 300 (IEEE 802.1D).
-        #[serde(default = "defaults::ageing_s")]
+        #[serde(default = "number::<u32, 300>")]
         #[schemars(range(min = 1, max = 1_000_000))]
         ageing_s: u32,
         /// Most addresses that are remembered, 1 to 1,048,576; default 65,536.
-        #[serde(default = "defaults::fdb_entries")]
+        #[serde(default = "number::<u32, 65_536>")]
         #[schemars(range(min = 1, max = 1_048_576))]
         fdb_entries: u32,
         /// Addresses that are known from the start, never age and never move. At most
@@ -137,7 +137,7 @@ pub enum Forwarding {
         stations: Vec<Station>,
         /// Most frames a second that are flooded from each ingress port, 1 to 1,000,000,000;
         /// default 100,000. More are dropped as `storm`.
-        #[serde(default = "defaults::flood_limit_pps")]
+        #[serde(default = "number::<u32, 100_000>")]
         #[schemars(range(min = 1, max = 1_000_000_000))]
         flood_limit_pps: u32,
     },
@@ -258,19 +258,14 @@ impl Config {
     }
 }
 
-mod defaults {
-    pub fn name() -> String {
-        "vernier".to_owned()
-    }
-    pub fn flood_limit_pps() -> u32 {
-        100_000
-    }
-    pub fn ageing_s() -> u32 {
-        300
-    }
-    pub fn fdb_entries() -> u32 {
-        65_536
-    }
+/// The default of [`Config::name`].
+fn default_name() -> String {
+    "vernier".to_owned()
+}
+
+/// A number that is a key's default.
+fn number<T: TryFrom<u32> + Default, const N: u32>() -> T {
+    T::try_from(N).unwrap_or_default()
 }
 
 impl Default for Dpdk {

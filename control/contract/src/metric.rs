@@ -109,6 +109,13 @@ impl<T> Metric<T> {
     pub const fn gauge(name: &'static str, help: &'static str, read: fn(&T, Each<'_>)) -> Self {
         Self::new(MetricKind::Gauge, name, help, read)
     }
+
+    /// The same with a label, whose values `read` gives.
+    #[must_use]
+    pub const fn by(mut self, label: &'static str) -> Self {
+        self.label = label;
+        self
+    }
 }
 
 /// A value of metrics.

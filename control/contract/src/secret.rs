@@ -12,54 +12,28 @@ pub enum SecretFault {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Others may read or change it.
+    /// Others may read or change it: who, and what to do.
     #[error("{0}")]
-    Open(#[from] SecretAccess),
+    Open(String),
 }
 
-/// Who has access to a secret besides root and the user who runs the switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SecretAccess {
-    /// Everybody may read or change it.
-    #[error("mode {mode:03o} lets every user of this machine at it; say `chmod o= FILE`")]
-    Everybody {
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Users of its group may change it.
-    #[error("mode {mode:03o} lets group {group} change it; say `chmod g-w FILE`")]
-    Group {
-        /// Its permissions.
-        mode: u32,
-        /// Id of its group.
-        group: u32,
-    },
-    /// It belongs to another user, who may change it.
-    #[error(
-        "it belongs to user {owner}, who may change it at any time; say `chown root FILE`, or give it to user \
-         {user}, who runs this"
-    )]
-    Owner {
-        /// User id of its owner.
-        owner: u32,
-        /// User id of who runs this.
-        user: u32,
-    },
-}
-
-impl SecretAccess {
-    /// Who else may read or change a file of `owner` and `group` with the permissions `mode`, when `user` runs this. A group
-    /// may read it, since that is how root's file reaches a user that runs this.
-    fn of_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<Self> {
-        if mode & 0o007 != 0 {
-            Some(Self::Everybody { mode })
-        } else if mode & 0o020 != 0 {
-            Some(Self::Group { mode, group })
-        } else if owner != 0 && owner != user {
-            Some(Self::Owner { owner, user })
-        } else {
-            None
-        }
+/// Who besides root and the user who runs this may read or change a file of `owner` and `group` with the permissions
+/// `mode`, when `user` runs this, and what to do. A group may read it, since that is how root's file reaches a user that
+/// runs this.
+fn open_to_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<String> {
+    if mode & 0o007 != 0 {
+        let what = "lets every user of this machine at it; say `chmod o= FILE`";
+        Some(format!("mode {mode:03o} {what}"))
+    } else if mode & 0o020 != 0 {
+        let what = format!("lets group {group} change it; say `chmod g-w FILE`");
+        Some(format!("mode {mode:03o} {what}"))
+    } else if owner != 0 && owner != user {
+        Some(format!(
+            "it belongs to user {owner}, who may change it at any time; say `chown root FILE`, or give it to user \
+             {user}, who runs this"
+        ))
+    } else {
+        None
     }
 }
 
@@ -73,8 +47,8 @@ pub fn read_line(path: &Path, bytes_max: usize) -> Result<Vec<u8>, SecretFault> 
     let metadata = file.metadata()?;
     let user = rustix::process::geteuid().as_raw();
     let owners = (metadata.uid(), metadata.gid());
-    if let Some(access) = SecretAccess::of_others(owners, metadata.mode() & 0o777, user) {
-        return Err(access.into());
+    if let Some(access) = open_to_others(owners, metadata.mode() & 0o777, user) {
+        return Err(SecretFault::Open(access));
     }
     let mut text = Vec::new();
     // Two more for the line's end, and one that says that there are more.

@@ -1,7 +1,7 @@
 //! What a configuration names besides devices, resources before anything is started: captures, the HTTP address, files of
 //! tokens and keys.
 
-use api::http::{Server, StartError};
+use api::http::Server;
 use contract::config::document::{Check, Faults, Invalid, KeyPath, all};
 use contract::config::{Config, WireKeys};
 use ipfix::Exporter;
@@ -59,11 +59,7 @@ impl Resources {
             Server::of(&config.http)
         };
         let server = server.map_err(|error| {
-            let path = root.key("http");
-            let path = match error {
-                StartError::Listen(_) => path.key("listen"),
-                StartError::Token(_) => path.key("token_file"),
-            };
+            let path = root.key("http").key(error.key);
             Faults::from(Invalid::said(path, error))
         });
         let sender = Sender::of(config.report.as_ref())

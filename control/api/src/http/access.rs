@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -39,16 +39,6 @@ pub(super) struct Access {
 #[derive(Clone)]
 pub(super) struct Token(Arc<[u8]>);
 
-/// Why a file has no token.
-#[derive(Debug, thiserror::Error)]
-#[error("http.token_file {}: {fault}", file.display())]
-pub struct TokenError {
-    /// The file.
-    pub file: PathBuf,
-    /// What is wrong with it, and what to do.
-    pub fault: String,
-}
-
 impl fmt::Debug for Token {
     /// Without the token, which does not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,46 +47,36 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads it from a file of one line.
-    pub(super) fn load(file: &Path) -> Result<Self, TokenError> {
-        read(file).map(Self).map_err(|fault| TokenError {
-            file: file.to_owned(),
-            fault,
-        })
+    /// Reads it from a file of one line; the error says what is wrong with the file, and what to do.
+    pub(super) fn load(file: &Path) -> Result<Self, String> {
+        const MAKE_IT: &str = "make it with `head -c 24 /dev/urandom | base64 > FILE`";
+        let text = secret::read_line(file, TOKEN_MAX).map_err(|fault| match fault {
+            SecretFault::Unreadable(error) => format!("cannot be read: {error}; {MAKE_IT}"),
+            SecretFault::Open(access) => access,
+        })?;
+        // Never the content itself.
+        let got = if text.len() < TOKEN_MIN {
+            text.len().to_string()
+        } else if text.len() > TOKEN_MAX {
+            "more".to_owned()
+        } else if !text.iter().all(u8::is_ascii_graphic) {
+            "blanks, further lines or other characters".to_owned()
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(format!(
+            "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; {MAKE_IT}"
+        ))
     }
 
     /// Whether a request has it, compared in a time that does not depend on the first wrong character.
     fn is_in(&self, request: &Request) -> bool {
-        let shown = request.headers().get(header::AUTHORIZATION);
-        let shown = shown
-            .map(axum::http::HeaderValue::as_bytes)
-            .unwrap_or_default();
-        let Some((scheme, shown)) = shown.split_at_checked("Bearer ".len()) else {
-            return false;
-        };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(shown.ct_eq(&self.0))
+        let header = request.headers().get(header::AUTHORIZATION);
+        let shown = header.and_then(|header| header.as_bytes().split_at_checked("Bearer ".len()));
+        shown.is_some_and(|(scheme, shown)| {
+            scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(shown.ct_eq(&self.0))
+        })
     }
-}
-
-fn read(path: &Path) -> Result<Arc<[u8]>, String> {
-    const MAKE_IT: &str = "make it with `head -c 24 /dev/urandom | base64 > FILE`";
-    let text = secret::read_line(path, TOKEN_MAX).map_err(|fault| match fault {
-        SecretFault::Unreadable(error) => format!("cannot be read: {error}; {MAKE_IT}"),
-        SecretFault::Open(access) => access.to_string(),
-    })?;
-    // Never the content itself.
-    let got = if text.len() < TOKEN_MIN {
-        text.len().to_string()
-    } else if text.len() > TOKEN_MAX {
-        "more".to_owned()
-    } else if !text.iter().all(u8::is_ascii_graphic) {
-        "blanks, further lines or other characters".to_owned()
-    } else {
-        return Ok(text.into());
-    };
-    Err(format!(
-        "expected one line of {TOKEN_MIN} to {TOKEN_MAX} visible ASCII characters, got {got}; {MAKE_IT}"
-    ))
 }
 
 /// Whether a path needs no token: health, and the files of the page, which hold no data.

@@ -11,8 +11,8 @@ use contract::metric::{Each, Metric, MetricKind as Kind, Shown};
 use records::snapshot::{
     AroundCounts, ClassCounts, Counts, Credit, Decoding, Delays, DeviceCounts, Estimate, Fdb, Flow,
     FlowEstimate, FlowTotals, Flows, JudgedEstimates, Pool, Port, PortFact, QueueCounts,
-    ReferenceEstimate, Segment, SegmentName, Sketch, Snapshot, Totals, Wire, WireClock,
-    WireEstimate, WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
+    ReferenceEstimate, Segment, Sketch, Snapshot, Totals, Wire, WireClock, WireEstimate,
+    WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
 };
 use wire::exchange::SessionState;
 
@@ -25,16 +25,10 @@ fn port_labels(port: &Port) -> Labels<'_> {
 
 pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     let of_ports = ports.iter().map(|port| (port_labels(port), port));
-    page.metrics(
-        PortReading::metrics(),
-        of_ports
-            .clone()
-            .map(|(labels, port)| (labels, &port.counts)),
-    );
-    page.metrics(
-        PortFact::metrics(),
-        of_ports.clone().map(|(labels, port)| (labels, &port.facts)),
-    );
+    page.part(PortReading::metrics(), of_ports.clone(), |port| {
+        &port.counts
+    });
+    page.part(PortFact::metrics(), of_ports.clone(), |port| &port.facts);
     page.metrics(Port::metrics(), of_ports.clone());
     page.metrics(&[PORT_INFO], of_ports.clone());
     let devices = of_ports.filter_map(|(labels, port)| Some((labels, port.facts.device.as_ref()?)));
@@ -59,10 +53,9 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
         let of_port = port.queues.iter();
         of_port.map(|queue| (with(port_labels(port), "queue", &queue.queue), queue))
     });
-    let counts = queues
-        .clone()
-        .map(|(labels, queue)| (labels, &queue.counts));
-    page.metrics(QueueReading::metrics(), counts);
+    page.part(QueueReading::metrics(), queues.clone(), |queue| {
+        &queue.counts
+    });
     page.metrics(QueueCounts::metrics(), queues);
 }
 
@@ -72,14 +65,10 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
         (labels, worker)
     });
     page.metrics(Worker::metrics(), workers.clone());
-    let counts = workers
-        .clone()
-        .map(|(labels, worker)| (labels, &worker.counts));
-    page.metrics(WorkerReading::metrics(), counts);
-    let references = workers
-        .clone()
-        .map(|(labels, worker)| (labels, &worker.references));
-    page.metrics(ReferenceReading::metrics(), references);
+    page.part(WorkerReading::metrics(), workers.clone(), |one| &one.counts);
+    page.part(ReferenceReading::metrics(), workers.clone(), |one| {
+        &one.references
+    });
     page.begin(
         "vernier_worker_burst_packets",
         Kind::Histogram,
@@ -106,10 +95,7 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
 pub(super) fn tables(page: &mut Page, snapshot: &Snapshot) {
     let fdb = snapshot.fdb.iter().flat_map(whole);
     page.metrics(Fdb::metrics(), fdb.clone());
-    page.metrics(
-        FdbStats::metrics(),
-        fdb.map(|(labels, fdb)| (labels, &fdb.stats)),
-    );
+    page.part(FdbStats::metrics(), fdb, |fdb| &fdb.stats);
     let pools = snapshot.pools.iter();
     let pools = pools.map(|pool| (vec![("pool", pool.name.as_str().into())], pool));
     page.metrics(&[POOL_BUFFERS], pools);
@@ -154,18 +140,11 @@ pub(super) fn segments(page: &mut Page, snapshot: &Snapshot, settings: &Promethe
     let exemplars = exemplars(snapshot);
     let has_packets = |segment: &&Segment| segment.total.counts.received_packets > 0;
     for segment in segments.iter().filter(has_packets) {
-        let total = &segment.total;
+        let (total, labels) = (&segment.total, segment_labels(segment));
         let (bounds_ns, sum_s) = (settings.bounds_ns(), total.delay_sum_s);
-        let known = exemplars
-            .get(&segment.names())
-            .map_or(&[][..], Vec::as_slice);
-        page.delays(
-            &segment_labels(segment),
-            bounds_ns,
-            &total.buckets,
-            known,
-            sum_s,
-        );
+        let known = exemplars.get(&segment.names());
+        let known = known.map_or(&[][..], Vec::as_slice);
+        page.delays(&labels, bounds_ns, &total.buckets, known, sum_s);
     }
     let minutes = segments.iter().filter_map(|segment| {
         let last_minute = segment.last_minute.as_ref()?;
@@ -173,11 +152,8 @@ pub(super) fn segments(page: &mut Page, snapshot: &Snapshot, settings: &Promethe
     });
     page.metrics(Delays::metrics(), minutes);
     let totals = segments.iter().map(|s| (segment_labels(s), &s.total));
-    page.metrics(Totals::metrics(), totals);
-    let counts = segments
-        .iter()
-        .map(|s| (segment_labels(s), &s.total.counts));
-    page.metrics(Counts::metrics(), counts);
+    page.metrics(Totals::metrics(), totals.clone());
+    page.part(Counts::metrics(), totals, |total| &total.counts);
     let judged = segments.iter();
     let judged = judged.map(|s| (with(segment_labels(s), "method", "lda"), &s.total));
     page.metrics(&[JUDGED_EPOCHS], judged);
@@ -275,15 +251,9 @@ fn flow_delays(page: &mut Page, flows: Option<&Flows>) {
     let top = top.map(|top| (flow_labels(&top.flow), &top.credited));
     let other = flows.into_iter().flat_map(|flows| &flows.other);
     let other = other.map(|other| {
-        let SegmentName {
-            ingress,
-            egress,
-            class,
-        } = &other.segment;
-        (
-            flow_labels_of(OTHER, [ingress, egress, class]),
-            &other.credited,
-        )
+        let of = &other.segment;
+        let labels = flow_labels_of(OTHER, [&of.ingress, &of.egress, &of.class]);
+        (labels, &other.credited)
     });
     let credits = top.chain(other);
     page.begin(
@@ -345,12 +315,8 @@ pub(super) fn wire_figures(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, 
 pub(super) fn wire_estimates(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &WireEstimate)> {
     wire_segments(wires).flat_map(|segment| {
         let estimates = segment.last.iter().flat_map(|last| &last.estimates);
-        estimates.map(|one| {
-            (
-                with(wire_segment_labels(segment), "method", &one.method),
-                one,
-            )
-        })
+        let labels = |one| with(wire_segment_labels(segment), "method", one);
+        estimates.map(move |one| (labels(&one.method), one))
     })
 }
 
@@ -366,15 +332,9 @@ pub(super) fn wires(page: &mut Page, snapshot: &Snapshot) {
     let of_segments = wire_segments(wires).map(|segment| (wire_segment_labels(segment), segment));
     page.metrics(WireSegment::metrics(), of_segments);
     let of_wires = wires.iter().map(|wire| (wire_labels(wire), wire));
-    page.metrics(
-        WireTotals::metrics(),
-        of_wires.clone().map(|(labels, wire)| (labels, &wire.total)),
-    );
+    page.part(WireTotals::metrics(), of_wires.clone(), |wire| &wire.total);
     page.metrics(Wire::metrics(), of_wires.clone());
-    page.metrics(
-        WireLda::metrics(),
-        of_wires.clone().map(|(labels, wire)| (labels, &wire.lda)),
-    );
+    page.part(WireLda::metrics(), of_wires.clone(), |wire| &wire.lda);
     page.metrics(&WIRE_MORE, of_wires);
     peers(page, wires);
     wire_flows(page, wires);
@@ -420,38 +380,32 @@ fn wire_flows(page: &mut Page, wires: &[Wire]) {
     page.metrics(&WIRE_FLOW, top);
 }
 
-const PORT_INFO: Metric<Port> = Metric {
-    label: "driver",
-    ..Metric::gauge(
-        "vernier_port_info",
-        "Driver of the device behind the port; always 1.",
-        |port, each| each(&port.facts.driver, 1.0),
-    )
-};
+const PORT_INFO: Metric<Port> = Metric::gauge(
+    "vernier_port_info",
+    "Driver of the device behind the port; always 1.",
+    |port, each| each(&port.facts.driver, 1.0),
+)
+.by("driver");
 
-const POOL_BUFFERS: Metric<Pool> = Metric {
-    label: "state",
-    ..Metric::gauge(
-        "vernier_mempool_buffers",
-        "Packet buffers in the pool.",
-        |pool, each| {
-            each("used", pool.used as f64);
-            each("free", pool.size.saturating_sub(pool.used) as f64);
-        },
-    )
-};
+const POOL_BUFFERS: Metric<Pool> = Metric::gauge(
+    "vernier_mempool_buffers",
+    "Packet buffers in the pool.",
+    |pool, each| {
+        each("used", pool.used as f64);
+        each("free", pool.size.saturating_sub(pool.used) as f64);
+    },
+)
+.by("state");
 
-const JUDGED_EPOCHS: Metric<Totals> = Metric {
-    label: "within_bound",
-    ..Metric::counter(
-        "vernier_estimator_epochs_total",
-        "Epochs with an estimate, by whether the stamped mean was within its bound.",
-        |total, each| {
-            let within = total.within_bound_epochs;
-            judged(each, within, total.estimated_epochs.saturating_sub(within));
-        },
-    )
-};
+const JUDGED_EPOCHS: Metric<Totals> = Metric::counter(
+    "vernier_estimator_epochs_total",
+    "Epochs with an estimate, by whether the stamped mean was within its bound.",
+    |total, each| {
+        let within = total.within_bound_epochs;
+        judged(each, within, total.estimated_epochs.saturating_sub(within));
+    },
+)
+.by("within_bound");
 
 const USABLE_CELLS: Metric<Estimate> = Metric::gauge(
     "vernier_estimator_usable_cells_ratio",
@@ -477,17 +431,15 @@ const SKETCH_RATIOS: [Metric<Sketch>; 2] = [
     ),
 ];
 
-const FORGOTTEN_FLOWS: Metric<FlowTotals> = Metric {
-    label: "reason",
-    ..Metric::counter(
-        "vernier_flows_forgotten_total",
-        "Flows that lost their slot: idle, or evicted to make room for others.",
-        |totals, each| {
-            each("idle", totals.expired as f64);
-            each("evicted", totals.evicted as f64);
-        },
-    )
-};
+const FORGOTTEN_FLOWS: Metric<FlowTotals> = Metric::counter(
+    "vernier_flows_forgotten_total",
+    "Flows that lost their slot: idle, or evicted to make room for others.",
+    |totals, each| {
+        each("idle", totals.expired as f64);
+        each("evicted", totals.evicted as f64);
+    },
+)
+.by("reason");
 
 const DECODED_EPOCHS: Metric<Decoding> = Metric::gauge(
     "vernier_decode_epochs",
@@ -497,41 +449,32 @@ const DECODED_EPOCHS: Metric<Decoding> = Metric::gauge(
 );
 
 /// How estimates compare with stamps, by method and size of flows.
-const JUDGED_ESTIMATES: Metric<JudgedEstimates> = Metric {
-    label: "within_bound",
-    ..Metric::counter(
-        "vernier_flow_estimates_total",
-        "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the stamped mean was \
-         within the bound.",
-        |one, each| judged(each, one.within_bound, one.beyond_bound),
-    )
-};
+const JUDGED_ESTIMATES: Metric<JudgedEstimates> = Metric::counter(
+    "vernier_flow_estimates_total",
+    "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the \
+     stamped mean was within the bound.",
+    |one, each| judged(each, one.within_bound, one.beyond_bound),
+)
+.by("within_bound");
 
 const WIRE_MORE: [Metric<Wire>; 2] = [
     Metric::gauge(
         "vernier_wire_share_used_ratio",
         "Part of the control frames' share of the link that they used over the last second.",
         |wire, each| {
-            let is_known = wire.share_bps > 0.0;
-            is_known
-                .then(|| wire.control_bps / wire.share_bps)
-                .show(1.0, each);
+            let used = (wire.share_bps > 0.0).then(|| wire.control_bps / wire.share_bps);
+            used.show(1.0, each);
         },
     ),
-    Metric {
-        label: "state",
-        ..Metric::gauge(
-            "vernier_wire_session",
-            "State of the session between the two ends: 1 for this state, 0 for the others.",
-            |wire, each| {
-                states(
-                    each,
-                    SessionState::ALL.map(SessionState::label),
-                    &wire.session,
-                );
-            },
-        )
-    },
+    Metric::gauge(
+        "vernier_wire_session",
+        "State of the session between the two ends: 1 for this state, 0 for the others.",
+        |wire, each| {
+            let known = SessionState::ALL.map(SessionState::label);
+            states(each, known, &wire.session);
+        },
+    )
+    .by("state"),
 ];
 
 const WIRE_FLOW: [Metric<Flow>; 5] = [
@@ -545,40 +488,29 @@ const WIRE_FLOW: [Metric<Flow>; 5] = [
         "Bytes of the flow that arrived in the epoch that was decoded last.",
         |flow, each| flow.last.bytes.show(1.0, each),
     ),
-    Metric {
-        label: "share",
-        ..Metric::gauge(
-            "vernier_wire_flow_delay_last_epoch_seconds",
-            "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by references, true to the \
-             estimated mean; absent where too few references arrived.",
-            |flow, each| flow.quantiles.show(1e9, each),
-        )
-    },
+    Metric::gauge(
+        "vernier_wire_flow_delay_last_epoch_seconds",
+        "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by \
+         references, true to the estimated mean; absent where too few references arrived.",
+        |flow, each| flow.quantiles.show(1e9, each),
+    )
+    .by("share"),
     Metric::gauge(
         "vernier_wire_flow_delay_mean_seconds",
         "Estimated mean delay of the flow on the wire in the epoch that was decoded last.",
-        |flow, each| {
-            flow.estimate
-                .map(|estimate| estimate.mean_ns)
-                .show(1e9, each);
-        },
+        |flow, each| flow.estimate.map(|of| of.mean_ns).show(1e9, each),
     ),
     Metric::gauge(
         "vernier_wire_flow_delay_bound_seconds",
         "Half-width of the nominal 98 % interval around it, with both clocks' errors.",
-        |flow, each| {
-            flow.estimate
-                .and_then(|estimate| estimate.bound_ns)
-                .show(1e9, each);
-        },
+        |flow, each| flow.estimate.and_then(|of| of.bound_ns).show(1e9, each),
     ),
 ];
 
-const WIRE_CLOCK_STATE: Metric<WireClock> = Metric {
-    label: "state",
-    ..Metric::gauge(
-        "vernier_wire_clock_state",
-        "State of the clock: 1 for this state, 0 for the others; a free clock gives no figures on the wire.",
-        |clock, each| states(each, CLOCKS, &clock.state),
-    )
-};
+const WIRE_CLOCK_STATE: Metric<WireClock> = Metric::gauge(
+    "vernier_wire_clock_state",
+    "State of the clock: 1 for this state, 0 for the others; a free clock gives no figures on the \
+     wire.",
+    |clock, each| states(each, CLOCKS, &clock.state),
+)
+.by("state");

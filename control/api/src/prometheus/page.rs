@@ -137,6 +137,19 @@ impl<'o> Page<'o> {
         }
     }
 
+    /// The same of a part of every record.
+    pub(super) fn part<'r, R: 'static, P: 'static>(
+        &mut self,
+        metrics: impl IntoIterator<Item = &'static Metric<P>>,
+        records: impl Iterator<Item = (Labels<'r>, &'r R)> + Clone,
+        part: fn(&R) -> &P,
+    ) {
+        self.metrics(
+            metrics,
+            records.map(|(labels, record)| (labels, part(record))),
+        );
+    }
+
     /// Begins a declared family.
     pub(super) fn declared<R: 'static>(&mut self, Metric { declaration, .. }: &Metric<R>) {
         self.begin(declaration.name, declaration.kind, declaration.help.trim());

@@ -6,9 +6,9 @@ use measure::packet::FlowKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Check, KeyPath, all, ensure, known, name, port_range, unique};
+use super::document::{Check, KeyPath, each, ensure, known, port_range, unique};
 use super::validate::{class_names, port_names};
-use super::{Config, Prefix};
+use super::{Config, Prefix, number};
 
 /// A traffic class: a measurement equivalence class, and what class queues are made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,13 +19,9 @@ pub struct Class {
     pub name: String,
     /// Weight of its packets in the LDS, 1 to 65,535, default 1: heavier classes are estimated more
     /// exactly at the expense of the others. Both ends of a wire with classes must give the same.
-    #[serde(default = "weight")]
+    #[serde(default = "number::<u32, 1>")]
     #[schemars(range(min = 1, max = 65_535))]
     pub lds_weight: u32,
-}
-
-fn weight() -> u32 {
-    1
 }
 
 /// Names packets; every key that is given must match, and a list matches if one of it does.
@@ -140,31 +136,28 @@ const WITH_PORTS: [u8; 3] = [6, 17, 132];
 
 pub(super) fn classes(path: &KeyPath, config: &Config) -> Check {
     let mut names = HashSet::new();
-    all(config.classes.iter().enumerate().map(|(index, class)| {
-        let path = path.index(index).key("name");
-        name(path.clone(), &class.name)?;
+    each(path, &config.classes, |path, class| {
+        let path = path.key("name");
         unique(&mut names, &class.name, path, "a name of its own")
-    }))
+    })
 }
 
 pub(super) fn rules(path: &KeyPath, config: &Config) -> Check {
-    let rules = config.rules.iter().enumerate();
-    all(rules.map(|(index, rule)| self::rule(&path.index(index), rule, config)))
+    each(path, &config.rules, |path, rule| {
+        self::rule(&path, rule, config)
+    })
 }
 
 fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
-    known(
-        path.key("class"),
-        &rule.class,
-        "class",
-        &class_names(config),
-    )?;
+    let classes = class_names(config);
+    known(path.key("class"), &rule.class, "class", &classes)?;
     if let Some(ingress) = &rule.ingress {
         let path = path.key("ingress");
         listed(path.clone(), ingress.len())?;
         let names = port_names(config);
-        let each = ingress.iter().enumerate();
-        all(each.map(|(index, name)| known(path.index(index), name, "port", &names)))?;
+        each(&path, ingress, |path, name| {
+            known(path, name, "port", &names)
+        })?;
     }
     for (key, values) in [("pcp", &rule.pcp), ("dscp", &rule.dscp)] {
         if let Some(values) = values {
@@ -183,52 +176,32 @@ fn rule(path: &KeyPath, rule: &Rule, config: &Config) -> Check {
 
 /// A list that holds nothing would match nothing.
 fn listed(path: KeyPath, count: usize) -> Check {
-    ensure(
-        count > 0,
-        path,
-        "one value at least, or no such key",
-        "none",
-    )
+    let expected = "one value at least, or no such key";
+    ensure(count > 0, path, expected, "none")
 }
 
 /// What classes and flows are named by alike: parts that can be true of one packet.
 fn five_tuple(path: &KeyPath, rule: &FlowRule) -> Check {
-    let &FlowRule {
-        source,
-        destination,
-        protocol,
-        source_ports,
-        destination_ports,
-    } = rule;
-    if let (Some(source), Some(destination)) = (source, destination) {
-        let family = if source.address.is_ipv4() {
-            "an IPv4"
-        } else {
-            "an IPv6"
-        };
-        ensure(
-            source.address.is_ipv4() == destination.address.is_ipv4(),
-            path.key("destination"),
-            format!("{family} prefix, as `source` is"),
-            destination,
-        )?;
+    if let (Some(source), Some(destination)) = (rule.source, rule.destination) {
+        let is_ipv4 = source.address.is_ipv4();
+        let family = if is_ipv4 { "an IPv4" } else { "an IPv6" };
+        let expected = format!("{family} prefix, as `source` is");
+        let is_alike = destination.address.is_ipv4() == is_ipv4;
+        ensure(is_alike, path.key("destination"), expected, destination)?;
     }
-    port_range(path.key("source_ports"), source_ports)?;
-    port_range(path.key("destination_ports"), destination_ports)?;
-    if let Some(protocol) = protocol {
-        let names_ports = source_ports.is_some() || destination_ports.is_some();
-        ensure(
-            !names_ports || WITH_PORTS.contains(&protocol.number()),
-            path.key("protocol"),
-            "a protocol with ports (tcp, udp or sctp), since the rule names some",
-            protocol.number(),
-        )?;
+    port_range(path.key("source_ports"), rule.source_ports)?;
+    port_range(path.key("destination_ports"), rule.destination_ports)?;
+    let names_ports = rule.source_ports.is_some() || rule.destination_ports.is_some();
+    if let Some(protocol) = rule.protocol.filter(|_| names_ports) {
+        let expected = "a protocol with ports (tcp, udp or sctp), since the rule names some";
+        let number = protocol.number();
+        let has_ports = WITH_PORTS.contains(&number);
+        ensure(has_ports, path.key("protocol"), expected, number)?;
     }
     Ok(())
 }
 
 /// Rules that name flows.
 pub(super) fn flow_rules(path: &KeyPath, rules: &[FlowRule]) -> Check {
-    let each = rules.iter().enumerate();
-    all(each.map(|(index, rule)| five_tuple(&path.index(index), rule)))
+    each(path, rules, |path, rule| five_tuple(&path, rule))
 }

@@ -89,16 +89,23 @@ pub struct Invalid {
     pub expected: String,
     /// What it is; `None` where `expected` says it all.
     pub got: Option<String>,
+    /// Line and column at which reading stopped: of use where the text is not JSON, and has no paths.
+    stopped: (usize, usize),
 }
 
 impl Invalid {
-    /// What was found out where the value was used.
-    pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
+    fn new(path: KeyPath, expected: impl fmt::Display, got: Option<String>) -> Self {
         Self {
             path,
-            expected: words.to_string(),
-            got: None,
+            expected: expected.to_string(),
+            got,
+            stopped: (1, 1),
         }
+    }
+
+    /// What was found out where the value was used.
+    pub fn said(path: KeyPath, words: impl fmt::Display) -> Self {
+        Self::new(path, words, None)
     }
 }
 
@@ -117,9 +124,16 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// All that is wrong; one thing at least.
-#[derive(Debug)]
+/// All that is wrong; one thing at least where something is.
+#[derive(Debug, Default)]
 pub struct Faults(pub Vec<Invalid>);
+
+impl Faults {
+    /// Whether something is wrong at `path`, below it or above it.
+    pub(super) fn is_near(&self, path: &KeyPath) -> bool {
+        self.0.iter().any(|fault| fault.path.is_near(path))
+    }
+}
 
 impl From<Invalid> for Faults {
     fn from(invalid: Invalid) -> Self {
@@ -167,12 +181,20 @@ pub fn ensure(
     if holds {
         return Ok(());
     }
-    let invalid = Invalid {
-        path,
-        expected: expected.to_string(),
-        got: Some(got.to_string()),
-    };
-    Err(invalid.into())
+    Err(Invalid::new(path, expected, Some(got.to_string())).into())
+}
+
+/// Checks each entry of a list, by its path.
+///
+/// # Errors
+/// Every [`Invalid`] of theirs.
+pub fn each<T>(
+    path: &KeyPath,
+    list: impl IntoIterator<Item = T>,
+    mut check: impl FnMut(KeyPath, T) -> Check,
+) -> Check {
+    let entries = list.into_iter().enumerate();
+    all(entries.map(|(index, entry)| check(path.index(index), entry)))
 }
 
 /// A number in a range.
@@ -194,16 +216,7 @@ pub(super) fn laid_out<T>(
     layout: Result<T, impl fmt::Display>,
     expected: &str,
 ) -> Check<T> {
-    layout.map_err(|error| {
-        let got = Some(error.to_string());
-        let expected = expected.to_owned();
-        let invalid = Invalid {
-            path,
-            expected,
-            got,
-        };
-        invalid.into()
-    })
+    layout.map_err(|error| Invalid::new(path, expected, Some(error.to_string())).into())
 }
 
 /// The length of a list: lists are counted, not quoted.
@@ -338,13 +351,6 @@ fn listed(faults: &[Fault], more: usize) -> String {
     lines.join("\n")
 }
 
-impl ConfigError {
-    fn of(fault: Fault) -> Self {
-        let (faults, more) = (vec![fault], 0);
-        Self::Invalid { faults, more }
-    }
-}
-
 /// A position in a configuration's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
@@ -442,89 +448,71 @@ pub fn parse_json<T: DeserializeOwned + JsonSchema>(
     text: &str,
     origin: &str,
 ) -> Result<T, ConfigError> {
-    parse_shape(text, origin).map_err(|misshapen| match misshapen {
-        Misshapen::NoJson(error) => error,
-        Misshapen::Values(faults) => value_error(origin, text, faults),
-    })
+    parse_shape(text).map_err(|faults| value_error(origin, text, faults))
 }
 
-/// Why a text has not the shape that it should have.
-enum Misshapen {
-    /// It is not JSON.
-    NoJson(ConfigError),
-    /// Some of its values or keys are wrong.
-    Values(Faults),
-}
-
-fn parse_shape<T: DeserializeOwned + JsonSchema>(text: &str, origin: &str) -> Result<T, Misshapen> {
+/// The same, with all that is wrong by its path.
+fn parse_shape<T: DeserializeOwned + JsonSchema>(text: &str) -> Check<T> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let first = shape_fault(origin, text, error.path(), error.inner());
-        shape_error::<T>(text, first)
-    })?;
-    json.end().map_err(|error| {
-        let (at, message) = position_of(origin, &error);
-        let invalid = Invalid::said(KeyPath::default(), message);
-        Misshapen::NoJson(ConfigError::of(Fault { at, invalid }))
-    })?;
+    let parsed = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| shape_faults::<T>(text, shape_fault(text, &error)))?;
+    json.end()
+        .map_err(|error| said_by_serde(KeyPath::default(), &error))?;
     Ok(parsed)
 }
 
 /// All that is wrong with the shape of a text; serde says only the `first`.
-fn shape_error<T: JsonSchema>(text: &str, first: Fault) -> Misshapen {
-    let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
-    let schema = schema_for!(T).into();
-    let mut faults = shape::faults(text, &schema);
+fn shape_faults<T: JsonSchema>(text: &str, first: Invalid) -> Faults {
+    let mut faults = shape::faults(text, &schema_for!(T).into());
     // What a parser of ours refuses, which no schema says.
-    let is_said = |fault: &Invalid| fault.path.is_near(&first.invalid.path);
-    if !is_json {
-        return Misshapen::NoJson(ConfigError::of(first));
+    let is_said = |fault: &Invalid| fault.path.is_near(&first.path);
+    if first.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
+        faults.push(first);
     }
-    if first.invalid.expected.ends_with(TWICE) || !faults.iter().any(is_said) {
-        faults.push(first.invalid);
-    }
-    Misshapen::Values(Faults(faults))
+    Faults(faults)
 }
 
 /// JSON that is no configuration: points at the value that is wrong.
-fn shape_fault(
-    origin: &str,
-    text: &str,
-    path: &serde_path_to_error::Path,
-    error: &serde_json::Error,
-) -> Fault {
-    let (end, mut message) = position_of(origin, error);
-    let steps = path.iter().filter_map(|segment| match segment {
+fn shape_fault(text: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Invalid {
+    let steps = error.path().iter().filter_map(|segment| match segment {
         Segment::Map { key } => Some(Step::Key(Cow::Owned(key.clone()))),
         Segment::Seq { index } => Some(Step::Index(*index)),
         // Where not even the key could be read.
         _ => None,
     });
-    let path = KeyPath(steps.collect());
-    if path.is_secret() {
-        hide_value(&mut message);
+    let mut invalid = said_by_serde(KeyPath(steps.collect()), error.inner());
+    let message = &mut invalid.expected;
+    if invalid.path.is_secret() {
+        hide_value(message);
     }
-    if let Some(hint) = no_json_hint(text, &end) {
-        message = format!("{message}: {hint}");
+    if let Some(hint) = no_json_hint(text, invalid.stopped) {
+        *message = format!("{message}: {hint}");
     }
     if let Some(key) = message.strip_prefix(TWICE_OF_SERDE) {
-        message = format!("{key}{TWICE}");
+        *message = format!("{key}{TWICE}");
     }
-    Fault {
-        at: position(origin, text, &path).unwrap_or(end),
-        invalid: Invalid::said(path, message),
+    invalid
+}
+
+/// Why reading stopped, and where.
+fn said_by_serde(path: KeyPath, error: &serde_json::Error) -> Invalid {
+    let stopped @ (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let end = format!(" at line {line} column {column}");
+    Invalid {
+        stopped,
+        ..Invalid::said(path, message.strip_suffix(&end).unwrap_or(&message))
     }
 }
 
 /// What to do about what others call JSON, where that is what stopped reading.
-fn no_json_hint(text: &str, end: &Position) -> Option<&'static str> {
+fn no_json_hint(text: &str, (line, column): (usize, usize)) -> Option<&'static str> {
     if text.trim().is_empty() {
         return Some("the file is empty; expected an object");
     }
-    let line = text.lines().nth(end.line.checked_sub(1)?)?;
+    let line = text.lines().nth(line.checked_sub(1)?)?;
     // Reading stops within a comment's first two characters, or before them.
-    let column = end.column.saturating_sub(2);
-    let rest: String = line.chars().skip(column).collect();
+    let rest: String = line.chars().skip(column.saturating_sub(2)).collect();
     let is_comment = |rest: &str| {
         let rest = rest.trim_start_matches([' ', '\t', ',', '{', '[']);
         ["//", "/*", "#"].iter().any(|mark| rest.starts_with(mark))
@@ -539,46 +527,27 @@ fn hide_value(message: &mut String) {
     }
 }
 
-/// Where reading stopped, and why.
-fn position_of(origin: &str, error: &serde_json::Error) -> (Position, String) {
-    let (line, column) = (error.line(), error.column());
-    let mut message = error.to_string();
-    let end = format!(" at line {line} column {column}");
-    message.truncate(message.strip_suffix(&end).unwrap_or(&message).len());
-    let at = Position {
-        origin: origin.to_owned(),
-        line,
-        column,
-    };
-    (at, message)
-}
-
 /// The error of values in a text that was parsed before, in the order of the text.
 pub fn value_error(origin: &str, text: &str, Faults(faults): Faults) -> ConfigError {
     let more = faults.len().saturating_sub(LISTED_MAX);
-    let faults = faults.into_iter().take(LISTED_MAX).map(|invalid| Fault {
-        at: value_position(origin, text, &invalid.path),
-        invalid,
+    let faults = faults.into_iter().take(LISTED_MAX).map(|invalid| {
+        let (line, column) = position(text, &invalid.path).unwrap_or(invalid.stopped);
+        let origin = origin.to_owned();
+        let at = Position {
+            origin,
+            line,
+            column,
+        };
+        Fault { at, invalid }
     });
     let mut faults: Vec<Fault> = faults.collect();
     faults.sort_by_key(|fault| (fault.at.line, fault.at.column));
     ConfigError::Invalid { faults, more }
 }
 
-/// Where a value is, of a text that is JSON.
-fn value_position(origin: &str, text: &str, path: &KeyPath) -> Position {
-    let found = position(origin, text, path);
-    debug_assert!(found.is_some(), "the text was parsed before");
-    found.unwrap_or(Position {
-        origin: origin.to_owned(),
-        line: 1,
-        column: 1,
-    })
-}
-
-/// Where a value begins, or, for a default, the nearest value around it. `None`
+/// Line and column where a value begins, or, for a default, the nearest value around it. `None`
 /// when the text is not JSON.
-fn position(origin: &str, text: &str, path: &KeyPath) -> Option<Position> {
+fn position(text: &str, path: &KeyPath) -> Option<(usize, usize)> {
     let mut value: &RawValue = serde_json::from_str(text).ok()?;
     for step in &path.0 {
         match member(value.get(), step) {
@@ -589,11 +558,8 @@ fn position(origin: &str, text: &str, path: &KeyPath) -> Option<Position> {
     // Every value is a slice of `text`, so the distance between their starts is an offset in it.
     let before = text.get(..value.get().as_ptr().addr() - text.as_ptr().addr())?;
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Some(Position {
-        origin: origin.to_owned(),
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-    })
+    let line = before.matches('\n').count() + 1;
+    Some((line, before[line_start..].chars().count() + 1))
 }
 
 fn member<'t>(value: &'t str, step: &Step) -> Option<&'t RawValue> {
@@ -631,26 +597,20 @@ impl Candidate {
     }
 
     fn parse(text: String, origin: String) -> Result<Self, ConfigError> {
-        let (config, faults) = match parse_shape::<Config>(&text, &origin) {
-            Ok(mut config) => {
-                config.settle_here();
-                let checked = validate(&config);
-                (config, checked.err().unwrap_or(Faults(Vec::new())))
-            }
-            Err(Misshapen::NoJson(error)) => return Err(error),
-            Err(Misshapen::Values(faults)) => match without(&text, &faults) {
-                Some(mut config) => {
-                    config.settle_here();
-                    (config, faults)
-                }
+        let (mut config, misshapen) = match parse_shape::<Config>(&text) {
+            Ok(config) => (config, None),
+            Err(faults) => match without(&text, &faults) {
+                Some(config) => (config, Some(faults)),
                 None => return Err(value_error(&origin, &text, faults)),
             },
         };
+        config.settle_here();
+        let faults = misshapen.or_else(|| validate(&config).err());
         Ok(Self {
             origin,
             text,
             config,
-            faults,
+            faults: faults.unwrap_or_default(),
         })
     }
 
@@ -661,7 +621,7 @@ impl Candidate {
 
     /// Whether something is wrong at `path`, below it or above it.
     pub fn is_faulty_at(&self, path: &KeyPath) -> bool {
-        self.faults.0.iter().any(|fault| fault.path.is_near(path))
+        self.faults.is_near(path)
     }
 
     /// Whether something is wrong.

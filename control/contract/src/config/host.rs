@@ -14,7 +14,7 @@ use super::document::{
 use super::validate::validate;
 use super::{
     Class, Config, ConfigError, Device, Dpdk, Flows, Forwarding, Http, Ipfix, Measurement, Port,
-    Prometheus, Report, Rule, defaults,
+    Prometheus, Report, Rule, default_name,
 };
 
 /// Slots of the flows that are tracked at each transmit queue; a host may have many.
@@ -64,7 +64,7 @@ pub struct HostConfig {
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
-            name: defaults::name(),
+            name: default_name(),
             port_names: BTreeMap::new(),
             classes: Vec::new(),
             rules: Vec::new(),

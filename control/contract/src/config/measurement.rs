@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::class::flow_rules;
-use super::document::{Check, KeyPath, all, ensure, known, laid_out, name, unique};
+use super::document::{Check, KeyPath, all, each, ensure, known, laid_out, unique};
 use super::validate::port_names;
-use super::{CLASSES_MAX, Config, FlowRule, Forwarding, PORTS_MAX};
+use super::{CLASSES_MAX, Config, FlowRule, Forwarding, PORTS_MAX, number};
 
 /// What is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,12 +79,12 @@ pub struct Around {
     #[schemars(length(min = 2, max = DEVICE_PORTS_MAX))]
     pub ports: Vec<String>,
     /// How long a packet is awaited, 1 to 10,000 ms, default 1,000; then it is lost.
-    #[serde(default = "defaults::timeout_ms")]
+    #[serde(default = "number::<u32, 1_000>")]
     #[schemars(range(min = 1, max = 10_000))]
     pub timeout_ms: u32,
     /// Packets that are inside the device at a time, lost ones until their time is over, 64 to 67,108,864, default 262,144:
     /// 8 bytes each. The oldest make way for more, and are neither measured nor lost.
-    #[serde(default = "defaults::packets")]
+    #[serde(default = "number::<u32, 262_144>")]
     #[schemars(range(min = 64, max = 67_108_864))]
     pub packets: u32,
 }
@@ -334,15 +334,6 @@ impl Default for Flows {
     }
 }
 
-mod defaults {
-    pub fn timeout_ms() -> u32 {
-        1_000
-    }
-    pub fn packets() -> u32 {
-        262_144
-    }
-}
-
 // A segment's number has 16 bits, and the last is "none".
 const _: () = assert!(PORTS_MAX * (PORTS_MAX + DEVICE_PORTS_MAX) * CLASSES_MAX < u16::MAX as usize);
 
@@ -360,28 +351,24 @@ pub(super) fn measurement(path: &KeyPath, config: &Config) -> Check {
         Some(FlowSelection::Rules(rules)) => &rules[..],
         _ => &[],
     };
-    let (seed, pairs) = (&measurement.hash_seed, &measurement.segments);
-    let seed = seed.as_deref().map(|seed| {
+    let seed = measurement.hash_seed.as_deref().map(|seed| {
         let holds = seed.len() == 32 && seed.chars().all(|c| c.is_ascii_hexdigit());
         // It is a secret: it is counted, not quoted.
         let got = format!("{} characters, or others", seed.chars().count());
         ensure(holds, path.key("hash_seed"), "32 hexadecimal digits", got)
     });
-    let pairs = pairs.as_ref();
+    let of = |key: &'static str| path.key(key);
+    let pairs = measurement.segments.as_ref();
     let (lda, lds, rli) = (&measurement.lda, &measurement.lds, &measurement.rli);
     let checks = [
         Some(short_grace),
         seed,
-        pairs.map(|pairs| segments(&path.key("segments"), pairs, config)),
-        Some(around(&path.key("around"), config)),
-        lda.as_ref().map(|lda| self::lda(&path.key("lda"), lda)),
-        lds.as_ref().map(|lds| self::lds(&path.key("lds"), lds)),
-        rli.as_ref()
-            .map(|rli| self::rli(&path.key("rli"), rli, config)),
-        Some(flow_rules(
-            &path.key("flows").key("select").key("rules"),
-            rules,
-        )),
+        pairs.map(|pairs| segments(&of("segments"), pairs, config)),
+        Some(around(&of("around"), config)),
+        lda.as_ref().map(|lda| self::lda(&of("lda"), lda)),
+        lds.as_ref().map(|lds| self::lds(&of("lds"), lds)),
+        rli.as_ref().map(|rli| self::rli(&of("rli"), rli, config)),
+        Some(flow_rules(&of("flows").key("select").key("rules"), rules)),
     ];
     all(checks.into_iter().flatten())
 }
@@ -392,9 +379,7 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
     ensure(!segments.is_empty(), path.clone(), expected, "none")?;
     let names = port_names(config);
     let mut seen = HashSet::new();
-    all(segments.iter().enumerate().map(|(index, segment)| {
-        let path = path.index(index);
-        let SegmentPorts { from, to } = segment;
+    each(path, segments, |path, SegmentPorts { from, to }| {
         known(path.key("from"), from, "port", &names)?;
         known(path.key("to"), to, "port", &names)?;
         let (exists, expected) = match &config.forwarding {
@@ -408,44 +393,30 @@ fn segments(path: &KeyPath, segments: &[SegmentPorts], config: &Config) -> Check
         };
         ensure(exists, path.key("to"), expected, format!("{to:?}"))?;
         unique(&mut seen, (from, to), path, "a segment once")
-    }))
+    })
 }
 
 /// Devices that packets come back from.
 fn around(path: &KeyPath, config: &Config) -> Check {
     let names = port_names(config);
     let (mut devices, mut taken) = (HashSet::new(), HashSet::new());
-    let devices_around = config.measurement.around.iter().enumerate();
-    all(devices_around.map(|(index, around)| {
-        let path = path.index(index);
+    each(path, &config.measurement.around, |path, around| {
         let (key, device) = (path.key("name"), around.name.as_str());
-        name(key.clone(), device)?;
-        let is_free = !names.contains(&device);
-        ensure(
-            is_free,
-            key.clone(),
-            "a name that no port has",
-            format!("{device:?}"),
-        )?;
+        let (is_free, got) = (!names.contains(&device), format!("{device:?}"));
+        ensure(is_free, key.clone(), "a name that no port has", got)?;
         unique(&mut devices, device, key, "a name of its own")?;
         for (index, port) in around.ports.iter().enumerate() {
             let path = path.key("ports").index(index);
             known(path.clone(), port, "port", &names)?;
-            unique(
-                &mut taken,
-                port.as_str(),
-                path.clone(),
-                "a port that leads to no other device",
-            )?;
-            let wire = config
-                .ports
-                .iter()
-                .find(|of| of.name == *port && of.wire.is_some());
+            let what = "a port that leads to no other device";
+            unique(&mut taken, port.as_str(), path.clone(), what)?;
+            let mut ports = config.ports.iter();
+            let has_wire = ports.any(|of| of.name == *port && of.wire.is_some());
             let expected = "a port without a `wire`: the other switch is at the end of the device's segment, not this one";
-            ensure(wire.is_none(), path, expected, format!("{port:?}"))?;
+            ensure(!has_wire, path, expected, format!("{port:?}"))?;
         }
         Ok(())
-    }))
+    })
 }
 
 pub(super) fn lda(path: &KeyPath, lda: &Lda) -> Check {
@@ -476,13 +447,9 @@ fn rli(path: &KeyPath, rli: &Rli, config: &Config) -> Check {
     }
     let method = path.key("method");
     if rli.method == RliMethod::AnchoredSums {
-        let Measurement { stamps, .. } = config.measurement;
-        ensure(
-            stamps == Stamps::Packet,
-            method.clone(),
-            "`measurement.stamps` to be `packet` with anchored_sums",
-            "`burst`",
-        )?;
+        let is_exact = config.measurement.stamps == Stamps::Packet;
+        let expected = "`measurement.stamps` to be `packet` with anchored_sums";
+        ensure(is_exact, method.clone(), expected, "`burst`")?;
         capacities(method, "anchored_sums", config)?;
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! A port: its device, its VLANs, its egress queues.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::device::{is_of_dpdk, pci_address};
-use super::document::{Check, KeyPath, all, ensure, known, name, suggestion, unique, within};
+use super::device::{argument, is_of_dpdk, pci_address};
+use super::document::{Check, KeyPath, all, each, ensure, known, suggestion, unique, within};
 use super::validate::class_names;
-use super::{CLASSES_MAX, Config, Device, Forwarding, Wire};
+use super::{CLASSES_MAX, Config, Device, Forwarding, Wire, number};
 
 /// One port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -184,7 +184,7 @@ pub struct Red {
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub probability: f64,
     /// Weight of the newest length in the average, as a power of a half: 0 to 16, default 9.
-    #[serde(default = "red_weight")]
+    #[serde(default = "number::<u8, 9>")]
     #[schemars(range(max = 16))]
     pub weight_log2: u8,
 }
@@ -195,10 +195,6 @@ fn mtu() -> u16 {
 
 fn queue_packets() -> u32 {
     1024
-}
-
-fn red_weight() -> u8 {
-    9
 }
 
 impl Default for QueueService {
@@ -228,41 +224,42 @@ const BYTES_MAX: u32 = 1 << 30;
 const HEADER_BYTES: u32 = 22;
 
 pub(super) fn ports(path: &KeyPath, config: &Config) -> Check {
-    let ports = &config.ports;
     let (mut names, mut devices) = (HashSet::new(), HashSet::new());
     let mut interfaces = HashSet::new();
-    all(ports.iter().enumerate().map(|(index, port)| {
-        let path = path.index(index);
-        let of_name = path.key("name");
-        let by_name = name(of_name.clone(), &port.name)
-            .and_then(|()| unique(&mut names, &port.name, of_name, "a name of its own"));
-        let device = match &port.device {
-            Device::Dpdk(device) if config.forwarding != Forwarding::Host => {
-                let path = path.key("device");
-                let interface = received_from(device).map_or(Ok(()), |interface| {
-                    let what = "an interface that no other port receives from";
-                    unique(&mut interfaces, interface, path.clone(), what)
-                });
-                known_device(path.clone(), device)
-                    .and_then(|()| {
-                        let expected = "a device of its own, such as net_pcap0 and net_pcap1";
-                        unique(&mut devices, device_name(device), path, expected)
-                    })
-                    .and(interface)
-            }
-            Device::Absent if config.forwarding != Forwarding::Host => {
-                known_device(path.key("device"), "absent")
-            }
-            _ => Ok(()),
+    let mut device = |path: KeyPath, device: &Device| {
+        let device = match device {
+            Device::Dpdk(device) => device.as_str(),
+            Device::Absent => return known_device(path, "absent"),
+            _ => return Ok(()),
         };
+        let interface = received_from(device).map_or(Ok(()), |interface| {
+            let what = "an interface that no other port receives from";
+            unique(&mut interfaces, interface, path.clone(), what)
+        });
+        known_device(path.clone(), device)?;
+        let expected = "a device of its own, such as net_pcap0 and net_pcap1";
+        unique(&mut devices, device_name(device), path, expected)?;
+        interface
+    };
+    each(path, &config.ports, |path, port| {
+        let is_own = config.forwarding != Forwarding::Host;
         all([
-            by_name,
-            device,
+            unique(
+                &mut names,
+                &port.name,
+                path.key("name"),
+                "a name of its own",
+            ),
+            if is_own {
+                device(path.key("device"), &port.device)
+            } else {
+                Ok(())
+            },
             rx_queues(path.key("rx_queues"), port),
             of_bridge(&path, port, &config.forwarding),
             egress(&path.key("egress"), port, config),
         ])
-    }))
+    })
 }
 
 /// What DPDK knows a device by: two ports cannot have the same, whatever follows it.
@@ -274,16 +271,13 @@ fn device_name(device: &str) -> String {
 /// The interface of the kernel that a device receives from, and which queue where it does not take all. Two such devices
 /// would share its frames by chance, or both receive each.
 fn received_from(device: &str) -> Option<String> {
-    let mut parts = device.split(',');
-    let name = parts.next()?;
-    let arguments: HashMap<_, _> = parts.filter_map(|part| part.split_once('=')).collect();
-    let interface = arguments.get("iface")?;
-    if name.starts_with("net_af_xdp") {
-        let queue = arguments.get("start_queue").unwrap_or(&"0");
+    let interface = argument(device, "iface")?;
+    if device.starts_with("net_af_xdp") {
+        let queue = argument(device, "start_queue").unwrap_or("0");
         return Some(format!("{interface}, queue {queue}"));
     }
-    let takes_all = name.starts_with("net_af_packet") || name.starts_with("net_pcap");
-    takes_all.then(|| (*interface).to_owned())
+    let takes_all = device.starts_with("net_af_packet") || device.starts_with("net_pcap");
+    takes_all.then(|| interface.to_owned())
 }
 
 /// A device of DPDK: on one of its buses, or the name of a virtual one.
@@ -335,20 +329,16 @@ fn vlan(path: &KeyPath, vlan: &Vlan) -> Check {
     };
     let path = path.key("vlans");
     let mut seen = HashSet::new();
-    let each = vlans.iter().enumerate();
-    all(each.map(|(n, id)| unique(&mut seen, id, path.index(n), "a VLAN once")))?;
+    each(&path, vlans, |path, id| {
+        unique(&mut seen, id, path, "a VLAN once")
+    })?;
     let passes = !vlans.is_empty() || native.is_some();
     ensure(passes, path, "one VLAN at least, or a `native` one", "none")
 }
 
 fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
     let egress = &port.egress;
-    let Egress {
-        capacity_bps,
-        burst_bytes,
-        ..
-    } = egress;
-    let is_shaped = capacity_bps.is_some() || *burst_bytes == 0;
+    let is_shaped = egress.capacity_bps.is_some() || egress.burst_bytes == 0;
     let expected = "`capacity_bps` beside it";
     let last = config.workers.len().saturating_sub(1);
     let owner = |owner| within(path.key("owner"), owner, 0..=last);
@@ -356,21 +346,19 @@ fn egress(path: &KeyPath, port: &Port, config: &Config) -> Check {
         ensure(is_shaped, path.key("burst_bytes"), expected, "none"),
         bytes(path.key("queue_bytes"), egress.queue_bytes, port.mtu),
         egress.owner.map_or(Ok(()), owner),
-        if egress.queues.is_empty() {
-            Ok(())
-        } else {
-            class_queues(path, port, config)
-        },
+        class_queues(path, port, config),
     ])
 }
 
 /// Queues of classes.
 fn class_queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
     let egress = &port.egress;
-    let lone = Egress::default();
+    if egress.queues.is_empty() {
+        return Ok(());
+    }
     let expected = "no such key beside `queues`, which have their own `packets` and `bytes`";
     let packets = egress.queue_packets;
-    let is_default = packets == lone.queue_packets;
+    let is_default = packets == queue_packets();
     ensure(is_default, path.key("queue_packets"), expected, packets)?;
     let bytes = egress.queue_bytes;
     let got = bytes.unwrap_or_default();
@@ -389,11 +377,9 @@ fn bytes(path: KeyPath, bytes: Option<u32>, mtu: u16) -> Check {
 }
 
 fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
-    let queues = &port.egress.queues;
     let names = class_names(config);
     let mut taken = HashSet::new();
-    all(queues.iter().enumerate().map(|(index, queue)| {
-        let path = path.index(index);
+    each(path, &port.egress.queues, |path, queue| {
         let classes = path.key("classes");
         let expected = "one class at least";
         ensure(!queue.classes.is_empty(), classes.clone(), expected, "none")?;
@@ -406,7 +392,7 @@ fn queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
         bytes(path.key("bytes"), queue.bytes, port.mtu)?;
         let red = |red| self::red(&path.key("red"), red, queue);
         queue.red.as_ref().map_or(Ok(()), red)
-    }))?;
+    })?;
     let missing = names.into_iter().find(|name| !taken.contains(name));
     let expected = format!("a queue for class {}", missing.unwrap_or_default());
     ensure(missing.is_none(), path.clone(), expected, "none")

@@ -416,7 +416,10 @@ impl Config {
             return Ok(layout);
         }
         if let Some(lda) = &measurement.lda {
-            layout.lda = Some(lda.layout().map_err(LayoutError::Lda)?);
+            layout.lda = Some(
+                lda.layout()
+                    .map_err(LayoutError::of("measurement.lda.banks"))?,
+            );
         }
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
@@ -431,7 +434,7 @@ impl Config {
             layout.lds = Some(
                 lds.layout()
                     .and_then(|layout| layout.with_weights(&weights))
-                    .map_err(LayoutError::Lds)?,
+                    .map_err(LayoutError::of("measurement.lds"))?,
             );
         }
         if let Some(flows) = &measurement.flows {
@@ -489,15 +492,30 @@ fn pairs(ports: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     ports.iter().flat_map(with)
 }
 
-/// Sizes that make no synopsis; a configuration that was parsed has none such.
+/// Sizes that cannot be laid out; a configuration that was parsed has none such.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LayoutError {
-    /// Of the LDA.
-    #[error("measurement.lda.banks: {0}")]
-    Lda(InvalidArgument),
-    /// Of the LDS.
-    #[error("measurement.lds: {0}")]
-    Lds(InvalidArgument),
+    /// The port measures no segment on the wire.
+    #[error("ports[{port}]: no wire")]
+    NoWire {
+        /// The port's index.
+        port: usize,
+    },
+    /// Sizes out of range.
+    #[error("{key}: {error}")]
+    Sizes {
+        /// The key that they are below.
+        key: &'static str,
+        /// What is wrong with them.
+        error: InvalidArgument,
+    },
+}
+
+impl LayoutError {
+    /// An error of the sizes below a key.
+    pub(super) fn of(key: &'static str) -> impl FnOnce(InvalidArgument) -> Self {
+        move |error| Self::Sizes { key, error }
+    }
 }
 
 impl Lda {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::FlowRule;
 use super::class::flow_rules;
-use super::document::{Check, KeyPath, all, ensure, name};
+use super::document::{Check, KeyPath, all, each, ensure, name};
+use super::{FlowRule, number};
 use crate::address::deserialize_listen;
 
 /// The HTTP server: Prometheus and JSON.
@@ -113,12 +113,12 @@ pub struct Report {
     /// The connection.
     pub nats: Nats,
     /// Most flows in a report, those with the most packets, 0 to 100; default 10.
-    #[serde(default = "top_flows")]
+    #[serde(default = "number::<u32, 10>")]
     #[schemars(range(max = 100))]
     pub top_flows: u32,
     /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384. When it is full the oldest
     /// are dropped, and counted.
-    #[serde(default = "spool_kib")]
+    #[serde(default = "number::<u32, 16_384>")]
     #[schemars(range(min = 64, max = 1_048_576))]
     pub spool_kib: u32,
 }
@@ -150,14 +150,6 @@ pub struct Nats {
     /// Whether a password or a token may be sent unencrypted to another machine: to `nats://` without `ca_file`, where anyone on
     /// the path can read it; default false.
     pub insecure: bool,
-}
-
-fn top_flows() -> u32 {
-    10
-}
-
-fn spool_kib() -> u32 {
-    16_384
 }
 
 impl Nats {
@@ -333,32 +325,24 @@ impl Ipfix {
 /// [`super::document::Invalid`] where it does not hold.
 pub fn http(path: &KeyPath, http: &Http) -> Check {
     let (path, hosts) = (path.key("listen"), path.key("hosts"));
-    let each = http.hosts.iter().enumerate();
-    let hosts = all(each.map(|(index, host)| name(hosts.index(index), host)));
+    let hosts = each(&hosts, &http.hosts, |path, host| name(path, host));
     let Some(address) = http.listen else {
         return hosts;
     };
     let is_guarded = address.ip().is_loopback() || http.token_file.is_some() || http.insecure;
-    let guarded = ensure(
-        is_guarded,
-        path,
-        "a loopback address, or `token_file` with what clients have to show, or `insecure` for \
-         anyone who can reach it",
-        address,
-    );
-    all([hosts, guarded])
+    let expected = "a loopback address, or `token_file` with what clients have to show, or `insecure` for \
+                    anyone who can reach it";
+    all([hosts, ensure(is_guarded, path, expected, address)])
 }
 
 pub(super) fn prometheus(path: &KeyPath, prometheus: &Prometheus) -> Check {
-    let buckets = prometheus.buckets_per_octave;
+    let (key, buckets) = (
+        path.key("buckets_per_octave"),
+        prometheus.buckets_per_octave,
+    );
     all([
         flow_rules(&path.key("pinned"), &prometheus.pinned),
-        ensure(
-            matches!(buckets, 1 | 2 | 4 | 8),
-            path.key("buckets_per_octave"),
-            "1, 2, 4 or 8",
-            buckets,
-        ),
+        ensure(buckets.is_power_of_two(), key, "1, 2, 4 or 8", buckets),
         patterns(&path.key("include"), &prometheus.include),
         patterns(&path.key("exclude"), &prometheus.exclude),
     ])
@@ -366,14 +350,11 @@ pub(super) fn prometheus(path: &KeyPath, prometheus: &Prometheus) -> Check {
 
 fn patterns(path: &KeyPath, patterns: &[String]) -> Check {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_:*".contains(c);
-    all(patterns.iter().enumerate().map(|(index, pattern)| {
-        ensure(
-            !pattern.is_empty() && pattern.chars().all(is_plain),
-            path.index(index),
-            "a metric's name, with `*` for any characters",
-            format!("{pattern:?}"),
-        )
-    }))
+    let expected = "a metric's name, with `*` for any characters";
+    each(path, patterns, |path, pattern| {
+        let holds = !pattern.is_empty() && pattern.chars().all(is_plain);
+        ensure(holds, path, expected, format!("{pattern:?}"))
+    })
 }
 
 pub(super) fn report(path: &KeyPath, report: Option<&Report>) -> Check {
@@ -384,13 +365,10 @@ pub(super) fn report(path: &KeyPath, report: Option<&Report>) -> Check {
 }
 
 pub(super) fn ipfix(path: &KeyPath, ipfix: Option<&Ipfix>) -> Check {
-    let Some(ipfix) = ipfix else {
+    let Some(Ipfix { collector, .. }) = ipfix.filter(|ipfix| ipfix.target().is_none()) else {
         return Ok(());
     };
-    ensure(
-        ipfix.target().is_some(),
-        path.key("collector"),
-        "`udp://host:4739` or `tcp://host:4739`",
-        format!("{:?}", ipfix.collector),
-    )
+    let expected = "`udp://host:4739` or `tcp://host:4739`";
+    let path = path.key("collector");
+    ensure(false, path, expected, format!("{collector:?}"))
 }

@@ -15,7 +15,9 @@ use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Number, Value};
 
 use super::device::Device;
-use super::document::{self, Check, Invalid, KeyPath, Step, all, count_within, ensure, suggestion};
+use super::document::{
+    self, Check, Invalid, KeyPath, Step, all, count_within, each, ensure, suggestion,
+};
 use super::{Config, Forwarding, MacAddress, Prefix};
 
 /// The schema's name for itself.
@@ -122,13 +124,12 @@ impl<'s> Shape<'s> {
             }
             self.check(self.referred(schema), value, path)?;
         }
-        let shapes = ["anyOf", "oneOf"].map(|key| schema.get(key).and_then(Value::as_array));
-        for shapes in shapes.into_iter().flatten() {
+        for shapes in alternatives(schema) {
             self.one_of(shapes, value, path)?;
         }
         if let Some(kinds) = schema.get("type") {
-            let is_right = kinds_of(kinds).any(|kind| is_of_kind(value, kind));
-            let expected = names_of(kinds_of(kinds));
+            let is_right = strings(kinds).any(|kind| is_of_kind(value, kind));
+            let expected = names_of(strings(kinds));
             ensure(is_right, path.clone(), expected, described(value))?;
         }
         match value {
@@ -155,10 +156,6 @@ impl<'s> Shape<'s> {
         let mut flat = Vec::new();
         self.flatten(shapes, &mut flat);
         let whole = |shape: &&(&'s Value, &'s Value)| is_of_shape(shape.1, value);
-        let words: Vec<&str> = flat
-            .iter()
-            .filter_map(|(_, shape)| shape.get("const")?.as_str())
-            .collect();
         if let Some((shape, _)) = flat.iter().find(whole) {
             return self.check(shape, value, path);
         }
@@ -170,7 +167,7 @@ impl<'s> Shape<'s> {
         if let (Some((shape, _)), None) = (alike.next(), alike.next()) {
             return self.check(shape, value, path);
         }
-        let hint = suggestion(value.as_str().unwrap_or_default(), words.iter().copied());
+        let hint = suggestion(value.as_str().unwrap_or_default(), words_of(&flat));
         let expected = Self::expected(&flat);
         ensure(false, path.clone(), expected, described(value) + &hint)
     }
@@ -179,8 +176,7 @@ impl<'s> Shape<'s> {
     fn flatten(self, shapes: &'s [Value], flat: &mut Vec<(&'s Value, &'s Value)>) {
         for shape in shapes {
             let referred = self.referred(shape);
-            let inner = ["anyOf", "oneOf"].map(|key| referred.get(key).and_then(Value::as_array));
-            match inner.into_iter().flatten().next() {
+            match alternatives(referred).next() {
                 Some(inner) => self.flatten(inner, flat),
                 None => flat.push((shape, referred)),
             }
@@ -215,19 +211,14 @@ impl<'s> Shape<'s> {
 
     /// What one of these shapes is, in words.
     fn expected(shapes: &[(&Value, &Value)]) -> String {
-        let words: Vec<&str> = (shapes.iter())
-            .filter_map(|(_, shape)| shape.get("const")?.as_str())
-            .collect();
-        let objects = shapes
-            .iter()
-            .filter_map(|(_, shape)| shape["required"][0].as_str());
-        let objects: Vec<String> = objects
-            .map(|key| format!("an object with `{key}`"))
-            .collect();
+        let words = words_of(shapes);
+        let objects = shapes.iter();
+        let objects = objects.filter_map(|(_, shape)| shape["required"][0].as_str());
+        let objects = objects.map(|key| format!("an object with `{key}`"));
         let others = shapes.iter().filter(|(_, shape)| {
             shape.get("const").is_none() && shape["required"][0].as_str().is_none()
         });
-        let kinds = others.flat_map(|(_, shape)| kinds_of(&shape["type"]));
+        let kinds = others.flat_map(|(_, shape)| strings(&shape["type"]));
         let kinds: Vec<&str> = kinds.collect();
         let mut parts = Vec::new();
         if !words.is_empty() {
@@ -243,30 +234,25 @@ impl<'s> Shape<'s> {
     fn items(self, schema: &'s Value, items: &[Value], path: &KeyPath) -> Check {
         length_within(schema, items.len(), path)?;
         let first = schema.get("prefixItems").and_then(Value::as_array);
-        let first = first.map_or(&[][..], Vec::as_slice);
-        let rest = schema.get("items");
-        let each = items.iter().enumerate();
-        all(each.map(|(index, item)| match first.get(index).or(rest) {
-            Some(schema) => self.check(schema, item, &path.index(index)),
-            None => Ok(()),
-        }))
+        let rest = schema.get("items").into_iter().cycle();
+        let schemas = first.into_iter().flatten().chain(rest);
+        each(path, items.iter().zip(schemas), |path, (item, schema)| {
+            self.check(schema, item, &path)
+        })
     }
 
     fn members(self, schema: &'s Value, members: &Map<String, Value>, path: &KeyPath) -> Check {
         let Some(known) = schema.get("properties").and_then(Value::as_object) else {
             return Ok(());
         };
-        let required = schema.get("required").and_then(Value::as_array);
-        let required = required.into_iter().flatten().filter_map(Value::as_str);
-        let missing = required.filter(|key| !members.contains_key(*key));
+        let missing = strings(&schema["required"]).filter(|key| !members.contains_key(*key));
         let missing = missing.map(|key| {
             let expected = format!("the key `{key}`");
             ensure(false, path.clone(), expected, "an object without it")
         });
         let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
-        let unknown = members
-            .keys()
-            .filter(|key| is_closed && !known.contains_key(*key));
+        let unknown = members.keys();
+        let unknown = unknown.filter(|key| is_closed && !known.contains_key(*key));
         let unknown = unknown.map(|key| {
             let path = path.key(key.clone());
             if let Some(said) = removed(&path) {
@@ -278,11 +264,11 @@ impl<'s> Shape<'s> {
             let got = format!("`{key}`{}", suggestion(key, names));
             ensure(false, path, expected, got)
         });
-        let each = known.iter().map(|(key, schema)| match members.get(key) {
-            Some(member) => self.check(schema, member, &path.key(key.clone())),
-            None => Ok(()),
+        let members = known.iter().filter_map(|(key, schema)| {
+            let member = members.get(key)?;
+            Some(self.check(schema, member, &path.key(key.clone())))
         });
-        all(missing.chain(unknown).chain(each))
+        all(missing.chain(unknown).chain(members))
     }
 }
 
@@ -313,13 +299,10 @@ fn parsed_as(reference: &str, words: &str) -> Option<Result<(), String>> {
 
 /// The member that says which of several objects it is: the first that is always the same in each of them.
 fn tag_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Option<&'s str> {
-    let objects = shapes.iter().filter_map(|(_, shape)| {
-        let properties = shape.get("properties")?.as_object()?;
-        properties
-            .iter()
-            .find_map(|(key, member)| member.get("const").map(|_| key.as_str()))
+    let mut objects = shapes.iter().filter_map(|(_, shape)| {
+        let mut properties = shape.get("properties")?.as_object()?.iter();
+        properties.find_map(|(key, member)| member.get("const").map(|_| key.as_str()))
     });
-    let mut objects = objects;
     let tag = objects.next()?;
     objects.all(|other| other == tag).then_some(tag)
 }
@@ -330,9 +313,7 @@ fn is_of_shape(shape: &Value, value: &Value) -> bool {
     if let Some(word) = shape.get("const") {
         return word == value;
     }
-    let required = shape.get("required").and_then(Value::as_array);
-    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
-    let has_all = required.all(|key| {
+    let has_all = strings(&shape["required"]).all(|key| {
         let tag = shape["properties"][key].get("const");
         let member = value.get(key);
         member.is_some() && (tag.is_none() || tag == member)
@@ -344,13 +325,28 @@ fn is_of_shape(shape: &Value, value: &Value) -> bool {
 fn is_nearly(shape: &Value, value: &Value) -> bool {
     let is_any = shape.get("type").is_none();
     shape.get("const").is_none()
-        && (is_any || kinds_of(&shape["type"]).any(|kind| is_of_kind(value, kind)))
+        && (is_any || strings(&shape["type"]).any(|kind| is_of_kind(value, kind)))
 }
 
-fn kinds_of(kinds: &Value) -> impl Iterator<Item = &str> {
-    let one = kinds.as_str();
-    let list = kinds.as_array().into_iter().flatten();
-    one.into_iter().chain(list.filter_map(Value::as_str))
+/// The strings of a list, or one alone.
+fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    let one = list.as_str().into_iter();
+    let list = list.as_array().into_iter().flatten();
+    one.chain(list.filter_map(Value::as_str))
+}
+
+/// Lists of shapes; the value has one of each list.
+fn alternatives(schema: &Value) -> impl Iterator<Item = &[Value]> {
+    let shapes = ["anyOf", "oneOf"].map(|key| schema.get(key).and_then(Value::as_array));
+    shapes.into_iter().flatten().map(Vec::as_slice)
+}
+
+/// Words among shapes: a value may be one of them.
+fn words_of<'s>(shapes: &[(&'s Value, &'s Value)]) -> Vec<&'s str> {
+    let words = shapes.iter();
+    words
+        .filter_map(|(_, shape)| shape.get("const")?.as_str())
+        .collect()
 }
 
 fn is_of_kind(value: &Value, kind: &str) -> bool {

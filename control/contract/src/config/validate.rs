@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::document::{
-    Check, Faults, Invalid, KeyPath, all, count_within, ensure, known, name, unique, within,
+    Check, Faults, KeyPath, all, count_within, each, ensure, known, unique, within,
 };
 use super::memory::{Held, keep_budget};
 use super::{Config, Forwarding, Port, Station, Vlan, VlanIds, Worker};
@@ -26,7 +26,6 @@ pub(super) fn validate(config: &Config) -> Check {
     let root = KeyPath::default();
     let ranges = shape::ranges(config);
     let names = all([
-        name(root.key("name"), &config.name),
         class::classes(&root.key("classes"), config),
         port::ports(&root.key("ports"), config),
         forwarding(&root.key("forwarding"), config),
@@ -40,10 +39,8 @@ pub(super) fn validate(config: &Config) -> Check {
     ]);
     if let Err(mut faults) = ranges {
         // Sizes out of range cannot be laid out, and a value is wrong once.
-        let Faults(more) = names.err().unwrap_or(Faults(Vec::new()));
-        let is_new =
-            |fault: &Invalid| !faults.0.iter().any(|known| known.path.is_near(&fault.path));
-        let more: Vec<Invalid> = more.into_iter().filter(is_new).collect();
+        let Faults(mut more) = names.err().unwrap_or_default();
+        more.retain(|fault| !faults.is_near(&fault.path));
         faults.0.extend(more);
         return Err(faults);
     }
@@ -81,17 +78,14 @@ fn workers(path: &KeyPath, config: &Config) -> Check {
         let path = path.index(index).key("core");
         unique(&mut cores, core, path, "a CPU of its own")
     }));
-    let has_queues = workers.iter().any(|worker| worker.queues.is_some());
-    let queues = if has_queues {
-        queues(path, config)
-    } else {
-        Ok(())
-    };
-    all([cores, queues])
+    all([cores, queues(path, config)])
 }
 
-/// Every receive queue is served by one worker.
+/// Every receive queue is served by one worker, where workers name any.
 fn queues(path: &KeyPath, config: &Config) -> Check {
+    if config.workers.iter().all(|worker| worker.queues.is_none()) {
+        return Ok(());
+    }
     let names = port_names(config);
     let mut served = HashSet::new();
     for (index, worker) in config.workers.iter().enumerate() {
@@ -106,23 +100,16 @@ fn queues(path: &KeyPath, config: &Config) -> Check {
             let rx_queues = config.port_index(name).map(|port| config.rx_queues(port));
             let last = rx_queues.unwrap_or_default().saturating_sub(1);
             within(path.index(1), *queue, 0..=last)?;
-            unique(
-                &mut served,
-                (name.as_str(), *queue),
-                path,
-                "a queue that no worker serves yet",
-            )?;
+            let what = "a queue that no worker serves yet";
+            unique(&mut served, (name.as_str(), *queue), path, what)?;
         }
     }
     for (port, name) in names.into_iter().enumerate() {
-        let unserved = (0..config.rx_queues(port)).find(|&queue| !served.contains(&(name, queue)));
-        let queue = unserved.unwrap_or_default();
-        ensure(
-            unserved.is_none(),
-            path.clone(),
-            format!("a worker with [{name:?}, {queue}] among its `queues`"),
-            "none",
-        )?;
+        let mut queues = 0..config.rx_queues(port);
+        if let Some(queue) = queues.find(|&queue| !served.contains(&(name, queue))) {
+            let expected = format!("a worker with [{name:?}, {queue}] among its `queues`");
+            return ensure(false, path.clone(), expected, "none");
+        }
     }
     Ok(())
 }
@@ -165,30 +152,27 @@ fn pairs(path: &KeyPath, pairs: &[(String, String)], config: &Config) -> Check {
 fn stations(path: &KeyPath, stations: &[Station], config: &Config) -> Check {
     let names = port_names(config);
     let mut seen = HashSet::new();
-    all(stations.iter().enumerate().map(|(index, station)| {
-        let path = path.index(index);
+    each(path, stations, |path, station| {
         let address = station.address;
-        // The lowest bit of the first octet: individual or group (IEEE 802, clause 8.2).
-        let is_individual = address.0[0] & 1 == 0 && address.0 != [0; 6];
         let expected = "the address of one station, not of a group and not all zeros";
-        ensure(is_individual, path.key("address"), expected, address)?;
+        ensure(
+            address.is_individual(),
+            path.key("address"),
+            expected,
+            address,
+        )?;
         known(path.key("port"), &station.port, "port", &names)?;
         let port = config.ports.iter().find(|port| port.name == station.port);
         if let Some(port) = port {
             vlan_of(path.key("vlan"), station.vlan, port)?;
         }
-        unique(
-            &mut seen,
-            (address.to_string(), station.vlan),
-            path.key("address"),
-            "an address once in a VLAN",
-        )
-    }))
+        let (key, place) = (path.key("address"), (address.to_string(), station.vlan));
+        unique(&mut seen, place, key, "an address once in a VLAN")
+    })
 }
 
 /// A VLAN that the port has; 0 on a port without VLANs.
 fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
-    let Port { name, .. } = port;
     let (holds, has) = match &port.vlan {
         None => (vlan == 0, "0, since it has no VLANs".to_owned()),
         Some(Vlan::Access { vlan: own }) => (vlan == *own, own.to_string()),
@@ -205,7 +189,7 @@ fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
             (all.contains(&vlan), words.join(", "))
         }
     };
-    let expected = format!("a VLAN of port {name} ({has})");
+    let expected = format!("a VLAN of port {} ({has})", port.name);
     ensure(holds, path, expected, vlan)
 }
 

@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use measure::packet::header::ethertype;
+use measure::packet::header::ethertype::{ARP, IPV4, IPV6, MAC_CONTROL, QINQ, VLAN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::session::{Key, KeyId, KeyRing};
 
 use super::document::{
-    Check, Faults, Invalid, KeyPath, all, ensure, known, laid_out, name, unique, within,
+    self, Check, Invalid, KeyPath, all, each, ensure, known, laid_out, name, unique, within,
 };
 use super::measurement::{self, row_holds};
 use super::validate::class_names;
-use super::{CLASSES_MAX, Config, Device, LdaBank, MacAddress, Port, RliMethod, RliPolicy};
+use super::{CLASSES_MAX, Config, Device, LdaBank, MacAddress, Port, RliMethod, RliPolicy, number};
 use crate::secret::{self, SecretFault};
 use crate::units::rate;
 
 mod sizes;
 
-pub use sizes::{REFERENCES as REFERENCES_OF_SHARE, WireBytes, WireLayoutError};
+pub use sizes::{REFERENCES as REFERENCES_OF_SHARE, WireBytes};
 
 /// What all segments on the wire of this switch have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,7 +148,7 @@ pub struct WirePeer {
     #[serde(default)]
     pub source_mac: Option<MacAddress>,
     /// UDP port at both ends, 1 to 65,535; default 34,997.
-    #[serde(default = "udp_port")]
+    #[serde(default = "number::<u16, 34_997>")]
     #[schemars(range(min = 1, max = 65_535))]
     pub udp_port: u16,
 }
@@ -338,28 +338,22 @@ impl Config {
         });
         let all = self.wire.iter().map(|wire| (root.key("wire"), &wire.keys));
         let mut keys = WireKeys::default();
-        let mut faults = Vec::new();
+        let mut checks = Vec::new();
         for (of, list) in all.chain(ports) {
             for (index, WireKey { file, .. }) in list.iter().enumerate() {
                 if keys.0.contains_key(file) {
                     continue;
                 }
-                match read_key(file) {
-                    Ok(key) => drop(keys.0.insert(file.clone(), key)),
-                    Err(fault) => {
-                        let path = of.key("keys").index(index).key("file");
-                        let file = file.display();
-                        let words = format!("{file}: {fault}; make it with `openssl rand -hex 16`");
-                        faults.push(Invalid::said(path, words));
-                    }
-                }
+                let checked = read_key(file).map(|key| keys.0.insert(file.clone(), key));
+                checks.push(checked.map(drop).map_err(|fault| {
+                    let path = of.key("keys").index(index).key("file");
+                    let file = file.display();
+                    let words = format!("{file}: {fault}; make it with `openssl rand -hex 16`");
+                    Invalid::said(path, words).into()
+                }));
             }
         }
-        if faults.is_empty() {
-            Ok(keys)
-        } else {
-            Err(Faults(faults))
-        }
+        document::all(checks).map(|()| keys)
     }
 
     /// The keys that a wire accepts, from those that were read, and the one that it sends under.
@@ -418,10 +412,6 @@ fn read_key(file: &std::path::Path) -> Result<Key, String> {
     Ok(Key::new(number.to_be_bytes()))
 }
 
-fn udp_port() -> u16 {
-    34_997
-}
-
 impl Default for WireAdaptiveLda {
     fn default() -> Self {
         Self {
@@ -478,8 +468,7 @@ pub(super) fn switch(path: &KeyPath, config: &Config) -> Check {
 fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
     let path = path.key("keys");
     let mut ids = HashSet::new();
-    all(keys.iter().enumerate().map(|(index, key)| {
-        let path = path.index(index);
+    each(&path, keys, |path, key| {
         unique(&mut ids, key.id, path.key("id"), "a number of its own")?;
         let is_named = !key.file.as_os_str().is_empty();
         ensure(is_named, path.key("file"), "a file's name", "none")?;
@@ -487,7 +476,7 @@ fn keys(path: &KeyPath, keys: &[WireKey]) -> Check {
         let is_key = text.len() == 32 && text.iter().all(u8::is_ascii_hexdigit);
         let expected = "the name of the file that holds the key";
         ensure(!is_key, path.key("file"), expected, "what looks like a key")
-    }))
+    })
 }
 
 /// The key to send under is one of `keys`.
@@ -553,46 +542,29 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
     }
     classes(&path.key("classes"), wire, config)?;
     // Types that this switch gives another meaning.
-    let taken = [
-        ethertype::IPV4,
-        ethertype::ARP,
-        ethertype::VLAN,
-        ethertype::IPV6,
-        ethertype::MAC_CONTROL,
-        ethertype::QINQ,
-    ];
-    let is_free = !taken.contains(&wire.ethertype);
+    let is_free = !matches!(
+        wire.ethertype,
+        IPV4 | ARP | VLAN | IPV6 | MAC_CONTROL | QINQ
+    );
     let expected = "a type that no other protocol has, such as 34997";
     ensure(is_free, path.key("ethertype"), expected, wire.ethertype)?;
-    within(
-        path.key("delay_min_ns"),
-        wire.delay_min_ns,
-        0..=1_000_000_000,
-    )?;
     keys(path, &wire.keys)?;
     let of_all = config.wire.as_ref().map_or(&[][..], |all| &all.keys);
-    let in_force = if wire.keys.is_empty() {
-        of_all
-    } else {
-        &wire.keys
+    let in_force = match &wire.keys[..] {
+        [] => of_all,
+        own => own,
     };
     key(path, wire.key, in_force)?;
     if let Some(port) = &wire.peer_port {
         name(path.key("peer_port"), port)?;
     }
-    let is_other = wire
-        .peer_switch
-        .is_none_or(|peer| peer != config.wire_switch());
+    let own = config.wire_switch();
     let expected = "another switch's number than `wire.switch`";
-    let got = wire.peer_switch.unwrap_or_default();
-    ensure(is_other, path.key("peer_switch"), expected, got)?;
+    let is_other = wire.peer_switch != Some(own);
+    ensure(is_other, path.key("peer_switch"), expected, own)?;
     let expected = "`keys` here, or `wire.keys` beside `ports`, or true";
-    ensure(
-        !in_force.is_empty() || wire.trusted,
-        path.key("trusted"),
-        expected,
-        "false",
-    )?;
+    let is_safe = !in_force.is_empty() || wire.trusted;
+    ensure(is_safe, path.key("trusted"), expected, "false")?;
     if let Some(lda) = &wire.lda {
         let path = path.key("lda");
         let (is_adaptive, has_banks) = (lda.adaptive.is_some(), !lda.banks.is_empty());
@@ -616,12 +588,11 @@ fn wire(path: &KeyPath, wire: &Wire, config: &Config) -> Check {
 }
 
 fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
-    let usable = |address: &IpAddr| {
-        !address.is_unspecified() && !address.is_multicast() && !address.is_loopback()
-    };
     let expected = "an address of one station";
     for (key, address) in [("local", peer.local), ("remote", peer.remote)] {
-        ensure(usable(&address), path.key(key), expected, address)?;
+        let is_usable =
+            !address.is_unspecified() && !address.is_multicast() && !address.is_loopback();
+        ensure(is_usable, path.key(key), expected, address)?;
     }
     let is_alike = peer.local.is_ipv4() == peer.remote.is_ipv4();
     let expected = "an address of the family of `local`";
@@ -629,12 +600,11 @@ fn peer(path: &KeyPath, peer: &WirePeer) -> Check {
     let is_other = peer.local != peer.remote;
     let expected = "another address than `local`";
     ensure(is_other, path.key("remote"), expected, peer.remote)?;
-    let of_one = |mac: &[u8; 6]| mac[0] & 1 == 0 && *mac != [0; 6];
     let expected = "an Ethernet address of one station";
     let mut addresses = vec![("gateway", peer.gateway)];
     addresses.extend(peer.source_mac.map(|mac| ("source_mac", mac)));
     for (key, mac) in addresses {
-        ensure(of_one(&mac.0), path.key(key), expected, mac)?;
+        ensure(mac.is_individual(), path.key(key), expected, mac)?;
     }
     Ok(())
 }

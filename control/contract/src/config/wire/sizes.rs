@@ -16,7 +16,7 @@ use wire::frame::{HEADER_BYTES, Marker, NAME_MAX, REFERENCE_FRAME_BYTES, TAG_BYT
 use wire::{ReferencePlan, WireLayout};
 
 use super::{Wire, WireAdaptiveLda, WireLda, WireLds, WirePeer};
-use crate::config::{Config, Lda, RliPolicy};
+use crate::config::{Config, LayoutError, Lda, RliPolicy};
 use crate::wire::handover::FRAME_ROOM;
 
 /// A worker sends in bursts, and a reference is cut into them: a link's utilisation is that of many bursts.
@@ -78,29 +78,6 @@ const MEAN_FRAME_BYTES: f64 = 500.0;
 
 /// Sampled losses for each row: the most samples for the mean.
 const ALPHA: f64 = 1.0;
-
-/// Sizes that cannot be laid out; a configuration that was parsed has none such.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum WireLayoutError {
-    /// The port measures no segment on the wire.
-    #[error("ports[{port}]: no wire")]
-    NoWire {
-        /// The port's index.
-        port: usize,
-    },
-    /// Of the LDA.
-    #[error("wire.lda.banks: {0}")]
-    Lda(InvalidArgument),
-    /// Of an LDA that follows the losses.
-    #[error("wire.lda.adaptive: {0}")]
-    Adaptive(InvalidArgument),
-    /// Of the LDS.
-    #[error("wire.lds: {0}")]
-    Lds(InvalidArgument),
-    /// The path's bit rate.
-    #[error("wire.capacity_bps: {0}")]
-    Link(InvalidArgument),
-}
 
 /// Bytes on the link that a wire's control frames take in an epoch, this end's alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -200,58 +177,45 @@ impl Config {
     /// What both ends of a wire keep in an epoch, all sizes decided.
     ///
     /// # Errors
-    /// [`WireLayoutError`] where there is no wire, or for sizes out of range.
-    pub fn wire_layout(&self, port: usize) -> Result<WireLayout, WireLayoutError> {
-        let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
+    /// [`LayoutError`] where there is no wire, or for sizes out of range.
+    pub fn wire_layout(&self, port: usize) -> Result<WireLayout, LayoutError> {
+        let wire = self.wire(port).ok_or(LayoutError::NoWire { port })?;
         let plan = Plan::new(self, port, wire);
         let lda = match plan.adaptive(wire) {
             Some(options) => AdaptiveLda::new(options)
-                .map_err(WireLayoutError::Adaptive)?
-                .layout()
-                .clone(),
-            None => wire
-                .lda
-                .clone()
-                .unwrap_or_default()
-                .fixed()
-                .layout()
-                .map_err(WireLayoutError::Lda)?,
-        };
+                .map(|lda| lda.layout().clone())
+                .map_err(LayoutError::of("wire.lda.adaptive")),
+            None => (wire.lda.clone().unwrap_or_default().fixed().layout())
+                .map_err(LayoutError::of("wire.lda.banks")),
+        }?;
         let stash_packets = wire.stash_packets.unwrap_or_else(|| plan.stash_packets());
-        let lds = match &wire.lds {
-            Some(lds) => Some(
-                plan.lds(lds, &lda, stash_packets)
-                    .map_err(WireLayoutError::Lds)?,
-            ),
-            None => None,
-        };
-        let references = match &wire.rli {
-            Some(rli) => {
-                let policy = rli.policy.unwrap_or(RliPolicy::Adaptive);
-                Some(ReferencePlan {
-                    policy: match policy.into() {
-                        Policy::Adaptive(paper) => Policy::Adaptive(Adaptive {
-                            window_ns: UTILISATION_WINDOW_NS,
-                            ..paper
-                        }),
-                        other => other,
-                    },
-                    method: rli.method.method(false),
-                    link: Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES)
-                        .map_err(WireLayoutError::Link)?,
-                    buffer_packets: policy.buffer_packets(),
-                    named_flows: self.prometheus.top_flows,
-                })
-            }
-            None => None,
-        };
+        let lds = wire.lds.as_ref();
+        let lds = lds.map(|lds| plan.lds(lds, &lda, stash_packets));
+        let lds = lds.transpose().map_err(LayoutError::of("wire.lds"))?;
+        let link = Link::new(plan.capacity_bps, LINK_OVERHEAD_BYTES);
+        let references = wire.rli.as_ref().map(|rli| {
+            let policy = rli.policy.unwrap_or(RliPolicy::Adaptive);
+            Ok(ReferencePlan {
+                policy: match policy.into() {
+                    Policy::Adaptive(paper) => Policy::Adaptive(Adaptive {
+                        window_ns: UTILISATION_WINDOW_NS,
+                        ..paper
+                    }),
+                    other => other,
+                },
+                method: rli.method.method(false),
+                link: link.map_err(LayoutError::of("wire.capacity_bps"))?,
+                buffer_packets: policy.buffer_packets(),
+                named_flows: self.prometheus.top_flows,
+            })
+        });
         Ok(WireLayout {
             segments: plan.segments,
             lda,
             lds,
             stash_packets,
             flows: wire.flows,
-            references,
+            references: references.transpose()?,
         })
     }
 
@@ -265,8 +229,8 @@ impl Config {
     ///
     /// # Errors
     /// Those of [`Config::wire_layout`].
-    pub fn wire_bytes(&self, port: usize) -> Result<WireBytes, WireLayoutError> {
-        let wire = self.wire(port).ok_or(WireLayoutError::NoWire { port })?;
+    pub fn wire_bytes(&self, port: usize) -> Result<WireBytes, LayoutError> {
+        let wire = self.wire(port).ok_or(LayoutError::NoWire { port })?;
         let layout = self.wire_layout(port)?;
         let plan = Plan::new(self, port, wire);
         let segments = u64::from(layout.segments);

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::config::LayoutError;
 
 /// A switch with classes and a wire at port 0.
 fn config(wire: &Value, keys: &Value, interval_ms: u32) -> Config {
@@ -46,10 +47,7 @@ fn a_direct_link_measures_all_classes_together() {
     assert_eq!(config.wire_frame_bytes(0), 1_500);
     assert_eq!(config.wire_segments(1), [""; 0]);
     assert_eq!(config.wire_segment_of_class(1), [None; CLASSES_MAX]);
-    assert_eq!(
-        config.wire_layout(1),
-        Err(WireLayoutError::NoWire { port: 1 })
-    );
+    assert_eq!(config.wire_layout(1), Err(LayoutError::NoWire { port: 1 }));
     assert_eq!(
         config.wires().map(|(port, _)| port).collect::<Vec<_>>(),
         [0]
