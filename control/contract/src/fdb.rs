@@ -237,15 +237,10 @@ impl ReplicaEnd {
 
     /// Says what the replica has counted so far.
     pub fn show(&self, counts: ReplicaCounts) {
-        let Shared {
-            overflows,
-            evictions,
-            limited,
-            ..
-        } = &*self.shared;
-        overflows.store(counts.overflows, Ordering::Relaxed);
-        evictions.store(counts.evictions, Ordering::Relaxed);
-        limited.store(counts.limited, Ordering::Relaxed);
+        let shared = &self.shared;
+        shared.overflows.store(counts.overflows, Ordering::Relaxed);
+        shared.evictions.store(counts.evictions, Ordering::Relaxed);
+        shared.limited.store(counts.limited, Ordering::Relaxed);
     }
 
     /// Asks to be sent everything anew: the replica was made anew, and is empty.
@@ -523,7 +518,7 @@ impl FdbMaster {
         if self.shares.is_full(port) {
             self.stats.limited += 1;
             // The replica did not know yet how many others had learnt.
-            return self.queue_gone(station, !others);
+            return self.queue(station, !others, now);
         }
         if self.stations.len() >= self.stations_max && !self.make_room(port, now) {
             self.stats.overflows += 1;
@@ -567,38 +562,29 @@ impl FdbMaster {
         self.forget(station, now)
     }
 
-    /// Lets a station that is not in the table be forgotten by those `workers`.
-    fn queue_gone(&mut self, station: StationKey, workers: u64) {
-        for worker in self.all_workers() {
-            if workers & worker_bit(worker) == 0 {
-                continue;
-            }
-            if self.workers[worker.index()].queue.len() >= 2 * self.stations_max {
-                self.restart(worker);
-            } else {
-                self.workers[worker.index()].queue.push_back(station);
-            }
-        }
-    }
-
-    /// Lets `station` be sent to those `workers` in whose queues it does not wait already.
+    /// Lets `station` be sent to those `workers` in whose queues it does not wait already; where it is not in the table,
+    /// they are to forget it.
     fn queue(&mut self, station: StationKey, workers: u64, now: Duration) {
+        if let Some(known) = self.stations.get_mut(&station) {
+            known.sent = now;
+        }
         for worker in self.all_workers() {
             let bit = worker_bit(worker);
-            let Some(known) = self.stations.get_mut(&station) else {
-                return;
-            };
-            known.sent = now;
-            if workers & bit == 0 || known.queued & bit != 0 {
+            let known = self.stations.get_mut(&station);
+            let waits = known.as_ref().is_some_and(|known| known.queued & bit != 0);
+            if workers & bit == 0 || waits {
                 continue;
             }
+            let queue = &mut self.workers[worker.index()].queue;
             // Stations in the table wait once at most; others, that are to be forgotten, may pile up
             // where a worker does not listen.
-            if self.workers[worker.index()].queue.len() >= 2 * self.stations_max {
+            if queue.len() >= 2 * self.stations_max {
                 self.restart(worker);
-            } else {
+                continue;
+            }
+            queue.push_back(station);
+            if let Some(known) = known {
                 known.queued |= bit;
-                self.workers[worker.index()].queue.push_back(station);
             }
         }
     }
@@ -622,19 +608,13 @@ impl FdbMaster {
     }
 
     fn send(&mut self, worker: WorkerIndex) {
-        let Self {
-            workers,
-            stations,
-            up,
-            ..
-        } = self;
-        let line = &mut workers[worker.index()];
+        let line = &mut self.workers[worker.index()];
         if line.is_restarting && !line.end.send(FdbDelta::Restart) {
             return;
         }
         line.is_restarting = false;
         for port in ports_in(line.links) {
-            let is_up = *up & port_bit(port) != 0;
+            let is_up = self.up & port_bit(port) != 0;
             if !line.end.send(FdbDelta::Link { port, is_up }) {
                 return;
             }
@@ -650,7 +630,7 @@ impl FdbMaster {
             let Some(station) = line.queue.pop_front() else {
                 return;
             };
-            let delta = match stations.get_mut(&station) {
+            let delta = match self.stations.get_mut(&station) {
                 Some(known) => {
                     known.queued &= !worker_bit(worker);
                     let port = known.port;

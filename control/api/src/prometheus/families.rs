@@ -383,14 +383,14 @@ fn wire_flows(page: &mut Page, wires: &[Wire]) {
 const PORT_INFO: Metric<Port> = Metric::gauge(
     "vernier_port_info",
     "Driver of the device behind the port; always 1.",
-    |port, each| each(&port.facts.driver, 1.0),
+    |port: &Port, each| each(&port.facts.driver, 1.0),
 )
 .by("driver");
 
 const POOL_BUFFERS: Metric<Pool> = Metric::gauge(
     "vernier_mempool_buffers",
     "Packet buffers in the pool.",
-    |pool, each| {
+    |pool: &Pool, each| {
         each("used", pool.used as f64);
         each("free", pool.size.saturating_sub(pool.used) as f64);
     },
@@ -400,7 +400,7 @@ const POOL_BUFFERS: Metric<Pool> = Metric::gauge(
 const JUDGED_EPOCHS: Metric<Totals> = Metric::counter(
     "vernier_estimator_epochs_total",
     "Epochs with an estimate, by whether the stamped mean was within its bound.",
-    |total, each| {
+    |total: &Totals, each| {
         let within = total.within_bound_epochs;
         judged(each, within, total.estimated_epochs.saturating_sub(within));
     },
@@ -434,7 +434,7 @@ const SKETCH_RATIOS: [Metric<Sketch>; 2] = [
 const FORGOTTEN_FLOWS: Metric<FlowTotals> = Metric::counter(
     "vernier_flows_forgotten_total",
     "Flows that lost their slot: idle, or evicted to make room for others.",
-    |totals, each| {
+    |totals: &FlowTotals, each| {
         each("idle", totals.expired as f64);
         each("evicted", totals.evicted as f64);
     },
@@ -453,7 +453,7 @@ const JUDGED_ESTIMATES: Metric<JudgedEstimates> = Metric::counter(
     "vernier_flow_estimates_total",
     "Estimates of tracked flows with a bound, by method, packets of the flow, and whether the \
      stamped mean was within the bound.",
-    |one, each| judged(each, one.within_bound, one.beyond_bound),
+    |one: &JudgedEstimates, each| judged(each, one.within_bound, one.beyond_bound),
 )
 .by("within_bound");
 
@@ -469,7 +469,7 @@ const WIRE_MORE: [Metric<Wire>; 2] = [
     Metric::gauge(
         "vernier_wire_session",
         "State of the session between the two ends: 1 for this state, 0 for the others.",
-        |wire, each| {
+        |wire: &Wire, each| {
             let known = SessionState::ALL.map(SessionState::label);
             states(each, known, &wire.session);
         },
@@ -492,7 +492,7 @@ const WIRE_FLOW: [Metric<Flow>; 5] = [
         "vernier_wire_flow_delay_last_epoch_seconds",
         "Percentiles of the flow's delay on the wire in the epoch that was decoded last, by \
          references, true to the estimated mean; absent where too few references arrived.",
-        |flow, each| flow.quantiles.show(1e9, each),
+        |flow: &Flow, each| flow.quantiles.show(1e9, each),
     )
     .by("share"),
     Metric::gauge(
@@ -511,6 +511,6 @@ const WIRE_CLOCK_STATE: Metric<WireClock> = Metric::gauge(
     "vernier_wire_clock_state",
     "State of the clock: 1 for this state, 0 for the others; a free clock gives no figures on the \
      wire.",
-    |clock, each| states(each, CLOCKS, &clock.state),
+    |clock: &WireClock, each| states(each, CLOCKS, &clock.state),
 )
 .by("state");

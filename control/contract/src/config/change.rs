@@ -103,15 +103,13 @@ impl Config {
     pub fn diff(&self, new: &Self) -> Vec<Change> {
         let mut paths = Vec::new();
         compare(String::new(), &plain(self), &plain(new), &mut paths);
-        let mut changes: Vec<Change> = paths
-            .into_iter()
-            .map(|(path, old, new)| Change {
-                fixed: why_fixed(&path),
-                path,
-                old,
-                new,
-            })
-            .collect();
+        let changes = paths.into_iter().map(|(path, old, new)| Change {
+            fixed: why_fixed(&path),
+            path,
+            old,
+            new,
+        });
+        let mut changes: Vec<Change> = changes.collect();
         let (running, next) = (self.resolve(), new.resolve());
         for (index, port) in new.ports.iter().enumerate() {
             let old = self.ports.get(index);
@@ -128,61 +126,46 @@ impl Config {
         old: Option<&Port>,
         port: &Port,
     ) -> Option<Change> {
-        let path = format!("ports[{}]", port.name);
-        let was_present = old.is_some_and(Port::is_present);
-        let spelt = |port: Option<&Port>| {
-            let present = port.filter(|port| port.is_present());
-            present.map_or(Value::Null, |port| {
-                serde_json::to_value(port).unwrap_or_default()
-            })
-        };
-        let whole = |fixed| Change {
-            path: path.clone(),
-            old: spelt(old),
-            new: spelt(Some(port)),
-            fixed,
-        };
-        match (was_present, port.is_present()) {
-            (false, false) => None,
-            (false, true) => {
+        let old = old.filter(|old| old.is_present());
+        let new = Some(port).filter(|port| port.is_present());
+        let of = format!("ports[{}]", port.name);
+        let (path, old, new, fixed) = match (old, new) {
+            (None, None) => return None,
+            (Some(_), Some(_)) => {
+                let (owner, servers) = (running.owners[index], running.servers(index));
+                let (new_owner, new_servers) = (next.owners[index], next.servers(index));
+                let owners = [owner, new_owner].map(|owner| json!({ "owner": owner }));
+                let servers = [servers, new_servers].map(|of| json!({ "queues_of_workers": of }));
+                let differs = |[old, new]: &[Value; 2]| old != new;
+                let owned = (format!("{of}.egress"), owners, OWNERSHIP);
+                let mut changes = [owned, (of, servers, SERVED)].into_iter();
+                let (path, [old, new], why) = changes.find(|(_, values, _)| differs(values))?;
+                (path, old, new, Some(why))
+            }
+            (old, new) => {
                 let takes = |other: &Port| {
                     matches!(port.device, Device::Dpdk(_))
                         && other.device == port.device
                         && other.name != port.name
                 };
-                let fixed = if port.device.is_pci() {
+                let fixed = if old.unwrap_or(port).device.is_pci() {
                     Some(PCI)
                 } else {
                     self.ports.iter().any(takes).then_some(DEVICE_TAKEN)
                 };
-                Some(whole(fixed))
+                let spelt = |port: Option<&Port>| {
+                    let value = port.map(serde_json::to_value).transpose();
+                    value.ok().flatten().unwrap_or_default()
+                };
+                (of, spelt(old), spelt(new), fixed)
             }
-            (true, false) => {
-                let fixed = old.is_some_and(|old| old.device.is_pci()).then_some(PCI);
-                Some(whole(fixed))
-            }
-            (true, true) => {
-                let (owner, servers) = (running.owners[index], running.servers(index));
-                let (new_owner, new_servers) = (next.owners[index], next.servers(index));
-                if owner != new_owner {
-                    Some(Change {
-                        path: format!("{path}.egress"),
-                        old: json!({ "owner": owner }),
-                        new: json!({ "owner": new_owner }),
-                        fixed: Some(OWNERSHIP),
-                    })
-                } else if servers != new_servers {
-                    Some(Change {
-                        path,
-                        old: json!({ "queues_of_workers": servers }),
-                        new: json!({ "queues_of_workers": new_servers }),
-                        fixed: Some(SERVED),
-                    })
-                } else {
-                    None
-                }
-            }
-        }
+        };
+        Some(Change {
+            path,
+            old,
+            new,
+            fixed,
+        })
     }
 }
 
@@ -218,23 +201,21 @@ type Differing = (String, Value, Value);
 /// by name; things of one list only are left to the caller.
 fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<Differing>) {
     match (old, new) {
-        (Value::Object(old), Value::Object(new)) if same_kind(old, new) => {
+        // Of another `mode`, all of it is different.
+        (Value::Object(old), Value::Object(new)) if old.get("mode") == new.get("mode") => {
             let keys = old
                 .keys()
                 .chain(new.keys().filter(|key| !old.contains_key(*key)));
             for key in keys {
                 let dot = if path.is_empty() { "" } else { "." };
-                let (old, new) = (old.get(key), new.get(key));
-                let null = Value::Null;
-                let (old, new) = (old.unwrap_or(&null), new.unwrap_or(&null));
+                let [old, new] = [old, new].map(|of| of.get(key).unwrap_or(&Value::Null));
                 compare(format!("{path}{dot}{key}"), old, new, differing);
             }
         }
         (Value::Array(old), Value::Array(new)) if path == "ports" => {
             for old in old {
-                let same = |new: &&Value| new.get("name") == old.get("name");
-                if let Some(new) = new.iter().find(same) {
-                    let name = old.get("name").and_then(Value::as_str).unwrap_or_default();
+                if let Some(new) = new.iter().find(|new| new["name"] == old["name"]) {
+                    let name = old["name"].as_str().unwrap_or_default();
                     compare(format!("{path}[{name}]"), old, new, differing);
                 }
             }
@@ -247,11 +228,6 @@ fn compare(path: String, old: &Value, new: &Value, differing: &mut Vec<Differing
         _ if old != new => differing.push((path, old.clone(), new.clone())),
         _ => {}
     }
-}
-
-/// Whether two objects are of one `mode`: else all of them is different.
-fn same_kind(old: &serde_json::Map<String, Value>, new: &serde_json::Map<String, Value>) -> bool {
-    old.get("mode") == new.get("mode")
 }
 
 /// Why the value at a path cannot change while the switch runs; `None` where it can.

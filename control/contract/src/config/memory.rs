@@ -6,7 +6,7 @@ use measure::flows::FlowIndex;
 use measure::histogram::SmallHistogram;
 use measure::lds::{DelayCell, LdsLayout};
 use measure::rli::{FlowDistribution, Receiver};
-use measure::shard::{ShardBytes, ShardLayout};
+use measure::shard::ShardLayout;
 use measure::time::TickRate;
 use wire::{FlowOutcome, Placed, WireFlow, WireLayout, WireSegment};
 
@@ -145,10 +145,8 @@ pub fn keep_budget(config: &Config, unnamed_mib: Option<usize>) -> Check {
         return Ok(());
     };
     let memory = Memory::of(config);
-    let (needed, largest) = (
-        memory.total_mib(),
-        memory.largest().map_or("", |item| item.purpose),
-    );
+    let needed = memory.total_mib();
+    let largest = memory.largest().map_or("", |item| item.purpose);
     let (expected, got) = match named {
         Some(budget_mib) => (
             format!("{needed} at least (most goes to: {largest})"),
@@ -196,51 +194,30 @@ fn layout(config: &Config) -> ShardLayout {
 fn synopses(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let workers = config.workers.len();
     let circulating = SHARDS_PER_WORKER * workers;
-    let ShardBytes {
-        segments,
-        lda,
-        lds,
-        flows,
-    } = layout.size_bytes();
-    let (number, sketches) = (layout.segments(), layout.sketches);
-    let of_segments = format!("{number} segments");
-    let of_ports = format!("{sketches} egress ports");
+    let bytes = layout.size_bytes();
+    let of_segments = format!("{} segments", layout.segments());
+    let of_ports = format!("{} egress ports", layout.sketches);
+    let of_slots = format!("{} slots", layout.flow_slots);
+    let counts = "counts, moments and histograms";
     let copies = circulating + SUMS;
     items.extend([
-        item(
-            "counts, moments and histograms",
-            segments,
-            copies,
-            &of_segments,
-        ),
-        item("LDA", lda, copies, of_segments),
-        item("LDS", lds, copies, of_ports),
-        item(
-            "flow counters",
-            flows,
-            circulating,
-            format!("{} slots", layout.flow_slots),
-        ),
+        item(counts, bytes.segments, copies, &of_segments),
+        item("LDA", bytes.lda, copies, of_segments),
+        item("LDS", bytes.lds, copies, of_ports),
+        item("flow counters", bytes.flows, circulating, of_slots),
     ]);
 }
 
 fn flows(config: &Config, slots: usize, items: &mut Vec<Item>) {
     let (workers, of) = (config.workers.len(), format!("{slots} slots"));
     let directory_bytes = DIRECTORY_BYTES_PER_SLOT + estimates_bytes(config);
-    let exported_bytes = match config.ipfix {
-        Some(_) => EXPORTED_BYTES_PER_SLOT,
-        None => 0,
-    };
-    items.extend([
-        item("flow tables", FLOW_TABLE_BYTES * slots, workers, &of),
-        item("flow directory", directory_bytes * slots, workers, &of),
-        item(
-            "flows at the IPFIX collector",
-            exported_bytes * slots,
-            workers,
-            of,
-        ),
-    ]);
+    let exported_bytes = usize::from(config.ipfix.is_some()) * EXPORTED_BYTES_PER_SLOT;
+    let purposes = [
+        ("flow tables", FLOW_TABLE_BYTES),
+        ("flow directory", directory_bytes),
+        ("flows at the IPFIX collector", exported_bytes),
+    ];
+    items.extend(purposes.map(|(purpose, bytes)| item(purpose, bytes * slots, workers, &of)));
 }
 
 /// Estimates of a flow: the one to use and those by each method, in the list in use and in the next.
@@ -272,12 +249,8 @@ fn histories(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let (segments, classes) = (layout.segments(), config.class_count());
     let minutes = segments + usize::from(segments > 0) * classes;
     let of = format!("{segments} segments, {classes} classes");
-    items.push(item(
-        "delays of the last minute, at most",
-        LAST_MINUTE_BYTES,
-        minutes,
-        of,
-    ));
+    let purpose = "delays of the last minute, at most";
+    items.push(item(purpose, LAST_MINUTE_BYTES, minutes, of));
     let cells = layout.lds.as_ref().map_or(0, LdsLayout::cells);
     items.push(item(
         "cells to be asked and decoded",
@@ -324,19 +297,12 @@ fn answers(config: &Config, segments: usize, items: &mut Vec<Item>) {
 
 /// Packets that are inside devices of others.
 fn devices(config: &Config, items: &mut Vec<Item>) {
-    let devices = config
-        .measurement
-        .around
-        .iter()
-        .filter(|_| config.measurement.enabled);
+    let devices = config.measurement.around.iter();
+    let devices = devices.filter(|_| config.measurement.enabled);
     items.extend(devices.map(|around| {
         let bytes = DigestTable::size_bytes(around.packets);
-        item(
-            "packets inside a device",
-            bytes,
-            1,
-            format!("{}, {} packets", around.name, around.packets),
-        )
+        let of = format!("{}, {} packets", around.name, around.packets);
+        item("packets inside a device", bytes, 1, of)
     }));
 }
 
@@ -404,19 +370,11 @@ fn wires(config: &Config, items: &mut Vec<Item>) {
 
 fn queues(config: &Config, items: &mut Vec<Item>) {
     let Held { queues, rings, .. } = Held::of(config);
+    let (number, each) = (rings / RING_PACKETS, RING_PACKETS * SLOT_BYTES);
+    let (of_queues, of_ring) = (format!("{queues} slots"), format!("{RING_PACKETS} slots"));
     items.extend([
-        item(
-            "egress queues",
-            queues * SLOT_BYTES,
-            1,
-            format!("{queues} slots"),
-        ),
-        item(
-            "rings to owners",
-            RING_PACKETS * SLOT_BYTES,
-            rings / RING_PACKETS,
-            format!("{RING_PACKETS} slots"),
-        ),
+        item("egress queues", queues * SLOT_BYTES, 1, of_queues),
+        item("rings to owners", each, number, of_ring),
     ]);
 }
 

@@ -17,8 +17,8 @@ use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
 use super::{
-    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, LdaBank, Lds, PORTS_MAX, Port,
-    Queue, Rli, RliMethod, RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
+    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, LdaBank, Lds, Port, Queue, Rli,
+    RliMethod, RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
 };
 use crate::fdb::{FdbSettings, Limits, StationKey};
 use crate::ids::PortIndex;
@@ -236,29 +236,17 @@ impl Config {
     /// workers' own lists of queues name; always one where we make its packets ourselves, or where
     /// the port has a segment on the wire; none where the port is absent.
     pub fn rx_queues(&self, port: usize) -> u16 {
-        let Some(Port {
-            name,
-            device,
-            rx_queues,
-            wire,
-            ..
-        }) = self.ports.get(port)
-        else {
+        let Some(port) = self.ports.get(port).filter(|port| port.is_present()) else {
             return 0;
         };
-        match device {
-            Device::Dpdk(_) => {}
-            Device::Absent => return 0,
-            _ => return 1,
-        }
-        if wire.is_some() {
+        if !matches!(port.device, Device::Dpdk(_)) || port.wire.is_some() {
             return 1;
         }
         let named = self.workers.iter().filter_map(|w| w.queues.as_ref());
-        let named = named.flatten().filter(|(of, _)| of == name);
+        let named = named.flatten().filter(|(of, _)| *of == port.name);
         let last = named.map(|(_, queue)| *queue).max();
         let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
-        rx_queues
+        port.rx_queues
             .or(last.map(|last| last.saturating_add(1)))
             .unwrap_or(workers)
             .max(1)
@@ -274,13 +262,13 @@ impl Config {
             return served;
         }
         if self.workers.iter().any(|worker| worker.queues.is_some()) {
-            for (worker, served) in self.workers.iter().zip(&mut served) {
+            let served = self.workers.iter().map(|worker| {
                 let named = worker.queues.iter().flatten();
-                served.extend(
-                    named.filter_map(|(name, queue)| Some((self.port_index(name)?, *queue))),
-                );
-            }
-            return served;
+                let named =
+                    named.filter_map(|(name, queue)| Some((self.port_index(name)?, *queue)));
+                named.collect()
+            });
+            return served.collect();
         }
         let workers = served.len();
         let mut turn = 0;
@@ -383,18 +371,13 @@ impl Config {
     /// The queue (index into [`Egress::queues`](super::Egress::queues)) of each class at a port;
     /// 0 for all where it has no class queues.
     pub fn queue_of_class(&self, port: usize) -> [u8; CLASSES_MAX] {
-        let queues = self
-            .ports
-            .get(port)
-            .map(|port| port.egress.queues.as_slice());
-        let queues = queues.unwrap_or_default();
-        let mut queue_of_class = [0; CLASSES_MAX];
-        for (class, queue_of_class) in self.classes.iter().zip(&mut queue_of_class) {
+        std::array::from_fn(|class| {
+            let (port, class) = (self.ports.get(port)?, self.classes.get(class)?);
             let holds = |queue: &Queue| queue.classes.contains(&class.name);
-            let queue = queues.iter().position(holds).unwrap_or(0);
-            *queue_of_class = u8::try_from(queue).unwrap_or(0);
-        }
-        queue_of_class
+            let queue = port.egress.queues.iter().position(holds)?;
+            u8::try_from(queue).ok()
+        })
+        .map(Option::unwrap_or_default)
     }
 
     /// What one worker keeps of one epoch; `rate` is that of the time stamp counter.
@@ -406,11 +389,8 @@ impl Config {
     /// [`LayoutError`] for sizes out of range.
     pub fn shard_layout(&self, rate: TickRate) -> Result<ShardLayout, LayoutError> {
         let measurement = &self.measurement;
-        let Resolved {
-            segments,
-            sketch_ports: ports,
-            ..
-        } = self.resolve();
+        let resolved = self.resolve();
+        let (segments, ports) = (&resolved.segments, &resolved.sketch_ports);
         let mut layout = ShardLayout::new(rate, segments.len());
         if !measurement.enabled {
             return Ok(layout);
@@ -423,14 +403,16 @@ impl Config {
         }
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
-            for (sketch, segment) in layout.sketch_of.iter_mut().zip(&segments) {
+            for (sketch, segment) in layout.sketch_of.iter_mut().zip(segments) {
                 let position = ports.iter().position(|&port| port == segment.egress);
                 let position = position.filter(|_| segment.is_inside());
                 *sketch = position.and_then(|n| n.try_into().ok()).unwrap_or(u16::MAX);
             }
-            let weight_of =
-                |class: usize| self.classes.get(class).map_or(1, |class| class.lds_weight);
-            let weights: Vec<u32> = segments.iter().map(|s| weight_of(s.class)).collect();
+            let classes = segments
+                .iter()
+                .map(|segment| self.classes.get(segment.class));
+            let weights = classes.map(|class| class.map_or(1, |class| class.lds_weight));
+            let weights: Vec<u32> = weights.collect();
             layout.lds = Some(
                 lds.layout()
                     .and_then(|layout| layout.with_weights(&weights))
@@ -447,25 +429,19 @@ impl Config {
 
     /// Most stations that may be learned behind each port: `u32::MAX` where a port has no limit.
     pub fn station_limits(&self) -> Limits {
-        let mut limits = [u32::MAX; PORTS_MAX];
-        for (limit, port) in limits.iter_mut().zip(&self.ports) {
-            *limit = port.max_stations.unwrap_or(u32::MAX);
-        }
-        limits
+        let limit = |port: &Port| port.max_stations.unwrap_or(u32::MAX);
+        std::array::from_fn(|port| self.ports.get(port).map_or(u32::MAX, limit))
     }
 
     /// What the filtering database is made from. A patch panel has one for the sake of links.
     pub fn fdb_settings(&self) -> FdbSettings {
-        let mut are_present = [false; PORTS_MAX];
-        for (is_present, port) in are_present.iter_mut().zip(&self.ports) {
-            *is_present = port.device != Device::Absent;
-        }
+        let is_present = |port| self.ports.get(port).is_some_and(Port::is_present);
         let mut settings = FdbSettings {
             stations_max: 1,
             ageing: Duration::from_secs(1),
             statics: Vec::new(),
             limits: self.station_limits(),
-            are_present,
+            are_present: std::array::from_fn(is_present),
         };
         if let Forwarding::Bridge {
             ageing_s,

@@ -296,23 +296,16 @@ impl Config {
     /// The segment of the wire that packets of each class count in; `None` for those that are not
     /// measured.
     pub fn wire_segment_of_class(&self, port: usize) -> [Option<u16>; CLASSES_MAX] {
-        let mut segment_of_class = [None; CLASSES_MAX];
-        let Some(wire) = self.wire(port) else {
-            return segment_of_class;
-        };
         let names = self.wire_segments(port);
-        for (class, segment) in segment_of_class.iter_mut().enumerate() {
-            let position = match wire.peer {
-                None => Some(0),
-                Some(_) if class < self.class_count() => {
-                    let name = self.class_name(class);
-                    names.iter().position(|segment| segment == name)
-                }
-                Some(_) => None,
-            };
-            *segment = position.and_then(|position| u16::try_from(position).ok());
-        }
-        segment_of_class
+        std::array::from_fn(|class| match self.wire(port)?.peer {
+            None => Some(0),
+            Some(_) if class < self.class_count() => {
+                let name = self.class_name(class);
+                let position = names.iter().position(|segment| segment == name)?;
+                u16::try_from(position).ok()
+            }
+            Some(_) => None,
+        })
     }
 
     /// The differentiated services code point that control frames of each segment are sent with: the
@@ -383,18 +376,20 @@ impl Config {
 
     /// The keys of a port's wire: where they are configured, what they are, and the one to send under.
     fn key_list(&self, port: usize) -> (String, &[WireKey], Option<u16>) {
-        let own = self.wire(port);
-        if let Some(own) = own.filter(|own| !own.keys.is_empty()) {
-            let first = own.keys.first().map(|key| key.id);
-            return (format!("ports[{port}].wire"), &own.keys, own.key.or(first));
-        }
-        let (keys, key) = match &self.wire {
-            Some(all) => (&all.keys[..], all.key),
-            None => (&[][..], None),
+        let (own, all) = (self.wire(port), self.wire.as_ref());
+        let own_key = own.and_then(|own| own.key);
+        let (of, keys, key) = match own {
+            Some(own) if !own.keys.is_empty() => {
+                (format!("ports[{port}].wire"), &own.keys[..], own_key)
+            }
+            _ => {
+                let keys = all.map_or(&[][..], |all| &all.keys);
+                let key = own_key.or(all.and_then(|all| all.key));
+                ("wire".to_owned(), keys, key)
+            }
         };
         let first = keys.first().map(|key| key.id);
-        let key = own.and_then(|own| own.key).or(key).or(first);
-        ("wire".to_owned(), keys, key)
+        (of, keys, key.or(first))
     }
 }
 
