@@ -2,6 +2,7 @@
 //!
 //! One module for each kind of command; every command that prints can print JSON too.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -201,17 +202,24 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
     }
 }
 
+/// What the user can correct without the switch, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Correctable(String);
+
+impl Correctable {
+    fn new(error: impl Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// 2 for what the user can correct without the switch.
 fn exit_code(error: &anyhow::Error) -> u8 {
     let is_question = matches!(
         error.downcast_ref::<ClientError>(),
         Some(ClientError::TokenFile { .. } | ClientError::Question { .. })
     );
-    let is_numbers = error.is::<size::SizeError>()
-        || error.is::<plan::PlanError>()
-        || error.is::<mset::MsetError>();
-    let is_configuration = error.is::<ConfigError>() || error.is::<configuration::Invalid>();
-    if is_question || is_numbers || is_configuration {
+    if is_question || error.is::<ConfigError>() || error.is::<Correctable>() {
         UNUSABLE
     } else {
         1

@@ -33,6 +33,9 @@ pub(crate) const SEGMENT_HEADINGS: &str = "segment | packets/s | lost | true mea
 /// Headings of the ports' table.
 pub(crate) const PORT_HEADINGS: &str = "port | rx/s | tx/s | received | sent | queued | dropped";
 
+const AROUND_HEADINGS: &str =
+    "device | port | entered | returned | lost | unknown | reordered | displaced";
+
 /// The table of each second: a headline, segments and ports.
 pub fn live(snapshot: &Snapshot) -> String {
     let mut text = headline(snapshot) + "\n";
@@ -86,17 +89,17 @@ fn percentiles(
         let spans = ["epoch", "minute"].into_iter().zip(delays);
         let known = spans.filter_map(|(span, delays)| Some((span, delays?)));
         let row = known.map(|(span, Delays { packets, stamped })| {
-            let quantiles = [
-                stamped.p50_ns,
-                stamped.p90_ns,
-                stamped.p99_ns,
-                stamped.p999_ns,
-                stamped.p9999_ns,
-                stamped.max_ns,
-            ];
-            let head = [name.clone(), span.to_owned(), count(packets)];
-            let mut cells = head.into_iter().chain(quantiles.map(duration_ns));
-            std::array::from_fn::<String, 9, _>(|_| cells.next().unwrap_or_default())
+            [
+                name.clone(),
+                span.to_owned(),
+                count(packets),
+                duration_ns(stamped.p50_ns),
+                duration_ns(stamped.p90_ns),
+                duration_ns(stamped.p99_ns),
+                duration_ns(stamped.p999_ns),
+                duration_ns(stamped.p9999_ns),
+                duration_ns(stamped.max_ns),
+            ]
         });
         row.collect::<Vec<_>>()
     });
@@ -109,14 +112,11 @@ fn percentiles(
 
 /// Ports alone.
 pub fn ports(ports: &Ports) -> String {
-    let around = ports.ports.iter().filter_map(around_row);
-    let around: Vec<[String; 8]> = around.collect();
+    let mut around = ports.ports.iter().filter_map(around_row).peekable();
     let mut text = port_table(&ports.ports);
-    if !around.is_empty() {
-        let headings =
-            "device | port | entered | returned | lost | unknown | reordered | displaced";
+    if around.peek().is_some() {
         text += "\n";
-        text += &table(headings, around.into_iter());
+        text += &table(AROUND_HEADINGS, around);
     }
     text
 }
@@ -165,24 +165,19 @@ fn class_row(class: &ClassTotals) -> [String; 8] {
 /// One line: version, switch, uptime and epoch.
 pub(crate) fn headline(snapshot: &Snapshot) -> String {
     let (switch, version, state) = (&snapshot.switch, &snapshot.version, snapshot.state.label());
-    let mut line = format!(
-        "vernier {version}  switch {switch}  {state}  up {}",
-        uptime(snapshot.uptime_s)
-    );
+    let up = uptime(snapshot.uptime_s);
+    let mut line = format!("vernier {version}  switch {switch}  {state}  up {up}");
     if !snapshot.measuring {
         line += "  measurement off";
     } else if let Some(epoch) = snapshot.epoch {
         let _ = write!(line, "  epoch {epoch} of {} ms", snapshot.interval_ms);
     }
     for (index, worker) in snapshot.workers.iter().enumerate() {
+        let busy = worker.busy_ratio * 100.0;
         let _ = if worker.is_stalled {
             write!(line, "  worker {index} STALLED")
         } else {
-            write!(
-                line,
-                "  worker {index} {:.0}% busy",
-                worker.busy_ratio * 100.0
-            )
+            write!(line, "  worker {index} {busy:.0}% busy")
         };
     }
     line
@@ -269,17 +264,14 @@ fn total_row(segment: &Segment) -> [String; 7] {
 
 /// How often the estimate's interval held the true mean.
 fn verdict(segment: &Segment) -> String {
-    let (all, within) = (
-        segment.total.estimated_epochs,
-        segment.total.within_bound_epochs,
-    );
+    let (title, all) = (segment.title(), segment.total.estimated_epochs);
     if all == 0 {
-        return format!("{}: no epoch with an estimate\n", segment.title());
+        return format!("{title}: no epoch with an estimate\n");
     }
+    let within = segment.total.within_bound_epochs;
     let share = within as f64 * 100.0 / all as f64;
     format!(
-        "{}: the true mean was inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n",
-        segment.title()
+        "{title}: the true mean was inside LDA's 98% interval in {within} of {all} epochs ({share:.1}%)\n"
     )
 }
 
@@ -294,7 +286,7 @@ pub(crate) fn columns<const N: usize>(headings: &str) -> [&str; N] {
 /// right. `headings` are [`columns`].
 pub(crate) fn table<const N: usize>(
     headings: &str,
-    rows: impl Iterator<Item = [String; N]>,
+    rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let mut lines = vec![columns(headings).map(str::to_owned)];
     lines.extend(rows);

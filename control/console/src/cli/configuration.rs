@@ -7,12 +7,12 @@ use std::process;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Connection, DONE, Form, REFUSED, UNUSABLE, print, print_json};
-use crate::client::{Client, ClientError};
+use super::{Connection, Correctable, DONE, Form, REFUSED, UNUSABLE, print, print_json};
+use crate::client::Client;
 use contract::check;
 use contract::check::cost::Step;
 use contract::config::memory::{self, Item, Memory};
@@ -134,10 +134,9 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
     } else {
         Some(Prospect::of(check)?)
     };
-    let is_refused =
-        matches!(&reload, Some(Prospect::Changes { changes, .. }) if !all_live(changes));
+    let is_refused = (reload.as_ref()).is_some_and(|reload| !all_live(&reload.changes));
     // What a switch that answers has, another one could not.
-    let answers = !matches!(&reload, None | Some(Prospect::Unknown(_)));
+    let answers = reload.as_ref().is_some_and(|reload| reload.url.is_some());
     let machine = if check.is_static || answers {
         None
     } else {
@@ -168,11 +167,6 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
     })
 }
 
-/// Faults of a configuration, and of this machine, a line each.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Invalid(String);
-
 /// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
 fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     let is_shown = !check.is_static && matches!(error, ConfigError::Invalid { .. });
@@ -191,9 +185,10 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     } else if let Some(machine) = &machine {
         let words = error.to_string();
         let known: Vec<&str> = words.lines().collect();
-        let more = machine.faults().filter(|fault| !known.contains(fault));
+        let faults = machine.faults.iter().map(String::as_str);
+        let more = faults.filter(|fault| !known.contains(fault));
         let all: Vec<&str> = known.iter().copied().chain(more).collect();
-        return Err(Invalid(all.join("\n")).into());
+        return Err(Correctable(all.join("\n")).into());
     }
     Err(error.into())
 }
@@ -203,17 +198,22 @@ fn all_live(changes: &[Change]) -> bool {
 }
 
 /// The outcome that a reload would have.
-enum Prospect {
-    /// The switch cannot be asked.
-    Unknown(ClientError),
-    /// It would refuse before it compares.
-    Impossible { url: String, why: String },
+#[derive(Debug, Default, Serialize)]
+struct Prospect {
+    /// `null` where the switch could not be asked.
+    url: Option<String>,
+    switch: Option<String>,
+    /// `null` where the switch could not be asked.
+    is_refused: Option<bool>,
+    /// Why it could not, or why it would refuse before it compares.
+    reason: Option<String>,
     /// What it would change, were there nothing to refuse.
-    Changes {
-        url: String,
-        switch: String,
-        changes: Vec<Change>,
-    },
+    #[serde(serialize_with = "differences")]
+    changes: Vec<Change>,
+}
+
+fn differences<S: Serializer>(changes: &[Change], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(changes.iter().map(Difference::from))
 }
 
 impl Prospect {
@@ -221,60 +221,66 @@ impl Prospect {
         let client: Client = check.connection.client()?;
         let running = match client.config() {
             Ok(running) => running,
-            Err(error) => return Ok(Self::Unknown(error)),
+            Err(error) => {
+                return Ok(Self {
+                    reason: Some(error.to_string()),
+                    ..Self::default()
+                });
+            }
         };
-        let url = client.url().to_owned();
+        let url = Some(client.url().to_owned());
         let switch = running.name.clone();
         Ok(match from_running(running, &check.file) {
-            Ok(changes) => Self::Changes {
+            Ok(changes) => Self {
                 url,
-                switch,
+                switch: Some(switch),
+                is_refused: Some(!all_live(&changes)),
+                reason: None,
                 changes,
             },
-            Err(error) => Self::Impossible {
+            Err(error) => Self {
                 url,
-                why: error.to_string(),
+                is_refused: Some(true),
+                reason: Some(error.to_string()),
+                ..Self::default()
             },
         })
     }
 
     fn text(&self) -> String {
-        match self {
-            Self::Unknown(error) => format!("a reload was not checked: {error}\n"),
-            Self::Impossible { url, why } => {
-                format!("a reload of the switch at {url} would be refused: {why}\n")
+        let reason = self.reason.as_deref().unwrap_or_default();
+        let Some(url) = &self.url else {
+            return format!("a reload was not checked: {reason}\n");
+        };
+        let Some(switch) = &self.switch else {
+            return format!("a reload of the switch at {url} would be refused: {reason}\n");
+        };
+        let would = format!("a reload of the switch \"{switch}\" at {url} would");
+        let lines = |changes: &[&Change]| {
+            let mut text = String::new();
+            for change in changes {
+                write_difference(&mut text, change, "  ", "");
+                if let Some(why) = change.fixed {
+                    let _ = writeln!(text, "    {why}");
+                }
             }
-            Self::Changes {
-                url,
-                switch,
-                changes,
-            } => {
-                let (live, fixed): (Vec<&Change>, Vec<&Change>) =
-                    changes.iter().partition(|change| change.is_live());
-                let would = format!("a reload of the switch \"{switch}\" at {url} would");
-                let lines = |text: &mut String, changes: &[&Change]| {
-                    for change in changes {
-                        write_difference(text, change, "  ", "");
-                        if let Some(why) = change.fixed {
-                            let _ = writeln!(text, "    {why}");
-                        }
-                    }
+            text
+        };
+        let (live, fixed): (Vec<&Change>, Vec<&Change>) =
+            self.changes.iter().partition(|change| change.is_live());
+        let (changed, refused) = (lines(&live), lines(&fixed));
+        match (live.is_empty(), fixed.is_empty()) {
+            (true, true) => format!("{would} change nothing\n"),
+            (false, true) => format!("{would} change, at the end of an epoch:\n{changed}"),
+            (is_all, false) => {
+                let more = if is_all {
+                    ""
+                } else {
+                    "and without them it would change:\n"
                 };
-                if changes.is_empty() {
-                    return format!("{would} change nothing\n");
-                }
-                if fixed.is_empty() {
-                    let mut text = format!("{would} change, at the end of an epoch:\n");
-                    lines(&mut text, &live);
-                    return text;
-                }
-                let mut text = format!("{would} be REFUSED as a whole; these need a restart:\n");
-                lines(&mut text, &fixed);
-                if !live.is_empty() {
-                    text += "and without them it would change:\n";
-                    lines(&mut text, &live);
-                }
-                text
+                format!(
+                    "{would} be REFUSED as a whole; these need a restart:\n{refused}{more}{changed}"
+                )
             }
         }
     }
@@ -296,7 +302,7 @@ struct Checked<'c> {
     memory_bytes: usize,
     memory: Vec<Item>,
     cost: Vec<Step>,
-    reload: Option<Reload<'c>>,
+    reload: Option<&'c Prospect>,
     /// Whether it would start on this machine; `null` where nobody looked.
     machine: Option<Machine>,
 }
@@ -326,20 +332,8 @@ fn faults(error: &ConfigError) -> Vec<FaultAnswer<'_>> {
     faults.collect()
 }
 
-/// The outcome that a reload would have.
-#[derive(Debug, Default, Serialize)]
-struct Reload<'c> {
-    url: Option<&'c str>,
-    switch: Option<&'c str>,
-    /// `null` where the switch could not be asked.
-    is_refused: Option<bool>,
-    /// Why it could not, or why it would refuse before it compares.
-    reason: Option<String>,
-    changes: Vec<Difference<'c>>,
-}
-
 impl<'c> Checked<'c> {
-    fn new(config: &'c Config, prospect: Option<&'c Prospect>) -> Self {
+    fn new(config: &'c Config, reload: Option<&'c Prospect>) -> Self {
         let memory = Memory::of(config);
         Self {
             valid: true,
@@ -351,36 +345,8 @@ impl<'c> Checked<'c> {
             memory_bytes: memory.total_bytes(),
             memory: memory.items().to_vec(),
             cost: check::cost::steps(config),
-            reload: prospect.map(Reload::from),
+            reload,
             ..Self::default()
-        }
-    }
-}
-
-impl<'c> From<&'c Prospect> for Reload<'c> {
-    fn from(prospect: &'c Prospect) -> Self {
-        match prospect {
-            Prospect::Unknown(error) => Self {
-                reason: Some(error.to_string()),
-                ..Self::default()
-            },
-            Prospect::Impossible { url, why } => Self {
-                url: Some(url),
-                is_refused: Some(true),
-                reason: Some(why.clone()),
-                ..Self::default()
-            },
-            Prospect::Changes {
-                url,
-                switch,
-                changes,
-            } => Self {
-                url: Some(url),
-                switch: Some(switch),
-                is_refused: Some(!all_live(changes)),
-                reason: None,
-                changes: changes.iter().map(Difference::from).collect(),
-            },
         }
     }
 }
@@ -436,7 +402,7 @@ fn json_lines(value: &Value) -> String {
 }
 
 /// What `vernierd --check` says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Machine {
     /// `null` where there is no `vernierd` here.
     would_start: Option<bool>,
@@ -461,28 +427,16 @@ impl Machine {
             .arg(file)
             .output();
         let output = match asked {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let (would_start, faults) = (None, Vec::new());
-                return Ok(Self {
-                    would_start,
-                    faults,
-                });
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             other => other?,
         };
         let words = String::from_utf8_lossy(&output.stderr);
-        let faults = words
-            .lines()
-            .filter_map(|line| line.strip_prefix("vernierd: "));
+        let faults = words.lines();
+        let faults = faults.filter_map(|line| line.strip_prefix("vernierd: "));
         Ok(Self {
             would_start: Some(output.status.success()),
             faults: faults.map(str::to_owned).collect(),
         })
-    }
-
-    /// What keeps a switch from starting.
-    fn faults(&self) -> impl Iterator<Item = &str> {
-        self.faults.iter().map(String::as_str)
     }
 
     /// Whether a start would fail.
@@ -518,10 +472,11 @@ mod tests {
     }
 
     fn prospect(changes: Vec<Change>) -> String {
-        let prospect = Prospect::Changes {
-            url: "http://x".to_owned(),
-            switch: "demo".to_owned(),
+        let prospect = Prospect {
+            url: Some("http://x".to_owned()),
+            switch: Some("demo".to_owned()),
             changes,
+            ..Prospect::default()
         };
         prospect.text()
     }

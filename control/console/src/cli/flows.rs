@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Connection, Form, print, print_json};
@@ -26,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub struct Flows {
     /// By what they are ordered, the greatest first; figures are those of each flow's last epoch, means on wires
     /// those of the estimate
-    #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = order_parser())]
+    #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = parser::<FlowOrder>(FlowOrder::ALL.map(FlowOrder::label)))]
     sort: FlowOrder,
     /// The least first
     #[arg(long)]
@@ -56,7 +57,7 @@ pub struct Flows {
     #[arg(long, value_name = "NUMBER")]
     port: Option<u16>,
     /// Inside the switch, on wires that arrive here, or both; a flow is listed for each segment that it passes
-    #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = scope_parser())]
+    #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = parser::<FlowScope>(FlowScope::ALL.map(FlowScope::label)))]
     scope: FlowScope,
     /// Flows that lost their slot last, with their final figures; not of wires
     #[arg(long)]
@@ -99,11 +100,7 @@ pub struct Flow {
 pub fn list(flows: &Flows) -> anyhow::Result<u8> {
     let query = FlowQuery {
         scope: flows.scope,
-        state: if flows.ended {
-            FlowState::Ended
-        } else {
-            FlowState::Active
-        },
+        state: [FlowState::Active, FlowState::Ended][usize::from(flows.ended)],
         sort: flows.sort,
         ascending: flows.ascending,
         offset: flows.offset,
@@ -172,47 +169,46 @@ fn ask(client: &Client, query: &[(&str, String)]) -> Result<FlowAnswer, ClientEr
 /// Why nothing is known about a flow now.
 fn why_unknown(client: &Client, epoch: Option<u64>) -> anyhow::Result<String> {
     let config = client.config()?;
-    let mut text = unknown(&config, epoch);
+    let mut text = unknown(&config, epoch).to_owned();
     if config.wires().next().is_some() {
         text += "; and no packet of it came by a wire in the epoch that was decoded last";
     }
     Ok(text)
 }
 
-fn unknown(config: &Config, epoch: Option<u64>) -> String {
+fn unknown(config: &Config, epoch: Option<u64>) -> &'static str {
     let measurement = &config.measurement;
     if epoch.is_none() {
-        return "not tracked; the first epoch has not closed yet".to_owned();
+        return "not tracked; the first epoch has not closed yet";
     }
     match (&measurement.flows, &measurement.lds) {
-        _ if !measurement.enabled => "not tracked: measurement is off".to_owned(),
-        (Some(_), Some(_)) => "not tracked, and no sketch of the last whole epoch has a packet of it: \
-                               it had none, or none in a usable cell"
-            .to_owned(),
-        (None, Some(_)) => "not tracked: this switch tracks no flows (measurement.flows); and its \
-                            sketch has no packet of it"
-            .to_owned(),
+        _ if !measurement.enabled => "not tracked: measurement is off",
+        (Some(_), Some(_)) => {
+            "not tracked, and no sketch of the last whole epoch has a packet of it: it had none, or \
+             none in a usable cell"
+        }
+        (None, Some(_)) => {
+            "not tracked: this switch tracks no flows (measurement.flows); and its sketch has no \
+             packet of it"
+        }
         (Some(_), None) => {
             "not tracked: it had no recent packets, was not selected (measurement.flows.select), or found \
              no slot; without a sketch (measurement.lds) nothing more is known"
-                .to_owned()
         }
         (None, None) => {
             "this switch tracks no flows and has no sketch; measurement.flows and measurement.lds enable \
              them"
-                .to_owned()
         }
     }
 }
 
-fn scope_parser() -> impl TypedValueParser<Value = FlowScope> {
-    let names = PossibleValuesParser::new(FlowScope::ALL.map(FlowScope::label));
-    names.try_map(|name| serde_json::from_value(Value::String(name)))
-}
-
-fn order_parser() -> impl TypedValueParser<Value = FlowOrder> {
-    let names = PossibleValuesParser::new(FlowOrder::ALL.map(FlowOrder::label));
-    names.try_map(|name| serde_json::from_value(Value::String(name)))
+/// Takes values by their names in JSON.
+fn parser<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    names: impl Into<PossibleValuesParser>,
+) -> impl TypedValueParser<Value = T> {
+    names
+        .into()
+        .try_map(|name| serde_json::from_value(Value::String(name)))
 }
 
 fn width(text: &str) -> Result<Width, String> {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use ::topology::chain::{self, Part};
 use ::topology::mset::{self, Deployment};
-use ::topology::paths::{Paths, TooManyPaths};
-use ::topology::read::{self, ReadError};
+use ::topology::paths::Paths;
+use ::topology::read;
 use ::topology::{Role, Router, Topology};
 use clap::Args;
 use serde::Serialize;
 
-use super::Form;
+use super::{Correctable, Form};
 use crate::view::table;
 
 /// A network and who measures in it.
@@ -56,32 +56,6 @@ pub struct Chains {
     network: Network,
     #[command(flatten)]
     form: Form,
-}
-
-/// Why there is no m-set.
-#[derive(Debug, thiserror::Error)]
-pub enum MsetError {
-    /// There is no topology.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The network is too large.
-    #[error("{file}: {reason}")]
-    Paths {
-        /// The topology's file.
-        file: String,
-        /// Why.
-        reason: TooManyPaths,
-    },
-    /// A name that the network does not have.
-    #[error("{argument}: {file} has no router {name:?}")]
-    Unknown {
-        /// Where the name is given.
-        argument: &'static str,
-        /// The name.
-        name: String,
-        /// The topology's file.
-        file: String,
-    },
 }
 
 /// The m-sets that are printed.
@@ -182,8 +156,8 @@ pub fn run_chains(chains: &Chains) -> anyhow::Result<u8> {
 }
 
 impl Network {
-    fn load(&self) -> Result<Loaded, MsetError> {
-        let topology = read::file(&self.topology)?;
+    fn load(&self) -> Result<Loaded, Correctable> {
+        let topology = read::file(&self.topology).map_err(Correctable::new)?;
         let file = self.topology.display().to_string();
         let all = |argument, lists: &[String]| {
             let names = lists.iter().flat_map(|list| names(&topology, list));
@@ -199,17 +173,18 @@ impl Network {
         let m_servers = given("--servers", &self.servers, Role::MServer)?;
         let m_routers = m_routers.unwrap_or_default();
         let deployment = Deployment::new(&topology, &m_routers, m_servers.as_deref());
-        let paths = Paths::new(&topology).map_err(|reason| MsetError::Paths {
-            file: file.clone(),
-            reason,
-        })?;
         Ok(Loaded {
+            paths: paths(&topology, &file)?,
             file,
             topology,
-            paths,
             deployment,
         })
     }
+}
+
+/// The shortest paths of the network in `file`.
+pub(super) fn paths(topology: &Topology, file: &str) -> Result<Paths, Correctable> {
+    Paths::new(topology).map_err(|why| Correctable(format!("{file}: {why}")))
 }
 
 /// The names in a list with commas between them. Names may have commas themselves: the longest that there is, is meant.
@@ -235,19 +210,16 @@ fn names(topology: &Topology, list: &str) -> Vec<String> {
 
 fn find(
     topology: &Topology,
-    argument: &'static str,
+    argument: &str,
     name: &str,
     file: &str,
-) -> Result<Router, MsetError> {
-    topology.find(name).ok_or_else(|| MsetError::Unknown {
-        argument,
-        name: name.to_owned(),
-        file: file.to_owned(),
-    })
+) -> Result<Router, Correctable> {
+    let unknown = || Correctable(format!("{argument}: {file} has no router {name:?}"));
+    topology.find(name).ok_or_else(unknown)
 }
 
 impl Loaded {
-    fn find(&self, argument: &'static str, name: &str) -> Result<Router, MsetError> {
+    fn find(&self, argument: &str, name: &str) -> Result<Router, Correctable> {
         find(&self.topology, argument, name, &self.file)
     }
 
@@ -262,7 +234,7 @@ impl Loaded {
 }
 
 impl Sets {
-    fn of(mset: &Mset) -> Result<Self, MsetError> {
+    fn of(mset: &Mset) -> Result<Self, Correctable> {
         let loaded = mset.network.load()?;
         let only = mset.node.as_ref().map(|name| loaded.find("NODE", name));
         let only = only.transpose()?;
@@ -299,7 +271,7 @@ impl Sets {
                 row("-".to_owned(), String::new(), String::new());
             }
         }
-        table(headings, rows.into_iter())
+        table(headings, rows)
     }
 }
 
@@ -331,20 +303,15 @@ impl Node {
 }
 
 impl Answer {
-    fn of(chains: &Chains) -> Result<Self, MsetError> {
+    fn of(chains: &Chains) -> Result<Self, Correctable> {
         let loaded = chains.network.load()?;
-        let (from, to) = (
-            loaded.find("FROM", &chains.from)?,
-            loaded.find("TO", &chains.to)?,
-        );
+        let from = loaded.find("FROM", &chains.from)?;
+        let to = loaded.find("TO", &chains.to)?;
         let found = chain::chains(&loaded.paths, &loaded.deployment, from, to);
+        let segment = |part: &Part| Segment::of(part, &loaded);
         let ways = found.chains.iter().map(|chain| Chain {
             number: chain.number,
-            segments: chain
-                .parts
-                .iter()
-                .map(|part| Segment::of(part, &loaded))
-                .collect(),
+            segments: chain.parts.iter().map(segment).collect(),
         });
         Ok(Self {
             ways: ways.collect(),
@@ -356,15 +323,13 @@ impl Answer {
     }
 
     fn text(&self) -> String {
-        let (from, to) = (&self.from, &self.to);
-        let mut text = match self.alternatives {
-            0 => format!("{}: no path from {from} to {to}\n", self.topology),
-            1 => format!("{}: one path from {from} to {to}\n", self.topology),
-            more => format!(
-                "{}: {more} paths of equal cost from {from} to {to}\n",
-                self.topology
-            ),
+        let (file, from, to) = (&self.topology, &self.from, &self.to);
+        let number = match self.alternatives {
+            0 => "no path".to_owned(),
+            1 => "one path".to_owned(),
+            more => format!("{more} paths of equal cost"),
         };
+        let mut text = format!("{file}: {number} from {from} to {to}\n");
         for way in &self.ways {
             let _ = write!(text, "\npath {}\n", way.number);
             let rows = way.segments.iter().map(Segment::row);

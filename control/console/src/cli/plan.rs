@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
-use ::topology::paths::{Paths, Segments, TooManyPaths};
-use ::topology::read::{self, ReadError};
+use ::topology::paths::Paths;
+use ::topology::read;
 use ::topology::{Router, Topology, plan};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::Form;
+use super::mset::paths;
+use super::{Correctable, Form};
 use crate::view::table;
 
 mod figure;
@@ -52,40 +52,6 @@ enum Method {
     Search,
     /// Random orders, to compare with; of eleven the median
     Random,
-}
-
-/// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
-pub enum PlanError {
-    /// There is no topology.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The network is too large.
-    #[error("{file}: {reason}")]
-    Paths {
-        /// The topology's file.
-        file: String,
-        /// Why.
-        reason: TooManyPaths,
-    },
-    /// More upgrades than routers.
-    #[error("--upgrade {upgrades}: expected at most {routers}, the routers of {file}")]
-    Upgrades {
-        /// What was asked for.
-        upgrades: usize,
-        /// What there is.
-        routers: usize,
-        /// The topology's file.
-        file: String,
-    },
-    /// The figure cannot be written.
-    #[error("{file}: cannot be written: {reason}")]
-    Write {
-        /// The figure's file.
-        file: String,
-        /// Why.
-        reason: io::Error,
-    },
 }
 
 /// What is printed.
@@ -133,30 +99,24 @@ pub fn run(plan: &Plan) -> anyhow::Result<u8> {
     let answer = Answer::of(plan)?;
     if let Some(file) = &plan.svg {
         let svg = figure::svg(&answer)?;
-        fs::write(file, svg).map_err(|reason| PlanError::Write {
-            file: file.display().to_string(),
-            reason,
-        })?;
+        let written = fs::write(file, svg);
+        let file = file.display();
+        written.map_err(|why| Correctable(format!("{file}: cannot be written: {why}")))?;
     }
     plan.form.show(&answer, Answer::text)
 }
 
 impl Answer {
-    fn of(plan: &Plan) -> Result<Self, PlanError> {
-        let topology = read::file(&plan.topology)?;
+    fn of(plan: &Plan) -> Result<Self, Correctable> {
+        let topology = read::file(&plan.topology).map_err(Correctable::new)?;
         let file = plan.topology.display().to_string();
-        let routers = topology.routers().len();
-        if plan.upgrade > routers {
-            return Err(PlanError::Upgrades {
-                upgrades: plan.upgrade,
-                routers,
-                file,
-            });
+        let (routers, upgrades) = (topology.routers().len(), plan.upgrade);
+        if upgrades > routers {
+            return Err(Correctable(format!(
+                "--upgrade {upgrades}: expected at most {routers}, the routers of {file}"
+            )));
         }
-        let paths = Paths::new(&topology).map_err(|reason| PlanError::Paths {
-            file: file.clone(),
-            reason,
-        })?;
+        let paths = paths(&topology, &file)?;
         let all = Method::value_variants().iter().copied();
         let methods = all.filter(|method| plan.method.is_none_or(|only| only == *method));
         Ok(Self {
@@ -170,23 +130,20 @@ impl Answer {
     }
 
     fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {} routers, {} links (each direction for itself)\n\n",
-            self.topology, self.routers, self.links
-        );
+        let (file, routers, links) = (&self.topology, self.routers, self.links);
+        let mut text =
+            format!("{file}: {routers} routers, {links} links (each direction for itself)\n\n");
         text += &match &self.plans[..] {
             [one] => one.table(),
             all => beside(all),
         };
         for course in &self.plans {
             if let (Some(orders), Some(last)) = (&course.orders, course.steps.last()) {
+                let (number, upgrades) = (orders.number, last.upgrades);
+                let (least, greatest) = (orders.least_probe_hops, orders.greatest_probe_hops);
                 let _ = writeln!(
                     text,
-                    "\nrandom: the median of {} orders; with {} upgrades they have {} to {} probe hops",
-                    orders.number,
-                    last.upgrades,
-                    orders.least_probe_hops,
-                    orders.greatest_probe_hops
+                    "\nrandom: the median of {number} orders; with {upgrades} upgrades they have {least} to {greatest} probe hops"
                 );
             }
         }
@@ -206,13 +163,22 @@ impl Course {
         };
         let routers = order.iter().map(|router| topology.name(*router).to_owned());
         let routers = std::iter::once(None).chain(routers.map(Some));
-        let steps = plan::course(paths, &order).into_iter().zip(routers);
+        let steps = plan::course(paths, &order)
+            .into_iter()
+            .zip(routers)
+            .enumerate();
+        let steps = steps.map(|(upgrades, (segments, router))| Step {
+            upgrades,
+            router,
+            probe_hops: segments.hops,
+            segments: segments.count,
+            mean_hops: segments.mean_hops(),
+            least_hops: segments.least_hops(),
+            greatest_hops: segments.greatest_hops,
+        });
         Self {
             method,
-            steps: (0..)
-                .zip(steps)
-                .map(|(upgrades, (segments, router))| Step::new(upgrades, router, &segments))
-                .collect(),
+            steps: steps.collect(),
             orders,
         }
     }
@@ -231,20 +197,6 @@ impl Course {
             ]
         });
         table(headings, rows)
-    }
-}
-
-impl Step {
-    fn new(upgrades: usize, router: Option<String>, segments: &Segments) -> Self {
-        Self {
-            upgrades,
-            router,
-            probe_hops: segments.hops,
-            segments: segments.count,
-            mean_hops: segments.mean_hops(),
-            least_hops: segments.least_hops(),
-            greatest_hops: segments.greatest_hops,
-        }
     }
 }
 
@@ -276,9 +228,8 @@ fn beside(plans: &[Course]) -> String {
             // A method that found nothing left to divide stays where it was.
             let step = course.steps.get(upgrades);
             if course.method != Method::Random {
-                row[column] = step
-                    .and_then(|step| step.router.clone())
-                    .unwrap_or_default();
+                let router = step.and_then(|step| step.router.clone());
+                row[column] = router.unwrap_or_default();
                 column += 1;
             }
             let Some(step) = step.or(course.steps.last()) else {

@@ -7,7 +7,7 @@ use measure::sizing::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Form, print, print_json};
+use super::{Correctable, Form, print, print_json};
 use contract::config::{Config, ConfigError};
 use contract::units::{bytes, rate};
 
@@ -68,20 +68,6 @@ pub struct Size {
     form: Form,
 }
 
-/// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
-pub enum SizeError {
-    /// There is no LDA for the demand.
-    #[error("LDA: {0}")]
-    Lda(SizingError),
-    /// There is no LDS for the demand.
-    #[error("LDS: {0}")]
-    Lds(SizingError),
-    /// No configuration can hold it.
-    #[error("no configuration can hold the plan: {0}; allow more error, or shorten the epoch")]
-    Configuration(ConfigError),
-}
-
 /// A plan, as it is printed.
 #[derive(Debug, Serialize)]
 struct Plan {
@@ -139,9 +125,10 @@ pub fn run(size: &Size) -> anyhow::Result<u8> {
 }
 
 impl Plan {
-    fn of(size: &Size) -> Result<Self, SizeError> {
-        let lda = lda(size)?;
-        let lds = size.flows.map(|flows| lds(size, flows)).transpose()?;
+    fn of(size: &Size) -> Result<Self, Correctable> {
+        let lda = lda(size).map_err(|error| Correctable(format!("LDA: {error}")))?;
+        let lds = size.flows.map(|flows| lds(size, flows)).transpose();
+        let lds = lds.map_err(|error| Correctable(format!("LDS: {error}")))?;
         let mut measurement = json!({
             "interval_ms": size.interval_ms,
             "lda": { "banks": lda.banks },
@@ -154,7 +141,11 @@ impl Plan {
             });
         }
         let configuration = json!({ "measurement": measurement });
-        is_valid(&configuration).map_err(SizeError::Configuration)?;
+        is_valid(&configuration).map_err(|error| {
+            Correctable(format!(
+                "no configuration can hold the plan: {error}; allow more error, or shorten the epoch"
+            ))
+        })?;
         Ok(Self {
             lda,
             lds,
@@ -163,26 +154,16 @@ impl Plan {
     }
 
     fn text(&self, size: &Size) -> serde_json::Result<String> {
-        let mut lines = vec![format!(
-            "for {} packets/s in epochs of {} ms, {} of them lost",
-            rate(size.packets_per_second),
-            size.interval_ms,
-            percent(size.loss)
-        )];
-        lines.push(String::new());
-        self.lda.describe(&mut lines);
-        if let Some(lds) = &self.lds {
-            lines.push(String::new());
-            lds.describe(&mut lines);
-        }
-        lines.push(String::new());
-        lines.push("in the configuration:".to_owned());
-        lines.push(String::new());
+        let (packets, ms, loss) = (size.packets_per_second, size.interval_ms, size.loss);
+        let (packets, loss) = (rate(packets), percent(loss));
+        let lda = self.lda.text();
+        let lds = self.lds.as_ref().map_or_else(String::new, LdsAnswer::text);
         let fragment = serde_json::to_string_pretty(&self.configuration)?;
         // Without the outer braces it can be pasted between other keys.
         let fragment = fragment.trim_start_matches("{\n").trim_end_matches("\n}");
-        lines.push(fragment.to_owned());
-        Ok(lines.join("\n") + "\n")
+        Ok(format!(
+            "for {packets} packets/s in epochs of {ms} ms, {loss} of them lost\n\n{lda}{lds}\nin the configuration:\n\n{fragment}\n"
+        ))
     }
 }
 
@@ -194,7 +175,7 @@ fn is_valid(configuration: &Value) -> Result<(), ConfigError> {
     Config::parse(&whole.to_string(), "plan").map(|_| ())
 }
 
-fn lda(size: &Size) -> Result<LdaAnswer, SizeError> {
+fn lda(size: &Size) -> Result<LdaAnswer, SizingError> {
     let demand = LdaDemand {
         packets_per_s: size.packets_per_second,
         epoch_s: f64::from(size.interval_ms) / 1e3,
@@ -203,11 +184,11 @@ fn lda(size: &Size) -> Result<LdaAnswer, SizeError> {
         delay_cv: size.deviation,
         alpha: 1.0,
     };
-    let mut plan = LdaPlan::for_error(&demand, size.error).map_err(SizeError::Lda)?;
+    let mut plan = LdaPlan::for_error(&demand, size.error)?;
     let rows = u64::from(plan.rows());
     if rows < ROWS_MIN {
         let row_bytes = plan.memory_bytes / rows.max(1);
-        plan = LdaPlan::for_memory(&demand, ROWS_MIN * row_bytes).map_err(SizeError::Lda)?;
+        plan = LdaPlan::for_memory(&demand, ROWS_MIN * row_bytes)?;
     }
     let banks = plan.banks.iter().map(|bank| Bank {
         rows: bank.rows,
@@ -231,13 +212,12 @@ fn forecast(forecast: &LdaForecast) -> Forecast {
     }
 }
 
-fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizeError> {
+fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizingError> {
     let epoch_s = f64::from(size.interval_ms) / 1e3;
     let packets = size.packets_per_second * epoch_s;
-    let sizes = sizes(size.flow_shape, packets, flows).map_err(SizeError::Lds)?;
     let demand = LdsDemand {
         flows,
-        sizes,
+        sizes: sizes(size.flow_shape, packets, flows)?,
         packets_per_s: size.packets_per_second,
         epoch_s,
         loss: size.loss,
@@ -246,15 +226,10 @@ fn lds(size: &Size, flows: u64) -> Result<LdsAnswer, SizeError> {
         delay_cv: size.flow_deviation,
         miss_share: size.miss,
     };
-    let plan = LdsPlan::for_error(&demand, size.flow_error).map_err(SizeError::Lds)?;
+    let plan = LdsPlan::for_error(&demand, size.flow_error)?;
     Ok(LdsAnswer {
         cells: plan.cells(),
-        rows: plan
-            .row_probabilities
-            .iter()
-            .copied()
-            .map(rounded)
-            .collect(),
+        rows: plan.row_probabilities.iter().map(|p| rounded(*p)).collect(),
         columns: plan.columns,
         virtual_cells: plan.virtual_cells,
         memory_bytes: plan.memory_bytes,
@@ -283,18 +258,16 @@ fn sizes(shape: f64, packets: f64, flows: u64) -> Result<FlowSizes, SizingError>
 }
 
 impl LdaAnswer {
-    fn describe(&self, lines: &mut Vec<String>) {
-        let banks: Vec<String> = self
-            .banks
-            .iter()
-            .map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability))
-            .collect();
-        lines.push(format!("LDA     {}", banks.join(", ")));
-        lines.push(memory(self.memory_bytes, self.wire_bytes, "segment"));
-        lines.push(format!("mean    {}", self.usual.words()));
-        if let Some(worst) = &self.worst {
-            lines.push(format!("worst   {}", worst.words()));
-        }
+    fn text(&self) -> String {
+        let banks = self.banks.iter();
+        let banks = banks.map(|bank| format!("{} rows sampling {}", bank.rows, bank.probability));
+        let banks = banks.collect::<Vec<_>>().join(", ");
+        let memory = memory(self.memory_bytes, self.wire_bytes, "segment");
+        let mean = self.usual.words();
+        let worst = self.worst.as_ref();
+        let worst = worst.map(|worst| format!("worst   {}\n", worst.words()));
+        let worst = worst.unwrap_or_default();
+        format!("LDA     {banks}\n{memory}\nmean    {mean}\n{worst}")
     }
 }
 
@@ -311,23 +284,20 @@ impl Forecast {
 }
 
 impl LdsAnswer {
-    fn describe(&self, lines: &mut Vec<String>) {
-        let rows: Vec<String> = self.rows.iter().map(ToString::to_string).collect();
-        lines.push(format!(
-            "LDS     {} cells: {} of {} columns, sampling {}; {} of each for a flow",
-            self.cells,
-            counted(self.rows.len(), "row"),
-            self.columns,
-            rows.join(", "),
-            counted(self.virtual_cells as usize, "cell"),
-        ));
-        lines.push(memory(self.memory_bytes, self.wire_bytes, "egress port"));
-        lines.push(format!(
-            "flows   of {:.0} packets and more: off by {} at most, but for {} of them",
-            self.flow_packets,
-            percent(self.error_ratio),
-            percent(self.miss_share)
-        ));
+    fn text(&self) -> String {
+        let Self { cells, columns, .. } = self;
+        let probabilities: Vec<String> = self.rows.iter().map(ToString::to_string).collect();
+        let probabilities = probabilities.join(", ");
+        let rows = counted(self.rows.len(), "row");
+        let each = counted(self.virtual_cells as usize, "cell");
+        let memory = memory(self.memory_bytes, self.wire_bytes, "egress port");
+        let (packets, error) = (self.flow_packets, percent(self.error_ratio));
+        let miss = percent(self.miss_share);
+        format!(
+            "\nLDS     {cells} cells: {rows} of {columns} columns, sampling {probabilities}; {each} of each for a flow\n\
+             {memory}\n\
+             flows   of {packets:.0} packets and more: off by {error} at most, but for {miss} of them\n"
+        )
     }
 }
 

@@ -10,6 +10,7 @@ use super::draw;
 use super::source::{Request, Update};
 use crate::client::ClientError;
 use crate::view::packets_per_s;
+use contract::labelled_enum;
 use records::answers::{ClassTotals, Classes, CourseQuery, FlowOrder, FlowPage, FlowQuery, Width};
 use records::history::Course;
 use records::snapshot::{FlowAnswer, Port, Segment, Snapshot, Stamped};
@@ -55,20 +56,17 @@ impl Fleet {
             return KeyEffect::Stay;
         }
         let last = self.apps.len() - 1;
+        let (before, after) = (self.current.saturating_sub(1), (self.current + 1).min(last));
         let app = &mut self.apps[self.current];
         if app.is_typing || last == 0 {
             return app.press(key);
         }
         match key.code {
             KeyCode::Char('0') => self.is_listed = true,
-            KeyCode::Left => self.go(self.current.saturating_sub(1)),
-            KeyCode::Right => self.go((self.current + 1).min(last)),
-            KeyCode::Up | KeyCode::Char('k') if self.is_listed => {
-                self.go(self.current.saturating_sub(1));
-            }
-            KeyCode::Down | KeyCode::Char('j') if self.is_listed => {
-                self.go((self.current + 1).min(last));
-            }
+            KeyCode::Left => self.go(before),
+            KeyCode::Right => self.go(after),
+            KeyCode::Up | KeyCode::Char('k') if self.is_listed => self.go(before),
+            KeyCode::Down | KeyCode::Char('j') if self.is_listed => self.go(after),
             KeyCode::Home | KeyCode::Char('g') if self.is_listed => self.go(0),
             KeyCode::End | KeyCode::Char('G') if self.is_listed => self.go(last),
             KeyCode::Enter if self.is_listed => self.is_listed = false,
@@ -83,10 +81,8 @@ impl Fleet {
 
     /// Shows another switch, by the same tab.
     fn go(&mut self, index: usize) {
-        let App {
-            tab, width, filter, ..
-        } = self.shown();
-        let (tab, width, filter) = (*tab, *width, filter.clone());
+        let shown = self.shown();
+        let (tab, width, filter) = (shown.tab, shown.width, shown.filter.clone());
         self.current = index;
         let app = self.app(index);
         (app.tab, app.width, app.filter) = (tab, width, filter);
@@ -115,14 +111,19 @@ pub(super) enum View {
     /// The table of the tab.
     #[default]
     Table,
-    /// All that is known of one flow; the answer is `None` before it has come.
-    Flow {
-        name: String,
-        answer: Option<Box<FlowAnswer>>,
-        scroll: u16,
-    },
+    /// All that is known of one flow.
+    Flow(OpenFlow),
     /// The keys.
     Help,
+}
+
+/// A flow that is shown in full.
+#[derive(Debug)]
+pub(super) struct OpenFlow {
+    pub name: String,
+    /// `None` before it has come.
+    pub answer: Option<Box<FlowAnswer>>,
+    pub scroll: u16,
 }
 
 /// All that the table shows of a switch, and what the user chose.
@@ -153,10 +154,8 @@ pub(super) struct App {
     pub selected: usize,
     /// Index of a flow on the page.
     pub selected_flow: usize,
-    /// Name of a class; empty: the first.
-    selected_class: String,
-    /// Name of a port; empty: the first.
-    selected_port: String,
+    /// For each tab with names, the selected class or port; if empty, the first.
+    selected_names: [String; Tab::ALL.len()],
 }
 
 impl App {
@@ -176,8 +175,7 @@ impl App {
             sorts: [0; Tab::ALL.len()],
             selected: 0,
             selected_flow: 0,
-            selected_class: String::new(),
-            selected_port: String::new(),
+            selected_names: Default::default(),
         }
     }
 
@@ -189,28 +187,21 @@ impl App {
 
     /// The request for what the screen shows.
     pub(super) fn request(&self) -> Request {
-        if let View::Flow { name, .. } = &self.view {
-            return Request {
-                flow: name.parse().ok(),
-                ..Request::default()
-            };
-        }
-        match self.tab {
-            Tab::Segments => Request {
-                course: self.course_query(),
-                ..Request::default()
-            },
-            Tab::Flows if self.has_flows() => Request {
-                flows: Some(FlowQuery {
+        let mut request = Request::default();
+        match (&self.view, self.tab) {
+            (View::Flow(flow), _) => request.flow = flow.name.parse().ok(),
+            (_, Tab::Segments) => request.course = self.course_query(),
+            (_, Tab::Flows) if self.has_flows() => {
+                request.flows = Some(FlowQuery {
                     sort: self.sort().of_flows(),
                     limit: FLOWS_MAX,
                     contains: (!self.filter.is_empty()).then(|| self.filter.clone()),
                     ..FlowQuery::default()
-                }),
-                ..Request::default()
-            },
-            _ => Request::default(),
+                });
+            }
+            _ => {}
         }
+        request
     }
 
     /// The course of the selected segment.
@@ -252,10 +243,10 @@ impl App {
         if !self.has_flows() {
             self.flows = None;
         }
-        if let (View::Flow { name, answer, .. }, Some(flow)) = (&mut self.view, update.flow)
-            && *name == flow.flow
+        if let (View::Flow(open), Some(flow)) = (&mut self.view, update.flow)
+            && open.name == flow.flow
         {
-            *answer = Some(Box::new(flow));
+            open.answer = Some(Box::new(flow));
         }
     }
 
@@ -326,11 +317,10 @@ impl App {
         rows
     }
 
-    /// Index of the selected class in these.
-    pub(super) fn class_index(&self, classes: &[ClassTotals]) -> usize {
-        let mut classes = classes.iter();
-        let index = classes.position(|row| row.class == self.selected_class);
-        index.unwrap_or(0)
+    /// Index of the tab's selected class or port among these names.
+    pub(super) fn selected_in<'n>(&self, mut names: impl Iterator<Item = &'n String>) -> usize {
+        let selected = &self.selected_names[self.tab as usize];
+        names.position(|name| name == selected).unwrap_or(0)
     }
 
     /// The ports in the order in which they are shown.
@@ -340,13 +330,6 @@ impl App {
         let sort = self.sort();
         ports.sort_by(|a, b| sort.of_port(b).total_cmp(&sort.of_port(a)));
         ports
-    }
-
-    /// Index of the selected port in these.
-    pub(super) fn port_index(&self, ports: &[&Port]) -> usize {
-        let mut ports = ports.iter();
-        let index = ports.position(|port| port.name == self.selected_port);
-        index.unwrap_or(0)
     }
 
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
@@ -379,7 +362,9 @@ impl App {
                     self.selected_flow = 0;
                 }
             }
-            KeyCode::Char('w') => self.width = next(self.width),
+            KeyCode::Char('w') => {
+                self.width = Width::ALL[(self.width as usize + 1) % Width::ALL.len()];
+            }
             KeyCode::Char('/') => {
                 self.view = View::Table;
                 self.is_typing = true;
@@ -433,11 +418,11 @@ impl App {
     fn open_flow(&mut self) {
         let page = self.flows.as_ref();
         if let Some(flow) = page.and_then(|page| page.flows.get(self.selected_flow)) {
-            self.view = View::Flow {
+            self.view = View::Flow(OpenFlow {
                 name: flow.flow.clone(),
                 answer: None,
                 scroll: 0,
-            };
+            });
         }
     }
 
@@ -446,7 +431,7 @@ impl App {
         match &mut self.view {
             View::Table => {}
             View::Help => return,
-            View::Flow { scroll, .. } => {
+            View::Flow(OpenFlow { scroll, .. }) => {
                 *scroll = u16::try_from(to(usize::from(*scroll))).unwrap_or(0);
                 return;
             }
@@ -462,65 +447,37 @@ impl App {
                 let flows = self.flows.as_ref().map_or(0, |page| page.flows.len());
                 self.selected_flow = to(self.selected_flow).min(flows.saturating_sub(1));
             }
-            Tab::Classes => {
-                let classes = self.classes();
-                let to = to(self.class_index(&classes)).min(classes.len().saturating_sub(1));
-                let class = classes.get(to).map(|row| row.class.clone());
-                self.selected_class = class.unwrap_or_default();
-            }
-            Tab::Ports => {
-                let ports = self.ports();
-                let to = to(self.port_index(&ports)).min(ports.len().saturating_sub(1));
-                let port = ports.get(to).map(|port| port.name.clone());
-                self.selected_port = port.unwrap_or_default();
+            Tab::Classes | Tab::Ports => {
+                let names: Vec<String> = if self.tab == Tab::Classes {
+                    self.classes().into_iter().map(|row| row.class).collect()
+                } else {
+                    self.ports().iter().map(|port| port.name.clone()).collect()
+                };
+                let to = to(self.selected_in(names.iter())).min(names.len().saturating_sub(1));
+                let name = names.into_iter().nth(to).unwrap_or_default();
+                self.selected_names[self.tab as usize] = name;
             }
             Tab::Wires => {}
         }
     }
 }
 
-/// The table in the middle of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tab {
-    Segments,
-    Flows,
-    Classes,
-    Ports,
-    Wires,
+labelled_enum! {
+    /// The table in the middle of the screen.
+    pub(super) enum Tab {
+        Segments = "segments",
+        Flows = "flows",
+        Classes = "classes",
+        Ports = "ports",
+        Wires = "wires",
+    }
 }
 
 impl Tab {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Segments,
-        Self::Flows,
-        Self::Classes,
-        Self::Ports,
-        Self::Wires,
-    ];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Segments => "segments",
-            Self::Flows => "flows",
-            Self::Classes => "classes",
-            Self::Ports => "ports",
-            Self::Wires => "wires",
-        }
-    }
-
     /// By what it can be ordered; the first is the default.
     pub(super) fn sorts(self) -> &'static [Sort] {
         match self {
-            Self::Segments | Self::Classes => &[
-                Sort::Configuration,
-                Sort::Packets,
-                Sort::Lost,
-                Sort::Mean,
-                Sort::Stddev,
-                Sort::P99,
-                Sort::P999,
-                Sort::Max,
-            ],
+            Self::Segments | Self::Classes => &Sort::ALL,
             Self::Ports => &[Sort::Configuration, Sort::Packets, Sort::Lost],
             Self::Wires => &[Sort::Configuration],
             Self::Flows => &[Sort::Packets, Sort::Lost, Sort::Mean, Sort::Stddev],
@@ -528,33 +485,21 @@ impl Tab {
     }
 }
 
-/// By what rows are ordered, greatest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
-    Configuration,
-    Packets,
-    Lost,
-    Mean,
-    Stddev,
-    P99,
-    P999,
-    Max,
+labelled_enum! {
+    /// By what rows are ordered, greatest first.
+    pub(super) enum Sort {
+        Configuration = "as configured",
+        Packets = "by packets/s",
+        Lost = "by lost packets",
+        Mean = "by mean",
+        Stddev = "by stddev",
+        P99 = "by p99",
+        P999 = "by p99.9",
+        Max = "by maximum",
+    }
 }
 
 impl Sort {
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Configuration => "as configured",
-            Self::Packets => "by packets/s",
-            Self::Lost => "by lost packets",
-            Self::Mean => "by mean",
-            Self::Stddev => "by stddev",
-            Self::P99 => "by p99",
-            Self::P999 => "by p99.9",
-            Self::Max => "by maximum",
-        }
-    }
-
     pub(super) fn of_segment(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
         match self {
             Self::Packets => packets_per_s(snapshot, segment),
@@ -607,20 +552,11 @@ pub(super) fn class_packets_per_s(snapshot: &Snapshot, class: &ClassTotals) -> f
     packets as f64 * 1e3 / f64::from(snapshot.interval_ms)
 }
 
-/// The next longer span of the chart, and after the longest the shortest.
-pub(super) fn next(width: Width) -> Width {
+/// The span of the chart with buckets of this width, and the labels of its axis.
+pub(super) fn span(width: Width) -> (&'static str, [&'static str; 3]) {
     match width {
-        Width::Second => Width::TenSeconds,
-        Width::TenSeconds => Width::Minute,
-        Width::Minute => Width::Second,
-    }
-}
-
-/// The span of the chart with buckets of this width.
-pub(super) fn span(width: Width) -> &'static str {
-    match width {
-        Width::Second => "last minute",
-        Width::TenSeconds => "last ten minutes",
-        Width::Minute => "last hour",
+        Width::Second => ("last minute", ["-60 s", "-30 s", "now"]),
+        Width::TenSeconds => ("last ten minutes", ["-10 min", "-5 min", "now"]),
+        Width::Minute => ("last hour", ["-60 min", "-30 min", "now"]),
     }
 }

@@ -11,17 +11,15 @@ use ratatui::widgets::{
     Axis, Block, BorderType, Chart, Dataset, GraphType, Paragraph, Table, TableState, Wrap,
 };
 
-use super::app::{App, Sort, Tab, View, class_packets_per_s, span};
+use super::app::{App, OpenFlow, Sort, Tab, View, class_packets_per_s, span};
 use crate::view::{
     self, FLOW_HEADINGS, PORT_HEADINGS, SEGMENT_HEADINGS, WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS,
     clock_words, dropped, flow_row, flow_words, known, port_row, row, wire_row, wire_segment_row,
 };
 use contract::units::{count, duration_ns, rate, uptime};
-use records::answers::{ClassTotals, Width};
+use records::answers::ClassTotals;
 use records::history::{BUCKETS_MAX, Course};
-use records::snapshot::{
-    Estimate, Flow, FlowAnswer, Port, QueueCounts, Segment, Snapshot, Stamped, State,
-};
+use records::snapshot::{Flow, Port, QueueCounts, Segment, Snapshot, Stamped, State};
 
 mod table;
 
@@ -71,14 +69,7 @@ pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: b
     }
     match (&app.view, app.tab) {
         (View::Help, _) => return draw_help(frame, middle),
-        (
-            View::Flow {
-                name,
-                answer,
-                scroll,
-            },
-            _,
-        ) => draw_flow(frame, middle, app, name, answer.as_deref(), *scroll),
+        (View::Flow(flow), _) => draw_flow(frame, middle, app, flow),
         (View::Table, Tab::Segments) => segments_tab(frame, middle, app),
         (View::Table, Tab::Flows) => flows_tab(frame, middle, app),
         (View::Table, Tab::Classes) => classes_tab(frame, middle, app),
@@ -130,12 +121,8 @@ fn segments_tab(frame: &mut Frame, area: Rect, app: &App) {
         shares(area, snapshot.segments.len().max(1), snapshot.ports.len());
     draw_segments(frame, segments, app, &app.order(), app.segment());
     draw_course(frame, course, app);
-    draw_ports(
-        frame,
-        ports,
-        &snapshot.ports.iter().collect::<Vec<_>>(),
-        None,
-    );
+    let all: Vec<&Port> = snapshot.ports.iter().collect();
+    draw_ports(frame, ports, &all, None);
 }
 
 fn draw_segments(
@@ -150,9 +137,7 @@ fn draw_segments(
         let text = "measurement is off (measurement.enabled)";
         return remark(frame, area, "segments", text);
     }
-    let shown = order
-        .iter()
-        .filter_map(|&index| snapshot.segments.get(index));
+    let shown = order.iter().map(|&index| &snapshot.segments[index]);
     let rows = shown.map(|segment| {
         let style = move |heading: &str| segment_style(heading, segment);
         (row(snapshot, segment), style)
@@ -161,12 +146,9 @@ fn draw_segments(
     // An estimate goes with its bound.
     let expendable = ["p99.99", "samples", "stddev", "+-98%, LDA mean", "lost"];
     table.fit(area, &expendable);
-    let names = |segment: &Segment| segment.names().map(str::to_owned);
-    let selected = selected.map(names);
-    let is_selected = |index: &usize| snapshot.segments.get(*index).map(names) == selected;
-    let row = selected
-        .as_ref()
-        .and_then(|_| order.iter().position(is_selected));
+    let names = selected.map(Segment::names);
+    let is_selected = |index: &usize| Some(snapshot.segments[*index].names()) == names;
+    let row = order.iter().position(is_selected);
     draw_table(frame, area, table.widget(), "segments", row);
 }
 
@@ -191,13 +173,7 @@ fn segment_style(heading: &str, segment: &Segment) -> Style {
     let lda = segment.last.as_ref().and_then(|last| last.lda);
     match (heading, lda) {
         ("lost", _) if segment.total.counts.dropped_packets > 0 => Style::new().fg(BAD),
-        (
-            "LDA mean" | "+-98%",
-            Some(Estimate {
-                is_within_bound: true,
-                ..
-            }),
-        ) => Style::new().fg(GOOD),
+        ("LDA mean" | "+-98%", Some(lda)) if lda.is_within_bound => Style::new().fg(GOOD),
         ("LDA mean" | "+-98%", Some(_)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),
     }
@@ -226,17 +202,14 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
             "ago", "by", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
         ],
     );
-    let name = match page.matching {
-        matching if matching > page.flows.len() as u64 => format!(
-            "flows: the first {} of {matching} {}",
-            page.flows.len(),
-            app.sort().label()
-        ),
-        matching => {
-            let flows = app.snapshot.flows.as_ref();
-            let free = flows.map(|flows| format!("; {} slots free", flows.totals.free_slots));
-            format!("flows: {matching}{}", free.unwrap_or_default())
-        }
+    let (matching, listed) = (page.matching, page.flows.len());
+    let name = if matching > listed as u64 {
+        let order = app.sort().label();
+        format!("flows: the first {listed} of {matching} {order}")
+    } else {
+        let flows = app.snapshot.flows.as_ref();
+        let free = flows.map(|flows| format!("; {} slots free", flows.totals.free_slots));
+        format!("flows: {matching}{}", free.unwrap_or_default())
     };
     draw_table(frame, list, table.widget(), &name, Some(app.selected_flow));
     match page.flows.get(app.selected_flow) {
@@ -260,10 +233,8 @@ fn cut(text: &str, most: usize) -> String {
 
 /// Losses in red; the estimate in green when the true mean is inside its bound.
 fn flow_style(heading: &str, flow: &Flow) -> Style {
-    let is_within = flow
-        .estimate
-        .as_ref()
-        .and_then(|estimate| estimate.is_within_bound);
+    let estimate = flow.estimate.as_ref();
+    let is_within = estimate.and_then(|estimate| estimate.is_within_bound);
     match (heading, is_within) {
         ("lost", _) if flow.last.lost_packets > Some(0) => Style::new().fg(BAD),
         ("estimate" | "+-98%", Some(true)) => Style::new().fg(GOOD),
@@ -278,7 +249,7 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         let text = "measurement is off (measurement.enabled)";
         return remark(frame, area, "classes", text);
     }
-    let index = app.class_index(&classes);
+    let index = app.selected_in(classes.iter().map(|row| &row.class));
     let rows = u16::try_from(classes.len() + FRAME).unwrap_or(u16::MAX);
     let [list, segments] =
         Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
@@ -319,7 +290,8 @@ fn draw_course(frame: &mut Frame, area: Rect, app: &App) {
     let Some(segment) = app.segment() else {
         return;
     };
-    let name = format!("mean delay of {}, {}", segment.title(), span(app.width));
+    let (span, labels) = span(app.width);
+    let name = format!("mean delay of {}, {span}", segment.title());
     let Some(course) = app.course() else {
         return remark(frame, area, &name, "asking ...");
     };
@@ -344,9 +316,7 @@ fn draw_course(frame: &mut Frame, area: Rect, app: &App) {
         heading.push_span(Span::from("LDA ").fg(ESTIMATE));
     }
     let span_s = -f64::from(app.width.seconds()) * BUCKETS_MAX as f64;
-    let x_axis = Axis::default()
-        .bounds([span_s, 0.0])
-        .labels(chart_labels(app.width));
+    let x_axis = Axis::default().bounds([span_s, 0.0]).labels(labels);
     let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
     let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
     let chart = Chart::new(datasets)
@@ -354,14 +324,6 @@ fn draw_course(frame: &mut Frame, area: Rect, app: &App) {
         .x_axis(x_axis.style(DIM))
         .y_axis(y_axis.style(DIM));
     frame.render_widget(chart, area);
-}
-
-fn chart_labels(width: Width) -> [&'static str; 3] {
-    match width {
-        Width::Second => ["-60 s", "-30 s", "now"],
-        Width::TenSeconds => ["-10 min", "-5 min", "now"],
-        Width::Minute => ["-60 min", "-30 min", "now"],
-    }
 }
 
 /// Seconds from now, nanoseconds.
@@ -404,15 +366,9 @@ fn draw_help(frame: &mut Frame, area: Rect) {
     frame.render_widget(text.block(framed(title("keys"))), area);
 }
 
-fn draw_flow(
-    frame: &mut Frame,
-    area: Rect,
-    app: &App,
-    name: &str,
-    answer: Option<&FlowAnswer>,
-    scroll: u16,
-) {
-    let Some(answer) = answer else {
+fn draw_flow(frame: &mut Frame, area: Rect, app: &App, flow: &OpenFlow) {
+    let name = flow.name.as_str();
+    let Some(answer) = &flow.answer else {
         return remark(frame, area, name, "asking ...");
     };
     let unknown = "no packet of it is known now";
@@ -421,7 +377,7 @@ fn draw_flow(
     let lines: Vec<String> = text.lines().flat_map(|line| wrapped(line, width)).collect();
     let rows = usize::from(area.height.saturating_sub(2));
     let most = u16::try_from(lines.len().saturating_sub(rows)).unwrap_or(u16::MAX);
-    let text = Paragraph::new(lines.join("\n")).scroll((scroll.min(most), 0));
+    let text = Paragraph::new(lines.join("\n")).scroll((flow.scroll.min(most), 0));
     frame.render_widget(text.block(framed(title(name)).border_style(DIM)), area);
 }
 
@@ -452,7 +408,7 @@ fn draw_ports(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Option<u
 
 fn ports_tab(frame: &mut Frame, area: Rect, app: &App) {
     let ports = app.ports();
-    let index = app.port_index(&ports);
+    let index = app.selected_in(ports.iter().map(|port| &port.name));
     let Some(port) = ports.get(index) else {
         return remark(frame, area, "ports", "no port of this name");
     };
@@ -468,11 +424,8 @@ fn ports_tab(frame: &mut Frame, area: Rect, app: &App) {
 fn port_words(port: &Port) -> String {
     let facts = &port.facts;
     let link = if facts.is_up { "up" } else { "down" };
-    let mut lines = vec![format!(
-        " {}, link {link}, went down {} times",
-        facts.driver,
-        count(facts.link_flaps)
-    )];
+    let (driver, flaps) = (&facts.driver, count(facts.link_flaps));
+    let mut lines = vec![format!(" {driver}, link {link}, went down {flaps} times")];
     if let Some(device) = &facts.device {
         lines.push(format!(
             " device: {} missed, {} without a buffer, {} receive errors, {} transmit errors",
@@ -484,25 +437,17 @@ fn port_words(port: &Port) -> String {
     }
     lines.push(format!(" dropped: {}", dropped(&port.drops)));
     lines.extend(port.queues.iter().map(queue_words));
-    lines.extend(
-        port.neighbours
-            .iter()
-            .map(|neighbour| format!(" neighbour: {}, port {}", neighbour.system, neighbour.port)),
-    );
+    for neighbour in &port.neighbours {
+        let (system, port) = (&neighbour.system, &neighbour.port);
+        lines.push(format!(" neighbour: {system}, port {port}"));
+    }
     lines.join("\n")
 }
 
 fn queue_words(queue: &QueueCounts) -> String {
-    let QueueCounts {
-        queue,
-        counts,
-        drops,
-    } = queue;
-    format!(
-        " queue {queue}: {} packets now, dropped {}",
-        count(counts.packets),
-        dropped(drops)
-    )
+    let (name, packets) = (&queue.queue, count(queue.counts.packets));
+    let dropped = dropped(&queue.drops);
+    format!(" queue {name}: {packets} packets now, dropped {dropped}")
 }
 
 /// Rows of what is said of the clock, framed.
@@ -531,10 +476,8 @@ fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
         (wire_row(wire), style)
     });
     let mut table = Columns::new(WIRE_HEADINGS, cells.collect());
-    table.fit(
-        sessions,
-        &["withheld", "of share", "disbelieved", "control"],
-    );
+    let expendable = ["withheld", "of share", "disbelieved", "control"];
+    table.fit(sessions, &expendable);
     draw_table(frame, sessions, table.widget(), "sessions", None);
     let cells = wires.iter().flat_map(|wire| &wire.segments).map(|segment| {
         let style = |heading: &str| match heading {
@@ -570,10 +513,8 @@ fn draw_list(frame: &mut Frame, area: Rect, apps: &[App], current: usize) {
 }
 
 fn lost(app: &App) -> u64 {
-    let segments = app.snapshot.segments.iter();
-    segments
-        .map(|segment| segment.total.counts.dropped_packets)
-        .sum()
+    let totals = app.snapshot.segments.iter().map(|segment| &segment.total);
+    totals.map(|total| total.counts.dropped_packets).sum()
 }
 
 /// A switch with the segment whose 99.9th percentile is the greatest.
@@ -616,10 +557,8 @@ fn headline(app: &App, width: u16) -> Line<'static> {
     for (index, worker) in snapshot.workers.iter().enumerate() {
         let busy = worker.busy_ratio * 100.0;
         parts.push(if worker.is_stalled {
-            (
-                0,
-                Span::from(format!("worker {index} STALLED")).fg(BAD).bold(),
-            )
+            let words = format!("worker {index} STALLED");
+            (0, Span::from(words).fg(BAD).bold())
         } else {
             (1, Span::from(format!("worker {index} {busy:.0}% busy")))
         });
@@ -627,10 +566,8 @@ fn headline(app: &App, width: u16) -> Line<'static> {
     let program = Span::from(" vernier").fg(ACCENT).bold();
     let separator = Span::styled(" | ", DIM);
     let length = |parts: &[(u8, Span<'static>)]| -> usize {
-        let widths = parts
-            .iter()
-            .map(|(_, part)| separator.width() + part.width());
-        program.width() + widths.sum::<usize>()
+        let widths = parts.iter().map(|(_, part)| part.width());
+        program.width() + parts.len() * separator.width() + widths.sum::<usize>()
     };
     while length(&parts) > usize::from(width) {
         let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
@@ -639,15 +576,13 @@ fn headline(app: &App, width: u16) -> Line<'static> {
             _ => break,
         }
     }
-    let parts = parts
-        .into_iter()
-        .flat_map(|(_, part)| [separator.clone(), part]);
-    Line::from(
-        [program.clone()]
+    let mut line = Line::from(program);
+    line.extend(
+        parts
             .into_iter()
-            .chain(parts)
-            .collect::<Vec<_>>(),
-    )
+            .flat_map(|(_, part)| [separator.clone(), part]),
+    );
+    line
 }
 
 /// The switch's name, or its address as long as it has not answered.
@@ -677,17 +612,13 @@ fn tab_line(app: &App, switches: usize, is_listed: bool) -> Line<'static> {
         let is_shown = !is_listed && tab == app.tab;
         (number, tab.label(), is_shown)
     });
-    let spans = list
-        .into_iter()
-        .chain(tabs)
-        .flat_map(|(number, label, is_shown)| {
-            let style = if is_shown { SELECTED } else { DIM };
-            [
-                " ".into(),
-                Span::styled(format!(" {number} {label} "), style),
-            ]
-        });
-    Line::from(spans.collect::<Vec<_>>())
+    let all = list.into_iter().chain(tabs);
+    let spans = all.flat_map(|(number, label, is_shown)| {
+        let style = if is_shown { SELECTED } else { DIM };
+        let tab = Span::styled(format!(" {number} {label} "), style);
+        [" ".into(), tab]
+    });
+    spans.collect()
 }
 
 /// What is wrong, what is typed, or the keys.
@@ -701,28 +632,20 @@ fn footline(app: &App, is_listed: bool) -> Line<'_> {
     }
     let sort = format!("sort: {}", app.sort().label());
     let filter = format!("filter: {}", app.filter);
-    let keys: &[(&str, &str)] = match (&app.view, is_listed) {
-        (_, true) => &[("q", "quit"), ("up/down", "select"), ("Enter", "show it")],
-        (View::Flow { .. } | View::Help, _) => {
-            &[("Esc", "back"), ("up/down", "scroll"), ("q", "quit")]
-        }
-        (View::Table, _) => &[
-            ("q", "quit"),
-            ("?", "keys"),
-            (
-                "/",
-                if app.filter.is_empty() {
-                    "filter"
-                } else {
-                    &filter
-                },
-            ),
-            ("s", &sort),
-        ],
+    let filter = if app.filter.is_empty() {
+        "filter"
+    } else {
+        filter.as_str()
     };
-    let mut keys = keys.to_vec();
+    let mut keys = match (&app.view, is_listed) {
+        (_, true) => vec![("q", "quit"), ("up/down", "select"), ("Enter", "show it")],
+        (View::Flow(_) | View::Help, _) => {
+            vec![("Esc", "back"), ("up/down", "scroll"), ("q", "quit")]
+        }
+        (View::Table, _) => vec![("q", "quit"), ("?", "keys"), ("/", filter), ("s", &sort)],
+    };
     match app.tab {
-        Tab::Segments if app.is_at_top() && !is_listed => keys.push(("w", span(app.width))),
+        Tab::Segments if app.is_at_top() && !is_listed => keys.push(("w", span(app.width).0)),
         Tab::Flows if app.is_table() && !is_listed => keys.push(("Enter", "one flow")),
         _ => {}
     }
@@ -730,5 +653,5 @@ fn footline(app: &App, is_listed: bool) -> Line<'_> {
         let key = Span::from(format!(" {key}")).fg(ACCENT).bold();
         [key, Span::from(format!(" {what} "))]
     });
-    Line::from(spans.collect::<Vec<_>>())
+    spans.collect()
 }

@@ -276,41 +276,19 @@ mod tests {
         assert_eq!(there.flow(name).unwrap(), here.flow(name).unwrap());
     }
 
-    /// Answers once the test allows it.
-    struct Slow<S>(Receiver<()>, S);
-
-    impl<S: SnapshotSource> SnapshotSource for Slow<S> {
-        fn address(&self) -> String {
-            self.1.address()
-        }
-
-        fn latest(&mut self) -> Result<Arc<Snapshot>, ClientError> {
-            let _ = self.0.recv();
-            self.1.latest()
-        }
-
-        fn epochs(&mut self, query: &CourseQuery) -> Result<Epochs, ClientError> {
-            self.1.epochs(query)
-        }
-
-        fn flows(&mut self, query: &FlowQuery) -> Result<FlowPage, ClientError> {
-            self.1.flows(query)
-        }
-
-        fn flow(&mut self, name: FlowName) -> Result<FlowAnswer, ClientError> {
-            self.1.flow(name)
-        }
-    }
-
     #[test]
     fn one_request_is_under_way_at_a_time() {
-        let (let_go, waits) = channel();
+        let (let_go, waits) = channel::<()>();
+        // Answers once the test allows it.
         let here = InProcess {
-            latest: || Arc::new(Snapshot::example()),
+            latest: move || {
+                let _ = waits.recv();
+                Arc::new(Snapshot::example())
+            },
             flows: |query: &FlowQuery| FlowPage::of(&Snapshot::example(), &[], query),
             flow: |name| Snapshot::example().answer(name),
         };
-        let mut feed = Feed::start(Slow(waits, here)).unwrap();
+        let mut feed = Feed::start(here).unwrap();
         let request = Request {
             flows: Some(FlowQuery::default()),
             ..Request::default()

@@ -448,7 +448,7 @@ fn one_flow_is_told_whole_and_left_again() {
     let latest = update(&app, Snapshot::example());
     app.take(Ok(latest));
     press(&mut app, KeyCode::Enter);
-    assert!(matches!(&app.view, View::Flow { name, .. } if name.ends_with(":80/tcp")));
+    assert!(matches!(&app.view, View::Flow(flow) if flow.name.ends_with(":80/tcp")));
     assert_shows(&screen(&app), "asking ...");
     let latest = update(&app, Snapshot::example());
     assert!(latest.flow.is_some() && latest.flows.is_none());

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use super::{known, table};
 use contract::units::{bytes, count, duration_ns, uptime};
 use records::answers::FlowPage;
-use records::history::{Bucket, Course};
+use records::history::Course;
 use records::snapshot::{
     Flow, FlowAnswer, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, FlowReferences,
-    ReferenceFigures, RunningMean, SketchedFlow, WireFlow,
+    ReferenceFigures, SketchedFlow, WireFlow,
 };
 
 /// Buckets of a course that are shown: two minutes of ten seconds each.
@@ -36,20 +36,13 @@ pub fn flows(page: &FlowPage) -> String {
 pub(crate) fn flow_row(end_unix_s: Option<f64>, flow: &Flow) -> [String; 11] {
     let estimate = flow.estimate.as_ref();
     let bound_ns = estimate.and_then(|estimate| estimate.bound_ns);
-    let FlowFigures {
-        packets,
-        lost_packets,
-        mean_ns,
-        stddev_ns,
-        ..
-    } = flow.last;
     [
         flow.flow.clone(),
         flow.segment_title(),
-        count(packets),
-        known(lost_packets, count),
-        known(mean_ns, duration_ns),
-        known(stddev_ns, duration_ns),
+        count(flow.last.packets),
+        known(flow.last.lost_packets, count),
+        known(flow.last.mean_ns, duration_ns),
+        known(flow.last.stddev_ns, duration_ns),
         known(flow.quantiles, |quantiles| duration_ns(quantiles.p99_ns)),
         known(estimate, |estimate| duration_ns(estimate.mean_ns)),
         known(bound_ns, duration_ns),
@@ -73,29 +66,25 @@ pub fn flow(answer: &FlowAnswer, width_s: u32, unknown: &str) -> String {
     text.push('\n');
     for tracked in &answer.tracked {
         let ago = uptime(ago_s(answer.epoch_end_unix_s, &tracked.flow));
-        let _ = writeln!(
-            text,
-            "\n{}: tracked, its last packet {ago} ago",
-            tracked.flow.segment_title()
-        );
+        let title = tracked.flow.segment_title();
+        let _ = writeln!(text, "\n{title}: tracked, its last packet {ago} ago");
         describe(&mut text, &tracked.flow);
-        let course = tracked
-            .courses
-            .iter()
-            .find(|course| course.width_s == width_s);
-        if let Some(course) = course {
-            text += &history(course);
-        } else {
-            let words = "no history: it has no series of its own (prometheus.pinned gives it one)";
-            let _ = writeln!(text, "  {words}");
-        }
+        let mut courses = tracked.courses.iter();
+        let course = courses.find(|course| course.width_s == width_s);
+        text += &course.map_or_else(
+            || {
+                "  no history: it has no series of its own (prometheus.pinned gives it one)\n"
+                    .to_owned()
+            },
+            history,
+        );
     }
     for flow in &answer.ended {
         let ago = uptime(ago_s(answer.epoch_end_unix_s, flow));
+        let title = flow.segment_title();
         let _ = writeln!(
             text,
-            "\n{}: no longer tracked; it ended {ago} ago, with",
-            flow.segment_title()
+            "\n{title}: no longer tracked; it ended {ago} ago, with"
         );
         describe(&mut text, flow);
     }
@@ -145,14 +134,10 @@ fn describe(text: &mut String, flow: &Flow) {
         row(&format!("since epoch {}", flow.first_epoch), &flow.total),
     ];
     let _ = writeln!(text, "  {what}:");
-    indent(text, &table(&headings, rows.into_iter()));
+    indent(text, &table(&headings, rows));
     if let Some(quantiles) = &flow.quantiles {
-        let _ = writeln!(
-            text,
-            "    epoch {}: {}",
-            flow.last_epoch,
-            percentiles(quantiles)
-        );
+        let (epoch, percentiles) = (flow.last_epoch, percentiles(quantiles));
+        let _ = writeln!(text, "    epoch {epoch}: {percentiles}");
     }
     let nothing = if flow.is_on_wire {
         "nothing"
@@ -162,29 +147,19 @@ fn describe(text: &mut String, flow: &Flow) {
     let estimated = (flow.estimate.as_ref()).map_or_else(|| nothing.to_owned(), words);
     let _ = writeln!(text, "  estimated: {estimated}");
     if let Some(running) = &flow.running {
-        let RunningMean {
-            epochs,
-            packets,
-            mean_ns,
-            bound_ns,
-        } = *running;
-        let (mean, bound) = (duration_ns(mean_ns), bound_words(Some(bound_ns)));
+        let (first, epochs) = (flow.first_epoch, running.epochs);
+        let mean = mean_words(running.mean_ns, Some(running.bound_ns));
+        let packets = count(running.packets);
         let _ = writeln!(
             text,
-            "  since epoch {}: mean {mean} {bound}; {epochs} epochs, {} packets",
-            flow.first_epoch,
-            count(packets)
+            "  since epoch {first}: {mean}; {epochs} epochs, {packets} packets"
         );
     }
     let chosen = flow.estimate.as_ref();
     for other in (flow.estimates.iter()).filter(|one| Some(*one) != chosen) {
-        let mean = duration_ns(other.mean_ns);
-        let (bound, truth) = (bound_words(other.bound_ns), truth_words(other));
-        let _ = writeln!(
-            text,
-            "       also: mean {mean} {bound} ({}){truth}",
-            other.method.label()
-        );
+        let mean = mean_words(other.mean_ns, other.bound_ns);
+        let (method, truth) = (other.method.label(), truth_words(other));
+        let _ = writeln!(text, "       also: {mean} ({method}){truth}");
     }
     if let Some(references) = &flow.references {
         describe_references(text, references, flow);
@@ -204,28 +179,20 @@ fn describe_references(text: &mut String, references: &FlowReferences, flow: &Fl
     };
     let last = references.last.as_ref();
     let last = last.map(|last| row(format!("epoch {}", flow.last_epoch), last));
-    let total = row(
-        format!("since epoch {}", flow.first_epoch),
-        &references.total,
-    );
+    let first = format!("since epoch {}", flow.first_epoch);
+    let total = row(first, &references.total);
     let _ = writeln!(text, "  by references ({}):", references.method.label());
     indent(text, &table(headings, last.into_iter().chain([total])));
 }
 
 /// `p50 1.2 us, p90 3.1 us, p99 8.0 us, max 9.3 us`.
 fn percentiles(quantiles: &FlowQuantiles) -> String {
-    let FlowQuantiles {
-        p50_ns,
-        p90_ns,
-        p99_ns,
-        max_ns,
-    } = *quantiles;
-    let [p50, p90, p99] = [p50_ns, p90_ns, p99_ns].map(duration_ns);
-    let mut text = format!("p50 {p50}, p90 {p90}, p99 {p99}");
-    if let Some(max_ns) = max_ns {
-        let _ = write!(text, ", max {}", duration_ns(max_ns));
-    }
-    text
+    let known = [quantiles.p50_ns, quantiles.p90_ns, quantiles.p99_ns];
+    let [p50, p90, p99] = known.map(duration_ns);
+    let max = quantiles
+        .max_ns
+        .map(|ns| format!(", max {}", duration_ns(ns)));
+    format!("p50 {p50}, p90 {p90}, p99 {p99}{}", max.unwrap_or_default())
 }
 
 fn describe_sketched(text: &mut String, sketched: &SketchedFlow) {
@@ -254,8 +221,7 @@ fn describe_on_wire(text: &mut String, end_unix_s: Option<f64>, on_wire: &WireFl
 
 /// An estimate in words: mean, bound, method, and what it rests on.
 fn words(estimate: &FlowEstimate) -> String {
-    let mean = duration_ns(estimate.mean_ns);
-    let bound = bound_words(estimate.bound_ns);
+    let mean = mean_words(estimate.mean_ns, estimate.bound_ns);
     let method = match estimate.method {
         FlowMethod::LdsJoint => "jointly with all flows",
         FlowMethod::LdsJointSum => "jointly with all flows, from the sum of epochs",
@@ -274,7 +240,7 @@ fn words(estimate: &FlowEstimate) -> String {
     };
     let packets = count(estimate.packets);
     let truth = truth_words(estimate);
-    format!("mean {mean} {bound}, {method} ({label}); {epochs}, {packets} packets{truth}")
+    format!("{mean}, {method} ({label}); {epochs}, {packets} packets{truth}")
 }
 
 /// How the exact mean compares.
@@ -286,10 +252,12 @@ fn truth_words(estimate: &FlowEstimate) -> &'static str {
     }
 }
 
-fn bound_words(bound_ns: Option<f64>) -> String {
+/// `mean 412 us +- 7.40 us (98 %)`.
+fn mean_words(mean_ns: f64, bound_ns: Option<f64>) -> String {
+    let mean = duration_ns(mean_ns);
     match bound_ns {
-        Some(bound_ns) => format!("+- {} (98 %)", duration_ns(bound_ns)),
-        None => "of unknown error".to_owned(),
+        Some(bound_ns) => format!("mean {mean} +- {} (98 %)", duration_ns(bound_ns)),
+        None => format!("mean {mean} of unknown error"),
     }
 }
 
@@ -298,28 +266,17 @@ fn history(course: &Course) -> String {
     let headings = "from (UTC) | packets | lost | mean | stddev | p99 max | max | estimate | +-98%";
     let first = course.buckets.len().saturating_sub(BUCKETS_MAX);
     let rows = course.buckets.iter().skip(first).map(|bucket| {
-        let Bucket {
-            start_unix_s,
-            packets,
-            lost_packets,
-            mean_ns,
-            stddev_ns,
-            p99_max_ns,
-            max_ns,
-            estimated_mean_ns,
-            bound_ns,
-            ..
-        } = *bucket;
+        let stamped = |ns| known((bucket.packets > 0).then_some(ns), duration_ns);
         [
-            clock(start_unix_s),
-            count(packets),
-            count(lost_packets),
-            known((packets > 0).then_some(mean_ns), duration_ns),
-            known((packets > 0).then_some(stddev_ns), duration_ns),
-            known(p99_max_ns, duration_ns),
-            known(max_ns, duration_ns),
-            known(estimated_mean_ns, duration_ns),
-            known(bound_ns, duration_ns),
+            clock(bucket.start_unix_s),
+            count(bucket.packets),
+            count(bucket.lost_packets),
+            stamped(bucket.mean_ns),
+            stamped(bucket.stddev_ns),
+            known(bucket.p99_max_ns, duration_ns),
+            known(bucket.max_ns, duration_ns),
+            known(bucket.estimated_mean_ns, duration_ns),
+            known(bucket.bound_ns, duration_ns),
         ]
     });
     let mut text = format!("  by {} s:\n", course.width_s);
@@ -329,14 +286,9 @@ fn history(course: &Course) -> String {
 
 /// `14:03:20`, of a time since 1970.
 fn clock(unix_s: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "seconds of a day; casts saturate"
-    )]
-    let second = unix_s.rem_euclid(86_400.0) as u32;
-    let (hours, minutes) = (second / 3_600, second / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}", second % 60)
+    let second = unix_s.rem_euclid(86_400.0).floor();
+    let (hours, minutes) = ((second / 3_600.0).floor(), (second / 60.0).floor() % 60.0);
+    format!("{hours:02}:{minutes:02}:{:02}", second % 60.0)
 }
 
 fn indent(text: &mut String, table: &str) {

@@ -5,10 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::units::{count, duration_ns};
 use records::snapshot::title;
-use records::station::{
-    Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames, Risen,
-};
-use records::station::{Missing, Paths, SegmentFigures, StationSegment, StationSegments};
+use records::station::{Blame, BlamedHop, FlowPath, Level, MeasuringFault, PathBlame, PathBlames};
+use records::station::{Missing, Paths, SegmentFigures, StationSegments};
 
 use super::{known, table};
 
@@ -17,40 +15,26 @@ const CHAIN_HEADINGS: &str = "segment | kind | mean +-98% | stddev | p99 | lost 
 /// The chain of every path.
 pub fn paths(answer: &Paths) -> String {
     let mut text = String::new();
-    let several = answer.paths.len() > 1;
     for (n, path) in (1..).zip(&answer.paths) {
-        if several {
-            let _ = writeln!(
-                text,
-                "path {n} of {}: {}",
-                answer.paths.len(),
-                path.switches.join(" > ")
-            );
-        }
-        let mut rows: Vec<[String; 7]> = (path.chain.iter())
-            .map(|hop| {
-                let age = known(hop.age_s, |age| format!("{age:.1} s"));
-                row(hop.title.clone(), &hop.kind, hop.figures.as_ref(), age)
-            })
-            .collect();
+        text += &route(n, answer.paths.len(), &path.switches);
+        let hops = path.chain.iter().map(|hop| {
+            let figures = hop.figures.as_ref();
+            row(hop.title.clone(), &hop.kind, figures, hop.age_s)
+        });
         let of = if path.is_covered {
             "sum"
         } else {
             "sum of the covered"
         };
-        let mut sum = row(of.to_owned(), "", Some(&path.sum), String::new());
+        let mut sum = row(of.to_owned(), "", Some(&path.sum), None);
         sum[5] = percent(path.loss_ratio);
-        rows.push(sum);
-        for measured in &path.end_to_end {
+        sum[6].clear();
+        let whole = path.end_to_end.iter().map(|measured| {
             let title = format!("end to end, by {}", measured.switch);
-            rows.push(row(
-                title,
-                &measured.kind,
-                Some(&measured.figures),
-                format!("{:.1} s", measured.age_s),
-            ));
-        }
-        text += &table(CHAIN_HEADINGS, rows.into_iter());
+            let (figures, age_s) = (Some(&measured.figures), Some(measured.age_s));
+            row(title, &measured.kind, figures, age_s)
+        });
+        text += &table(CHAIN_HEADINGS, hops.chain([sum]).chain(whole));
         for hop in &path.chain {
             if let Some(hint) = &hop.hint {
                 let _ = writeln!(text, "{}: {hint}", hop.title);
@@ -58,13 +42,39 @@ pub fn paths(answer: &Paths) -> String {
         }
         text.push('\n');
     }
-    if answer.is_cut {
-        text += "There are more paths.\n";
-    }
-    text
+    text + more_paths(answer.is_cut)
 }
 
-fn row(title: String, kind: &str, figures: Option<&SegmentFigures>, age: String) -> [String; 7] {
+/// `path 1 of 2: edge-1 > core`; empty if there is one path.
+fn route(n: usize, paths: usize, switches: &[String]) -> String {
+    match paths {
+        1 => String::new(),
+        _ => format!("path {n} of {paths}: {}\n", switches.join(" > ")),
+    }
+}
+
+fn more_paths(is_cut: bool) -> &'static str {
+    if is_cut {
+        "There are more paths.\n"
+    } else {
+        ""
+    }
+}
+
+/// How many of `matching` rows a table of `shown` lacks; empty if it has all.
+fn more(matching: u64, shown: usize) -> String {
+    match matching.saturating_sub(shown as u64) {
+        0 => String::new(),
+        left => format!("{} more\n", count(left)),
+    }
+}
+
+fn row(
+    title: String,
+    kind: &str,
+    figures: Option<&SegmentFigures>,
+    age_s: Option<f64>,
+) -> [String; 7] {
     let of =
         |number: fn(&SegmentFigures) -> Option<f64>| known(figures.and_then(number), duration_ns);
     let lost = figures.map(|figures| figures.lost as f64 / figures.packets.max(1) as f64);
@@ -77,8 +87,12 @@ fn row(title: String, kind: &str, figures: Option<&SegmentFigures>, age: String)
         of(|figures| figures.stddev_ns),
         of(|figures| figures.p99_ns),
         known(lost, percent),
-        age,
+        known(age_s, age),
     ]
+}
+
+fn age(age_s: f64) -> String {
+    format!("{age_s:.1} s")
 }
 
 /// `412 us +-7.40 us`; without the bound where there is none.
@@ -97,27 +111,12 @@ fn percent(ratio: f64) -> String {
 /// Segments of all switches.
 pub fn station_segments(answer: &StationSegments) -> String {
     let rows = answer.segments.iter().map(|segment| {
-        let StationSegment {
-            switch,
-            from,
-            to,
-            class,
-            ..
-        } = segment;
-        let title = format!("{switch}: {}", title(from, to, class));
-        row(
-            title,
-            &segment.kind,
-            Some(&segment.figures),
-            format!("{:.1} s", segment.age_s),
-        )
+        let title = title(&segment.from, &segment.to, &segment.class);
+        let title = format!("{}: {title}", segment.switch);
+        let (figures, age_s) = (Some(&segment.figures), Some(segment.age_s));
+        row(title, &segment.kind, figures, age_s)
     });
-    let mut text = table(CHAIN_HEADINGS, rows);
-    let left = answer.matching.saturating_sub(answer.segments.len() as u64);
-    if left > 0 {
-        let _ = writeln!(text, "{} more", count(left));
-    }
-    text
+    table(CHAIN_HEADINGS, rows) + &more(answer.matching, answer.segments.len())
 }
 
 /// Who is silent, and what is missing of the others.
@@ -127,28 +126,24 @@ pub fn missing(answer: &Missing) -> String {
         let silent = known(switch.silent_since_unix_s, |since| {
             format!("for {:.0} s", (now_s - since).max(0.0))
         });
-        let gap = switch
-            .gaps
-            .last()
-            .map(|gap| format!("{} to {}", gap.first_epoch, gap.last_epoch));
         [
             switch.switch.clone(),
             silent,
             count(switch.epoch),
             count(switch.missed_epochs),
-            known(gap, |gap| gap),
+            known(switch.gaps.last(), |gap| {
+                format!("{} to {}", gap.first_epoch, gap.last_epoch)
+            }),
             count(switch.restarts),
             switch.problems.join("; "),
         ]
     });
     let headings = "switch | silent | last epoch | missed | last gap | restarts | problems";
     let mut text = table(headings, rows);
-    let silent = answer
-        .switches
-        .iter()
-        .filter(|switch| switch.silent_since_unix_s.is_some())
-        .count();
-    let _ = writeln!(text, "{silent} of {} switches are silent.", answer.known);
+    let silent = answer.switches.iter();
+    let silent = silent.filter(|switch| switch.silent_since_unix_s.is_some());
+    let (silent, known) = (silent.count(), answer.known);
+    let _ = writeln!(text, "{silent} of {known} switches are silent.");
     for unreadable in &answer.unreadable {
         let _ = writeln!(text, "{}: {}.", unreadable.switch, unreadable.why);
     }
@@ -173,25 +168,20 @@ fn fleet(answer: &Blame, now_s: f64) -> String {
     let mut text = String::new();
     if !answer.risen.is_empty() {
         let rows = answer.risen.iter().map(|risen| {
-            let Risen {
-                signal, usual, now, ..
-            } = risen;
+            let amount = |value| amount(&risen.signal, value);
             [
                 risen.title.clone(),
-                signal.clone(),
-                amount(signal, *usual),
-                amount(signal, *now),
-                format!("+{}", amount(signal, risen.rise)),
+                risen.signal.clone(),
+                amount(risen.usual),
+                amount(risen.now),
+                format!("+{}", amount(risen.rise)),
                 format!("{:.0} %", risen.confidence * 100.0),
-                since(Some(risen.since_unix_s), now_s),
+                since(risen.since_unix_s, now_s),
             ]
         });
         let headings = "segment | of | usual | now | rise | sure | since";
         text += &table(headings, rows);
-        let more = answer.matching.saturating_sub(answer.risen.len() as u64);
-        if more > 0 {
-            let _ = writeln!(text, "{} more", count(more));
-        }
+        text += &more(answer.matching, answer.risen.len());
         text.push('\n');
     }
     text += &faults(&answer.faults, now_s);
@@ -220,48 +210,36 @@ pub fn path_blames(answer: &PathBlames) -> String {
         if n > 1 {
             text.push('\n');
         }
-        if answer.paths.len() > 1 {
-            let (of, route) = (answer.paths.len(), path.switches.join(" > "));
-            let _ = writeln!(text, "path {n} of {of}: {route}");
-        }
+        text += &route(n, answer.paths.len(), &path.switches);
         text += &one_path(path, now_s);
     }
-    if answer.is_cut {
-        text += "There are more paths.\n";
-    }
-    text
+    text + more_paths(answer.is_cut)
 }
 
 fn one_path(path: &PathBlame, now_s: f64) -> String {
-    let mut rows: Vec<[String; 8]> = path.chain.iter().map(hop_row).collect();
-    if let Some(sum) = &path.sum {
-        rows.push(level_row("sum".to_owned(), Some(sum)));
-    }
-    rows.extend(path.end_to_end.as_ref().map(|whole| {
-        let title = format!("end to end: {}", whole.title);
-        let title = BlamedHop {
-            title,
-            ..whole.clone()
-        };
-        hop_row(&title)
-    }));
+    let hops = path.chain.iter().map(hop_row);
+    let sum = path.sum.as_ref();
+    let sum = sum.map(|sum| level_row("sum".to_owned(), Some(sum)));
+    let whole = path.end_to_end.as_ref().map(|whole| {
+        let mut row = hop_row(whole);
+        row[0].insert_str(0, "end to end: ");
+        row
+    });
     let headings = "segment | mean +-98% | usual | stddev | p99 | lost | usual | age";
-    let mut text = table(headings, rows.into_iter());
+    let mut text = table(headings, hops.chain(sum).chain(whole));
     text += &difference(path);
     text.push('\n');
     text += &causes(path, now_s);
     text += &faults(&path.faults, now_s);
     for part in &path.uncovered {
-        let suspect = if part.is_suspect {
+        let (title, cover) = (&part.title, &part.cover);
+        text += "not measured";
+        text += if part.is_suspect {
             ", and may be the cause"
         } else {
             ""
         };
-        let _ = writeln!(
-            text,
-            "not measured{suspect}: {}: {}",
-            part.title, part.cover
-        );
+        let _ = writeln!(text, ": {title}: {cover}");
     }
     text
 }
@@ -270,19 +248,17 @@ fn one_path(path: &PathBlame, now_s: f64) -> String {
 fn causes(path: &PathBlame, now_s: f64) -> String {
     let mut text = String::new();
     for cause in &path.causes {
+        let (share, sure) = (cause.share_percent, cause.confidence * 100.0);
+        let what = if cause.signal == "loss" {
+            "losses'"
+        } else {
+            "delay's"
+        };
+        let (title, rise) = (&cause.title, amount(&cause.signal, cause.rise));
+        let since = since(cause.since_unix_s, now_s);
         let _ = writeln!(
             text,
-            "{:.0} % of the {} is in {}: +{} since {}, {:.0} % sure",
-            cause.share_percent,
-            if cause.signal == "loss" {
-                "losses' rise"
-            } else {
-                "delay's rise"
-            },
-            cause.title,
-            amount(&cause.signal, cause.rise),
-            since(Some(cause.since_unix_s), now_s),
-            cause.confidence * 100.0,
+            "{share:.0} % of the {what} rise is in {title}: +{rise} since {since}, {sure:.0} % sure"
         );
     }
     for (share, what) in [
@@ -330,7 +306,7 @@ fn hop_row(hop: &BlamedHop) -> [String; 8] {
     let mut row = level_row(hop.title.clone(), hop.level.as_ref());
     row[3] = known(hop.stddev_ns, duration_ns);
     row[4] = known(hop.p99_ns, duration_ns);
-    row[7] = known(hop.age_s, |age| format!("{age:.1} s"));
+    row[7] = known(hop.age_s, age);
     if !hop.is_ready {
         "learning".clone_into(&mut row[2]);
     }
@@ -356,7 +332,7 @@ fn faults(faults: &[MeasuringFault], now_s: f64) -> String {
     for fault in faults {
         let since = fault
             .since_unix_s
-            .map(|at| format!(", since {}", since(Some(at), now_s)));
+            .map(|at| format!(", since {}", since(at, now_s)));
         let (place, words, since) = (&fault.place, &fault.words, since.unwrap_or_default());
         let _ = writeln!(text, "measuring: {place}: {words}{since}");
     }
@@ -374,7 +350,7 @@ pub fn flow_path(answer: &FlowPath) -> String {
             known(hop.mean_ns, delay),
             known(hop.stddev_ns, duration_ns),
             known(hop.p99_ns, duration_ns),
-            format!("{:.1} s", hop.age_s),
+            age(hop.age_s),
             if answer.slowest == Some(place) {
                 "<"
             } else {
@@ -417,20 +393,17 @@ fn delay(ns: f64) -> String {
 }
 
 /// How long ago: `42 s ago`, `7 min ago`, `3.2 h ago`.
-fn since(unix_s: Option<f64>, now_s: f64) -> String {
-    known(unix_s, |then| {
-        let ago = (now_s - then).max(0.0);
-        match ago {
-            ago if ago < 120.0 => format!("{ago:.0} s ago"),
-            ago if ago < 7_200.0 => format!("{:.0} min ago", ago / 60.0),
-            ago => format!("{:.1} h ago", ago / 3_600.0),
-        }
-    })
+fn since(unix_s: f64, now_s: f64) -> String {
+    match (now_s - unix_s).max(0.0) {
+        ago if ago < 120.0 => format!("{ago:.0} s ago"),
+        ago if ago < 7_200.0 => format!("{:.0} min ago", ago / 60.0),
+        ago => format!("{:.1} h ago", ago / 3_600.0),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use records::station::{BlameCause, FlowHop, UncoveredHop};
+    use records::station::{BlameCause, FlowHop, Risen, UncoveredHop};
     use records::station::{Gap, Hop, PathAnswer, SwitchState};
 
     use super::*;

@@ -1,19 +1,12 @@
 //! The switch as a whole, as plain text.
 
-use std::fmt::Write;
-
 use super::{known, listed};
 use contract::units::{count, uptime};
 use records::answers::StatusAnswer;
-use records::snapshot::{
-    Decoding, Exceptions, Fdb, FlowTotals, JudgedEstimates, Pool, Reload, ReloadOutcome, Status,
-};
+use records::snapshot::{Decoding, Fdb, JudgedEstimates, Pool, Reload, ReloadOutcome, Status};
 
 /// The estimates to use, among those that are judged.
 const CHOSEN: &str = "chosen";
-
-/// A line: what it is about, and its text.
-type Line = (String, String);
 
 /// The state of a switch, line by line: readiness, epoch, last reload, workers, memory, tables.
 pub fn status(answer: &StatusAnswer) -> String {
@@ -22,25 +15,11 @@ pub fn status(answer: &StatusAnswer) -> String {
         data_plane(&answer.status),
         flows(answer),
     ];
-    let mut text = String::new();
-    for (head, rest) in lines.iter().flatten() {
-        let _ = writeln!(text, "{head:<10} {rest}");
-    }
-    text
+    lines.concat().join("\n") + "\n"
 }
 
-fn line(head: &str, rest: String) -> Line {
-    (head.to_owned(), rest)
-}
-
-fn general(status: &Status, unready: &[String]) -> Vec<Line> {
-    let Status {
-        switch,
-        version,
-        generation,
-        contained_panics: faults,
-        ..
-    } = status;
+fn general(status: &Status, unready: &[String]) -> Vec<String> {
+    let (switch, version) = (&status.switch, &status.version);
     let (state, up) = (status.state.label(), uptime(status.uptime_s));
     let ready = match unready {
         [] => "yes".to_owned(),
@@ -52,24 +31,20 @@ fn general(status: &Status, unready: &[String]) -> Vec<Line> {
         None => "the first has not closed yet".to_owned(),
     };
     let mut lines = vec![
-        line(
-            "switch",
-            format!("{switch}, vernier {version}, {state}, up {up}"),
-        ),
-        line("ready", ready),
+        format!("switch     {switch}, vernier {version}, {state}, up {up}"),
+        format!("ready      {ready}"),
     ];
-    if *faults > 0 {
-        let request =
-            "faults of this program were contained: please report the log's lines about them";
-        lines.push(line("faults", format!("{faults} {request}")));
+    if status.contained_panics > 0 {
+        lines.push(format!(
+            "faults     {} faults of this program were contained: please report the log's lines about them",
+            status.contained_panics
+        ));
     }
-    lines.push(line("epoch", format!("{epoch}, generation {generation}")));
-    lines.extend(
-        status
-            .reload
-            .as_ref()
-            .map(|reload| line("reload", reloaded(reload))),
-    );
+    lines.push(format!(
+        "epoch      {epoch}, generation {}",
+        status.generation
+    ));
+    lines.extend(status.reload.as_ref().map(reloaded));
     lines
 }
 
@@ -82,59 +57,50 @@ fn reloaded(reload: &Reload) -> String {
         ReloadOutcome::Done => "done",
     };
     let colon = if reload.message.is_empty() { "" } else { ": " };
-    format!("{} {outcome}{colon}{}", reload.number, reload.message)
+    format!(
+        "reload     {} {outcome}{colon}{}",
+        reload.number, reload.message
+    )
 }
 
 /// Workers, pools, addresses, and packets that are not measured as others are.
-fn data_plane(status: &Status) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for (index, worker) in status.workers.iter().enumerate() {
-        let words = if worker.is_stalled {
-            "STALLED".to_owned()
+fn data_plane(status: &Status) -> Vec<String> {
+    let workers = status.workers.iter().enumerate().map(|(index, worker)| {
+        let busy = worker.busy_ratio * 100.0;
+        let (cycles, missed) = (worker.cycles_per_packet, worker.missed_epochs);
+        let head = format!("worker {index}");
+        if worker.is_stalled {
+            format!("{head:<10} STALLED")
         } else {
             format!(
-                "{:.0}% busy, {:.0} cycles a packet, {} epochs missed",
-                worker.busy_ratio * 100.0,
-                worker.cycles_per_packet,
-                worker.missed_epochs
+                "{head:<10} {busy:.0}% busy, {cycles:.0} cycles a packet, {missed} epochs missed"
             )
-        };
-        lines.push((format!("worker {index}"), words));
-    }
-    for Pool { name, used, size } in &status.pools {
-        lines.push((
-            format!("pool {name}"),
-            format!("{used} of {size} buffers in use"),
-        ));
-    }
-    lines.extend(
-        status
-            .fdb
-            .as_ref()
-            .map(|fdb| line("addresses", addresses(fdb))),
-    );
-    let Exceptions {
-        backward_packets,
-        outlived_packets,
-    } = status.exceptions;
-    for (packets, words) in [
+        }
+    });
+    let pools = status.pools.iter().map(|Pool { name, used, size }| {
+        let head = format!("pool {name}");
+        format!("{head:<10} {used} of {size} buffers in use")
+    });
+    let exceptions = [
         (
-            backward_packets,
+            status.exceptions.backward_packets,
             "with negative delays, taken as 0: counters of cores disagree",
         ),
         (
-            outlived_packets,
+            status.exceptions.outlived_packets,
             "outlived their generation, and count in no segment",
         ),
-    ] {
-        if packets > 0 {
-            lines.push(line("packets", format!("{} {words}", count(packets))));
-        }
-    }
-    lines
+    ];
+    let exceptions = exceptions.into_iter().filter(|(packets, _)| *packets > 0);
+    let exceptions =
+        exceptions.map(|(packets, words)| format!("packets    {} {words}", count(packets)));
+    let lines = workers
+        .chain(pools)
+        .chain(status.fdb.as_ref().map(addresses));
+    lines.chain(exceptions).collect()
 }
 
-fn flows(answer: &StatusAnswer) -> Vec<Line> {
+fn flows(answer: &StatusAnswer) -> Vec<String> {
     let tracked = answer.flows.as_ref().map(|flows| {
         let untracked = flows.untracked.iter().filter(|reason| reason.packets > 0);
         let untracked =
@@ -143,23 +109,18 @@ fn flows(answer: &StatusAnswer) -> Vec<Line> {
             Some(reasons) => format!("untracked: {reasons}"),
             None => "none untracked".to_owned(),
         };
-        let FlowTotals {
-            tracked,
-            free_slots,
-            ..
-        } = flows;
-        line(
-            "flows",
-            format!("{tracked} tracked, {free_slots} slots free; {untracked}"),
+        let (tracked, free) = (flows.tracked, flows.free_slots);
+        format!("flows      {tracked} tracked, {free} slots free; {untracked}")
+    });
+    let decoding = answer.decoding.as_ref().map(decoded);
+    let chosen = answer.judged.iter().filter(|one| one.method == CHOSEN);
+    let judged: Vec<String> = chosen.map(judged).collect();
+    let judged = (!judged.is_empty()).then(|| {
+        format!(
+            "estimates  median error and bounds that held, of flows of {}",
+            judged.join("; ")
         )
     });
-    let decoding = answer.decoding.as_ref();
-    let decoding = decoding.map(|decoding| line("decoding", decoded(decoding)));
-    let judged = answer
-        .judged
-        .iter()
-        .any(|one| one.method == CHOSEN)
-        .then(|| line("estimates", judged(&answer.judged)));
     tracked.into_iter().chain(decoding).chain(judged).collect()
 }
 
@@ -171,34 +132,26 @@ fn addresses(fdb: &Fdb) -> String {
     ];
     let refused = refused.into_iter().filter(|&(n, _)| n > 0);
     let refused = refused.map(|(n, what)| format!(", {} {what}", count(n)));
-    let known = format!("{} of {} known", fdb.entries, fdb.capacity);
+    let known = format!("addresses  {} of {} known", fdb.entries, fdb.capacity);
     std::iter::once(known).chain(refused).collect()
 }
 
 fn decoded(decoding: &Decoding) -> String {
     let Some(epoch) = decoding.epoch else {
-        return "none yet".to_owned();
+        return "decoding   none yet".to_owned();
     };
     let (flows, ms) = (decoding.flows, decoding.duration_s * 1e3);
-    format!("epoch {epoch}: {flows} flows in {ms:.0} ms")
+    format!("decoding   epoch {epoch}: {flows} flows in {ms:.0} ms")
 }
 
-/// How the estimates to use compare with stamps, by size of flows.
-fn judged(kinds: &[JudgedEstimates]) -> String {
-    let chosen = kinds.iter().filter(|one| one.method == CHOSEN);
-    let words = chosen.map(|one| {
-        let bounded = one.within_bound + one.beyond_bound;
-        let within = one.within_bound as f64 * 100.0 / bounded.max(1) as f64;
-        let error = known(one.error_ratio_median, |error| {
-            format!("{:.2}%", error * 100.0)
-        });
-        format!("{} packets: {error}, {within:.1}%", one.size)
+/// How the estimates to use compare with stamps, for flows of one size.
+fn judged(kind: &JudgedEstimates) -> String {
+    let bounded = kind.within_bound + kind.beyond_bound;
+    let within = kind.within_bound as f64 * 100.0 / bounded.max(1) as f64;
+    let error = known(kind.error_ratio_median, |error| {
+        format!("{:.2}%", error * 100.0)
     });
-    let words: Vec<String> = words.collect();
-    format!(
-        "median error and bounds that held, of flows of {}",
-        words.join("; ")
-    )
+    format!("{} packets: {error}, {within:.1}%", kind.size)
 }
 
 #[cfg(test)]

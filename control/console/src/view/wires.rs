@@ -23,24 +23,22 @@ pub fn wires(wires: &Wires) -> String {
     let mut text = clock_words(clock) + "\n\n";
     text += &table(WIRE_HEADINGS, wires.wires.iter().map(wire_row));
     for wire in &wires.wires {
-        let _ = writeln!(text, "{}: {}", wire.port, lda_words(&wire.lda));
-        if let Some(mismatch) = &wire.mismatch {
-            let _ = writeln!(text, "{}: {mismatch}", wire.port);
-        }
-        if let Some(words) = offset_words(wire) {
-            let _ = writeln!(text, "{}: {words}", wire.port);
-        }
-        if let Some(contradiction) = &wire.contradiction {
-            let _ = writeln!(text, "{}: CLOCKS: {contradiction}", wire.port);
-        }
-        if wire.is_blocked {
-            let looped =
-                "looped to this same switch, or two switches have the same number: no data passes";
-            let _ = writeln!(text, "{}: {looped}", wire.port);
-        } else if wire.session == "loop" {
-            let echoed =
-                "its own hellos return through the routers, and no peer answers: data passes";
-            let _ = writeln!(text, "{}: {echoed}", wire.port);
+        let looped = if wire.is_blocked {
+            "looped to this same switch, or two switches have the same number: no data passes"
+        } else {
+            "its own hellos return through the routers, and no peer answers: data passes"
+        };
+        let is_looped = wire.is_blocked || wire.session == "loop";
+        let clocks = wire.contradiction.as_ref();
+        let notes = [
+            Some(lda_words(&wire.lda)),
+            wire.mismatch.clone(),
+            offset_words(wire),
+            clocks.map(|contradiction| format!("CLOCKS: {contradiction}")),
+            is_looped.then(|| looped.to_owned()),
+        ];
+        for note in notes.into_iter().flatten() {
+            let _ = writeln!(text, "{}: {note}", wire.port);
         }
     }
     text += "\n";
@@ -49,21 +47,18 @@ pub fn wires(wires: &Wires) -> String {
 }
 
 pub(crate) fn clock_words(clock: &WireClock) -> String {
-    let mut words = format!(
-        "clock {}, {} error {}, TAI - UTC = {} s, PTP domain {}",
-        clock.state,
-        clock.error_source,
+    let (state, source, error) = (
+        &clock.state,
+        &clock.error_source,
         duration_ns(clock.error_ns),
-        clock.tai_utc_s,
-        clock.ptp_domain
+    );
+    let (offset, domain) = (clock.tai_utc_s, clock.ptp_domain);
+    let mut words = format!(
+        "clock {state}, {source} error {error}, TAI - UTC = {offset} s, PTP domain {domain}"
     );
     if let Some(step_ns) = clock.last_step_ns {
-        let times = clock.steps;
-        let _ = write!(
-            words,
-            "; set {times} times, last by {}",
-            duration_ns(step_ns)
-        );
+        let (times, last) = (clock.steps, duration_ns(step_ns));
+        let _ = write!(words, "; set {times} times, last by {last}");
     }
     words
 }

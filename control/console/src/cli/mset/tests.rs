@@ -28,7 +28,7 @@ fn parsed_with(network: &str, arguments: &[&str]) -> (tempfile::TempDir, Only) {
     (folder, only)
 }
 
-fn sets(arguments: &[&str]) -> Result<Sets, MsetError> {
+fn sets(arguments: &[&str]) -> Result<Sets, Correctable> {
     let (_folder, only) = parsed(arguments);
     let Only::Mset(mset) = only else {
         panic!("{only:?}")
@@ -36,7 +36,7 @@ fn sets(arguments: &[&str]) -> Result<Sets, MsetError> {
     Sets::of(&mset)
 }
 
-fn ways(arguments: &[&str]) -> Result<Answer, MsetError> {
+fn ways(arguments: &[&str]) -> Result<Answer, Correctable> {
     let (_folder, only) = parsed(arguments);
     let Only::Paths(chains) = only else {
         panic!("{only:?}")
@@ -116,7 +116,7 @@ fn names_that_the_network_lacks_are_refused() {
 fn names_may_have_commas() {
     // As Rocketfuel writes them; A and B are names, and so is A,B.
     let network = "London,+UK209 Oslo 1\nOslo London,+UK209 1\nOslo A 1\nA Oslo 1\nA B 1\nB A 1\nB A,B 1\nA,B B 1\n";
-    let m_routers = |arguments: &[&str]| -> Result<Vec<String>, MsetError> {
+    let m_routers = |arguments: &[&str]| -> Result<Vec<String>, Correctable> {
         let (_folder, only) = parsed_with(network, arguments);
         let Only::Mset(mset) = only else {
             panic!("{only:?}")

@@ -35,16 +35,9 @@ fn draw<'a>(root: &Area<'a>, answer: &Answer) -> Drawn<'a> {
     let (left, right) = root.split_horizontally(SIZE.0 / 2);
     let steps = || answer.plans.iter().flat_map(|course| &course.steps);
     // A scale of decades needs more than one value.
-    let most = steps()
-        .map(|step| step.probe_hops)
-        .max()
-        .unwrap_or(1)
-        .max(2) as f64;
-    let least = steps()
-        .map(|step| step.probe_hops)
-        .min()
-        .unwrap_or(1)
-        .max(1) as f64;
+    let hops = || steps().map(|step| step.probe_hops);
+    let most = hops().max().unwrap_or(1).max(2) as f64;
+    let least = hops().min().unwrap_or(1).max(1) as f64;
     let hops = (least / 1.3..most * 1.3).log_scale();
     let hops_of = |step: &Step| step.probe_hops.max(1) as f64;
     chart(&left, answer, "probe hops (logarithmic)", hops, hops_of)?;
@@ -66,11 +59,8 @@ where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,
 {
-    let upgrades = answer
-        .plans
-        .iter()
-        .map(|course| course.steps.len() - 1)
-        .max();
+    let upgrades = answer.plans.iter();
+    let upgrades = upgrades.map(|course| course.steps.len() - 1).max();
     let upgrades = upgrades.unwrap_or(0).max(1);
     let mut chart = ChartBuilder::on(area)
         .caption(title, (FONT, 18))

@@ -9,7 +9,7 @@ struct Only {
 }
 
 /// A line of nine routers.
-fn answer(upgrades: &str, arguments: &[&str]) -> Result<Answer, PlanError> {
+fn answer(upgrades: &str, arguments: &[&str]) -> Result<Answer, Correctable> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("line.intra");
     let links = (1..9).map(|at| format!("r{at} r{0} 1\nr{0} r{at} 1\n", at + 1));
