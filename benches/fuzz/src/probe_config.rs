@@ -1,7 +1,7 @@
 //! Configurations of `vernier-probe`.
 //!
-//! Oracle: a refusal names the place and what was expected. An accepted configuration is the same after it was written and
-//! read again, and its rates, lengths and numbers of sessions are within their limits.
+//! Oracle: a refusal names the place and what was expected. Of an accepted configuration, rates, lengths and numbers of sessions are
+//! within their limits.
 
 use probe::config::{Config, SESSIONS_MAX};
 
@@ -16,8 +16,6 @@ pub fn probe_config(bytes: &[u8]) {
         Ok(config) => config,
         Err(error) => return refused(&error),
     };
-    let written = serde_json::to_string_pretty(&config).unwrap();
-    assert_eq!(Config::parse(&written, "written.json").unwrap(), config);
     assert!(config.sessions.len() + config.mset_room() <= SESSIONS_MAX);
     for session in &config.sessions {
         assert!(!session.gap().is_zero());

@@ -281,7 +281,7 @@ impl World {
         let origin = &mut self.origins[packet.origin];
         let mut bytes = packet.bytes;
         let length = bytes.len();
-        let Ok(pending) = reflector.reflect(&mut bytes, &arrival, self.now) else {
+        let Some(pending) = reflector.reflect(&mut bytes, &arrival, self.now) else {
             assert!(origin.is_forged, "an honest request is not answered");
             return;
         };

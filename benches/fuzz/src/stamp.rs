@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use probe::clock::LocalClock;
-use probe::reflector::{ClockSource, Reflector, Settings};
+use probe::config::{ReflectorConfig, SessionConfig, Spacing};
+use probe::reflector::{Reflector, Settings};
 use probe::result::SessionId;
-use probe::session::{Arrived, Intervals, Session, SessionSettings, Spacing, least_bytes};
+use probe::session::{Arrived, Intervals, Session, SessionSettings};
 use probe::socket::{Arrival, Stamped, Stamps};
-use probe::wire::{ErrorEstimate, Format, Key, Kind, Mode, UnixNs, Walk, is_authentic, sign_base};
+use probe::wire::{
+    ClockSource, ErrorEstimate, Format, Key, Kind, Mode, UnixNs, Walk, is_authentic, least_bytes,
+    sign_base,
+};
 
 pub(super) const NOW: UnixNs = UnixNs(1_700_000_000_000_000_000);
 
@@ -39,7 +43,7 @@ pub fn stamp(bytes: &[u8]) {
 fn request(key: Option<&Key>, mode: Mode, request: &[u8]) {
     let mut reflector = reflector(key);
     let mut packet = request.to_vec();
-    let Ok(pending) = reflector.reflect(&mut packet, &arrival(), Duration::ZERO) else {
+    let Some(pending) = reflector.reflect(&mut packet, &arrival(), Duration::ZERO) else {
         assert!(request.len() < mode.bytes());
         assert_eq!(packet, request);
         return;
@@ -103,10 +107,13 @@ pub(super) fn reflector_settings(key: Option<&Key>) -> Settings {
         tlv_key: key.cloned(),
         error: ErrorEstimate::new(true, Format::Ntp, 1_000),
         clock: ClockSource::Ptp,
-        sessions: 1,
-        idle: Duration::from_secs(1),
-        limit_pps: None,
-        dscp_allowed: 1,
+        config: ReflectorConfig {
+            sessions_max: 1,
+            idle_s: 1,
+            limit_pps: None,
+            allowed_dscp: Some(vec![0]),
+            ..ReflectorConfig::default()
+        },
     }
 }
 
@@ -123,12 +130,15 @@ pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
         },
         key: key.cloned(),
         tlv_key: key.cloned(),
-        length: least_bytes(mode, &TLVS, key.is_some()) + 12,
-        extensions: TLVS.to_vec(),
-        spacing: Spacing::Periodic,
-        gap: Duration::from_millis(1),
+        config: SessionConfig {
+            length: Some(least_bytes(mode, &TLVS, key.is_some()) + 12),
+            tlvs: TLVS.to_vec(),
+            schedule: Spacing::Periodic,
+            interval_ms: Some(1.0),
+            timeout_ms: 1_000,
+            ..SessionConfig::new("a", arrival().to.into())
+        },
         count: None,
-        timeout: Duration::from_secs(1),
         error: ErrorEstimate::new(true, Format::Ntp, 1_000),
     };
     let intervals = Intervals {

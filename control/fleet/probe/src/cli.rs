@@ -4,18 +4,18 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 
-use crate::config::{Address, Asked, Config, PORT, ReflectorConfig, SessionConfig};
+use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig, Spacing};
 use crate::published::Outlet;
 use crate::result::SessionResult;
-use crate::session::Spacing;
-use crate::socket::StampsWanted;
+use crate::socket::Stamped;
 use crate::table;
+use crate::wire::Kind;
 use crate::{daemon, opener};
 
 /// Most packets of one measurement by command line: all are in one interval.
@@ -53,7 +53,7 @@ pub struct Arguments {
     reflect: bool,
 
     /// Address to answer at, with a port or without (862); may be repeated [default: all]
-    #[arg(long, value_name = "ADDRESS", requires = "reflect", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", requires = "reflect", value_parser = named::<Address>)]
     listen: Vec<Address>,
 
     /// Packets to send, 1 to 100,000
@@ -81,7 +81,7 @@ pub struct Arguments {
     dscp: u8,
 
     /// Address to send from, with a port or without
-    #[arg(long, value_parser = address)]
+    #[arg(long, value_parser = named::<Address>)]
     from: Option<Address>,
 
     /// File with the key (32 to 128 hexadecimal digits): authenticated mode
@@ -93,31 +93,19 @@ pub struct Arguments {
     tlv_key_file: Option<PathBuf>,
 
     /// What the reflector is asked for, by the names that `tlvs` has in the configuration, with commas between
-    #[arg(long, value_delimiter = ',', value_parser = asked)]
-    tlvs: Vec<Asked>,
+    #[arg(long, value_delimiter = ',', value_parser = named::<Kind>)]
+    tlvs: Vec<Kind>,
 
     /// Whose timestamps: hardware, kernel, program
-    #[arg(long, default_value = "kernel", value_parser = stamps)]
-    timestamps: StampsWanted,
+    #[arg(long, default_value = "kernel", value_parser = named::<Stamped>)]
+    timestamps: Stamped,
 
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-fn address(text: &str) -> Result<Address, String> {
-    Address::try_from(text.to_owned())
-}
-
-fn asked(text: &str) -> Result<Asked, String> {
-    named(text)
-}
-
-fn stamps(text: &str) -> Result<StampsWanted, String> {
-    named(text)
-}
-
-/// By the name that the configuration has.
+/// As the configuration has it.
 fn named<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     let value = serde_json::Value::String(text.to_owned());
     serde_json::from_value(value).map_err(|error| error.to_string())
@@ -248,7 +236,10 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
     let interval = Duration::from_secs(u64::from(u32::MAX));
     let (mut engine, _) = opener::ready(config, Some(interval), Some(arguments.count))?;
     let mut outlet = Outlet::default();
-    engine.run(stop, &mut outlet)?;
+    while !stop.load(Ordering::Relaxed) && !engine.is_over() {
+        engine.step(&mut outlet)?;
+    }
+    engine.finish(&mut outlet);
     let sessions = outlet.board.sessions();
     let result = &sessions.first().context("there is no result")?.last;
     if arguments.json {

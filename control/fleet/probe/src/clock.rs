@@ -189,11 +189,9 @@ impl Watch {
     }
 }
 
-/// The median, of an even number of values the greater of the two in the middle; 0 of none.
+/// The median; 0 of none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    measure::statistics::median(&mut values.collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 #[cfg(test)]

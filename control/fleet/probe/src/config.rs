@@ -12,15 +12,12 @@ use contract::config::{self, ConfigError, Http, Nats};
 use nix::net::if_::if_nametoindex;
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::ser::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use topology::Role;
 use topology::ospf::deserialize_server;
 
-use crate::reflector::ClockSource;
-use crate::session::{Spacing, least_bytes};
-use crate::socket::{StampsWanted, scope_id};
-use crate::wire::{ErrorEstimate, Format, Kind, Mode};
+use crate::socket::{Stamped, scope_id};
+use crate::wire::{ClockSource, ErrorEstimate, Format, Kind, Mode, least_bytes};
 
 /// The port of STAMP (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
@@ -35,7 +32,7 @@ pub const SESSIONS_MAX: usize = 50_000;
 const OVERHEAD_BYTES: (u32, u32) = (66, 86);
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Answers others; `None`: no reflector.
@@ -44,8 +41,8 @@ pub struct Config {
     pub sessions: Vec<SessionConfig>,
     /// Length of an interval in ms, 100 to 3,600,000, default 1,000.
     pub interval_ms: u64,
-    /// Whose timestamps are taken, default `kernel`.
-    pub timestamps: StampsWanted,
+    /// Whose timestamps are taken, default `kernel`. If there are none, the next best are.
+    pub timestamps: Stamped,
     /// The clock of this machine.
     pub clock: Clock,
     /// Where answers are served, default `127.0.0.1:9469`.
@@ -57,7 +54,7 @@ pub struct Config {
 }
 
 /// The session-reflector.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReflectorConfig {
     /// Addresses, with ports or without (862); 1 to 64. Default all of IPv4 and of IPv6.
@@ -77,7 +74,7 @@ pub struct ReflectorConfig {
 }
 
 /// A session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionConfig {
     /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
@@ -114,27 +111,22 @@ pub struct SessionConfig {
     pub timeout_ms: u64,
     /// What the reflector is asked for besides.
     #[serde(default)]
-    pub tlvs: Vec<Asked>,
+    pub tlvs: Vec<Kind>,
 }
 
-/// TLVs that a session can send (RFC 8972).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// How packets are spaced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
-    /// Ports and addresses at the reflector.
-    Location,
-    /// Its clock and how it takes timestamps.
-    TimestampInformation,
-    /// DSCP and ECN as they arrive there.
-    ClassOfService,
-    /// Packets received and sent there.
-    DirectMeasurement,
-    /// When the reply before really left.
-    FollowUpTelemetry,
+pub enum Spacing {
+    /// Gaps are exponentially distributed (RFC 2330, section 11.1.1): what is periodic in the network is not missed.
+    #[default]
+    Poisson,
+    /// All gaps are equal (RFC 3432).
+    Periodic,
 }
 
 /// The clock of this machine, as other ends are informed of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clock {
     /// You vouch for the clock: it is off UTC by so many nanoseconds at most, 0 to 1,000,000,000. `None`: it is not synchronised.
@@ -177,7 +169,7 @@ impl Default for Config {
             reflector: None,
             sessions: Vec::new(),
             interval_ms: 1_000,
-            timestamps: StampsWanted::default(),
+            timestamps: Stamped::default(),
             clock: Clock::default(),
             http: Http {
                 listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_469))),
@@ -220,22 +212,10 @@ impl SessionConfig {
         }
     }
 
-    /// The TLVs that are sent.
-    pub fn kinds(&self) -> Vec<Kind> {
-        let kind = |asked: &Asked| match asked {
-            Asked::Location => Kind::Location,
-            Asked::TimestampInformation => Kind::TimestampInformation,
-            Asked::ClassOfService => Kind::ClassOfService,
-            Asked::DirectMeasurement => Kind::DirectMeasurement,
-            Asked::FollowUpTelemetry => Kind::FollowUpTelemetry,
-        };
-        self.tlvs.iter().map(kind).collect()
-    }
-
     fn least_bytes(&self) -> usize {
         let mode = Mode::of(self.key_file.is_some());
         let has_hmac = self.key_file.is_some() || self.tlv_key_file.is_some();
-        least_bytes(mode, &self.kinds(), has_hmac)
+        least_bytes(mode, &self.tlvs, has_hmac)
     }
 
     /// Bytes of a request.
@@ -403,7 +383,7 @@ impl From<Address> for String {
 }
 
 /// Probes what the m-set of a node asks for, as it changes. Either `topology` or `ospf`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MsetConfig {
     /// The network: a file as `vernier mset` reads it. It is read again when it changes.
@@ -429,11 +409,7 @@ pub struct MsetConfig {
     #[serde(default = "transition_s")]
     pub transition_s: u64,
     /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
-    #[serde(
-        default = "template",
-        deserialize_with = "session",
-        serialize_with = "keys"
-    )]
+    #[serde(default = "template", deserialize_with = "session")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub session: SessionConfig,
 }
@@ -462,15 +438,6 @@ fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error
     keys.insert("name".to_owned(), template.name.into());
     keys.insert("to".to_owned(), String::from(template.to).into());
     serde_json::from_value(keys.into()).map_err(D::Error::custom)
-}
-
-/// As [`session`] reads it.
-fn keys<S: Serializer>(session: &SessionConfig, to: S) -> Result<S::Ok, S::Error> {
-    let mut keys = serde_json::to_value(session).map_err(S::Error::custom)?;
-    if let Some(keys) = keys.as_object_mut() {
-        keys.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
-    }
-    keys.serialize(to)
 }
 
 impl MsetConfig {
@@ -541,7 +508,7 @@ const NAME_MAX: usize = 64;
 const SUFFIX: &str = ".probe";
 
 /// Reports of every interval to NATS JetStream; needs `nats.servers` only.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportConfig {
     /// Name of the node where this prober stands: of the switch there, or of the router in the topology. `None`: the host's name.

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -26,7 +25,7 @@ use crate::published::Outlet;
 use crate::reflector::Reflector;
 use crate::send_faults::SendFaults;
 use crate::session::{Arrived, Intervals, Session};
-use crate::socket::{Purpose, Report, Socket, SocketError, StampsWanted};
+use crate::socket::{Purpose, Report, Socket, SocketError, Stamped};
 use crate::wire::{Mode, Reply, UnixNs};
 
 /// Packets of one socket in a row.
@@ -117,7 +116,7 @@ pub struct Engine {
     listeners: Vec<Socket>,
     /// All sockets behind one descriptor, which `ppoll` waits for: unlike `epoll_wait`, to the nanosecond.
     readable: OwnedFd,
-    wanted: StampsWanted,
+    wanted: Stamped,
     clock: LocalClock,
     ticked: Duration,
     strangers: u64,
@@ -129,7 +128,7 @@ impl Engine {
     ///
     /// # Errors
     /// The system's, where it has no more descriptors.
-    pub fn new(intervals: Intervals, wanted: StampsWanted) -> io::Result<Self> {
+    pub fn new(intervals: Intervals, wanted: Stamped) -> io::Result<Self> {
         Ok(Self {
             start: Instant::now(),
             intervals,
@@ -238,18 +237,6 @@ impl Engine {
     /// Time since the start.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
-    }
-
-    /// Runs until `stop` is set, or all sessions are over, where there is no reflector. What is under way then is closed as it is.
-    ///
-    /// # Errors
-    /// The system's, where it cannot wait for packets.
-    pub fn run(&mut self, stop: &AtomicBool, outlet: &mut Outlet) -> io::Result<()> {
-        while !stop.load(Ordering::Relaxed) && !self.is_over() {
-            self.step(outlet)?;
-        }
-        self.finish(outlet);
-        Ok(())
     }
 
     /// Sends what is due, waits 50 ms at most for packets, and takes them.
@@ -430,7 +417,7 @@ impl Engine {
                 let Some((packet, arrival)) = socket.receive(&mut self.buffer) else {
                     break;
                 };
-                let Ok(pending) = reflector.reflect(packet, &arrival, now) else {
+                let Some(pending) = reflector.reflect(packet, &arrival, now) else {
                     continue;
                 };
                 let class = pending.traffic_class;

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use report::sender::ReportCounters;
 use serde::{Deserialize, Serialize};
 
@@ -19,25 +19,38 @@ use crate::metrics;
 use crate::mset::View;
 use crate::published::{Board, Published};
 
-/// The paths, and what they answer.
-const PATHS: [(&str, &str); 7] = [
-    ("/", "this page"),
-    ("/metrics", "everything, for Prometheus"),
-    ("/healthz", "200 as long as the program works"),
-    (
-        "/readyz",
-        "200 once every session has a result and sends, else 503 and why",
-    ),
-    (
-        "/api/v1/sessions",
-        "sessions: the last interval and totals (JSON); ?name=",
-    ),
-    ("/api/v1/reflector", "the reflector's counts (JSON)"),
-    (
-        "/api/v1/mset",
-        "nodes that an m-set asks for, and the ways to them (JSON)",
-    ),
-];
+/// The paths, what they answer, and by what.
+fn routes() -> [(&'static str, &'static str, MethodRouter<Arc<Sources>>); 7] {
+    [
+        ("/", "this page", get(index)),
+        ("/metrics", "everything, for Prometheus", get(metrics_page)),
+        (
+            "/healthz",
+            "200 as long as the program works",
+            get(async || "ok\n"),
+        ),
+        (
+            "/readyz",
+            "200 once every session has a result and sends, else 503 and why",
+            get(readyz),
+        ),
+        (
+            "/api/v1/sessions",
+            "sessions: the last interval and totals (JSON); ?name=",
+            get(sessions),
+        ),
+        (
+            "/api/v1/reflector",
+            "the reflector's counts (JSON)",
+            get(reflector),
+        ),
+        (
+            "/api/v1/mset",
+            "nodes that an m-set asks for, and the ways to them (JSON)",
+            get(mset),
+        ),
+    ]
+}
 
 /// Sessions that take as many bytes of an answer as a segment of a switch.
 const SESSIONS_PER_SEGMENT: usize = 16;
@@ -59,7 +72,12 @@ pub struct Sources {
 
 impl Sources {
     fn answer(&self) -> Answer {
-        let segments = self.board.session_count().div_ceil(SESSIONS_PER_SEGMENT);
+        let segments = self
+            .board
+            .read()
+            .sessions
+            .len()
+            .div_ceil(SESSIONS_PER_SEGMENT);
         self.in_flight.answer(segments)
     }
 }
@@ -78,24 +96,20 @@ struct Filter {
 /// # Errors
 /// When the system gives no thread or no event queue.
 pub fn serve(server: Server, sources: Sources) -> io::Result<Running> {
-    let router = Router::new()
-        .route("/", get(index))
-        .route("/metrics", get(metrics_page))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/api/v1/sessions", get(sessions))
-        .route("/api/v1/reflector", get(reflector))
-        .route("/api/v1/mset", get(mset))
-        .fallback(async || {
-            let text = format!("not found; the paths are:\n{}", paths());
-            (StatusCode::NOT_FOUND, text)
-        })
-        .with_state(Arc::new(sources));
-    server.serve_routes(router, PATHS.map(|(path, _)| path))
+    let mut router = Router::new();
+    for (path, _, answer) in routes() {
+        router = router.route(path, answer);
+    }
+    let router = router.fallback(async || {
+        let text = format!("not found; the paths are:\n{}", paths());
+        (StatusCode::NOT_FOUND, text)
+    });
+    let router = router.with_state(Arc::new(sources));
+    server.serve_routes(router, routes().map(|(path, ..)| path))
 }
 
 fn paths() -> String {
-    let lines = PATHS.map(|(path, what)| format!("  {path:20} {what}\n"));
+    let lines = routes().map(|(path, what, _)| format!("  {path:20} {what}\n"));
     lines.concat()
 }
 
@@ -115,11 +129,12 @@ fn unready(sources: &Sources) -> Option<String> {
     let Sources {
         board, sessions, ..
     } = sources;
-    let faults = board.send_faults();
-    if !faults.is_empty() {
-        return Some(faults.to_string());
+    let state = board.read();
+    if !state.faults.is_empty() {
+        return Some(state.faults.to_string());
     }
-    let without = (sessions.iter()).filter(|name| board.session(name).is_none());
+    let without = sessions.iter();
+    let without = without.filter(|name| !state.sessions.contains_key(*name));
     let without = without.count();
     if without > 0 {
         let all = sessions.len();
@@ -162,7 +177,8 @@ async fn sessions(State(sources): Shared, Parameters(filter): Parameters<Filter>
 }
 
 async fn reflector(State(sources): Shared, _: Parameters<Nothing>) -> Answered {
-    answered(&sources, "reflector", &sources.board.reflector())
+    let counts = sources.board.read().reflector;
+    answered(&sources, "reflector", &counts)
 }
 
 async fn mset(State(sources): Shared, _: Parameters<Nothing>) -> Answered {

@@ -88,13 +88,14 @@ pub fn families(page: &mut Page, board: &Board) {
         help,
         sessions.flat_map(|(_, session)| delays(session)),
     );
-    let strangers = [(Labels::new(), board.strangers() as f64)];
+    let state = board.read();
+    let strangers = [(Labels::new(), state.strangers as f64)];
     let help = "Packets to sockets of sessions that belong to none.";
     page.counter(STRANGERS, help, strangers);
-    if let Some(counts) = board.reflector() {
-        let counts = std::iter::once((Labels::new(), &counts));
-        page.metrics(ReflectorCounts::metrics(), counts);
-    }
+    let reflector = state.reflector;
+    drop(state);
+    let counts = reflector.iter().map(|counts| (Labels::new(), counts));
+    page.metrics(ReflectorCounts::metrics(), counts);
 }
 
 /// Adds the counts of unusable messages and LSAs of OSPF.

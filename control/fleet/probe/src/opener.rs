@@ -99,14 +99,10 @@ impl Opener {
                 ssid,
                 dscp: session.dscp,
             },
+            config: session.clone(),
             tlv_key: tlv_key.or_else(|| key.clone()),
             key,
-            length: session.bytes(),
-            extensions: session.kinds(),
-            spacing: session.schedule,
-            gap: session.gap(),
             count: self.count,
-            timeout: Duration::from_millis(session.timeout_ms),
             error: self.error,
         };
         let (now, seed) = (engine.now(), self.random.next_u64());
@@ -118,19 +114,12 @@ impl Opener {
         let key = self.key(reflector.key_file.as_deref(), "reflector", "key_file")?;
         let tlv_key = reflector.tlv_key_file.as_deref();
         let tlv_key = self.key(tlv_key, "reflector", "tlv_key_file")?;
-        let allowed = reflector.allowed_dscp.as_ref().map(|allowed| {
-            let bits = allowed.iter().map(|dscp| 1_u64 << (dscp & 63));
-            bits.fold(0, |all, bit| all | bit)
-        });
         Ok(Settings {
+            config: reflector.clone(),
             tlv_key: tlv_key.or_else(|| key.clone()),
             key,
             error: self.error,
             clock: config.clock.source,
-            sessions: reflector.sessions_max,
-            idle: Duration::from_secs(reflector.idle_s),
-            limit_pps: reflector.limit_pps,
-            dscp_allowed: allowed.unwrap_or(u64::MAX),
         })
     }
 

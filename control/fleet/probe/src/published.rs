@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use serde::Serialize;
 
 use crate::clock::Offset;
@@ -78,43 +78,33 @@ impl Published {
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<RwLock<State>>);
 
+/// What is on the board.
 #[derive(Debug, Default)]
-struct State {
-    sessions: BTreeMap<String, Arc<Published>>,
-    reflector: Option<ReflectorCounts>,
-    strangers: u64,
-    faults: SendFaults,
+pub struct State {
+    /// Sessions with a result, by name.
+    pub sessions: BTreeMap<String, Arc<Published>>,
+    /// The reflector's counts, if there is a reflector.
+    pub reflector: Option<ReflectorCounts>,
+    /// Replies that belong to no session.
+    pub strangers: u64,
+    /// Sessions whose requests cannot be sent.
+    pub faults: SendFaults,
 }
 
 impl Board {
-    /// All sessions by name. They are shared, not copied, and the thread that measures does not wait for who reads them.
-    pub fn sessions(&self) -> Vec<Arc<Published>> {
-        self.0.read().sessions.values().cloned().collect()
+    /// What is on it now. The thread that measures waits for whoever holds this.
+    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read()
     }
 
-    /// How many sessions there are.
-    pub fn session_count(&self) -> usize {
-        self.0.read().sessions.len()
+    /// All sessions by name. They are shared, not copied, and the thread that measures does not wait for who reads them.
+    pub fn sessions(&self) -> Vec<Arc<Published>> {
+        self.read().sessions.values().cloned().collect()
     }
 
     /// One session.
     pub fn session(&self, name: &str) -> Option<Arc<Published>> {
-        self.0.read().sessions.get(name).cloned()
-    }
-
-    /// The reflector, where there is one.
-    pub fn reflector(&self) -> Option<ReflectorCounts> {
-        self.0.read().reflector
-    }
-
-    /// Sessions whose requests cannot be sent.
-    pub fn send_faults(&self) -> SendFaults {
-        self.0.read().faults.clone()
-    }
-
-    /// Replies that belong to no session.
-    pub fn strangers(&self) -> u64 {
-        self.0.read().strangers
+        self.read().sessions.get(name).cloned()
     }
 }
 

@@ -14,51 +14,20 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::config::ReflectorConfig;
 use crate::socket::{Arrival, Stamped};
 use crate::wire::{
-    self, ErrorEstimate, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED, Mode, Reply,
-    Request, Tlv, UNRECOGNISED, UnixNs, Walk, put,
+    self, ClockSource, ErrorEstimate, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED,
+    Mode, Reply, Request, Tlv, UNRECOGNISED, UnixNs, Walk, put,
 };
-
-/// Where a clock gets its time from (RFC 8972, table 7).
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ClockSource {
-    /// NTP.
-    Ntp = 1,
-    /// PTP.
-    Ptp,
-    /// Synchronisation supply unit, or building integrated timing supply.
-    Ssu,
-    /// A satellite system or radio.
-    Satellite,
-    /// It runs freely.
-    #[default]
-    Local,
-}
-
-impl ClockSource {
-    /// By its number in a timestamp information TLV.
-    pub(crate) fn of(number: u8) -> Option<Self> {
-        [
-            Self::Ntp,
-            Self::Ptp,
-            Self::Ssu,
-            Self::Satellite,
-            Self::Local,
-        ]
-        .into_iter()
-        .find(|source| *source as u8 == number)
-    }
-}
 
 /// How a reflector answers.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Its limits, and the values of DSCP that may be asked for.
+    pub config: ReflectorConfig,
     /// The key of base packets; with it, all have to be authenticated.
     pub key: Option<Key>,
     /// The key of TLVs; in authenticated mode that of base packets, unless there is another.
@@ -67,14 +36,6 @@ pub struct Settings {
     pub error: ErrorEstimate,
     /// Where it gets its time from.
     pub clock: ClockSource,
-    /// Most sessions that it keeps state of; 0: none.
-    pub sessions: usize,
-    /// Sessions that say nothing for so long make room for others.
-    pub idle: Duration,
-    /// Most packets a second that one source address is answered; `None`: any number.
-    pub limit_pps: Option<u32>,
-    /// Values of DSCP that a class of service TLV may ask for, a bit each.
-    pub dscp_allowed: u64,
 }
 
 contract::record! {
@@ -115,21 +76,6 @@ contract::record! {
         #[metric(Gauge = "vernier_probe_reflector_sessions")]
         pub sessions: u64,
     }
-}
-
-/// Why a request gets no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Shorter than a base packet.
-    TooShort,
-    /// It is a reply to a reply of this reflector.
-    Looped,
-    /// Its HMAC was not checked: too many were wrong just before.
-    Unchecked,
-    /// Its HMAC is wrong.
-    NotAuthentic,
-    /// Too many of this source.
-    OverLimit,
 }
 
 /// A reply that lacks its timestamp.
@@ -173,9 +119,11 @@ pub struct Reflector {
 impl Reflector {
     /// A reflector that has seen nothing.
     pub fn new(settings: Settings) -> Self {
+        let config = &settings.config;
+        let idle = Duration::from_secs(config.idle_s);
         Self {
-            sessions: Sessions::new(settings.sessions, settings.idle),
-            limit: settings.limit_pps.map(Limit::new),
+            sessions: Sessions::new(config.sessions_max, idle),
+            limit: config.limit_pps.map(Limit::new),
             checks: Bucket::full(WRONG_BYTES_PER_S),
             last_written: None,
             settings,
@@ -192,16 +140,13 @@ impl Reflector {
     }
 
     /// Makes of a request the reply to it, of the same length, all but its timestamp and what depends on it. `now` is by a
-    /// clock that never steps.
-    ///
-    /// # Errors
-    /// [`Refused`], which is counted.
+    /// clock that never steps. Counts a request that gets no reply, and returns `None`.
     pub fn reflect(
         &mut self,
         packet: &mut [u8],
         arrival: &Arrival,
         now: Duration,
-    ) -> Result<Pending, Refused> {
+    ) -> Option<Pending> {
         let (mode, request) = self.admit(packet, arrival, now)?;
         let key = SessionKey {
             from: arrival.from,
@@ -244,7 +189,7 @@ impl Reflector {
             sender_ttl: arrival.ttl,
         };
         reply.write(mode, base);
-        Ok(Pending {
+        Some(Pending {
             mode,
             traffic_class: answered.traffic_class,
             hmac_at: answered.hmac_at,
@@ -259,36 +204,31 @@ impl Reflector {
         packet: &[u8],
         arrival: &Arrival,
         now: Duration,
-    ) -> Result<(Mode, Request), Refused> {
+    ) -> Option<(Mode, Request)> {
         let mode = Mode::of(self.settings.key.is_some());
         let Some(request) = Request::read(mode, packet) else {
-            self.counts.too_short += 1;
-            return Err(Refused::TooShort);
+            return refused(&mut self.counts.too_short);
         };
         if self.is_looped(mode, packet) {
-            self.counts.looped += 1;
-            return Err(Refused::Looped);
+            return refused(&mut self.counts.looped);
         }
         let has_tlvs = packet.len() > mode.bytes();
         let is_checked =
             self.settings.key.is_some() || (has_tlvs && self.settings.tlv_key.is_some());
         if is_checked && self.checks.left(now) <= 0.0 {
-            self.counts.unchecked += 1;
-            return Err(Refused::Unchecked);
+            return refused(&mut self.counts.unchecked);
         }
         let key = self.settings.key.as_ref();
         if key.is_some_and(|key| !wire::is_authentic(key, packet)) {
             self.was_wrong(mode.bytes());
-            self.counts.not_authentic += 1;
-            return Err(Refused::NotAuthentic);
+            return refused(&mut self.counts.not_authentic);
         }
         // Last, so that forged packets do not use up what their victim may send.
         let limit = self.limit.as_mut();
         if limit.is_some_and(|limit| !limit.takes(arrival.from.ip(), now)) {
-            self.counts.over_limit += 1;
-            return Err(Refused::OverLimit);
+            return refused(&mut self.counts.over_limit);
         }
-        Ok((mode, request))
+        Some((mode, request))
     }
 
     /// Whether a packet is a reply to a reply of this reflector: as the sender's timestamp it has a time that this reflector
@@ -335,6 +275,12 @@ impl Reflector {
     pub fn not_sent(&mut self) {
         self.counts.not_sent += 1;
     }
+}
+
+/// Counts a request that gets no reply.
+fn refused<T>(count: &mut u64) -> Option<T> {
+    *count += 1;
+    None
 }
 
 /// Between two searches for sessions that make room, in a table that is full.
@@ -604,7 +550,8 @@ fn answer_one(tail: &mut [u8], tlv: &Tlv, kind: Kind, facts: &Facts, answered: &
 fn class_of_service(value: &mut [u8], facts: &Facts, answered: &mut Answered) {
     let wanted = value.first().map_or(0, |byte| byte >> 2);
     let (dscp, ecn) = (facts.arrival.dscp(), facts.arrival.traffic_class & 3);
-    let is_allowed = facts.settings.dscp_allowed >> wanted & 1 == 1;
+    let allowed = facts.settings.config.allowed_dscp.as_ref();
+    let is_allowed = allowed.is_none_or(|allowed| allowed.contains(&wanted));
     if is_allowed {
         answered.traffic_class = wanted << 2;
     }

@@ -1,7 +1,7 @@
 //! From results to reports: one of every interval, with the segments from this prober's node to others and back.
 //!
 //! ```text
-//!  measuring thread: results --Collector--> (shared, once every tick) --Composer--> report::sender, a thread of its own
+//!  measuring thread: results --Collector--> (shared, by interval) --Composer--> report::sender, a thread of its own
 //! ```
 //!
 //! Sessions to one node in one class are one segment.
@@ -25,7 +25,10 @@ const WAITING_MAX: usize = 1 << 17;
 /// Results on their way, and the number of the first interval that is not closed.
 #[derive(Debug, Default)]
 struct Waiting {
-    results: Vec<SessionResult>,
+    /// By interval.
+    results: BTreeMap<u64, Vec<SessionResult>>,
+    /// How many have come since the reports' thread looked last.
+    new: usize,
     closed: u64,
     /// Intervals before this one have results missing, and are not reported.
     lost_before: u64,
@@ -33,21 +36,13 @@ struct Waiting {
 
 /// Takes the results on the thread that measures.
 #[derive(Debug)]
-pub struct Collector {
-    /// Since the last tick.
-    results: Vec<SessionResult>,
-    shared: Arc<Mutex<Waiting>>,
-}
+pub struct Collector(Arc<Mutex<Waiting>>);
 
 /// Makes the reports on the thread that sends them.
 #[derive(Debug)]
 pub struct Composer {
     shared: Arc<Mutex<Waiting>>,
     prober: Prober,
-    /// By interval.
-    results: BTreeMap<u64, Vec<SessionResult>>,
-    closed: u64,
-    lost_before: u64,
     /// The next interval to be reported, and the first that the last report does not cover.
     next: u64,
     uncovered: u64,
@@ -72,16 +67,10 @@ pub struct Prober {
 /// Both ends of the way from results to reports.
 pub fn pair(prober: Prober) -> (Collector, Composer) {
     let shared = Arc::<Mutex<Waiting>>::default();
-    let collector = Collector {
-        results: Vec::new(),
-        shared: Arc::clone(&shared),
-    };
+    let collector = Collector(Arc::clone(&shared));
     let composer = Composer {
         shared,
         prober,
-        results: BTreeMap::new(),
-        closed: 0,
-        lost_before: 0,
         next: 0,
         uncovered: 0,
         left_out: 0,
@@ -92,42 +81,44 @@ pub fn pair(prober: Prober) -> (Collector, Composer) {
 impl Collector {
     /// Takes a session's interval.
     pub fn result(&mut self, result: SessionResult) {
-        self.results.push(result);
+        let mut waiting = self.0.lock();
+        waiting.new += 1;
+        let of_interval = waiting.results.entry(result.interval).or_default();
+        of_interval.push(result);
     }
 
-    /// Passes the results to the reports: all of intervals before this one have come.
+    /// Lets the intervals before this one be reported: all their results have come.
     pub fn closed(&mut self, before: u64) {
-        let mut waiting = self.shared.lock();
+        let mut waiting = self.0.lock();
         waiting.closed = waiting.closed.max(before);
-        if waiting.results.len() + self.results.len() > WAITING_MAX {
+        if waiting.new > WAITING_MAX {
             // Some are of intervals that are not closed yet.
-            let newest = self.results.iter().map(|result| result.interval + 1).max();
-            waiting.lost_before = waiting.lost_before.max(newest.unwrap_or_default());
-            waiting.results.clear();
-            self.results.clear();
-        } else {
-            waiting.results.append(&mut self.results);
+            let newest = std::mem::take(&mut waiting.results).pop_last();
+            let newest = newest.map_or(0, |(interval, _)| interval + 1);
+            waiting.lost_before = waiting.lost_before.max(newest);
+            waiting.new = 0;
         }
     }
 }
 
 impl Reporter for Composer {
     fn next(&mut self, dropped_reports: u64) -> Option<Report> {
-        self.fetch();
-        while self.next < self.closed.min(self.lost_before) {
-            self.results.remove(&self.next);
-            self.next += 1;
-            self.left_out += 1;
-        }
-        (self.next < self.closed).then(|| {
-            let results = self.results.remove(&self.next).unwrap_or_default();
-            let mut report = self.prober.report(self.next, &results);
-            report.epochs = self.next + 1 - self.uncovered;
-            report.dropped_reports = dropped_reports + self.left_out;
-            self.next += 1;
-            self.uncovered = self.next;
-            report
-        })
+        let mut waiting = self.shared.lock();
+        waiting.new = 0;
+        self.uncovered = self.uncovered.max(waiting.lost_before);
+        let first = waiting.closed.min(waiting.lost_before).max(self.next);
+        self.left_out += first - self.next;
+        self.next = first;
+        waiting.results = waiting.results.split_off(&first);
+        let is_closed = first < waiting.closed;
+        let results = is_closed.then(|| waiting.results.remove(&first).unwrap_or_default());
+        drop(waiting);
+        let mut report = self.prober.report(first, &results?);
+        self.next += 1;
+        report.epochs = self.next - self.uncovered;
+        report.dropped_reports = dropped_reports + self.left_out;
+        self.uncovered = self.next;
+        Some(report)
     }
 
     fn interval_ms(&self) -> u32 {
@@ -136,24 +127,6 @@ impl Reporter for Composer {
 
     fn name(&self) -> String {
         self.prober.name.clone()
-    }
-}
-
-impl Composer {
-    fn fetch(&mut self) {
-        let mut waiting = self.shared.lock();
-        let results = std::mem::take(&mut waiting.results);
-        (self.closed, self.lost_before) = (waiting.closed, waiting.lost_before);
-        drop(waiting);
-        if self.uncovered < self.lost_before {
-            self.uncovered = self.lost_before;
-        }
-        for result in results {
-            self.results
-                .entry(result.interval)
-                .or_default()
-                .push(result);
-        }
     }
 }
 

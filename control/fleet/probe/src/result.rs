@@ -9,8 +9,8 @@ use measure::time::TickRate;
 use serde::Serialize;
 
 use crate::clock::Offset;
-use crate::reflector::ClockSource;
 use crate::socket::Stamped;
+use crate::wire::ClockSource;
 
 /// Which session.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,17 +15,16 @@ use std::time::Duration;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
 use crate::clock::{Least, LocalClock, Watch};
-use crate::reflector::ClockSource;
+use crate::config::{SessionConfig, Spacing};
 use crate::result::{
     ClockQuality, Counts, Delays, Extensions, OneWay, SessionId, SessionResult, StampedBy,
 };
 use crate::socket::{SendError, Stamped, Stamps, Unreachable};
 use crate::wire::{
-    self, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED, Mode,
-    Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, put,
+    self, ClockSource, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind,
+    MALFORMED, Mode, Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, put, value,
 };
 
 /// A request leaves the machine within this time, in ns.
@@ -39,22 +38,14 @@ const OPEN_MAX: usize = 1 << 12;
 pub struct SessionSettings {
     /// Which it is; its `ssid` is over 0.
     pub id: SessionId,
+    /// Its TLVs, length, gaps and time-out.
+    pub config: SessionConfig,
     /// The key of base packets; with it, they are authenticated.
     pub key: Option<Key>,
     /// The key of TLVs; without it, they have no HMAC.
     pub tlv_key: Option<Key>,
-    /// Bytes of a request, without its UDP header: [`least_bytes`], or at least 4 more.
-    pub length: usize,
-    /// The TLVs that are sent, besides HMAC and padding.
-    pub extensions: Vec<Kind>,
-    /// How packets are spaced.
-    pub spacing: Spacing,
-    /// The mean gap between them, over 0.
-    pub gap: Duration,
     /// How many are sent; `None`: no end.
     pub count: Option<u64>,
-    /// How long an answer is waited for.
-    pub timeout: Duration,
     /// The sender's clock.
     pub error: ErrorEstimate,
 }
@@ -132,7 +123,8 @@ impl Session {
         let mode = Mode::of(settings.key.is_some());
         let mut packet = vec![0; mode.bytes()];
         let tail = Tail::build(&settings, mode, &mut packet, &mut random);
-        let schedule = Schedule::new(settings.spacing, settings.gap, now, &mut random);
+        let config = &settings.config;
+        let schedule = Schedule::new(config.schedule, config.gap(), now, &mut random);
         Self {
             mode,
             tail,
@@ -379,7 +371,8 @@ impl Session {
     /// Counts packets whose time is over as lost, and closes an interval that has ended and has no packet under way.
     /// To be called until it returns `None`, several times an interval.
     pub fn poll(&mut self, now: Duration, clock: LocalClock) -> Option<SessionResult> {
-        let before = now.checked_sub(self.settings.timeout);
+        let timeout = Duration::from_millis(self.settings.config.timeout_ms);
+        let before = now.checked_sub(timeout);
         while let Some(sent) = before.and_then(|before| self.window.pop_before(before)) {
             if !sent.is_answered {
                 let interval = self.interval(sent.interval);
@@ -444,19 +437,6 @@ impl Session {
             unreachable: interval.unreachable.map(|why| why.to_string()),
         }
     }
-}
-
-/// How packets are spaced.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Spacing {
-    /// Gaps are exponentially distributed (RFC 2330, section 11.1.1): what is periodic in the network is not missed.
-    #[default]
-    Poisson,
-    /// All gaps are equal (RFC 3432).
-    Periodic,
 }
 
 /// A session that is later than this by so much leaves out what was due.
@@ -715,37 +695,6 @@ impl Interval {
     }
 }
 
-/// Bytes of a request with these TLVs and no padding.
-pub fn least_bytes(mode: Mode, extensions: &[Kind], has_hmac: bool) -> usize {
-    let hmac = Some(Kind::Hmac).filter(|_| has_hmac && !extensions.is_empty());
-    let values = extensions.iter().copied().chain(hmac);
-    let values = values.map(|kind| HEADER_BYTES + value(kind, 0).len());
-    mode.bytes() + values.sum::<usize>()
-}
-
-/// A value as a sender writes it: all but its own fields is zero (RFC 8972, sections 4.2 to 4.7).
-fn value(kind: Kind, dscp: u8) -> Vec<u8> {
-    match kind {
-        Kind::ExtraPadding => Vec::new(),
-        Kind::Location => {
-            let mut value = vec![0; 4];
-            // Destination and source address are asked for.
-            for sub in [4, 7] {
-                value.extend([UNRECOGNISED, sub, 0, 16]);
-                value.extend([0; 16]);
-            }
-            value
-        }
-        // The way back as the way there.
-        Kind::ClassOfService => vec![dscp << 2, 0, 0, 0],
-        Kind::TimestampInformation => vec![0; 4],
-        // The network that is reported, others than 3GPP's, is available.
-        Kind::AccessReport => vec![2 << 4, 1, 0, 0],
-        Kind::DirectMeasurement => vec![0; 12],
-        Kind::FollowUpTelemetry | Kind::Hmac => vec![0; 16],
-    }
-}
-
 /// Where things are in what follows the base packet.
 #[derive(Debug)]
 struct Tail {
@@ -763,15 +712,16 @@ impl Tail {
         packet: &mut Vec<u8>,
         random: &mut Pcg64Mcg,
     ) -> Self {
-        let (length, base) = (settings.length, mode.bytes());
+        let (length, base) = (settings.config.bytes(), mode.bytes());
+        let tlvs = &settings.config.tlvs;
         let (mut hmac_at, mut count_at) = (None, None);
-        for &kind in &settings.extensions {
+        for &kind in tlvs {
             if kind == Kind::DirectMeasurement {
                 count_at = Some(packet.len() - base + HEADER_BYTES);
             }
             append(packet, kind, &value(kind, settings.id.dscp));
         }
-        if settings.tlv_key.is_some() && !settings.extensions.is_empty() {
+        if settings.tlv_key.is_some() && !tlvs.is_empty() {
             hmac_at = Some(packet.len() - base);
             append(packet, Kind::Hmac, &[0; TAG_BYTES]);
         }
@@ -784,7 +734,7 @@ impl Tail {
         Self {
             hmac_at,
             count_at,
-            is_asking: !settings.extensions.is_empty(),
+            is_asking: !tlvs.is_empty(),
         }
     }
 

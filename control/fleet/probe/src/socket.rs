@@ -17,6 +17,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use rustix::net::sockopt as options;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::UnixNs;
@@ -28,28 +29,16 @@ const BUFFER_BYTES: usize = 4 << 20;
 /// Time to live of what is sent: with the greatest, the other end sees how many hops there were (RFC 8762, section 4.3.1).
 const TTL: u32 = 255;
 
-/// Whose timestamps are asked for. Where they are not to be had, the next are taken.
+/// Who takes a timestamp, the nearest to the wire first.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(rename_all = "snake_case")]
-pub enum StampsWanted {
-    /// The interface's, then the kernel's.
-    Hardware,
-    /// The kernel's, then this program's.
-    #[default]
-    Kernel,
-    /// This program's.
-    Program,
-}
-
-/// Who took a timestamp, the nearest to the wire first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamped {
     /// The network interface, by its own clock.
     Hardware,
     /// The kernel, where it took the packet from the driver or passed it to it.
+    #[default]
     Kernel,
     /// This program.
     Program,
@@ -256,7 +245,7 @@ impl Socket {
     ///
     /// # Errors
     /// The system's: the address is taken, not of this machine, or not permitted.
-    pub fn open(local: SocketAddr, purpose: Purpose, wanted: StampsWanted) -> io::Result<Self> {
+    pub fn open(local: SocketAddr, purpose: Purpose, wanted: Stamped) -> io::Result<Self> {
         let family = match local {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -316,7 +305,7 @@ impl Socket {
     }
 
     /// Asks for the best timestamps that the system has; without any, this program takes them.
-    fn ask_for(&mut self, wanted: StampsWanted, purpose: Purpose) {
+    fn ask_for(&mut self, wanted: Stamped, purpose: Purpose) {
         type Flag = TimestampingFlag;
         let sends = matches!(purpose, Purpose::Send { .. });
         let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE | Flag::SOF_TIMESTAMPING_RX_SOFTWARE;
@@ -326,9 +315,9 @@ impl Socket {
                 | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
         }
         match wanted {
-            StampsWanted::Program => return,
-            StampsWanted::Kernel => {}
-            StampsWanted::Hardware => {
+            Stamped::Program => return,
+            Stamped::Kernel => {}
+            Stamped::Hardware => {
                 flags |= Flag::SOF_TIMESTAMPING_RX_HARDWARE | Flag::SOF_TIMESTAMPING_RAW_HARDWARE;
                 flags.set(Flag::SOF_TIMESTAMPING_TX_HARDWARE, sends);
             }

@@ -14,6 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use contract::secret::{self, SecretFault};
 use hmac::{Hmac, KeyInit, Mac};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -36,6 +38,40 @@ impl UnixNs {
     /// Nanoseconds since `earlier`; below 0 where that is later.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.wrapping_sub(earlier.0).cast_signed()
+    }
+}
+
+/// Where a clock gets its time from (RFC 8972, table 7).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockSource {
+    /// NTP.
+    Ntp = 1,
+    /// PTP.
+    Ptp,
+    /// Synchronisation supply unit, or building integrated timing supply.
+    Ssu,
+    /// A satellite system or radio.
+    Satellite,
+    /// It runs freely.
+    #[default]
+    Local,
+}
+
+impl ClockSource {
+    /// By its number in a timestamp information TLV.
+    pub fn of(number: u8) -> Option<Self> {
+        [
+            Self::Ntp,
+            Self::Ptp,
+            Self::Ssu,
+            Self::Satellite,
+            Self::Local,
+        ]
+        .into_iter()
+        .find(|source| *source as u8 == number)
     }
 }
 
@@ -476,24 +512,28 @@ pub const MALFORMED: u8 = 0x40;
 /// The HMAC TLV is wrong, or where it may not be.
 pub const INTEGRITY: u8 = 0x20;
 
-/// Types (RFC 8972, table 2), by their numbers on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Types (RFC 8972, table 2), by their numbers on the wire. A configuration has names for those that a session asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Bytes of no meaning.
+    #[serde(skip)]
     ExtraPadding = 1,
     /// Addresses and ports at the reflector.
     Location,
-    /// How the reflector's clock is synchronised and how it takes timestamps.
+    /// The reflector's clock, and how it takes timestamps.
     TimestampInformation,
     /// DSCP and ECN on the way there, DSCP of the way back.
     ClassOfService,
     /// Packets sent and received at both ends.
     DirectMeasurement,
     /// State of an access network.
+    #[serde(skip)]
     AccessReport,
     /// When the last reply was really sent.
     FollowUpTelemetry,
     /// HMAC of the TLVs before it.
+    #[serde(skip)]
     Hmac,
 }
 
@@ -598,6 +638,37 @@ impl Iterator for Walk<'_> {
             bytes: bytes.min(room),
             is_well_formed,
         })
+    }
+}
+
+/// Bytes of a request with these TLVs and no padding.
+pub fn least_bytes(mode: Mode, extensions: &[Kind], has_hmac: bool) -> usize {
+    let hmac = Some(Kind::Hmac).filter(|_| has_hmac && !extensions.is_empty());
+    let values = extensions.iter().copied().chain(hmac);
+    let values = values.map(|kind| HEADER_BYTES + value(kind, 0).len());
+    mode.bytes() + values.sum::<usize>()
+}
+
+/// A value as a sender writes it: all but its own fields is zero (RFC 8972, sections 4.2 to 4.7).
+pub(crate) fn value(kind: Kind, dscp: u8) -> Vec<u8> {
+    match kind {
+        Kind::ExtraPadding => Vec::new(),
+        Kind::Location => {
+            let mut value = vec![0; 4];
+            // Destination and source address are asked for.
+            for sub in [4, 7] {
+                value.extend([UNRECOGNISED, sub, 0, 16]);
+                value.extend([0; 16]);
+            }
+            value
+        }
+        // The way back as the way there.
+        Kind::ClassOfService => vec![dscp << 2, 0, 0, 0],
+        Kind::TimestampInformation => vec![0; 4],
+        // The network that is reported, others than 3GPP's, is available.
+        Kind::AccessReport => vec![2 << 4, 1, 0, 0],
+        Kind::DirectMeasurement => vec![0; 12],
+        Kind::FollowUpTelemetry | Kind::Hmac => vec![0; 16],
     }
 }
 

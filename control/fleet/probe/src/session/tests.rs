@@ -1,9 +1,13 @@
+use std::net::SocketAddr;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::clock::ClockState;
+use crate::config::ReflectorConfig;
 use crate::reflector::{Reflector, Settings};
 use crate::socket::Arrival;
+use crate::wire::least_bytes;
 
 const EPOCH: u64 = 1_700_000_000_000_000_000;
 const GAP: Duration = Duration::from_millis(10);
@@ -11,38 +15,43 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn settings(key: Option<Key>, extensions: Vec<Kind>) -> SessionSettings {
     let mode = Mode::of(key.is_some());
+    let to = SocketAddr::from(([192, 0, 2, 2], 862));
+    let config = SessionConfig {
+        length: Some(least_bytes(mode, &extensions, key.is_some())),
+        tlvs: extensions,
+        schedule: Spacing::Periodic,
+        interval_ms: Some(10.0),
+        timeout_ms: 300,
+        ..SessionConfig::new("a", to.into())
+    };
     SessionSettings {
         id: SessionId {
             name: "a".to_owned(),
             node: "there".to_owned(),
             class: "all".to_owned(),
             from: ([192, 0, 2, 1], 5_000).into(),
-            to: ([192, 0, 2, 2], 862).into(),
+            to,
             ssid: 3,
             dscp: 10,
         },
-        length: least_bytes(mode, &extensions, key.is_some()),
+        config,
         tlv_key: key.clone(),
         key,
-        extensions,
-        spacing: Spacing::Periodic,
-        gap: GAP,
         count: None,
-        timeout: TIMEOUT,
         error: ErrorEstimate::new(true, Format::Ntp, 1_000),
     }
 }
 
 fn reflector(key: Option<Key>) -> Reflector {
     Reflector::new(Settings {
+        config: ReflectorConfig {
+            limit_pps: None,
+            ..ReflectorConfig::default()
+        },
         tlv_key: key.clone(),
         key,
         error: ErrorEstimate::new(true, Format::Ptp, 2_000),
         clock: ClockSource::Satellite,
-        sessions: 4,
-        idle: Duration::from_mins(1),
-        limit_pps: None,
-        dscp_allowed: u64::MAX,
     })
 }
 

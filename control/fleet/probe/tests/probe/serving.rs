@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use probe::config::{Address, Asked, Config, ReflectorConfig, SessionConfig};
+use probe::config::Config;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, NEVER, folder, own_address};
@@ -150,50 +150,33 @@ fn every_metric_is_named() {
     }
 }
 
-fn keys(value: &Value, found: &mut BTreeSet<String>) {
-    match value {
+/// The keys that a schema has, and the words that values may be.
+fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
         Value::Object(object) => {
-            for (key, value) in object {
-                found.insert(key.clone());
-                // Of the connection docs/configuration.md has the keys.
-                if key != "nats" {
-                    keys(value, found);
-                }
+            if let Some(Value::Object(properties)) = object.get("properties") {
+                found.extend(properties.keys().cloned());
             }
+            found.extend(
+                object
+                    .get("const")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+            // Of the connection docs/configuration.md has the keys.
+            let others = object.iter().filter(|(name, _)| *name != "Nats");
+            others.for_each(|(_, part)| keys(part, found));
         }
-        Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+        Value::Array(parts) => parts.iter().for_each(|part| keys(part, found)),
         _ => {}
     }
 }
 
 #[test]
-fn every_key_and_tlv_is_named() {
-    let to = Address::try_from("192.0.2.1".to_owned()).unwrap();
-    let tlvs = [
-        Asked::Location,
-        Asked::TimestampInformation,
-        Asked::ClassOfService,
-        Asked::DirectMeasurement,
-        Asked::FollowUpTelemetry,
-    ];
-    let report = json!({ "nats": { "servers": ["nats://a"] } });
-    let config = Config {
-        mset: Some(serde_json::from_value(json!({})).unwrap()),
-        report: Some(serde_json::from_value(report).unwrap()),
-        reflector: Some(ReflectorConfig::default()),
-        sessions: vec![SessionConfig::new("a", to)],
-        ..Config::default()
-    };
+fn every_key_and_word_is_named() {
     let mut found = BTreeSet::new();
-    keys(&serde_json::to_value(&config).unwrap(), &mut found);
-    let tlvs = tlvs.map(|tlv| {
-        serde_json::to_value(tlv)
-            .unwrap()
-            .as_str()
-            .unwrap()
-            .to_owned()
-    });
-    found.extend(tlvs);
+    keys(&schemars::schema_for!(Config).into(), &mut found);
+    assert!(found.contains("allowed_dscp") && found.contains("follow_up_telemetry"));
     let document = document();
     let named: BTreeSet<&str> = (document.split('`'))
         .flat_map(|name| name.split(['.', '[', ']']))
