@@ -14,8 +14,6 @@
 //! references do.
 //! Exact matching of every packet at both ends is the truth.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use measure::rli::Method;
 use rand::SeedableRng;
@@ -24,13 +22,13 @@ use rand_pcg::Pcg64;
 use reporting::Limit;
 use reporting::statistics::{quantile, whole};
 
-use crate::experiment::{Experiment, Found, Plan, Setting};
-use crate::queue::{Crossing, LinkConfig};
-use crate::report::Row;
+use crate::experiment::{Experiment, Found, Plan};
+use crate::queue::LinkConfig;
 use crate::rli::exchange::Exchange;
 use crate::rli::{UTILISATIONS, lda_mean_ns, one_in};
 use crate::traffic::{
-    CAPACITY_BPS, Kind, PS_PER_NS, PS_PER_S, Supply, Wander, in_words, mix, serialisation_ps,
+    CAPACITY_BPS, Crossing, Kind, PS_PER_NS, PS_PER_S, Supply, Wander, in_words, mix,
+    serialisation_ps,
 };
 use crate::truth::{FlowTruth, Truth};
 
@@ -52,10 +50,8 @@ const PROBES_MAX: usize = 10_000_000;
 /// A method, how many times better RLI must be, and its errors in per cent over all flows of a run.
 type Errors = (&'static str, Option<Limit>, Vec<f64>);
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let supply = Arc::new(Supply::new(setting)?);
-    let seeds = setting.traffic_seeds(SEEDS);
-    let mut plan = Plan::default();
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         "RLI beside other methods",
         format!(
@@ -69,15 +65,14 @@ fn plan(setting: &Setting) -> Result<Plan> {
     );
     for utilisation in UTILISATIONS {
         for &wander in supply.wanders() {
-            let supply = Arc::clone(&supply);
             plan.case(seeds, move |seed, found| {
-                let errors = errors(&supply, utilisation, wander, seed)?;
+                let errors = errors(supply, utilisation, wander, seed)?;
                 rows(utilisation, wander, &errors, found);
                 Ok(())
             });
         }
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// A row for each method; heavy modulation at a high load is judged.
@@ -91,13 +86,16 @@ fn rows(utilisation: f64, wander: Wander, errors: &[Errors], found: &mut Found) 
         let (median, p95) = (of_flows(0.5), of_flows(0.95));
         let row = match rli {
             None => {
-                Row::new(format!("{method}: {name}"), "%", median).paper(is_high.then_some(12.0))
+                let row = found.row(0, format!("{method}: {name}"), "%", median);
+                row.paper(is_high.then_some(12.0))
             }
-            Some(rli) => Row::ratio(format!("{method} / RLI: {name}"), median, [rli])
-                .limit(limit.filter(|_| is_judged))
-                .other("median, %", median),
+            Some(rli) => {
+                let row = found.ratio(0, format!("{method} / RLI: {name}"), median, [rli]);
+                row.limit(limit.filter(|_| is_judged))
+                    .other("median, %", median)
+            }
         };
-        found.row(0, row.other("95th percentile", p95));
+        row.other("95th percentile", p95);
         rli = rli.or(Some(median));
     }
 }
@@ -113,7 +111,7 @@ fn errors(supply: &Supply, utilisation: f64, wander: Wander, seed: u64) -> Resul
 
     let mut all = Vec::new();
     let mut add = |name, limit, estimates_ns: Vec<f64>| {
-        all.push((name, limit, truth.mean_errors(estimates_ns)));
+        all.push((name, limit, truth.errors(estimates_ns, FlowTruth::mean_ns)));
     };
     let judged = Some(TIMES_BETTER);
     let rli = |method| Ok::<_, anyhow::Error>(exchange.receive(method)?.means_ns().collect());

@@ -6,15 +6,15 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use measure::packet::{FlowHash, Hasher};
+use measure::packet::Hasher;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{LegacyPcapBlock, LegacyPcapReader, Linktype, PcapBlockOwned, PcapError};
 use reporting::statistics::whole;
 
-use crate::queue::{Crossing, LinkConfig, cross, share_of};
+use crate::queue::{LinkConfig, cross, share_of};
 use crate::rli::exchange::REFERENCE_BYTES;
 use crate::trace::{Reference, Trace};
-use crate::traffic::{Arrival, CAPACITY_BPS, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
+use crate::traffic::{CAPACITY_BPS, Crossing, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
 
 /// Room for the longest packet that is taken for one (libpcap's `MAXIMUM_SNAPLEN`), and then some.
 const READ_BYTES: usize = 1 << 20;
@@ -53,32 +53,6 @@ struct Frame {
     bytes: u32,
 }
 
-/// Numbers of flows, by their hashes.
-struct Flows {
-    hasher: Hasher,
-    numbers: HashMap<FlowHash, u32>,
-}
-
-impl Flows {
-    fn count(&self) -> u32 {
-        // No more than packets, which are fewer.
-        u32::try_from(self.numbers.len()).unwrap_or(u32::MAX)
-    }
-
-    fn frame(&mut self, packet: &LegacyPcapBlock<'_>, ns_per_fraction: u64) -> Frame {
-        let seconds_ns = u64::from(packet.ts_sec) * 1_000_000_000;
-        let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
-        let wire_bytes = packet.origlen.max(captured);
-        let flow = self.hasher.parse(packet.data, wire_bytes).flow;
-        let next = self.count();
-        Frame {
-            at_ns: seconds_ns + u64::from(packet.ts_usec) * ns_per_fraction,
-            flow: *self.numbers.entry(flow).or_insert(next),
-            bytes: wire_bytes.min(FRAME_BYTES_MAX),
-        }
-    }
-}
-
 impl Capture {
     /// Reads a classic pcap file of Ethernet frames, of micro- or nanoseconds. Sizes are those on
     /// the wire, up to 65,550 bytes; packets out of order are sorted by time.
@@ -93,9 +67,13 @@ impl Capture {
 
     fn parse(input: impl Read) -> Result<Self> {
         let mut frames: Vec<Frame> = Vec::new();
-        let mut flows = Flows {
-            hasher: Hasher::new(HASH_SEED),
-            numbers: HashMap::new(),
+        let hasher = Hasher::new(HASH_SEED);
+        let mut flows = HashMap::new();
+        let mut flow_of = |packet: &LegacyPcapBlock<'_>, wire_bytes| {
+            // No more than packets, which are fewer.
+            let next = u32::try_from(flows.len()).unwrap_or(u32::MAX);
+            let flow = hasher.parse(packet.data, wire_bytes).flow;
+            *flows.entry(flow).or_insert(next)
         };
         let damaged = |packet: usize, error: &PcapError<&[u8]>| {
             let remedy = "give a classic pcap file (editcap -F pcap)";
@@ -120,7 +98,14 @@ impl Capture {
                             }
                         }
                         PcapBlockOwned::Legacy(packet) => {
-                            frames.push(flows.frame(&packet, ns_per_fraction));
+                            let captured = u32::try_from(packet.data.len()).unwrap_or(u32::MAX);
+                            let wire_bytes = packet.origlen.max(captured);
+                            let seconds_ns = u64::from(packet.ts_sec) * 1_000_000_000;
+                            frames.push(Frame {
+                                at_ns: seconds_ns + u64::from(packet.ts_usec) * ns_per_fraction,
+                                flow: flow_of(&packet, wire_bytes),
+                                bytes: wire_bytes.min(FRAME_BYTES_MAX),
+                            });
                         }
                         PcapBlockOwned::NG(_) => {}
                     }
@@ -144,7 +129,7 @@ impl Capture {
             frame.at_ns -= first_ns;
         }
         Ok(Self {
-            flows: flows.count(),
+            flows: u32::try_from(flows.len()).unwrap_or(u32::MAX),
             bytes: frames.iter().map(|frame| u64::from(frame.bytes)).sum(),
             frames,
         })
@@ -161,8 +146,9 @@ impl Capture {
         let arrivals = self
             .frames
             .iter()
-            .map(|frame| Arrival {
-                at_ps: whole(frame.at_ns as f64 * ps_per_ns) as u64,
+            .map(|frame| Crossing {
+                sent_ps: whole(frame.at_ns as f64 * ps_per_ns) as u64,
+                received_ps: None,
                 flow: frame.flow,
                 bytes: frame.bytes,
                 kind: if measured(frame.flow) {
@@ -191,23 +177,23 @@ pub struct Replay {
 
 impl Replay {
     /// All packets wait in one FIFO queue.
-    pub fn one_queue(capture: &Path) -> Result<Self> {
-        let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
+    pub fn one_queue(capture: &Capture) -> Self {
+        let traffic = capture.at_load(CAPACITY_BPS, UTILISATION, 1.0);
         let mut replay = Self::default();
         replay.send(&traffic, CAPACITY_BPS, 0);
-        Ok(replay)
+        replay
     }
 
     /// Flows are spread over two paths, each with a queue of half the rate; the second is longer.
     /// References take the first.
-    pub fn two_paths(capture: &Path) -> Result<Self> {
-        let traffic = Capture::read(capture)?.at_load(CAPACITY_BPS, UTILISATION, 1.0);
+    pub fn two_paths(capture: &Capture) -> Self {
+        let traffic = capture.at_load(CAPACITY_BPS, UTILISATION, 1.0);
         let mut replay = Self::default();
         for (path, more_ps) in [(0, 0), (1, DETOUR_PS)] {
             let share = share_of(&traffic, path, 2, PATHS_SEED);
             replay.send(&share, CAPACITY_BPS / 2, more_ps);
         }
-        Ok(replay)
+        replay
     }
 
     /// As packets flow by flow; `seed` is that of their hashes.
@@ -218,7 +204,7 @@ impl Replay {
     /// Sends packets over a path that adds `more_ps`, with references where that is nothing.
     fn send(&mut self, traffic: &Traffic, capacity_bps: u64, more_ps: u64) {
         let mut packets = 0_u64;
-        let inject = |_: &Arrival| {
+        let inject = |_: &Crossing| {
             packets += 1;
             let is_due = more_ps == 0 && packets.is_multiple_of(PACKETS_PER_REFERENCE);
             is_due.then_some(REFERENCE_BYTES)

@@ -17,8 +17,9 @@ use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::EXPERIMENTS;
-use crate::experiment::{Experiment, Setting};
+use crate::experiment::{Experiment, Plan, Setting};
 use crate::report::{Report, Section, Table, stem};
+use crate::traffic::Supply;
 
 /// Accuracy of every method against exact truth, and the methods for data of one's own.
 #[derive(Debug, Parser)]
@@ -132,8 +133,10 @@ impl Tables {
 
 fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Vec<Table>> {
     let Experiment { name, title, plan } = *experiment;
-    let plan = plan(setting)?;
-    let bar = ProgressBar::new(plan.steps());
+    let supply = Supply::new(setting)?;
+    let mut cases = Plan::default();
+    plan(&supply, &mut cases)?;
+    let bar = ProgressBar::new(cases.steps());
     bar.set_style(ProgressStyle::with_template(
         "{msg} {wide_bar} {pos}/{len} [{elapsed} of about {duration}]",
     )?);
@@ -142,7 +145,7 @@ fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Vec<Table>> {
         eprintln!("{name}: {title} ...");
     }
     let began = Instant::now();
-    let found = plan.run(setting, &|| bar.inc(1));
+    let found = cases.run(setting, &|| bar.inc(1));
     bar.finish_and_clear();
     if bar.is_hidden() {
         eprintln!("{name}: {:.0} s", began.elapsed().as_secs_f64());

@@ -8,6 +8,7 @@ use reporting::statistics::mean;
 use serde::Serialize;
 
 use crate::report::{Row, Table};
+use crate::traffic::Supply;
 
 /// How experiments are run.
 #[derive(Debug, Clone, Serialize)]
@@ -43,25 +44,25 @@ pub struct Experiment {
     pub name: &'static str,
     /// In words, for the progress bar and the report.
     pub title: &'static str,
-    pub plan: fn(&Setting) -> Result<Plan>,
+    pub plan: for<'a> fn(&'a Supply, &mut Plan<'a>) -> Result<()>,
 }
 
 /// Tables, and the cases that fill them.
 #[derive(Default)]
-pub struct Plan {
+pub struct Plan<'a> {
     /// Tables without rows, in the order of printing.
     pub tables: Vec<Table>,
-    cases: Vec<Case>,
+    cases: Vec<Case<'a>>,
 }
 
-struct Case {
+struct Case<'a> {
     seeds: u32,
-    run: Box<Run>,
+    run: Box<Run<'a>>,
 }
 
-type Run = dyn Fn(u64, &mut Found) -> Result<()> + Send + Sync;
+type Run<'a> = dyn Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'a;
 
-impl Plan {
+impl<'a> Plan<'a> {
     /// Adds a table; its number is the order of adding, from 0.
     pub fn table(&mut self, title: impl Into<String>, about: impl Into<String>) {
         self.tables.push(Table {
@@ -75,7 +76,7 @@ impl Plan {
     pub fn case(
         &mut self,
         seeds: u32,
-        run: impl Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'static,
+        run: impl Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'a,
     ) {
         self.cases.push(Case {
             seeds,
@@ -90,7 +91,7 @@ impl Plan {
 
     /// Runs all cases with all seeds in parallel; `step` is called after each.
     pub fn run(mut self, setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Vec<Table>> {
-        let runs: Vec<(&Case, u64)> = (self.cases.iter())
+        let runs: Vec<(&Case<'_>, u64)> = (self.cases.iter())
             .flat_map(|case| (0..u64::from(case.seeds)).map(move |seed| (case, seed)))
             .collect();
         let mut found = runs
@@ -120,9 +121,29 @@ pub struct Found {
 }
 
 impl Found {
-    /// A row of the table of this number.
-    pub fn row(&mut self, table: usize, row: Row) {
-        self.rows.push((table, row));
+    /// A figure of ours for the table of this number, with nothing to compare it with yet.
+    pub fn row(
+        &mut self,
+        table: usize,
+        check: impl Into<String>,
+        unit: &'static str,
+        ours: f64,
+    ) -> &mut Row {
+        let (_, row) = self.rows.push_mut((table, Row::new(check, unit, ours)));
+        row
+    }
+
+    /// The mean of `ours` over seeds, divided by the least mean of `over`.
+    pub fn ratio(
+        &mut self,
+        table: usize,
+        check: impl Into<String>,
+        ours: f64,
+        over: impl Into<Vec<f64>>,
+    ) -> &mut Row {
+        let row = self.row(table, check, "ratio", ours);
+        row.over = over.into();
+        row
     }
 }
 

@@ -9,11 +9,11 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
 
 use crate::capture::Replay;
-use crate::experiment::{Experiment, Found, Plan, Setting};
+use crate::experiment::{Experiment, Found, Plan};
 use crate::interpolation::Interpolated;
-use crate::report::Row;
-use crate::sketched::{Known, Sketched, columns_for, means};
+use crate::sketched::{Sketched, columns_for, means};
 use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth};
+use crate::traffic::Supply;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hybrid",
@@ -46,26 +46,25 @@ const PROTOTYPE: [Prototype; 4] = [
     [[3.5, 0.012], [5.1, 1.6], [6.5, 0.11]],
 ];
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let (seeds, scale) = (setting.traffic_seeds(SEEDS), setting.scale);
-    let mut plan = Plan::default();
-    if let Some(path) = &setting.capture {
-        let replay = Replay::two_paths(path)?;
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
+    if let (Some(path), Some(capture)) = (&supply.setting.capture, &supply.capture) {
+        let replay = Replay::two_paths(capture);
         let title = format!("packets of {} over two paths", path.display());
-        let case = describe("capture", &title, seeds, None, &mut plan);
+        let case = describe("capture", &title, seeds, None, plan);
         plan.case(seeds, move |seed, found| {
             case.run(&replay.trace(seed), seed, found)
         });
-        return Ok(plan);
+        return Ok(());
     }
     for (scenario, prototype) in Scenario::ALL.iter().zip(PROTOTYPE) {
         let Scenario { name, title, .. } = *scenario;
-        let case = describe(name, title, seeds, Some(prototype), &mut plan);
+        let case = describe(name, title, seeds, Some(prototype), plan);
         plan.case(seeds, move |seed, found| {
             case.run(&Trace::generate(scenario, seed, scale), seed, found)
         });
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// A scenario: its tables are two, for the hybrid and for the chooser.
@@ -81,7 +80,7 @@ fn describe(
     title: &str,
     seeds: u32,
     prototype: Option<Prototype>,
-    plan: &mut Plan,
+    plan: &mut Plan<'_>,
 ) -> Case {
     let case = Case {
         name,
@@ -112,10 +111,7 @@ impl Case {
         let layout = LdsLayout::new(columns_for(trace, 17_500), 1, &[1.0; 4])?;
         let sketched = Sketched::new(trace, &layout, &losses, |_| 0);
         let rli = Interpolated::of(trace);
-        let joint = |feature| {
-            let packets = Some(&truth.received[..]);
-            sketched.joint(2, Known { packets, feature })
-        };
+        let joint = |feature| sketched.joint(2, Some(&truth.received), feature);
         let (hybrid, alone) = (joint(&rli.mean_ns)?, joint(&[])?);
         let choices = choices(trace, &alone, &hybrid, &rli);
         let hybrid = means(&hybrid);
@@ -137,33 +133,26 @@ impl Case {
         found: &mut Found,
     ) {
         let name = self.name;
+        let errors = |estimates: &[f64], packets| truth.median(estimates, packets);
         for (packets, group, of_prototype) in GROUPS {
-            let row = Row::new(
-                format!("{name}: {group}"),
-                "%",
-                truth.median(hybrid, packets),
-            );
+            let check = format!("{name}: {group}");
+            let row = found.row(self.table, check, "%", errors(hybrid, packets));
             let others = others.iter();
-            let others =
-                others.map(|(method, estimates)| (*method, truth.median(estimates, packets)));
-            let printed = self.prototype.zip(of_prototype);
-            let (paper, beside) =
-                printed.map_or((None, Vec::new()), |([hybrid, rli, lds], group)| {
-                    let rli = ("RLI (prototype)", rli[group]);
-                    let lds = ("paper's LDS (prototype)", lds[group]);
-                    (Some(hybrid[group]), vec![rli, lds])
-                });
-            found.row(self.table, row.paper(paper).others(others).others(beside));
+            row.others(others.map(|(method, of)| (*method, errors(of, packets))));
+            if let Some(([hybrid, rli, lds], group)) = self.prototype.zip(of_prototype) {
+                row.paper(hybrid[group])
+                    .other("RLI (prototype)", rli[group])
+                    .other("paper's LDS (prototype)", lds[group]);
+            }
         }
         let [(_, rli), (_, joint), _] = others;
-        let [hybrid_error, rli, joint] =
-            [hybrid, rli, joint].map(|estimates| truth.median(estimates, HUNDREDS));
+        let over = [rli, joint].map(|estimates| errors(estimates, HUNDREDS));
         let check = format!(
             "{name}: {}, hybrid / the better of RLI and LDS joint",
             GROUPS[1].1
         );
-        let row = Row::ratio(check, hybrid_error, [rli, joint]);
-        found.row(self.table, row.limit(Limit::AtMost(1.05)));
+        let row = found.ratio(self.table, check, errors(hybrid, HUNDREDS), over);
+        row.limit(Limit::AtMost(1.05));
     }
 
     /// Errors of what was chosen, how often its bound holds, and whose it was.
@@ -194,16 +183,15 @@ impl Case {
         let by = [Method::Combined, Method::Hybrid, RLI];
         let by = by.map(|method| (format!("by {} (%)", method.name()), share_of(method)));
         let check = format!("{name}: error of the choice, all flows");
-        let row = Row::new(check, "%", truth.median(&means, ALL));
-        found.row(table, row.others(by));
+        let row = found.row(table, check, "%", truth.median(&means, ALL));
+        row.others(by);
         let check = format!("{name}: error of the choice, >= 100 packets");
-        found.row(table, Row::new(check, "%", truth.median(&means, HUNDREDS)));
+        found.row(table, check, "%", truth.median(&means, HUNDREDS));
         let check = format!("{name}: flows in the bound of the choice");
-        let row = Row::new(check, "%", held(ALL)).others([
+        found.row(table, check, "%", held(ALL)).others([
             (">= 100 packets", held(HUNDREDS)),
             ("median bound (% of the mean)", median(bounds)),
         ]);
-        found.row(table, row);
     }
 }
 

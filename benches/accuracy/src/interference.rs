@@ -8,12 +8,11 @@ use measure::rli::{Adaptive, Policy};
 use reporting::Limit;
 use reporting::statistics::percent_of;
 
-use crate::experiment::{Experiment, Found, Plan, Setting};
-use crate::queue::{Crossing, Dropping, LinkConfig, cross};
-use crate::report::Row;
+use crate::experiment::{Experiment, Found, Plan};
+use crate::queue::{Dropping, LinkConfig, cross};
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
-use crate::traffic::{Kind, Supply, Traffic, in_words};
+use crate::traffic::{Crossing, Kind, Supply, Traffic, in_words};
 use crate::truth::Truth;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -38,10 +37,8 @@ fn policies() -> [(&'static str, Policy); 3] {
     ]
 }
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let supply = Supply::new(setting)?;
-    let seeds = setting.traffic_seeds(SEEDS);
-    let mut plan = Plan::default();
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         EXPERIMENT.title,
         format!(
@@ -54,7 +51,6 @@ fn plan(setting: &Setting) -> Result<Plan> {
         ),
     );
     for &wander in supply.wanders() {
-        let supply = supply.clone();
         plan.case(seeds, move |seed, found| {
             let traffic = supply.traffic(UTILISATION, wander, seed);
             for (dropping, limit) in [
@@ -71,7 +67,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
             Ok(())
         });
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// What every policy adds.
@@ -91,17 +87,16 @@ fn compare(
         let exchange = Exchange::send(traffic, link, policy, seed)?;
         let crossings = &exchange.crossings;
         let check = format!("loss added: {policy_name}, {name}");
-        let row = Row::new(check, "points", lost_percent(crossings) - lost);
-        let row = row.paper(is_adaptive.then_some(0.001));
-        let row = row.limit(limit.filter(|_| is_adaptive)).others([
+        let row = found.row(0, check, "points", lost_percent(crossings) - lost);
+        row.paper(is_adaptive.then_some(0.001));
+        row.limit(limit.filter(|_| is_adaptive)).others([
             ("lost without, %", lost),
             ("references, % of the link", exchange.bandwidth_percent()),
         ]);
-        found.row(0, row);
         let check = format!("delay added: {policy_name}, {name}");
         let added_us = mean_us(crossings, traffic.flows) - delay_us;
-        let row = Row::new(check, "us", added_us);
-        found.row(0, row.other("without", delay_us));
+        let row = found.row(0, check, "us", added_us);
+        row.other("without", delay_us);
     }
     Ok(())
 }

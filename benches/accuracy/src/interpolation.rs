@@ -100,7 +100,7 @@ fn bound(intervals: &mut [usize], squares: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::Crossing;
+    use crate::traffic::Crossing;
 
     fn packet(flow: u32, sent_ns: u64, delay_ns: u64) -> Crossing {
         Crossing::of_ns(flow, sent_ns, Some(sent_ns + delay_ns))

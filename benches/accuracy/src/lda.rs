@@ -17,8 +17,8 @@ use reporting::statistics::{error_percent, mean, median, whole};
 
 use crate::capture::Replay;
 use crate::experiment::{Experiment, Found, Plan, Setting};
-use crate::report::Row;
 use crate::trace::Losses;
+use crate::traffic::Supply;
 use stream::{Delays, Outcome, Passed, Probed, Stream};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -136,38 +136,34 @@ const EPISODES: usize = 4;
 const ADAPTIVE: usize = 5;
 
 /// What all cases need.
-struct Bench {
-    setting: Setting,
+struct Bench<'a> {
+    setting: &'a Setting,
     /// Packets of the capture, where there is one.
     capture: Option<Stream>,
 }
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let capture = setting.capture.as_deref();
-    let replay = capture.map(Replay::one_queue).transpose()?;
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let setting = &supply.setting;
+    let replay = supply.capture.as_ref().map(Replay::one_queue);
     let bench = Arc::new(Bench {
-        setting: setting.clone(),
+        setting,
         capture: replay.map(|replay| Stream::of(&replay.crossings)),
     });
-    let mut plan = Plan::default();
-    bench.tables(&mut plan);
-    reordering::plan(&bench, &mut plan);
+    bench.tables(plan);
+    reordering::plan(&bench, plan);
     let laws = plan.tables.len();
-    bench.tables_of_laws(&mut plan);
+    bench.tables_of_laws(plan);
 
     let uniform = || LOSSES.map(Losses::Uniform).into_iter();
     let (sweep_seeds, seeds) = (setting.seeds(SWEEP_SEEDS), setting.seeds(SEEDS));
     let stream = bench.stream(Delays::WEIBULL_06, 1)?;
-    on(stream, 2, uniform(), &mut plan, move |passed, found| {
+    on(stream, 2, uniform(), plan, move |passed, found| {
         sweep(passed, sweep_seeds, found)
     });
     if bench.capture.is_none() {
         for other in &OTHERS {
             let bench = Arc::clone(&bench);
-            plan.case(1, move |_, found| {
-                found.row(DEVIATIONS, other.row(&bench)?);
-                Ok(())
-            });
+            plan.case(1, move |_, found| other.row(&bench, found));
         }
     }
     for (loss, shares) in COVERAGES {
@@ -177,18 +173,18 @@ fn plan(setting: &Setting) -> Result<Plan> {
         });
     }
     let stream = bench.stream(Delays::WEIBULL_06, 11)?;
-    on(stream, 12, uniform(), &mut plan, move |passed, found| {
+    on(stream, 12, uniform(), plan, move |passed, found| {
         references(passed, seeds, found)
     });
     let stream = bench.stream(Delays::WEIBULL_06, 21)?;
     let losses = EPISODE_LOSSES.map(Losses::Episodes).into_iter();
-    on(stream, 22, losses, &mut plan, move |passed, found| {
+    on(stream, 22, losses, plan, move |passed, found| {
         beside_probes(passed, seeds, laws + 1, found)
     });
     let only_weibull = bench.capture.is_some();
     for &(delays, name, deviation) in &LAWS[..if only_weibull { 1 } else { LAWS.len() }] {
         let stream = bench.stream(delays, 31)?;
-        on(stream, 32, uniform(), &mut plan, move |passed, found| {
+        on(stream, 32, uniform(), plan, move |passed, found| {
             law((name, deviation), passed, seeds, laws, found)
         });
     }
@@ -196,16 +192,16 @@ fn plan(setting: &Setting) -> Result<Plan> {
     plan.case(streams, move |stream, found| {
         adaptive(&bench, stream, found)
     });
-    Ok(plan)
+    Ok(())
 }
 
 /// Adds a case for each of `losses` from the same packets.
-fn on(
+fn on<'a>(
     stream: Stream,
     seed: u64,
     losses: impl Iterator<Item = Losses>,
-    plan: &mut Plan,
-    rows: impl Fn(&Passed, &mut Found) -> Result<()> + Clone + Send + Sync + 'static,
+    plan: &mut Plan<'a>,
+    rows: impl Fn(&Passed, &mut Found) -> Result<()> + Clone + Send + Sync + 'a,
 ) {
     let stream = Arc::new(stream);
     for losses in losses {
@@ -214,7 +210,7 @@ fn on(
     }
 }
 
-impl Bench {
+impl Bench<'_> {
     /// Packets of the capture, or as many as the scale asks for, drawn.
     fn stream(&self, delays: Delays, seed: u64) -> Result<Stream> {
         self.stream_of(whole(PACKETS * self.setting.scale), delays, seed)
@@ -245,7 +241,7 @@ impl Bench {
     }
 
     // Long: descriptions.
-    fn tables(&self, plan: &mut Plan) {
+    fn tables(&self, plan: &mut Plan<'_>) {
         let (packets, seeds) = (self.packets_are(), self.setting.seeds(SEEDS));
         plan.table(
             "LDA: mean delay, one bank tuned to the loss",
@@ -307,7 +303,7 @@ impl Bench {
         );
     }
 
-    fn tables_of_laws(&self, plan: &mut Plan) {
+    fn tables_of_laws(&self, plan: &mut Plan<'_>) {
         let (packets, seeds) = (self.packets_are(), self.setting.seeds(SEEDS));
         plan.table(
             "LDA: every law of delays, beside probes at 1 Hz",
@@ -402,33 +398,27 @@ fn sweep(passed: &Passed, seeds: u32, found: &mut Found) -> Result<()> {
     let half = Runs::of(passed, &tuned(passed, 0.5)?, seeds);
     let (at, (paper, limit)) = (percent(passed.loss), expected(passed.loss));
     let check = format!("error of the mean at {at} loss");
-    let row = Row::new(check, "%", full.mean_error())
-        .paper(paper)
-        .limit(limit);
-    let others = [
+    let row = found.row(MEANS, check, "%", full.mean_error());
+    row.paper(paper).limit(limit).others([
         ("worst run", full.worst_mean_error()),
         ("alpha 0.5", half.mean_error()),
         ("samples", full.mean(|run| run.samples)),
         ("samples, alpha 0.5", half.mean(|run| run.samples)),
-    ];
-    found.row(MEANS, row.others(others));
+    ]);
     let limit = (passed.loss <= LEAST_LOSS).then_some(Limit::AtMost(4.0));
     let check = format!("error of the deviation at {at} loss");
-    let row = Row::new(check, "%", full.stddev_error())
-        .paper(10.0)
-        .limit(limit);
-    let others = [
+    let row = found.row(DEVIATIONS, check, "%", full.stddev_error());
+    row.paper(10.0).limit(limit).others([
         ("eq. 5", full.stddev_paper_error()),
         ("alpha 0.5", half.stddev_error()),
         ("eq. 5, alpha 0.5", half.stddev_paper_error()),
-    ];
-    found.row(DEVIATIONS, row.others(others));
+    ]);
     Ok(())
 }
 
 impl OtherDelays {
     /// Errors of the deviation, medians over traces.
-    fn row(&self, bench: &Bench) -> Result<Row> {
+    fn row(&self, bench: &Bench<'_>, found: &mut Found) -> Result<()> {
         let seeds = bench.setting.seeds(SWEEP_SEEDS).min(self.seeds_max);
         let (mut ours, mut eq_5) = (Vec::new(), Vec::new());
         for (trace, losses) in self.traces.clone().zip(self.losses..) {
@@ -440,15 +430,20 @@ impl OtherDelays {
         }
         let (name, at) = (self.name, percent(LEAST_LOSS));
         let check = format!("error of the deviation, {name}, at {at} loss");
-        let (paper, most) = self.judged.unzip();
-        let row = Row::new(check, "%", median(ours)).paper(paper);
-        let row = row.limit(most.map(Limit::AtMost));
-        Ok(row.other("eq. 5", median(eq_5)))
+        let row = found.row(DEVIATIONS, check, "%", median(ours));
+        row.at_most(self.judged).other("eq. 5", median(eq_5));
+        Ok(())
     }
 }
 
 /// Whether one run's interval holds the mean, and how wide it is.
-fn interval(bench: &Bench, loss: f64, shares: &[f64], seed: u64, found: &mut Found) -> Result<()> {
+fn interval(
+    bench: &Bench<'_>,
+    loss: f64,
+    shares: &[f64],
+    seed: u64,
+    found: &mut Found,
+) -> Result<()> {
     let banks = shares.iter().map(|&probability| Bank {
         rows: 256,
         probability,
@@ -466,11 +461,11 @@ fn interval(bench: &Bench, loss: f64, shares: &[f64], seed: u64, found: &mut Fou
     );
     let check = format!("runs whose interval holds the mean: {config}");
     let covered = if outcome.covered { 100.0 } else { 0.0 };
-    let row = Row::new(check, "%", covered).limit(Limit::AtLeast(96.0));
-    found.row(INTERVALS, row);
+    let row = found.row(INTERVALS, check, "%", covered);
+    row.limit(Limit::AtLeast(96.0));
     let check = format!("width of the interval beside eq. 1: {config}");
-    let row = Row::new(check, "ratio", outcome.width_ratio).limit(Limit::AtMost(0.8));
-    found.row(INTERVALS, row);
+    let row = found.row(INTERVALS, check, "ratio", outcome.width_ratio);
+    row.limit(Limit::AtMost(0.8));
     Ok(())
 }
 
@@ -490,10 +485,9 @@ fn references(passed: &Passed, seeds: u32, found: &mut Found) -> Result<()> {
     for (what, unit, figure) in figures {
         let at = percent(passed.loss);
         let check = format!("{what} at {at} loss: 1 x 1024, tuned");
+        let row = found.row(UNKNOWN, check, unit, optimal.mean(figure));
         let others = several.iter();
-        let others = others.map(|(name, runs)| (*name, runs.mean(figure)));
-        let row = Row::new(check, unit, optimal.mean(figure)).others(others);
-        found.row(UNKNOWN, row);
+        row.others(others.map(|(name, runs)| (*name, runs.mean(figure))));
     }
     Ok(())
 }
@@ -513,33 +507,32 @@ fn beside_probes(passed: &Passed, seeds: u32, table: usize, found: &mut Found) -
     let errors: Vec<_> = errors.collect();
     let of_errors = |of: fn(&[f64]) -> f64| errors.iter().map(move |(name, all)| (*name, of(all)));
     let check = format!("error of the mean at {at} loss");
-    let row = Row::new(&check, "%", runs.mean_error());
-    let means = of_errors(|all| mean(all.iter().copied()));
-    found.row(EPISODES, row.others(means));
+    let row = found.row(EPISODES, &check, "%", runs.mean_error());
+    row.others(of_errors(|all| mean(all.iter().copied())));
     let is_quoted = (passed.loss - PAPER_LOSS).abs() < f64::EPSILON;
-    let worst = Row::new(format!("{check}, worst run"), "%", runs.worst_mean_error())
-        .paper(is_quoted.then_some(PAPER_ERROR));
-    let worst_of = of_errors(|all| all.iter().copied().fold(0.0, f64::max));
-    found.row(EPISODES, worst.others(worst_of));
+    let worst = format!("{check}, worst run");
+    let row = found.row(EPISODES, worst, "%", runs.worst_mean_error());
+    row.paper(is_quoted.then_some(PAPER_ERROR));
+    row.others(of_errors(|all| all.iter().copied().fold(0.0, f64::max)));
     let deviation = format!("error of the deviation at {at} loss");
-    let row = Row::new(&deviation, "%", runs.stddev_error());
-    found.row(EPISODES, row.other("eq. 5", runs.stddev_paper_error()));
+    let row = found.row(EPISODES, &deviation, "%", runs.stddev_error());
+    row.other("eq. 5", runs.stddev_paper_error());
 
     let each = |rates: &'static [(&str, f64)], of: &dyn Fn(&Probed) -> f64| -> Vec<_> {
-        let figures = rates.iter();
-        figures
-            .map(|&(name, count)| (name, probes(passed, count, of)))
-            .collect()
+        let figure = |&(name, count)| (name, probes(passed, count, of));
+        rates.iter().map(figure).collect()
     };
     let samples = runs.mean(|run| run.samples);
-    let row = Row::new(format!("samples at {at} loss"), "packets", samples);
-    found.row(table, row.others(each(&PROBES, &|probed| probed.met)));
-    let row = Row::new(check, "%", runs.mean_error()).limit(Limit::AtMost(5.0));
-    found.row(table, row.others(each(&PROBES, &mean_error)));
-    let row = Row::new(deviation, "%", runs.stddev_error()).limit(Limit::AtMost(10.0));
+    let row = found.row(table, format!("samples at {at} loss"), "packets", samples);
+    row.others(each(&PROBES, &|probed| probed.met));
+    let row = found.row(table, check, "%", runs.mean_error());
+    row.limit(Limit::AtMost(5.0))
+        .others(each(&PROBES, &mean_error));
+    let row = found.row(table, deviation, "%", runs.stddev_error());
     // One probe has no deviation.
     let error = |probed: &Probed| error_percent(probed.stddev(), passed.stddev);
-    found.row(table, row.others(each(&PROBES[1..], &error)));
+    row.limit(Limit::AtMost(10.0))
+        .others(each(&PROBES[1..], &error));
     Ok(())
 }
 
@@ -564,25 +557,21 @@ fn law(
     let check = format!("error of the mean, {name}, at {at} loss");
     // At light losses that of Weibull 0.6 is held with more runs, in the first table.
     let limit = limit.filter(|_| passed.loss > LEAST_LOSS || name != LAWS[0].1);
-    let row = Row::new(check, "%", runs.mean_error())
-        .paper(paper)
-        .limit(limit);
-    let probed = probes(passed, 1.0, |probed| {
-        error_percent(probed.mean(), passed.mean)
-    });
-    let others = [
+    let mean_error = |probed: &Probed| error_percent(probed.mean(), passed.mean);
+    let row = found.row(table, check, "%", runs.mean_error());
+    row.paper(paper).limit(limit).others([
         ("worst run", runs.worst_mean_error()),
-        ("1 Hz probes", probed),
-    ];
-    found.row(table, row.others(others));
+        ("1 Hz probes", probes(passed, 1.0, mean_error)),
+    ]);
     let check = format!("error of the deviation, {name}, at {at} loss");
-    let row = Row::new(check, "%", runs.stddev_error()).paper(deviation);
-    found.row(table, row.other("eq. 5", runs.stddev_paper_error()));
+    let row = found.row(table, check, "%", runs.stddev_error());
+    row.paper(deviation)
+        .other("eq. 5", runs.stddev_paper_error());
     Ok(())
 }
 
 /// One stream under the schedule of losses: adaptive banks beside the optimal one.
-fn adaptive(bench: &Bench, stream: u64, found: &mut Found) -> Result<()> {
+fn adaptive(bench: &Bench<'_>, stream: u64, found: &mut Found) -> Result<()> {
     let count = bench.schedule_packets();
     let mut lda = AdaptiveLda::new(AdaptiveOptions {
         bank_rows: vec![ROWS - ROWS / 8, ROWS / 8],
@@ -613,15 +602,15 @@ fn adaptive(bench: &Bench, stream: u64, found: &mut Found) -> Result<()> {
     };
     let (adaptive, optimal) = means(&errors.concat());
     let check = "error of the mean over the schedule, adaptive / optimal";
-    let row = Row::ratio(check, adaptive, [optimal]);
-    found.row(ADAPTIVE, row.limit(Limit::AtMost(1.5)));
+    let row = found.ratio(ADAPTIVE, check, adaptive, [optimal]);
+    row.limit(Limit::AtMost(1.5));
     for (entry, (loss, errors)) in SCHEDULE.iter().zip(&errors).enumerate() {
         let is_again = SCHEDULE[..entry].contains(loss);
         let again = if is_again { ", again" } else { "" };
         let check = format!("error of the mean at {} loss{again}", percent(*loss));
         let (adaptive, optimal) = means(errors);
-        let row = Row::new(check, "%", adaptive).other("optimal bank", optimal);
-        found.row(ADAPTIVE, row);
+        let row = found.row(ADAPTIVE, check, "%", adaptive);
+        row.other("optimal bank", optimal);
     }
     Ok(())
 }

@@ -12,12 +12,11 @@ use reporting::statistics::{mean, median, percent_of, quantile};
 
 use crate::baselines::multi_point_ns;
 use crate::capture::Replay;
-use crate::experiment::{Experiment, Found, Plan, Setting};
+use crate::experiment::{Experiment, Found, Plan};
 use crate::interpolation::Interpolated;
-use crate::report::Row;
-use crate::sketched::{Known, Sketched, columns_for, means};
+use crate::sketched::{Sketched, columns_for, means};
 use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth, errors};
-use crate::traffic::mix;
+use crate::traffic::{Supply, mix};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "lds",
@@ -87,18 +86,16 @@ const TABLES: [(&str, &str); 8] = [
     ),
 ];
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let capture = setting.capture.as_deref();
-    let replay = capture.map(Replay::two_paths).transpose()?;
-    let (seeds, scale) = (setting.traffic_seeds(SEEDS), setting.scale);
-    let packets = capture.map_or_else(
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let replay = supply.capture.as_ref().map(Replay::two_paths);
+    let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
+    let packets = supply.setting.capture.as_ref().map_or_else(
         || "acceptance trace".to_owned(),
         |path| {
             let path = path.display();
             format!("packets of {path} over two paths, sketches scaled to its flows")
         },
     );
-    let mut plan = Plan::default();
     for (title, about) in TABLES {
         plan.table(title, format!("{about} Mean of {seeds} seeds; {packets}."));
     }
@@ -134,7 +131,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
         seed.deviations(5, found)?;
         seed.deviations(20, found)
     });
-    Ok(plan)
+    Ok(())
 }
 
 /// One seed's trace, with its truth where nothing is lost.
@@ -186,11 +183,7 @@ impl Seed {
 impl Tried<'_> {
     /// Joint decoding with known counts of packets.
     fn joint(&self, components: usize) -> Result<Decoded> {
-        let known = Known {
-            packets: Some(&self.truth.received),
-            ..Known::default()
-        };
-        self.sketched.joint(components, known)
+        (self.sketched).joint(components, Some(&self.truth.received), &[])
     }
 
     /// How often the bound of a decoding holds, over all flows.
@@ -203,14 +196,10 @@ impl Tried<'_> {
                 Some((flow.mean_ticks - mean_ns).abs() <= bound)
             }))
         };
-        let row = Row::new(format!("flows in their bound: {what}"), "%", share(3.0));
-        found.row(BOUNDS, row.other("2 sqrt(xv)", share(2.0)));
+        let check = format!("flows in their bound: {what}");
+        let row = found.row(BOUNDS, check, "%", share(3.0));
+        row.other("2 sqrt(xv)", share(2.0));
     }
-}
-
-/// A row of the acceptance checks: what the prototype gave for the paper's decoder, and the limit.
-fn check(found: &mut Found, row: Row, paper: f64, most: f64) {
-    found.row(CHECKS, row.paper(paper).limit(Limit::AtMost(most)));
 }
 
 /// Columns: the reference, a tenth and ten times its memory.
@@ -288,9 +277,9 @@ impl Seed {
         let errors = tried.truth.errors(&means(&tried.joint(1)?), ALL);
         let name = "R = 3, flows / cells 0.75: largest error of any flow";
         let paper = tried.truth.median(&tried.sketched.paper(), ALL);
-        let row = Row::new(name, "%", quantile(errors, 1.0));
-        let row = row.other(format!("{PAPER}, median"), paper);
-        check(found, row, 3.3, 1e-4);
+        let row = found.row(CHECKS, name, "%", quantile(errors, 1.0));
+        row.at_most((3.3, 1e-4));
+        row.other(format!("{PAPER}, median"), paper);
         Ok(())
     }
 
@@ -304,50 +293,46 @@ impl Seed {
         let pick =
             |figures: &[f64]| -> Vec<f64> { listed.iter().map(|&flow| figures[flow]).collect() };
         let (packets, mean_ns) = (pick(&self.truth.received), pick(&self.truth.mean_ns));
-        let known = Known {
-            packets: Some(&packets),
-            ..Known::default()
-        };
+        let joint = |components| sketched.joint(components, Some(&packets), &[]);
         let error = |estimates: &[f64]| {
             let flows = (0..listed.len()).filter(|&flow| packets[flow] >= 1000.0);
             median(errors(estimates, &mean_ns, flows))
         };
         let name = "10 % of flows missing from the list, K = 1: >= 1000 packets";
-        let row = Row::new(name, "%", error(&means(&sketched.joint(1, known)?)));
-        let others = [
-            ("K = 2", error(&means(&sketched.joint(2, known)?))),
+        let ours = error(&means(&joint(1)?));
+        let row = found.row(CHECKS, name, "%", ours);
+        row.at_most((0.4, 0.04)).others([
+            ("K = 2", error(&means(&joint(2)?))),
             (PAPER, error(&sketched.paper())),
-        ];
-        check(found, row.others(others), 0.4, 0.04);
+        ]);
         Ok(())
     }
 
     /// RLI, MPE and the overall mean on the packets of the sketch (section 5.1, fig. 9 and 10).
-    fn beside(&self, tried: &Tried<'_>, joint: &[f64], paper: &[f64], found: &mut Found) {
+    fn beside(&self, tried: &Tried<'_>, joint: &[f64], of_paper: &[f64], found: &mut Found) {
         let others = self.others(tried);
-        let row = |name: &str, packets: Sizes, of: &str, share: f64| {
+        let row = |found: &mut Found, name, packets, of, share, paper: Option<f64>| {
             let error = |estimates: &[f64]| quantile(tried.truth.errors(estimates, packets), share);
-            let row = Row::new(format!("{of}: {name}"), "%", error(joint));
-            let others = others
-                .iter()
-                .map(|(label, estimates)| (*label, error(estimates)));
-            row.other(PAPER, error(paper)).others(others)
+            let row = found.row(BESIDE, format!("{of}: {name}"), "%", error(joint));
+            row.paper(paper).other(PAPER, error(of_paper));
+            let others = others.iter();
+            row.others(others.map(|(label, estimates)| (*label, error(estimates))));
         };
         for (name, packets) in [
             ("all flows", ALL),
             (">= 100 packets", HUNDREDS),
             (">= 1000 packets", THOUSANDS),
         ] {
-            found.row(BESIDE, row(name, packets, "median", 0.5));
+            row(found, name, packets, "median", 0.5, None);
         }
         let error = |estimates: &[f64]| tried.truth.median(estimates, HUNDREDS);
         let [rli, mpe_tenth, mpe_hundredth, _] = others.each_ref().map(|(_, of)| error(of));
         let check = "joint / the better of RLI and MPE: >= 100 packets";
-        let ratio = Row::ratio(check, error(joint), [rli, mpe_tenth, mpe_hundredth]);
-        found.row(BESIDE, ratio.limit(BETTER));
-        for (name, packets, of_paper) in BINS {
-            found.row(BESIDE, row(name, packets, "median", 0.5).paper(of_paper));
-            found.row(BESIDE, row(name, packets, "95th percentile", 0.95));
+        let over = [rli, mpe_tenth, mpe_hundredth];
+        found.ratio(BESIDE, check, error(joint), over).limit(BETTER);
+        for (name, packets, paper) in BINS {
+            row(found, name, packets, "median", 0.5, paper);
+            row(found, name, packets, "95th percentile", 0.95, None);
         }
     }
 
@@ -402,11 +387,11 @@ impl Tried<'_> {
                 (k, _) => (format!("joint K = {k}"), &[OF_PAPER]),
             };
             let name = format!("{what}, {columns} x 4: {name} packets");
-            let row = Row::new(name, "%", median(decoder, packets));
+            let row = found.row(CHECKS, name, "%", median(decoder, packets));
             let beside = beside.iter();
-            let beside = beside.map(|&other| (DECODERS[other], median(other, packets)));
-            let prototype = prototype.map(|figure| ("prototype", figure));
-            check(found, row.others(beside).others(prototype), paper, most);
+            row.others(beside.map(|&other| (DECODERS[other], median(other, packets))));
+            row.others(prototype.map(|figure| ("prototype", figure)));
+            row.at_most((paper, most));
         }
         for (packets, name) in [
             (ALL, "all flows"),
@@ -414,10 +399,9 @@ impl Tried<'_> {
             (THOUSANDS, ">= 1000"),
         ] {
             let name = format!("{columns} x 4: {name}");
-            let row = Row::new(name, "%", median(JOINT_2, packets));
+            let row = found.row(MEMORY, name, "%", median(JOINT_2, packets));
             let beside = [JOINT_1, OF_PAPER];
-            let beside = beside.map(|other| (DECODERS[other], median(other, packets)));
-            found.row(MEMORY, row.others(beside));
+            row.others(beside.map(|other| (DECODERS[other], median(other, packets))));
         }
     }
 }
@@ -446,18 +430,17 @@ impl Seed {
         let (estimates, paper) = (means(&one), tried.sketched.paper());
         let rows = format!("rows .01/.1/.5/1, {at}");
         let name = format!("k = 5, rows .01/.1/.5/1, K = 1, {at}: >= 1000 packets");
-        let row = Row::new(name, "%", tried.truth.median(&estimates, THOUSANDS)).others([
-            ("K = 2", tried.truth.median(&means(&two), THOUSANDS)),
-            (PAPER, tried.truth.median(&paper, THOUSANDS)),
+        let table = if judged.is_some() { CHECKS } else { LOSS };
+        let median = |estimates: &[f64], packets| tried.truth.median(estimates, packets);
+        let row = found.row(table, name, "%", median(&estimates, THOUSANDS));
+        row.at_most(judged).others([
+            ("K = 2", median(&means(&two), THOUSANDS)),
+            (PAPER, median(&paper, THOUSANDS)),
         ]);
-        match judged {
-            Some((paper, most)) => check(found, row, paper, most),
-            None => found.row(LOSS, row),
-        }
         for (packets, name) in [(HUNDREDS, ">= 100 packets"), (ALL, "all flows")] {
-            let ours = tried.truth.median(&estimates, packets);
-            let row = Row::new(format!("{rows}: {name}"), "%", ours);
-            found.row(LOSS, row.other(PAPER, tried.truth.median(&paper, packets)));
+            let check = format!("{rows}: {name}");
+            let row = found.row(LOSS, check, "%", median(&estimates, packets));
+            row.other(PAPER, median(&paper, packets));
         }
         for (k, decoded) in [(1, &one), (2, &two)] {
             tried.bounds(&format!("k = 5, {rows}, K = {k}"), decoded, found);
@@ -475,9 +458,8 @@ impl Seed {
             tried.sketched.cells.estimate_at(columns).is_none()
         }));
         let name = format!("one bank, p = {probability}, {at}: >= 1000 packets");
-        let row = Row::new(name, "%", joint)
-            .others([(PAPER, paper), ("flows without a cell (%)", unread)]);
-        found.row(LOSS, row);
+        let row = found.row(LOSS, name, "%", joint);
+        row.others([(PAPER, paper), ("flows without a cell (%)", unread)]);
         Ok(())
     }
 }
@@ -522,18 +504,15 @@ impl Seed {
                 errors(estimates, &tried.truth.mean_ns, flows)
             };
             for (least, flows) in [(ALL.0, "all flows"), (100.0, ">= 100 packets")] {
-                let check_name = format!("{columns} x 4, {weighting}: {name}, {flows}");
-                let ours = median(errors(&one, least));
-                let row = Row::new(check_name, "%", ours).others([
+                let check = format!("{columns} x 4, {weighting}: {name}, {flows}");
+                let judged = WEIGHT_CHECKS[usize::from(number)];
+                let judged = Some(judged).filter(|_| is_judged && least <= ALL.0);
+                let table = if judged.is_some() { CHECKS } else { WEIGHTS };
+                let row = found.row(table, check, "%", median(errors(&one, least)));
+                row.at_most(judged).others([
                     ("K = 2", median(errors(&two, least))),
                     (PAPER, median(errors(&paper, least))),
                 ]);
-                if is_judged && least <= ALL.0 {
-                    let (paper, most) = WEIGHT_CHECKS[usize::from(number)];
-                    check(found, row, paper, most);
-                } else {
-                    found.row(WEIGHTS, row);
-                }
             }
         }
         Ok(())
@@ -546,7 +525,7 @@ impl Seed {
     fn counts(&self, found: &mut Found) -> Result<()> {
         let tried = self.reference()?;
         let (sketched, truth) = (&tried.sketched, &tried.truth);
-        let decoded = sketched.joint(1, Known::default())?;
+        let decoded = sketched.joint(1, None, &[])?;
         let packets: Vec<f64> = decoded.flows.iter().map(|flow| flow.packets).collect();
         let delays = means(&decoded);
         let count_min = sketched.each(|columns| {
@@ -557,19 +536,19 @@ impl Seed {
             median(errors(estimates, truth_of, truth.flows(packets)))
         };
         let named = [(HUNDREDS, ">= 100 packets"), (THOUSANDS, ">= 1000 packets")];
-        let [hundreds, thousands] = named.map(|(flows, name)| {
+        let judged = [(CHECKS, Some((15.9, 2.5))), (MINED, None)];
+        for ((flows, name), (table, judged)) in named.into_iter().zip(judged) {
             let name = format!("packets of a flow, decoded, 17500 x 4: {name}");
-            let row = Row::new(name, "%", error(&packets, &truth.received, flows));
-            row.other("count-min", error(&count_min, &truth.received, flows))
-        });
-        check(found, hundreds, 15.9, 2.5);
-        found.row(MINED, thousands);
+            let ours = error(&packets, &truth.received, flows);
+            let count_min = error(&count_min, &truth.received, flows);
+            let row = found.row(table, name, "%", ours);
+            row.at_most(judged).other("count-min", count_min);
+        }
         let paper = sketched.paper();
         for (flows, name) in named {
             let name = format!("delay, counts decoded, 17500 x 4, K = 1: {name}");
-            let row = Row::new(name, "%", error(&delays, &truth.mean_ns, flows));
-            let of_paper = error(&paper, &truth.mean_ns, flows);
-            found.row(MINED, row.other(PAPER, of_paper));
+            let row = found.row(MINED, name, "%", error(&delays, &truth.mean_ns, flows));
+            row.other(PAPER, error(&paper, &truth.mean_ns, flows));
         }
         tried.heavy_hitters(&packets, &count_min, found);
         Ok(())
@@ -588,7 +567,7 @@ impl Seed {
             })
         });
         let name = "lost share of a flow at 1 % loss, least of its cells: >= 1000 packets, apart by (mean)";
-        found.row(MINED, Row::new(name, "% of packets", 100.0 * mean(apart)));
+        found.row(MINED, name, "% of packets", 100.0 * mean(apart));
         Ok(())
     }
 
@@ -605,7 +584,7 @@ impl Seed {
         let errors = errors(&stddev, &tried.truth.stddev_ns, flows);
         let columns = 17_500 * k;
         let name = format!("deviation of a flow, k = {k}, {columns} x 4: >= 1000 packets");
-        found.row(MINED, Row::new(name, "%", median(errors)));
+        found.row(MINED, name, "%", median(errors));
         Ok(())
     }
 }
@@ -631,16 +610,17 @@ impl Tried<'_> {
                 percent_of(heavy.map(|(_, size)| *size >= at))
             };
             let check = format!("heavy hitters that are, flows of {label}");
-            let row = Row::new(check, "% of flows", precision(decoded));
-            found.row(HEAVY, row.other("count-min", precision(count_min)));
+            let row = found.row(HEAVY, check, "% of flows", precision(decoded));
+            row.other("count-min", precision(count_min));
             let check = format!("heavy hitters found, flows of {label}");
-            let row = Row::new(check, "% of flows", recall(count_min)).limit(Limit::AtLeast(100.0));
-            found.row(HEAVY, row.other("decoded", recall(decoded)));
+            let row = found.row(HEAVY, check, "% of flows", recall(count_min));
+            row.limit(Limit::AtLeast(100.0));
+            row.other("decoded", recall(decoded));
             let heavy = || (0..exact.len()).filter(|flow| is_heavy(*flow));
             let check = format!("size of heavy hitters, flows of {label}");
             let error = |of: &[f64]| median(errors(of, exact, heavy()));
-            let row = Row::new(check, "%", error(decoded));
-            found.row(HEAVY, row.other("count-min", error(count_min)));
+            let row = found.row(HEAVY, check, "%", error(decoded));
+            row.other("count-min", error(count_min));
         }
     }
 }

@@ -5,17 +5,14 @@
 //! window about it. Where packets share one queue, a short window loses little, and that is what
 //! RLI lives on. Where they do not, no window helps.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use rand_distr::Weibull;
 use reporting::statistics::mean;
 
-use crate::experiment::{Experiment, Plan, Setting};
-use crate::queue::{Crossing, LinkConfig, cross, cross_paths, jitter};
-use crate::report::Row;
+use crate::experiment::{Experiment, Plan};
+use crate::queue::{LinkConfig, cross, cross_paths, jitter};
 use crate::rli::UTILISATIONS;
-use crate::traffic::{CAPACITY_BPS, Kind, Supply, Traffic, Wander, in_words, mix};
+use crate::traffic::{CAPACITY_BPS, Crossing, Kind, Supply, Traffic, Wander, in_words, mix};
 use crate::truth::Truth;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -116,10 +113,8 @@ fn cases(supply: &Supply) -> Vec<(Segment, f64, Wander)> {
     fifo.chain(others).collect()
 }
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let supply = Arc::new(Supply::new(setting)?);
-    let seeds = setting.traffic_seeds(SEEDS);
-    let mut plan = Plan::default();
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         EXPERIMENT.title,
         format!(
@@ -132,8 +127,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
             in_words(seeds)
         ),
     );
-    for (segment, utilisation, wander) in cases(&supply) {
-        let supply = Arc::clone(&supply);
+    for (segment, utilisation, wander) in cases(supply) {
         plan.case(seeds, move |seed, found| {
             let traffic = supply.traffic(utilisation, wander, seed);
             let flows = traffic.flows;
@@ -141,13 +135,13 @@ fn plan(setting: &Setting) -> Result<Plan> {
             let [short, middle, long] =
                 WINDOWS_PS.map(|window_ps| rmsre(&crossings, flows, window_ps, PACKETS_MIN));
             let (name, load, wander) = (segment.label(), 100.0 * utilisation, wander.label());
-            let row = Row::new(format!("{name}, {load:.0} %, {wander}"), "RMSRE", short);
-            let row = row.paper((segment == Segment::Fifo).then_some(SLIDE));
-            found.row(0, row.others([("10 ms", middle), ("1 s", long)]));
+            let row = found.row(0, format!("{name}, {load:.0} %, {wander}"), "RMSRE", short);
+            row.paper((segment == Segment::Fifo).then_some(SLIDE));
+            row.others([("10 ms", middle), ("1 s", long)]);
             Ok(())
         });
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// Root mean square relative error of the local means of flows of at least `packets_min` packets.

@@ -1,7 +1,6 @@
 //! Quantiles of flows' delays from RLI's estimates of their packets, against the exact ones.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use anyhow::Result;
 use measure::rli::{Estimate, FlowDistribution, Method};
@@ -9,10 +8,9 @@ use measure::time::EpochTag;
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, whole};
 
-use crate::experiment::{Experiment, Found, Plan, Setting};
+use crate::experiment::{Experiment, Found, Plan};
 use crate::interpolation::interpolate;
 use crate::queue::LinkConfig;
-use crate::report::Row;
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
 use crate::trace::{Reference, Scenario, Trace};
@@ -39,9 +37,8 @@ const P99_MOST: Limit = Limit::AtMost(30.0);
 const TABLE: usize = 0;
 const WITHHELD: usize = 1;
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let (seeds, scale) = (setting.traffic_seeds(SEEDS), setting.scale);
-    let mut plan = Plan::default();
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     plan.table(
         "RLI: quantiles of flows",
         format!(
@@ -60,7 +57,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
             FlowDistribution::INTERVALS_MIN
         ),
     );
-    if setting.capture.is_none() {
+    if supply.setting.capture.is_none() {
         for scenario in &Scenario::ALL {
             plan.case(seeds, move |seed, found| {
                 let flows = of_trace(scenario, seed, scale);
@@ -69,16 +66,14 @@ fn plan(setting: &Setting) -> Result<Plan> {
             });
         }
     }
-    let supply = Arc::new(Supply::new(setting)?);
     for &wander in supply.wanders() {
-        let supply = Arc::clone(&supply);
         plan.case(seeds, move |seed, found| {
-            let flows = of_queue(&supply, wander, seed)?;
+            let flows = of_queue(supply, wander, seed)?;
             rows(&format!("queue, {}", wander.label()), &flows, found);
             Ok(())
         });
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// A flow of 100 packets and more: what is true, and what is said with references of each of [`PERCENTS`].
@@ -232,20 +227,19 @@ fn rows(name: &str, flows: &[Flow], found: &mut Found) {
             let is_judged = group == 1 && quantile == 2;
             let limit = is_judged.then_some(P99_MOST);
             let check = format!("{quantile_name}: {name}, {group_name}");
-            let row = Row::new(check, "%", errors(0)).limit(limit);
-            let row = row.others([
+            let row = found.row(TABLE, check, "%", errors(0));
+            row.limit(limit).others([
                 ("0.1 % of bytes", errors(1)),
                 ("1 %", errors(2)),
                 ("not multiplied", median(plain)),
                 ("mean", median(by_mean)),
             ]);
-            found.row(TABLE, row);
         }
     }
     let is_withheld = |flow: &&Flow| flow.said[0].intervals() < FlowDistribution::INTERVALS_MIN;
     let share = percent_of(flows.iter().map(|flow| is_withheld(&flow)));
     let said = flows.iter().filter(|flow| !is_withheld(flow));
     let said = median(said.filter_map(|flow| error(flow, 0, 2, flow.mean_ns)));
-    let row = Row::new(format!("withheld: {name}"), "% of flows", share);
-    found.row(WITHHELD, row.other("p99 of the others, %", said));
+    let row = found.row(WITHHELD, format!("withheld: {name}"), "% of flows", share);
+    row.other("p99 of the others, %", said);
 }

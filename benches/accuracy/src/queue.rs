@@ -16,7 +16,7 @@ use rand_distr::{Distribution, Weibull};
 use rand_pcg::Pcg64;
 use reporting::statistics::whole;
 
-use crate::traffic::{Arrival, CAPACITY_BPS, Kind, PS_PER_NS, Traffic, mix, serialisation_ps};
+use crate::traffic::{CAPACITY_BPS, Crossing, Kind, PS_PER_NS, Traffic, mix, serialisation_ps};
 
 /// A link and the queues in front of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,27 +104,20 @@ impl Link {
     }
 
     /// A packet arrives, not earlier than any before it.
-    fn offer(&mut self, arrival: &Arrival) {
+    fn offer(&mut self, arrival: Crossing) {
         let index = self.crossings.len();
-        self.crossings.push(Crossing {
-            flow: arrival.flow,
-            bytes: arrival.bytes,
-            kind: arrival.kind,
-            class: arrival.class,
-            sent_ps: arrival.at_ps,
-            received_ps: None,
-        });
-        self.serve(arrival.at_ps);
+        self.crossings.push(arrival);
+        self.serve(arrival.sent_ps);
         let last = self.queues.len().saturating_sub(1);
         let class = usize::from(arrival.class).min(last);
         let Some(queue) = self.queues.get_mut(class) else {
             return;
         };
-        if queue.admits(arrival, self.capacity_bps, &mut self.rng) {
+        if queue.admits(&arrival, self.capacity_bps, &mut self.rng) {
             queue.waiting.push_back(index);
             queue.backlog_bytes += u64::from(arrival.bytes);
             // An idle link takes it at once.
-            self.serve(arrival.at_ps);
+            self.serve(arrival.sent_ps);
         }
     }
 
@@ -156,10 +149,10 @@ impl Link {
 }
 
 impl Queue {
-    fn admits(&mut self, arrival: &Arrival, capacity_bps: u64, rng: &mut Pcg64) -> bool {
+    fn admits(&mut self, arrival: &Crossing, capacity_bps: u64, rng: &mut Pcg64) -> bool {
         let red = self.red.as_mut();
-        let is_dropped =
-            red.is_some_and(|red| red.drops(self.backlog_bytes, arrival.at_ps, capacity_bps, rng));
+        let is_dropped = red
+            .is_some_and(|red| red.drops(self.backlog_bytes, arrival.sent_ps, capacity_bps, rng));
         !is_dropped && self.backlog_bytes + u64::from(arrival.bytes) <= self.buffer_bytes
     }
 
@@ -173,55 +166,6 @@ impl Queue {
     }
 }
 
-/// A packet behind the link, with exact truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Crossing {
-    /// Its flow; 0 where it belongs to none.
-    pub flow: u32,
-    /// Bytes on the wire.
-    pub bytes: u32,
-    pub kind: Kind,
-    /// Which queue it was in.
-    pub class: u8,
-    /// When it arrived at the queue, in picoseconds.
-    pub sent_ps: u64,
-    /// When it had left the link; `None`: dropped or lost.
-    pub received_ps: Option<u64>,
-}
-
-#[cfg(test)]
-impl Crossing {
-    /// A measured packet of 100 bytes with these stamps in nanoseconds.
-    pub fn of_ns(flow: u32, sent_ns: u64, received_ns: Option<u64>) -> Self {
-        Self {
-            flow,
-            bytes: 100,
-            kind: Kind::Regular,
-            class: 0,
-            sent_ps: sent_ns * PS_PER_NS,
-            received_ps: received_ns.map(|at_ns| at_ns * PS_PER_NS),
-        }
-    }
-}
-
-impl Crossing {
-    /// When it arrived, in whole nanoseconds, rounded down as stamps are.
-    pub fn sent_ns(&self) -> u64 {
-        self.sent_ps / PS_PER_NS
-    }
-
-    /// When it had left the link, likewise; `None`: lost.
-    pub fn received_ns(&self) -> Option<u64> {
-        self.received_ps.map(|at_ps| at_ps / PS_PER_NS)
-    }
-
-    /// From arrival to departure, in nanoseconds and exact; `None`: lost.
-    pub fn delay_ns(&self) -> Option<f64> {
-        self.received_ps
-            .map(|received| (received as f64 - self.sent_ps as f64) / PS_PER_NS as f64)
-    }
-}
-
 /// Sends traffic through a link, in the order in which it arrives.
 ///
 /// `inject` sees each regular packet and answers with the bytes of a reference that follows it at
@@ -230,16 +174,16 @@ pub fn cross(
     traffic: &Traffic,
     link: &LinkConfig,
     seed: u64,
-    mut inject: impl FnMut(&Arrival) -> Option<u32>,
+    mut inject: impl FnMut(&Crossing) -> Option<u32>,
 ) -> Vec<Crossing> {
     let mut link = Link::new(link, seed);
     link.crossings.reserve(traffic.arrivals.len());
     for arrival in &traffic.arrivals {
-        link.offer(arrival);
+        link.offer(*arrival);
         if arrival.kind == Kind::Regular
             && let Some(bytes) = inject(arrival)
         {
-            link.offer(&Arrival {
+            link.offer(Crossing {
                 bytes,
                 flow: 0,
                 kind: Kind::Reference,
@@ -332,7 +276,7 @@ pub fn path_of(flow: u32, paths: usize, seed: u64) -> usize {
 
 /// The packets of flows that take a path.
 pub fn share_of(traffic: &Traffic, path: usize, paths: usize, seed: u64) -> Traffic {
-    let takes = |arrival: &&Arrival| path_of(arrival.flow, paths, seed) == path;
+    let takes = |arrival: &&Crossing| path_of(arrival.flow, paths, seed) == path;
     Traffic {
         arrivals: traffic.arrivals.iter().filter(takes).copied().collect(),
         ..*traffic

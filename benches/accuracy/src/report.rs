@@ -62,37 +62,34 @@ impl Row {
         }
     }
 
-    /// The mean of `ours` over seeds, divided by the least mean of `over`.
-    pub fn ratio(check: impl Into<String>, ours: f64, over: impl Into<Vec<f64>>) -> Self {
-        Self {
-            over: over.into(),
-            ..Self::new(check, "ratio", ours)
-        }
-    }
-
-    /// With what the paper gives.
-    #[must_use]
-    pub fn paper(mut self, paper: impl Into<Option<f64>>) -> Self {
+    /// What the paper gives.
+    pub fn paper(&mut self, paper: impl Into<Option<f64>>) -> &mut Self {
         self.paper = paper.into();
         self
     }
 
-    /// With what ours must keep, if anything.
-    #[must_use]
-    pub fn limit(mut self, limit: impl Into<Option<Limit>>) -> Self {
+    /// What ours must keep, if anything.
+    pub fn limit(&mut self, limit: impl Into<Option<Limit>>) -> &mut Self {
         self.limit = limit.into();
         self
     }
 
-    /// With another method's figure on the same packets.
-    #[must_use]
-    pub fn other(self, method: impl Into<String>, figure: f64) -> Self {
+    /// What the paper gives, and the most that ours may be.
+    pub fn at_most(&mut self, judged: impl Into<Option<(f64, f64)>>) -> &mut Self {
+        let (paper, most) = judged.into().unzip();
+        self.paper(paper).limit(most.map(Limit::AtMost))
+    }
+
+    /// Another method's figure on the same packets.
+    pub fn other(&mut self, method: impl Into<String>, figure: f64) -> &mut Self {
         self.others([(method, figure)])
     }
 
-    /// With other methods' figures on the same packets.
-    #[must_use]
-    pub fn others<S: Into<String>>(mut self, others: impl IntoIterator<Item = (S, f64)>) -> Self {
+    /// Other methods' figures on the same packets.
+    pub fn others<S: Into<String>>(
+        &mut self,
+        others: impl IntoIterator<Item = (S, f64)>,
+    ) -> &mut Self {
         let others = others.into_iter();
         self.others.extend(others.map(|(method, figure)| Other {
             method: method.into(),

@@ -9,7 +9,6 @@
 pub mod exchange;
 
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::Arc;
 
 use anyhow::Result;
 use measure::lda::{Bank, LdaLayout, LdaPair};
@@ -17,12 +16,11 @@ use measure::rli::{Adaptive, FlowDelay, Method, Policy};
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, quantile, whole};
 
-use crate::experiment::{Experiment, Found, Plan, Setting};
-use crate::queue::{Crossing, Dropping, LinkConfig, cross, lose};
+use crate::experiment::{Experiment, Found, Plan};
+use crate::queue::{Dropping, LinkConfig, cross, lose};
 use crate::recording::{Packet, record};
-use crate::report::Row;
-use crate::traffic::{Kind, PS_PER_NS, Supply, Traffic, Wander, in_words};
-use crate::truth::{STDDEV_PACKETS_MIN, Truth};
+use crate::traffic::{Crossing, Kind, PS_PER_NS, Supply, Traffic, Wander, in_words};
+use crate::truth::{FlowTruth, STDDEV_PACKETS_MIN, Truth};
 use exchange::{Exchange, Received, packet_hash};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -140,21 +138,17 @@ fn policies() -> [(&'static str, Policy); 7] {
     ]
 }
 
-fn plan(setting: &Setting) -> Result<Plan> {
-    let supply = Arc::new(Supply::new(setting)?);
-    let seeds = setting.traffic_seeds(SEEDS);
-    let mut plan = Plan::default();
-    tables(&in_words(seeds), &mut plan);
-    let scenarios = Scenario::all(&supply);
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+    let seeds = supply.setting.traffic_seeds(SEEDS);
+    tables(&in_words(seeds), plan);
+    let scenarios = Scenario::all(supply);
     for &scenario in &scenarios {
-        let supply = Arc::clone(&supply);
         plan.case(seeds, move |seed, found| {
-            compare(&supply, scenario, seed, found)
+            compare(supply, scenario, seed, found)
         });
     }
     for scenario in scenarios {
         if scenario.dropping == Dropping::TailDrop {
-            let supply = Arc::clone(&supply);
             plan.case(seeds, move |seed, found| {
                 let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
                 segment_means(&traffic, scenario, seed, found)?;
@@ -162,7 +156,7 @@ fn plan(setting: &Setting) -> Result<Plan> {
             });
         }
     }
-    Ok(plan)
+    Ok(())
 }
 
 // Long: descriptions.
@@ -235,14 +229,13 @@ fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) ->
         let truth = Truth::of(&exchange.crossings, traffic.flows);
         let outcome = |method| Outcome::of(method, &exchange, &truth);
         let (rli, anchored) = (outcome(Method::Linear)?, outcome(Method::AnchoredSums)?);
-        let row = Row::new(format!("{name}: {label}"), "%", anchored.median);
         let references = exchange.references() as f64;
-        let row = row.others([
+        let row = found.row(POLICIES, format!("{name}: {label}"), "%", anchored.median);
+        row.others([
             ("RLI", rli.median),
             ("packets a reference", truth.sent as f64 / references),
             ("% of the link", exchange.bandwidth_percent()),
         ]);
-        found.row(POLICIES, row);
         if number == 0 {
             let references = exchange.crossings.iter();
             let references = references.filter(|crossing| crossing.kind == Kind::Reference);
@@ -285,7 +278,7 @@ const RESOLUTION_NS: f64 = 1.0;
 impl Outcome {
     fn of(method: Method, exchange: &Exchange, truth: &Truth) -> Result<Self> {
         let received = exchange.receive(method)?;
-        let errors = truth.mean_errors(received.means_ns());
+        let errors = truth.errors(received.means_ns(), FlowTruth::mean_ns);
         let of_errors = |share| quantile(errors.iter().copied(), share);
         let raw = factors(&received, truth, FlowDelay::raw_bound_ns);
         let calibrated = factors(&received, truth, |flow| flow.bound_ns(method));
@@ -294,7 +287,7 @@ impl Outcome {
             method,
             median: of_errors(0.5),
             p95: of_errors(0.95),
-            stddev_median: quantile(truth.stddev_errors(received.stddevs_ns()), 0.5),
+            stddev_median: median(truth.errors(received.stddevs_ns(), FlowTruth::stddev_ns)),
             covered_raw: covered(&raw),
             covered_98: covered(&calibrated),
             factor_98: quantile(calibrated, 0.98),
@@ -343,33 +336,30 @@ fn methods(
         ("deviation", |o| o.stddev_median, Some(0.75)),
     ];
     for (what, figure, _) in figures {
-        let row = Row::new(format!("{what}: {name}"), "%", figure(anchored));
-        let row = row.paper((what == "median" && scenario.is_high()).then_some(12.0));
+        let row = found.row(METHODS, format!("{what}: {name}"), "%", figure(anchored));
+        row.paper((what == "median" && scenario.is_high()).then_some(12.0));
         let others = [("RLI-L", left), ("RLI", rli), ("RLI-S", sums)];
-        let others = others.map(|(name, outcome)| (name, figure(outcome)));
-        found.row(METHODS, row.others(others));
+        row.others(others.map(|(name, outcome)| (name, figure(outcome))));
     }
-    let row = Row::new(format!("RLI's median: {name}"), "%", rli.median);
-    let row = row.limit(judged(Limit::Between(2.0, 12.0))).others(lost);
-    found.row(METHODS, row);
+    let row = found.row(METHODS, format!("RLI's median: {name}"), "%", rli.median);
+    row.limit(judged(Limit::Between(2.0, 12.0))).others(lost);
     for (what, figure, most) in figures {
         let check = format!("RLI-AS / RLI, {what}: {name}");
-        let row = Row::ratio(check, figure(anchored), [figure(rli)]);
-        found.row(METHODS, row.limit(most.map(Limit::AtMost).and_then(judged)));
+        let row = found.ratio(METHODS, check, figure(anchored), [figure(rli)]);
+        row.limit(most.map(Limit::AtMost).and_then(judged));
     }
 }
 
 fn bounds(outcomes: &[Outcome], label: &str, found: &mut Found) {
     for of in outcomes {
         let name = format!("{}: {label}", name_of(of.method));
-        let row = Row::new(name, "% of flows", of.covered_98).limit(Limit::AtLeast(98.0));
-        let row = row.others([
+        let row = found.row(BOUNDS, name, "% of flows", of.covered_98);
+        row.limit(Limit::AtLeast(98.0)).others([
             ("as it is", of.covered_raw),
             ("factor, one interval", of.method.bound_calibration(1.0)),
             ("many", of.method.bound_calibration(f64::INFINITY)),
             ("and another, for 98 %", of.factor_98),
         ]);
-        found.row(BOUNDS, row);
     }
 }
 
@@ -401,11 +391,12 @@ fn segment_means(
         }
         let label = scenario.label();
         let check = format!("{:.1} % lost at random, {label}", 100.0 * loss);
-        let row = Row::new(check, "%", mean(of_sums)).other("LDA", mean(of_lda));
+        let row = found.row(SEGMENT, check, "%", mean(of_sums));
         // Under heavy modulation the queue adds losses of its own, which do not come at random.
         let judged = prototype.filter(|_| scenario.wander == Wander::Light);
-        let row = row.limit(judged.map(|(most, _)| Limit::AtMost(most)));
-        found.row(SEGMENT, row.paper(prototype.map(|(_, lda)| lda)));
+        row.other("LDA", mean(of_lda));
+        row.limit(judged.map(|(most, _)| Limit::AtMost(most)));
+        row.paper(prototype.map(|(_, lda)| lda));
     }
     Ok(())
 }
@@ -453,13 +444,15 @@ fn equal_bandwidth(
             let error = |exchange: &Exchange| {
                 let truth = Truth::of(&exchange.crossings, traffic.flows);
                 let received = exchange.receive(method)?;
-                anyhow::Ok(median(truth.mean_errors(received.means_ns())))
+                anyhow::Ok(median(
+                    truth.errors(received.means_ns(), FlowTruth::mean_ns),
+                ))
             };
             let [ours, count_error, time_error] =
                 [error(&exchange)?, error(&count)?, error(&time)?];
             let check = format!("{}, {name}: {}", name_of(method), scenario.label());
-            let row = Row::ratio(check, ours, [count_error, time_error]).limit(limit);
-            let others = [
+            let row = found.ratio(BANDWIDTH, check, ours, [count_error, time_error]);
+            row.limit(limit).others([
                 ("median, %", ours),
                 ("1-in-n", count_error),
                 ("1-in-tau", time_error),
@@ -468,8 +461,7 @@ fn equal_bandwidth(
                 ("of 1-in-n", f64::from(n)),
                 ("of 1-in-tau", packets / time.references() as f64),
                 ("% of the link", exchange.bandwidth_percent()),
-            ];
-            found.row(BANDWIDTH, row.others(others));
+            ]);
         }
     }
     Ok(())
@@ -504,13 +496,13 @@ fn gaps(crossings: &[Crossing]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Arrival;
 
     #[test]
     fn a_constant_delay_is_recovered_by_every_method() {
         // One packet a microsecond, all alike: none waits, but for the one behind each reference.
-        let arrival = |number: u64| Arrival {
-            at_ps: number * 1_000_000,
+        let arrival = |number: u64| Crossing {
+            sent_ps: number * 1_000_000,
+            received_ps: None,
             flow: u32::try_from(number % 7).unwrap(),
             bytes: 64,
             kind: Kind::Regular,

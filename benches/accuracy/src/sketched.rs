@@ -22,15 +22,6 @@ pub struct Sketched {
     pub weights: Vec<f64>,
 }
 
-/// What decoding may use besides the cells.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
-    /// Packets of each flow at the receiver's end, not a number where not known; `None`: none known.
-    pub packets: Option<&'a [f64]>,
-    /// One feature of each flow, not a number where it has none; empty: no feature.
-    pub feature: &'a [f64],
-}
-
 /// As many columns for this trace as `columns` are for 146,000 flows.
 pub fn columns_for(trace: &Trace, columns: u32) -> u32 {
     let scaled = f64::from(columns) * trace.flows() as f64 / FLOWS;
@@ -124,19 +115,30 @@ impl Sketched {
         })
     }
 
-    /// Joint decoding of every flow with so many components.
-    pub fn joint(&self, components: usize, known: Known<'_>) -> Result<Decoded> {
-        self.decode(known, &options(components))
+    /// Joint decoding of every flow with so many components, as [`Self::decode`].
+    pub fn joint(
+        &self,
+        components: usize,
+        packets: Option<&[f64]>,
+        feature: &[f64],
+    ) -> Result<Decoded> {
+        self.decode(packets, feature, &options(components))
     }
 
-    /// Joint decoding of every flow.
-    pub fn decode(&self, known: Known<'_>, options: &DecodeOptions) -> Result<Decoded> {
+    /// Joint decoding of every flow: with its packets at the receiver's end, not a number where not known (`None`: none is
+    /// known), and with a feature, not a number where it has none (empty: no flow has one).
+    pub fn decode(
+        &self,
+        packets: Option<&[f64]>,
+        feature: &[f64],
+        options: &DecodeOptions,
+    ) -> Result<Decoded> {
         let table = FlowTable {
             columns: &self.columns,
-            packets: known.packets,
+            packets,
             weights: (!self.weights.is_empty()).then_some(&self.weights),
-            features: known.feature,
-            features_per_flow: usize::from(!known.feature.is_empty()),
+            features: feature,
+            features_per_flow: usize::from(!feature.is_empty()),
             known: None,
         };
         Ok(decode(&self.cells, table, options, || false)?)

@@ -18,8 +18,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64;
 use reporting::statistics::{error_percent, median, whole};
 
-use crate::queue::Crossing;
-use crate::traffic::mix;
+use crate::traffic::{Crossing, mix};
 
 /// Epoch of the acceptance trace in nanoseconds: 287 s (LDS paper, section 5: 7.76 million packets
 /// at 27,000 a second).
@@ -555,26 +554,14 @@ impl Truth {
     pub fn of(trace: &Trace, losses: &LossMask) -> Self {
         let mut truth = Self::default();
         for flow in 0..trace.flows() {
-            let (mut sent, mut received, mut sum_ns, mut sum_ns2) = (0_u64, 0_u64, 0_u64, 0_u128);
-            for (hash, packet) in trace.of_flow(flow) {
-                sent += 1;
-                let delay_ns = packet.delay_ns().map(u64::from);
-                if let Some(delay_ns) = delay_ns
-                    && !losses.takes(hash, packet.sent_ns)
-                {
-                    received += 1;
-                    sum_ns += delay_ns;
-                    sum_ns2 += u128::from(delay_ns).pow(2);
-                }
-            }
-            // Whole numbers all the way, so that nothing cancels.
-            let scatter = u128::from(received) * sum_ns2 - u128::from(sum_ns).pow(2);
-            let received = received as f64;
-            let mean_ns = sum_ns as f64 / received;
+            let arrived = trace.of_flow(flow).filter_map(|(hash, packet)| {
+                (packet.delay_ns()).filter(|_| !losses.takes(hash, packet.sent_ns))
+            });
+            let (received, mean_ns, stddev_ns) = moments(arrived);
             truth.mean_ns.push(mean_ns);
-            truth.stddev_ns.push((scatter as f64).sqrt() / received);
-            truth.received.push(received);
-            truth.sent.push(sent as f64);
+            truth.stddev_ns.push(stddev_ns);
+            truth.received.push(received as f64);
+            truth.sent.push(trace.of_flow(flow).count() as f64);
         }
         truth
     }
@@ -597,6 +584,23 @@ impl Truth {
     pub fn median(&self, estimates: &[f64], packets: Sizes) -> f64 {
         median(self.errors(estimates, packets))
     }
+}
+
+/// How many delays there are, their mean, and their standard deviation: whole numbers until the end, so that nothing cancels.
+pub fn moments(delays: impl IntoIterator<Item = u32>) -> (u64, f64, f64) {
+    let (mut count, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
+    for delay in delays {
+        count += 1;
+        sum += u64::from(delay);
+        squares += u128::from(delay).pow(2);
+    }
+    let scatter = u128::from(count) * squares - u128::from(sum).pow(2);
+    let packets = count as f64;
+    (
+        count,
+        sum as f64 / packets,
+        (scatter as f64).sqrt() / packets,
+    )
 }
 
 /// Relative errors in per cent of `flows`.

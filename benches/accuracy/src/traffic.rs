@@ -32,7 +32,7 @@ const BURST_SPEED_UP: u64 = 2;
 const SIZES: [(u32, u32); 3] = [(64, 40), (576, 20), (1500, 40)];
 /// The mean of [`SIZES`].
 const BYTES_MEAN: f64 = 740.8;
-/// The most packets that are drawn: a bound on memory, 24 bytes each.
+/// The most packets that are drawn: a bound on memory, 40 bytes each.
 const PACKETS_MAX: usize = 50_000_000;
 /// The rate of the link in all experiments on a queue.
 pub const CAPACITY_BPS: u64 = 10_000_000_000;
@@ -70,11 +70,9 @@ pub enum Kind {
     Reference,
 }
 
-/// A packet that reaches a link.
+/// A packet that reaches a link; behind it, with exact truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
-    /// When, in picoseconds since the start.
-    pub at_ps: u64,
+pub struct Crossing {
     /// Its flow, 0 up to the number of flows; 0 where it belongs to none.
     pub flow: u32,
     /// Bytes on the wire, without preamble and gap.
@@ -82,12 +80,49 @@ pub struct Arrival {
     pub kind: Kind,
     /// Which of the link's queues it joins, 0 first.
     pub class: u8,
+    /// When it arrived at the queue, in picoseconds.
+    pub sent_ps: u64,
+    /// When it had left the link; `None`: not yet, dropped or lost.
+    pub received_ps: Option<u64>,
+}
+
+#[cfg(test)]
+impl Crossing {
+    /// A measured packet of 100 bytes with these stamps in nanoseconds.
+    pub fn of_ns(flow: u32, sent_ns: u64, received_ns: Option<u64>) -> Self {
+        Self {
+            flow,
+            bytes: 100,
+            kind: Kind::Regular,
+            class: 0,
+            sent_ps: sent_ns * PS_PER_NS,
+            received_ps: received_ns.map(|at_ns| at_ns * PS_PER_NS),
+        }
+    }
+}
+
+impl Crossing {
+    /// When it arrived, in whole nanoseconds, rounded down as stamps are.
+    pub fn sent_ns(&self) -> u64 {
+        self.sent_ps / PS_PER_NS
+    }
+
+    /// When it had left the link, likewise; `None`: lost.
+    pub fn received_ns(&self) -> Option<u64> {
+        self.received_ps.map(|at_ps| at_ps / PS_PER_NS)
+    }
+
+    /// From arrival to departure, in nanoseconds and exact; `None`: lost.
+    pub fn delay_ns(&self) -> Option<f64> {
+        self.received_ps
+            .map(|received| (received as f64 - self.sent_ps as f64) / PS_PER_NS as f64)
+    }
 }
 
 /// Packets in order of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    pub arrivals: Vec<Arrival>,
+    pub arrivals: Vec<Crossing>,
     /// Flows among the regular ones.
     pub flows: u32,
     /// How long they take, in picoseconds.
@@ -115,22 +150,13 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The traffic of the RLI acceptance runs: 10 Gb/s, a third of it measured, two seconds.
-    pub fn acceptance(utilisation: f64, modulation: f64) -> Self {
-        Self {
-            utilisation,
-            modulation,
-            duration_s: 2.0,
-        }
-    }
-
     /// Draws the traffic; the same seed gives the same packets everywhere.
     pub fn draw(&self, seed: u64) -> Traffic {
         let mut rng = Pcg64::seed_from_u64(seed);
         let duration_ps = whole(self.duration_s.clamp(0.0, 1e6) * PS_PER_S as f64) as u64;
         let mut arrivals = self.arrivals(duration_ps, &mut rng);
         // Bursts overlap now and then.
-        arrivals.sort_by_key(|arrival| arrival.at_ps);
+        arrivals.sort_by_key(|arrival| arrival.sent_ps);
         let regular = arrivals.iter().filter(|a| a.kind == Kind::Regular).count();
         let tags = flow_of_each(regular, duration_ps, &mut rng);
         let flows = tags.iter().max().map_or(0, |last| last + 1);
@@ -146,7 +172,7 @@ impl Profile {
     }
 
     /// The packets, burst by burst.
-    fn arrivals(&self, duration_ps: u64, rng: &mut Pcg64) -> Vec<Arrival> {
+    fn arrivals(&self, duration_ps: u64, rng: &mut Pcg64) -> Vec<Crossing> {
         let burst_bits = BURST_PACKETS_MEAN * BYTES_MEAN * 8.0;
         let bursts_per_ps =
             self.utilisation.max(0.0) * CAPACITY_BPS as f64 / burst_bits / PS_PER_S as f64;
@@ -176,13 +202,14 @@ impl Profile {
 }
 
 /// A burst that begins at `at_ps`.
-fn burst(at_ps: f64, packets: u64, arrivals: &mut Vec<Arrival>, rng: &mut Pcg64) {
+fn burst(at_ps: f64, packets: u64, arrivals: &mut Vec<Crossing>, rng: &mut Pcg64) {
     let mut at_ps = whole(at_ps) as u64;
     for _ in 0..packets {
         let bytes = size(rng.random_range(0..100));
         let is_regular = rng.random_bool(REGULAR_SHARE);
-        arrivals.push(Arrival {
-            at_ps,
+        arrivals.push(Crossing {
+            sent_ps: at_ps,
+            received_ps: None,
             flow: 0,
             bytes,
             kind: if is_regular {
@@ -321,11 +348,12 @@ impl Wander {
     }
 }
 
-/// Traffic at any load.
+/// Traffic at any load, as a setting asks for.
 #[derive(Debug, Clone)]
 pub struct Supply {
-    capture: Option<Capture>,
-    scale: f64,
+    pub setting: Setting,
+    /// The packets of its capture, if it has one.
+    pub capture: Option<Capture>,
 }
 
 impl Supply {
@@ -333,8 +361,8 @@ impl Supply {
     pub fn new(setting: &Setting) -> Result<Self> {
         let capture = setting.capture.as_deref().map(Capture::read);
         Ok(Self {
+            setting: setting.clone(),
             capture: capture.transpose()?,
-            scale: setting.scale,
         })
     }
 
@@ -352,8 +380,11 @@ impl Supply {
         if let Some(capture) = &self.capture {
             return capture.at_load(CAPACITY_BPS, utilisation, REGULAR_SHARE);
         }
-        let mut profile = Profile::acceptance(utilisation, wander.strength());
-        profile.duration_s *= self.scale;
+        let profile = Profile {
+            utilisation,
+            modulation: wander.strength(),
+            duration_s: 2.0 * self.setting.scale,
+        };
         profile.draw(seed)
     }
 }

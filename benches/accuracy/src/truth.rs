@@ -2,8 +2,7 @@
 
 use reporting::statistics::error_percent;
 
-use crate::queue::Crossing;
-use crate::traffic::Kind;
+use crate::traffic::{Crossing, Kind};
 
 /// Packets from which on a flow's deviation is looked at.
 pub const STDDEV_PACKETS_MIN: u64 = 2;
@@ -87,21 +86,16 @@ impl Truth {
         100.0 * (1.0 - self.segment.packets as f64 / self.sent as f64)
     }
 
-    /// Errors of estimated mean delays in per cent, flow by flow; `estimates_ns` is by number of flow.
-    pub fn mean_errors(&self, estimates_ns: impl IntoIterator<Item = f64>) -> Vec<f64> {
-        let flows = self.flows.iter().zip(estimates_ns);
+    /// Errors of a figure's estimates in per cent, flow by flow, where it is over 0; `estimates_ns` is by number of flow.
+    pub fn errors(
+        &self,
+        estimates_ns: impl IntoIterator<Item = f64>,
+        exact_ns: impl Fn(&FlowTruth) -> f64,
+    ) -> Vec<f64> {
+        let flows = self.flows.iter().map(exact_ns).zip(estimates_ns);
         flows
-            .filter(|(flow, _)| flow.packets > 0)
-            .map(|(flow, estimate)| error_percent(estimate, flow.mean_ns()))
-            .collect()
-    }
-
-    /// The same for standard deviations, of flows of [`STDDEV_PACKETS_MIN`] whose delays differ.
-    pub fn stddev_errors(&self, estimates_ns: impl IntoIterator<Item = f64>) -> Vec<f64> {
-        let flows = self.flows.iter().zip(estimates_ns);
-        flows
-            .filter(|(flow, _)| flow.packets >= STDDEV_PACKETS_MIN && flow.stddev_ns() > 0.0)
-            .map(|(flow, estimate)| error_percent(estimate, flow.stddev_ns()))
+            .filter(|(exact_ns, _)| *exact_ns > 0.0)
+            .map(|(exact_ns, estimate_ns)| error_percent(estimate_ns, exact_ns))
             .collect()
     }
 }

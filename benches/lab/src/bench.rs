@@ -12,7 +12,7 @@ use testkit::process::{beside_this_program, stop_on_signals};
 use crate::bench::contender::EVERYTHING;
 use crate::bench::load::Load;
 use crate::bench::ovs::OvsPrograms;
-use crate::bench::plan::{Comparison, PLUGIN, Run, THROUGHPUT};
+use crate::bench::plan::{Comparison, PLUGIN, Run, Suite, THROUGHPUT};
 use crate::bench::profile::Division;
 use crate::bench::report::{Page, Step, part, rates, ratios, source};
 use crate::bench::setting::{Base, Bench, Hugepages, Memory};
@@ -207,7 +207,7 @@ fn is_named(run: &Run, words: &[String]) -> bool {
 /// The bench, and the hugepages that are given back when they are dropped, if any are needed and could be
 /// reserved.
 fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepages>)> {
-    let runs = |comparison: &Comparison| comparison.suites.iter().flat_map(|suite| suite.runs);
+    let runs = |comparison: &Comparison| comparison.suites.iter().flat_map(Suite::runs);
     let loads: Vec<Load> = match &arguments.part {
         Part::Throughput { only } => runs(&THROUGHPUT)
             .filter(|run| is_named(run, only))

@@ -1,14 +1,13 @@
 //! Reports as if from a thousand switches, through one NATS server and two stations on this machine; a
 //! station is added, and one is killed.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use reporting::{BUILD, Machine, RESULTS, Table, now_utc, statistics, write_page};
 use testkit::nats::NatsServer;
@@ -39,19 +38,6 @@ pub struct Arguments {
     results: PathBuf,
 }
 
-/// What was measured over one part of the run.
-#[derive(Debug)]
-struct Part {
-    what: &'static str,
-    reports_per_s: f64,
-    median_s: f64,
-    p99_s: f64,
-    greatest_s: f64,
-    lag: f64,
-    memory_mib: Vec<f64>,
-    cpu_percent: Vec<f64>,
-}
-
 /// The whole run; whether every report was counted once.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let folder = tempfile::tempdir()?;
@@ -66,7 +52,17 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let switches = &generator.switches;
         measure(what, arguments.seconds, switches, stations, &server)
     };
-    let mut parts = vec![measure("two stations", &stations)?];
+    let headings = [
+        "reports/s",
+        "answer, median, ms",
+        "p99, ms",
+        "greatest, ms",
+        "lag",
+        "memory, MiB",
+        "CPU, %",
+    ];
+    let mut parts = Table::default().words(["part"]).figures(headings);
+    parts.push(measure("two stations", &stations)?);
     stations.push(start(2)?);
     parts.push(measure("a third is added", &stations)?);
     drop(stations.remove(0));
@@ -78,21 +74,21 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let [stored, failed] =
         [&switches.stored, &switches.failed].map(|count| count.load(Ordering::Relaxed));
     let counts = settled(&stations[0], stored)?;
-    let page = page(arguments, &parts, [stored, failed], counts)?;
+    let page = page(arguments, &parts, [stored, failed], counts);
     print!("{page}");
     write_page(&arguments.results, "scale", &page)?;
     let [counted, _, missed] = counts;
     Ok(counted == stored && missed == 0 && failed == 0)
 }
 
-/// One part of the run.
+/// One part of the run, as a row of the table.
 fn measure(
-    what: &'static str,
+    what: &str,
     seconds: u64,
     switches: &Switches,
     stations: &[Station],
     server: &NatsServer,
-) -> Result<Part> {
+) -> Result<Vec<String>> {
     eprintln!("{what}: {seconds} s");
     let ids: Vec<u32> = (stations.iter().map(|station| station.process.child.id()))
         .chain(server.id())
@@ -119,26 +115,33 @@ fn measure(
     let elapsed_s = began.elapsed().as_secs_f64();
     let after = usages()?;
     let lag = stations[0].metric("vernier_station_lag_reports")?;
-    Ok(Part {
-        what,
-        reports_per_s: (stored() - stored_before) as f64 / elapsed_s,
-        median_s: statistics::median(times.iter().copied()),
-        p99_s: statistics::quantile(times.iter().copied(), 0.99),
-        greatest_s: times.iter().copied().fold(0.0, f64::max),
-        lag,
-        memory_mib: after.iter().map(|(mib, _)| *mib).collect(),
-        cpu_percent: (after.iter().zip(&before))
-            .map(|((_, after), (_, before))| 100.0 * (after - before) / elapsed_s)
-            .collect(),
-    })
+    let ms = |seconds: f64, decimals| format!("{:.decimals$}", seconds * 1e3);
+    let list = |figures: &mut dyn Iterator<Item = f64>| {
+        let words: Vec<String> = figures.map(|figure| format!("{figure:.0}")).collect();
+        words.join(", ")
+    };
+    let cpu_s = after
+        .iter()
+        .zip(&before)
+        .map(|(after, before)| after.1 - before.1);
+    Ok(vec![
+        what.to_owned(),
+        format!("{:.0}", (stored() - stored_before) as f64 / elapsed_s),
+        ms(statistics::median(times.iter().copied()), 1),
+        ms(statistics::quantile(times.iter().copied(), 0.99), 1),
+        ms(times.iter().copied().fold(0.0, f64::max), 0),
+        format!("{lag:.0}"),
+        list(&mut after.iter().map(|(mib, _)| *mib)),
+        list(&mut cpu_s.map(|of| 100.0 * of / elapsed_s)),
+    ])
 }
 
 fn page(
     arguments: &Arguments,
-    parts: &[Part],
+    parts: &Table,
     [stored, failed]: [u64; 2],
     [counted, again, missed]: [u64; 3],
-) -> Result<String> {
+) -> String {
     let Arguments {
         switches,
         ports,
@@ -147,53 +150,19 @@ fn page(
     } = arguments;
     let machine = Machine::of_this_run();
     let bytes = prost::Message::encoded_len(&generator::report(1, *ports, 1));
-    let mut page = format!(
+    let is_kept = counted == stored && missed == 0;
+    let verdict = if is_kept { "kept" } else { "missed" };
+    format!(
         "# Many switches\n\nWritten by `make scale` at {}, commit {}, {BUILD} build, on {machine}.\n\n\
          {switches} switches of {ports} patched ports send a report of {bytes} bytes each second, spread over the second, to one \
          `nats-server`; stations, server and generator share the machine's CPUs. Each part takes {seconds} s. An answer's time is from the end \
          of an epoch to the first answer of a random station at `/api/v1/switches` that has the epoch: {PROBES} clients look every 2 ms, at \
          random switches. Memory and CPU (of one) are those of the stations, in the order of their start, then of the server. \
-         Lag is in reports, looked at every 5 s.\n\n",
+         Lag is in reports, looked at every 5 s.\n\n\
+         {}\nStored {stored} reports ({failed} refused); counted {counted}, read again and not counted {again}, epochs missed {missed}: \
+         none lost, none twice: {verdict}.\n",
         now_utc(),
-        machine.commit
-    );
-    let headings = [
-        "reports/s",
-        "answer, median, ms",
-        "p99, ms",
-        "greatest, ms",
-        "lag",
-        "memory, MiB",
-        "CPU, %",
-    ];
-    let mut table = Table::default().words(["part"]).figures(headings);
-    for part in parts {
-        let list = |values: &[f64]| {
-            let words: Vec<String> = values.iter().map(|value| format!("{value:.0}")).collect();
-            words.join(", ")
-        };
-        table.row(&[
-            &part.what,
-            &format!("{:.0}", part.reports_per_s),
-            &format!("{:.1}", part.median_s * 1e3),
-            &format!("{:.1}", part.p99_s * 1e3),
-            &format!("{:.0}", part.greatest_s * 1e3),
-            &format!("{:.0}", part.lag),
-            &list(&part.memory_mib),
-            &list(&part.cpu_percent),
-        ]);
-    }
-    page += &table.markdown();
-    let verdict = if counted == stored && missed == 0 {
-        "kept"
-    } else {
-        "missed"
-    };
-    write!(
-        page,
-        "\nStored {stored} reports ({failed} refused); counted {counted}, read again and not counted {again}, epochs missed {missed}: none lost, \
-         none twice: {verdict}.\n"
+        machine.commit,
+        parts.markdown()
     )
-    .context("no page")?;
-    Ok(page)
 }

@@ -11,7 +11,11 @@ fn packet(flow: u32, sent_ps: u64, delay_ps: u64) -> Crossing {
 }
 
 fn queue() -> (Vec<Crossing>, Truth) {
-    let mut profile = Profile::acceptance(0.9, 0.25);
+    let mut profile = Profile {
+        utilisation: 0.9,
+        modulation: 0.25,
+        duration_s: 2.0,
+    };
     profile.duration_s = 0.1;
     let traffic = profile.draw(1);
     let crossings = cross(&traffic, &LinkConfig::ACCEPTANCE, 1, |_| None);
@@ -66,7 +70,7 @@ fn samples_of_everything_are_the_truth() {
     let (crossings, truth) = queue();
     let flows = u32::try_from(truth.flows.len()).unwrap();
     let all = trajectories_ns(&crossings, flows, 1.0, 1);
-    let errors = truth.mean_errors(all);
+    let errors = truth.errors(all, FlowTruth::mean_ns);
     assert!(errors.iter().all(|&error| error < 1e-9));
     // A flow without samples has the mean of all samples, so that none is missing.
     let few = trajectories_ns(&crossings, flows, 0.01, 1);

@@ -11,7 +11,7 @@ use super::{STANDARD, open, write_lines};
 use crate::interchange::{
     CellRecord, FlowList, SKETCH_COLUMNS_MAX, known, read_cells, read_flows, read_weights,
 };
-use crate::sketched::{Known, Sketched, options};
+use crate::sketched::{Sketched, options};
 
 /// Decode flow delays from the cells of a sketch: the paper's estimator, joint decoding, hybrid
 ///
@@ -84,10 +84,7 @@ impl Decode {
         };
         let mut options = options(self.components.into());
         options.sweeps = self.sweeps.map_or(options.sweeps, usize::from);
-        let decode = |feature| {
-            let packets = Some(&flows.packets[..]);
-            sketched.decode(Known { packets, feature }, &options)
-        };
+        let decode = |feature| sketched.decode(Some(&flows.packets), feature, &options);
         let joint = decode(&[]).context("joint decoding")?;
         report("joint", &joint);
         // Where any flow has an RLI mean.

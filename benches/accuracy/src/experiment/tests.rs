@@ -8,17 +8,16 @@ use crate::rli::exchange::REFERENCE_BYTES;
 const PAIR: Experiment = Experiment {
     name: "pair",
     title: "Two seeds",
-    plan: |_| {
-        let mut plan = Plan::default();
+    plan: |_, plan| {
         plan.table("Pairs", "Two seeds.");
         plan.case(2, |seed, found| {
             let (one, two) = if seed == 0 { (1.0, 4.0) } else { (3.0, 2.0) };
-            let row = Row::new("one", "%", one).limit(Limit::AtMost(1.5));
-            found.row(0, row.other("two", two));
-            found.row(0, Row::ratio("two / the least", two, [one, 100.0]));
+            let row = found.row(0, "one", "%", one);
+            row.limit(Limit::AtMost(1.5)).other("two", two);
+            found.ratio(0, "two / the least", two, [one, 100.0]);
             Ok(())
         });
-        Ok(plan)
+        Ok(())
     },
 };
 
@@ -31,7 +30,9 @@ fn setting(seeds: Option<u32>, scale: f64) -> Setting {
 }
 
 fn run(experiment: &Experiment, setting: &Setting) -> Vec<Table> {
-    let plan = (experiment.plan)(setting).unwrap();
+    let supply = Supply::new(setting).unwrap();
+    let mut plan = Plan::default();
+    (experiment.plan)(&supply, &mut plan).unwrap();
     let steps = plan.steps();
     let taken = std::sync::atomic::AtomicU64::new(0);
     let step = || {

@@ -19,7 +19,6 @@ use super::stream::{Delays, Passed};
 use super::{Bench, PACKETS_MIN, percent};
 use crate::experiment::{Found, Plan};
 use crate::recording::Packet;
-use crate::report::Row;
 use crate::trace::Losses;
 use crate::traffic::mix;
 
@@ -41,7 +40,7 @@ const STASHES: [u16; 3] = [0, 256, 2_048];
 /// Number of the table.
 const TABLE: usize = 6;
 
-pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) {
+pub(super) fn plan<'a>(bench: &Arc<Bench<'a>>, plan: &mut Plan<'a>) {
     if bench.capture.is_some() {
         return;
     }
@@ -75,7 +74,7 @@ pub(super) fn plan(bench: &Arc<Bench>, plan: &mut Plan) {
 }
 
 /// Packets of an epoch.
-fn packets(bench: &Bench) -> usize {
+fn packets(bench: &Bench<'_>) -> usize {
     whole(PACKETS * bench.setting.scale).max(PACKETS_MIN)
 }
 
@@ -88,7 +87,7 @@ struct Case {
 }
 
 impl Case {
-    fn run(self, bench: &Bench, seed: u64, found: &mut Found) -> Result<()> {
+    fn run(self, bench: &Bench<'_>, seed: u64, found: &mut Found) -> Result<()> {
         let Self { share, reach, loss } = self;
         let epoch = packets(bench);
         let stream = bench.stream_of(2 * epoch, Delays::Queue, 6000 + seed)?;
@@ -106,22 +105,19 @@ impl Case {
         );
         // Within half a list every packet finds its epoch.
         let exact = (loss == 0.0 && reach < u32::from(STASHES[1]) / 2).then_some(());
-        let usable = Row::new(format!("usable cells: {case}"), "%", ours.usable);
-        let usable = usable.limit(exact.map(|()| Limit::AtLeast(100.0)));
-        let others = [
+        let row = found.row(TABLE, format!("usable cells: {case}"), "%", ours.usable);
+        row.limit(exact.map(|()| Limit::AtLeast(100.0))).others([
             ("LDA alone", alone.usable),
             ("lists of 2048", longer.usable),
             ("packets misplaced", crossing.misplaced as f64),
             ("moved", ours.moved as f64),
-        ];
-        found.row(TABLE, usable.others(others));
-        let error = Row::new(format!("error of the mean: {case}"), "%", ours.mean_error);
-        let error = error.limit(exact.map(|()| Limit::AtMost(1e-6)));
-        let others = [
+        ]);
+        let check = format!("error of the mean: {case}");
+        let row = found.row(TABLE, check, "%", ours.mean_error);
+        row.limit(exact.map(|()| Limit::AtMost(1e-6))).others([
             ("LDA alone", alone.mean_error),
             ("lists of 2048", longer.mean_error),
-        ];
-        found.row(TABLE, error.others(others));
+        ]);
         Ok(())
     }
 

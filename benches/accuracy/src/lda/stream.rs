@@ -8,10 +8,9 @@ use rand_distr::{Distribution, Exp1, Pareto, Weibull};
 use rand_pcg::Pcg64;
 use reporting::statistics::{error_percent, whole};
 
-use crate::queue::Crossing;
 use crate::recording::{Packet, record};
-use crate::trace::{DROPPED as LOST, EPISODE_PACKETS, Losses, stored};
-use crate::traffic::mix;
+use crate::trace::{DROPPED as LOST, EPISODE_PACKETS, Losses, moments, stored};
+use crate::traffic::{Crossing, mix};
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
 const MEAN_TICKS: f64 = 200_000.0;
@@ -160,20 +159,14 @@ pub struct Outcome {
 
 impl Passed {
     fn of(delays: Vec<u32>, loss: f64) -> Self {
-        let (mut received, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
-        for &delay in delays.iter().filter(|&&delay| delay != LOST) {
-            received += 1;
-            sum += u64::from(delay);
-            squares += u128::from(delay).pow(2);
-        }
-        // Whole numbers until the end, so that nothing cancels.
-        let scatter = u128::from(received) * squares - u128::from(sum).pow(2);
+        let arrived = delays.iter().copied().filter(|&delay| delay != LOST);
+        let (received, mean, stddev) = moments(arrived);
         Self {
             delays,
             loss,
             received,
-            mean: sum as f64 / received as f64,
-            stddev: (scatter as f64).sqrt() / received as f64,
+            mean,
+            stddev,
         }
     }
 

@@ -13,9 +13,10 @@ fn fifo(buffer_bytes: u64) -> LinkConfig {
     }
 }
 
-fn arrival(at_ps: u64, bytes: u32, class: u8) -> Arrival {
-    Arrival {
-        at_ps,
+fn arrival(sent_ps: u64, bytes: u32, class: u8) -> Crossing {
+    Crossing {
+        sent_ps,
+        received_ps: None,
         flow: 0,
         bytes,
         kind: Kind::Regular,
@@ -23,8 +24,8 @@ fn arrival(at_ps: u64, bytes: u32, class: u8) -> Arrival {
     }
 }
 
-fn traffic(arrivals: Vec<Arrival>) -> Traffic {
-    let duration_ps = arrivals.last().map_or(1, |last| last.at_ps + 1);
+fn traffic(arrivals: Vec<Crossing>) -> Traffic {
+    let duration_ps = arrivals.last().map_or(1, |last| last.sent_ps + 1);
     Traffic {
         arrivals,
         flows: 1,
@@ -32,7 +33,7 @@ fn traffic(arrivals: Vec<Arrival>) -> Traffic {
     }
 }
 
-fn departures(arrivals: &[Arrival], link: &LinkConfig) -> Vec<Option<u64>> {
+fn departures(arrivals: &[Crossing], link: &LinkConfig) -> Vec<Option<u64>> {
     cross(&traffic(arrivals.to_vec()), link, 1, |_| None)
         .iter()
         .map(|crossing| crossing.received_ps)
@@ -40,26 +41,29 @@ fn departures(arrivals: &[Arrival], link: &LinkConfig) -> Vec<Option<u64>> {
 }
 
 /// Quadratic: the time is walked from one decision to the next, and each looks at all packets.
-fn naive_departures(arrivals: &[Arrival], buffer_bytes: u64, classes: u8) -> Vec<Option<u64>> {
+fn naive_departures(arrivals: &[Crossing], buffer_bytes: u64, classes: u8) -> Vec<Option<u64>> {
     let mut start: Vec<Option<u64>> = vec![None; arrivals.len()];
     let mut admitted = vec![false; arrivals.len()];
     let mut free_ps = 0;
-    let time = |a: &Arrival| serialisation_ps(a.bytes, RATE);
+    let time = |a: &Crossing| serialisation_ps(a.bytes, RATE);
     for next in 0..=arrivals.len() {
-        let now = arrivals.get(next).map_or(u64::MAX, |a| a.at_ps);
+        let now = arrivals.get(next).map_or(u64::MAX, |a| a.sent_ps);
         // Everything that starts before this arrival.
         loop {
             let waiting = |i: &usize| admitted[*i] && start[*i].is_none();
-            let Some(first) = (0..next).filter(waiting).min_by_key(|&i| arrivals[i].at_ps) else {
+            let Some(first) = (0..next)
+                .filter(waiting)
+                .min_by_key(|&i| arrivals[i].sent_ps)
+            else {
                 break;
             };
-            let at = free_ps.max(arrivals[first].at_ps);
+            let at = free_ps.max(arrivals[first].sent_ps);
             if at > now {
                 break;
             }
-            let ready = |i: &usize| waiting(i) && arrivals[*i].at_ps <= at;
+            let ready = |i: &usize| waiting(i) && arrivals[*i].sent_ps <= at;
             // The idle link takes the first; after that the classes count.
-            let chosen = if free_ps < arrivals[first].at_ps {
+            let chosen = if free_ps < arrivals[first].sent_ps {
                 first
             } else {
                 (0..next)
@@ -84,7 +88,7 @@ fn naive_departures(arrivals: &[Arrival], buffer_bytes: u64, classes: u8) -> Vec
         .collect()
 }
 
-fn arrivals(classes: u8) -> impl Strategy<Value = Vec<Arrival>> {
+fn arrivals(classes: u8) -> impl Strategy<Value = Vec<Crossing>> {
     let packet = (0_u64..1_500, 64_u32..1_500, 0..classes);
     proptest::collection::vec(packet, 1..60).prop_map(|packets| {
         let mut at_ps = 0;
@@ -106,7 +110,7 @@ proptest! {
         let left: Vec<u64> = got.iter().copied().flatten().collect();
         prop_assert!(left.is_sorted(), "first in, first out");
         for (arrival, left) in arrivals.iter().zip(got) {
-            let shortest = arrival.at_ps + serialisation_ps(arrival.bytes, RATE);
+            let shortest = arrival.sent_ps + serialisation_ps(arrival.bytes, RATE);
             prop_assert!(left.is_none_or(|at| at >= shortest));
         }
     }
@@ -141,7 +145,7 @@ fn delay_is_wait_and_serialisation() {
 #[test]
 fn the_buffer_holds_what_it_says() {
     let link = fifo(3_000);
-    let burst: Vec<Arrival> = (0..4).map(|_| arrival(0, 1_000, 0)).collect();
+    let burst: Vec<Crossing> = (0..4).map(|_| arrival(0, 1_000, 0)).collect();
     let left = departures(&burst, &link);
     assert_eq!(left.iter().filter(|at| at.is_some()).count(), 3);
     // When the first has left there is room for one more.
@@ -153,8 +157,9 @@ fn the_buffer_holds_what_it_says() {
 #[test]
 fn packets_and_references_are_conserved() {
     let profile = Profile {
+        utilisation: 1.3,
+        modulation: 0.25,
         duration_s: 0.02,
-        ..Profile::acceptance(1.3, 0.25)
     };
     let traffic = profile.draw(3);
     let link = LinkConfig {
@@ -244,7 +249,7 @@ fn a_full_priority_queue_starves_the_other() {
     let mut link = LinkConfig::ACCEPTANCE;
     link.queues = 2;
     // The first packet of class 1 finds the link busy with class 0 until its end.
-    let mut packets: Vec<Arrival> = (0..10).map(|i| arrival(i * 1_200_000, 1500, 0)).collect();
+    let mut packets: Vec<Crossing> = (0..10).map(|i| arrival(i * 1_200_000, 1500, 0)).collect();
     packets.insert(1, arrival(100_000, 64, 1));
     let left = departures(&packets, &link);
     let last_first_class = left[10].unwrap();
@@ -256,12 +261,17 @@ fn a_full_priority_queue_starves_the_other() {
     );
 }
 
-fn sample() -> Vec<Crossing> {
+fn light(duration_s: f64, seed: u64) -> Traffic {
     let profile = Profile {
-        duration_s: 0.05,
-        ..Profile::acceptance(0.6, 0.05)
+        utilisation: 0.6,
+        modulation: 0.05,
+        duration_s,
     };
-    cross(&profile.draw(1), &LinkConfig::ACCEPTANCE, 1, |_| None)
+    profile.draw(seed)
+}
+
+fn sample() -> Vec<Crossing> {
+    cross(&light(0.05, 1), &LinkConfig::ACCEPTANCE, 1, |_| None)
 }
 
 #[test]
@@ -296,9 +306,7 @@ fn jitter_adds_its_distribution() {
 
 #[test]
 fn flows_keep_to_their_path() {
-    let mut profile = Profile::acceptance(0.6, 0.05);
-    profile.duration_s = 0.01;
-    let traffic = profile.draw(2);
+    let traffic = light(0.01, 2);
     let link = LinkConfig {
         capacity_bps: RATE / 2,
         ..LinkConfig::ACCEPTANCE

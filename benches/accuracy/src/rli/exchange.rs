@@ -8,8 +8,8 @@ use measure::rli::{
     ReceiverCounters, Reference, ReferenceSender, SegmentDelay, StreamId,
 };
 
-use crate::queue::{Crossing, LinkConfig, cross};
-use crate::traffic::{self, Kind, PS_PER_NS, PS_PER_S, Traffic, mix};
+use crate::queue::{LinkConfig, cross};
+use crate::traffic::{Crossing, Kind, PS_PER_S, Traffic, mix};
 
 /// A reference frame as the wire form has it: Ethernet, header, RLI-S's sums and tag.
 #[expect(clippy::cast_possible_truncation, reason = "of a hundred bytes or so")]
@@ -132,14 +132,14 @@ impl Exchange {
         traffic: &Traffic,
         link: &LinkConfig,
         seed: u64,
-        mut is_due: impl FnMut(&traffic::Arrival, u64) -> bool,
+        mut is_due: impl FnMut(&Crossing, u64) -> bool,
     ) -> Result<Self> {
         let rli_link = Link::new(link.capacity_bps, 0)?;
         let mut sender = ReferenceSender::new(STREAM);
         let mut references = Vec::new();
         let mut sent = 0;
         let crossings = cross(traffic, link, seed, |arrival| {
-            let now_ns = arrival.at_ps / PS_PER_NS;
+            let now_ns = arrival.sent_ns();
             sender.record(packet_hash(sent), now_ns);
             sent += 1;
             is_due(arrival, now_ns).then(|| {

@@ -38,8 +38,9 @@ fn regular_share(traffic: &Traffic) -> f64 {
 
 fn quick(utilisation: f64, modulation: f64) -> Profile {
     Profile {
+        utilisation,
+        modulation,
         duration_s: 0.2,
-        ..Profile::acceptance(utilisation, modulation)
     }
 }
 
@@ -54,7 +55,7 @@ fn the_load_is_as_asked_for() {
         );
         let regular = regular_share(&traffic);
         assert!((regular - 0.33).abs() < 0.01, "{regular}");
-        assert!(traffic.arrivals.is_sorted_by_key(|a| a.at_ps));
+        assert!(traffic.arrivals.is_sorted_by_key(|a| a.sent_ps));
     }
 }
 
@@ -71,7 +72,7 @@ fn bursts_come_at_twice_the_links_rate() {
     let traffic = quick(0.005, 0.0).draw(3);
     let mut bursts = 1;
     for pair in traffic.arrivals.windows(2) {
-        let gap_ps = pair[1].at_ps - pair[0].at_ps;
+        let gap_ps = pair[1].sent_ps - pair[0].sent_ps;
         bursts += usize::from(gap_ps != serialisation_ps(pair[0].bytes, 2 * RATE));
     }
     let packets = traffic.arrivals.len() as f64 / bursts as f64;
@@ -87,7 +88,7 @@ fn unevenness(modulation: f64) -> f64 {
     profile.duration_s = 1.0;
     let mut counts = vec![0.0; 200];
     for arrival in profile.draw(5).arrivals {
-        let slot = usize::try_from(arrival.at_ps / (PS_PER_S / 200)).unwrap();
+        let slot = usize::try_from(arrival.sent_ps / (PS_PER_S / 200)).unwrap();
         if let Some(count) = counts.get_mut(slot) {
             *count += 1.0;
         }
@@ -146,7 +147,7 @@ fn a_capture_keeps_its_flows_and_fits_the_link() {
     assert_eq!(traffic.arrivals.len(), PACKETS as usize);
     assert_eq!(traffic.flows, FLOWS);
     assert!((load(&traffic) - 0.8).abs() < 1e-6);
-    let last = traffic.arrivals.last().unwrap().at_ps;
+    let last = traffic.arrivals.last().unwrap().sent_ps;
     assert!(last.abs_diff(traffic.duration_ps) <= 1);
     // All packets of a flow are measured, or none.
     let third = capture.at_load(RATE, 0.8, 0.33);

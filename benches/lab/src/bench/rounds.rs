@@ -36,9 +36,8 @@ pub fn run(
     wanted: impl Fn(&Run) -> bool,
 ) -> Result<Vec<Series>> {
     let is_here = |run: &Run| bench.base.is_some() || !run.contender.is_base();
-    let runs = suite.runs.iter().copied();
-    let runs = runs.filter(|run| is_here(run) && wanted(run));
-    let mut all: Vec<Series> = runs
+    let mut all: Vec<Series> = (suite.runs())
+        .filter(|run| is_here(run) && wanted(run))
         .map(|run| Series {
             run,
             rates_pps: match run.contender.absence(bench) {
@@ -121,15 +120,14 @@ impl Series {
 /// The ratio of `claim` over rounds, each round's by itself; `None` when a run of it was not wanted.
 pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
     let find = |run: &Run| all.iter().find(|series| series.run == *run);
-    let runs = claim.ratio.runs();
-    let series: Vec<&Series> = runs.iter().map(find).collect::<Option<_>>()?;
+    let series: Vec<&Series> = claim.runs.iter().map(find).collect::<Option<_>>()?;
     let rates = series.into_iter().map(|series| series.rates_pps.as_ref());
     let rates: Result<Vec<&Vec<f64>>, &Absence> = rates.collect();
     Some(rates.map_err(Clone::clone).and_then(|rates| {
         let rounds = rates.iter().map(|rates_pps| rates_pps.len()).min();
         let ratios = (0..rounds.unwrap_or(0)).map(|round| {
             let of_round: Vec<f64> = rates.iter().map(|rates_pps| rates_pps[round]).collect();
-            claim.ratio.of(&of_round)
+            claim.ratio(&of_round)
         });
         Spread::of(&ratios.collect::<Vec<_>>())
             .ok_or_else(|| Absence::Failed("there was no round".to_owned()))

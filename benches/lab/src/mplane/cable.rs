@@ -67,31 +67,22 @@ impl Cable {
         tc(&[format!("qdisc del dev {} root", self.ends[end])])
     }
 
-    /// Leads packets to these ends (left, right) through the box, between two of them; others stay as they are.
-    pub fn insert(&self, to: [bool; 2], _ready: &ImpairmentBox) -> Result<()> {
-        let [left, right] = &self.ends;
-        let [[_, inner_left], [_, inner_right]] = BOX;
-        let to_left = [
-            redirect(inner_left, left, PLAIN),
-            redirect(right, inner_right, INSIDE),
-        ];
-        let to_right = [
-            redirect(inner_right, right, PLAIN),
-            redirect(left, inner_left, INSIDE),
-        ];
-        let ways = [to_left, to_right].into_iter().zip(to);
-        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
-        tc(&inserted.flat_map(|(way, _)| way).collect::<Vec<_>>())
+    /// Leads packets to these ends (0 left, 1 right) through the box, which forwards; others stay as they are.
+    pub fn insert(&self, to: &[usize]) -> Result<()> {
+        let way = |&end: &usize| {
+            let [[_, here], [_, there]] = [BOX[end], BOX[1 - end]];
+            [
+                redirect(here, &self.ends[end], PLAIN),
+                redirect(&self.ends[1 - end], there, INSIDE),
+            ]
+        };
+        tc(&to.iter().flat_map(way).collect::<Vec<_>>())
     }
 
     /// Makes the cable plain again; what is in the box still comes out.
-    pub fn remove(&self, to: [bool; 2]) -> Result<()> {
-        let [left, right] = &self.ends;
-        let ways = [right, left].into_iter().zip(to);
-        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
-        tc(&inserted
-            .map(|(end, _)| unredirect(end, INSIDE))
-            .collect::<Vec<_>>())
+    pub fn remove(&self, to: &[usize]) -> Result<()> {
+        let ends = to.iter().map(|end| &self.ends[1 - end]);
+        tc(&ends.map(|end| unredirect(end, INSIDE)).collect::<Vec<_>>())
     }
 }
 
@@ -105,31 +96,23 @@ pub fn prepare_box() -> Result<()> {
     Ok(())
 }
 
-/// `vernier-lab impair` between its two interfaces, ready.
-#[derive(Debug)]
-pub struct ImpairmentBox {
-    process: Process,
+/// Starts `vernier-lab impair` between its two interfaces, with its arguments for rules, and waits until it is ready.
+pub fn start_impair(
+    folder: &Path,
+    rules: &[String],
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Process> {
+    let devices = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
+    let command = favoured(&std::env::current_exe()?);
+    let arguments = [rules, &[format!("--seed={seed}")]].concat();
+    start_box(command, folder, devices, &arguments, stop)
 }
 
-impl ImpairmentBox {
-    /// Starts it with its arguments for rules.
-    pub fn start(folder: &Path, rules: &[String], seed: u64, stop: &AtomicBool) -> Result<Self> {
-        let devices = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
-        let command = favoured(&std::env::current_exe()?);
-        let arguments = [rules, &[format!("--seed={seed}")]].concat();
-        let process = start_box(command, folder, devices, &arguments, stop)?;
-        Ok(Self { process })
-    }
-
-    /// Ends it, and forgets to which ends its packets went.
-    pub fn end(self, to: [bool; 2], stop: &AtomicBool) -> Result<()> {
-        self.process.end(stop)?;
-        let ways = BOX.into_iter().zip(to);
-        let inserted = ways.filter(|(_, is_inserted)| *is_inserted);
-        tc(&inserted
-            .map(|([_, outer], _)| unredirect(outer, PLAIN))
-            .collect::<Vec<_>>())
-    }
+/// Forgets to which ends the box's packets went.
+pub fn clear_box(to: &[usize]) -> Result<()> {
+    let outer = to.iter().map(|&end| BOX[end][1]);
+    tc(&outer.map(|end| unredirect(end, PLAIN)).collect::<Vec<_>>())
 }
 
 /// Takes an interface up, ready for filters.

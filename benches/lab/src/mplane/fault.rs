@@ -9,11 +9,12 @@ use anyhow::{Context, Result, ensure};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use reporting::statistics::whole;
 use testkit::frr::{Link, TOY};
 use testkit::namespace::inside;
 use testkit::process::{output, wait};
 
-use crate::mplane::cable::{Cable, ImpairmentBox, nft, tc_by};
+use crate::mplane::cable::{Cable, clear_box, nft, start_impair, tc_by};
 use crate::mplane::network::{M_ROUTERS, Network, neighbours};
 use crate::mplane::traffic::TRAFFIC_PORTS;
 
@@ -161,24 +162,17 @@ fn kind(place: Place, random: &mut Pcg64Mcg) -> Kind {
     }
 }
 
-/// Something that was put in, and how to take it out.
-#[derive(Debug)]
-pub enum Inserted<'n> {
-    /// The box, for packets to these ends.
-    Box(&'n Cable, [bool; 2], ImpairmentBox),
-    Limit(&'n Cable, usize),
-    Queue(&'static str, &'static str),
-    Drops(&'static str),
-}
+/// Takes out what was put in.
+pub type Removal<'n> = Box<dyn FnOnce(&AtomicBool) -> Result<()> + 'n>;
 
 impl Fault {
-    /// Puts it in; what is prepared is prepared before.
+    /// Puts it in; what is prepared is prepared before. Returns how to take it out.
     pub fn insert<'n>(
         &self,
         network: &'n Network,
         folder: &Path,
         stop: &AtomicBool,
-    ) -> Result<Inserted<'n>> {
+    ) -> Result<Removal<'n>> {
         match (self.kind, self.place) {
             (Kind::Loss { percent }, Place::Port(router, to)) => drops(router, to, percent),
             (Kind::Rate { percent, queue_ms }, Place::Port(router, to)) => {
@@ -191,65 +185,46 @@ impl Fault {
                 let end = usize::from(there_bps >= back_bps);
                 let rate_bps = limit(there_bps.max(back_bps), percent)?;
                 cable.limit(end, rate_bps, queue_bytes(rate_bps, queue_ms))?;
-                Ok(Inserted::Limit(cable, end))
+                Ok(Box::new(move |_| cable.unlimit(end)))
             }
-            (kind, Place::Link(from, to)) => {
-                self.boxed(kind, network.link(from, to)?, folder, stop)
+            (Kind::Loss { percent }, Place::Link(from, to)) => {
+                let rule = format!("loss={}", percent / 100.0);
+                self.boxed(rule, network.link(from, to)?, folder, stop)
             }
-            (kind, Place::Port(router, to)) => {
-                self.boxed(kind, network.port(router, to)?, folder, stop)
+            (Kind::Delay { ms }, place) => {
+                let us = 1e3 * ms;
+                let rule = format!("delay_us={us:.0},jitter_us={:.0}", us / 10.0);
+                let cable = match place {
+                    Place::Link(from, to) => network.link(from, to),
+                    Place::Port(router, to) => network.port(router, to),
+                };
+                self.boxed(rule, cable?, folder, stop)
             }
         }
     }
 
     fn boxed<'n>(
         &self,
-        kind: Kind,
+        rule: String,
         cable: &'n Cable,
         folder: &Path,
         stop: &AtomicBool,
-    ) -> Result<Inserted<'n>> {
-        let rule = match kind {
-            Kind::Delay { ms } => {
-                let us = 1e3 * ms;
-                format!("delay_us={us:.0},jitter_us={:.0}", us / 10.0)
-            }
-            Kind::Loss { percent } => format!("loss={}", percent / 100.0),
-            Kind::Rate { .. } => String::new(),
-        };
+    ) -> Result<Removal<'n>> {
         // Of a port the direction in which packets leave the router; of links one, the other, or both.
-        let to = match (self.place, self.seed % 3) {
-            (Place::Link(..), 0) => [false, true],
-            (Place::Link(..), 1) | (Place::Port(..), _) => [true, false],
-            _ => [true, true],
+        let to: &[usize] = match (self.place, self.seed % 3) {
+            (Place::Link(..), 0) => &[1],
+            (Place::Link(..), 1) | (Place::Port(..), _) => &[0],
+            _ => &[0, 1],
         };
-        let rules = ["--both".to_owned(), rule];
-        let ready = ImpairmentBox::start(folder, &rules, self.seed, stop)?;
-        cable.insert(to, &ready)?;
-        Ok(Inserted::Box(cable, to, ready))
-    }
-}
-
-impl Inserted<'_> {
-    /// Takes it out.
-    pub fn remove(self, stop: &AtomicBool) -> Result<()> {
-        match self {
-            Self::Box(cable, to, ready) => {
-                cable.remove(to)?;
-                // What is still inside comes out.
-                wait(Duration::from_millis(200), stop)?;
-                ready.end(to, stop)
-            }
-            Self::Limit(cable, end) => cable.unlimit(end),
-            Self::Queue(router, to) => {
-                nft(router, "delete table inet fault")?;
-                tc_by(
-                    &mut inside(router, "tc"),
-                    &[format!("qdisc del dev {router}{to} root")],
-                )
-            }
-            Self::Drops(router) => nft(router, "delete table inet fault"),
-        }
+        let process = start_impair(folder, &["--both".to_owned(), rule], self.seed, stop)?;
+        cable.insert(to)?;
+        Ok(Box::new(move |stop| {
+            cable.remove(to)?;
+            // What is still inside comes out.
+            wait(Duration::from_millis(200), stop)?;
+            process.end(stop)?;
+            clear_box(to)
+        }))
     }
 }
 
@@ -268,7 +243,7 @@ fn transit_bps(router: &str, to: &str, stop: &AtomicBool) -> Result<f64> {
     for_transit(router, to, "counter")?;
     wait(COUNTED, stop)?;
     let rules = output(inside(router, "nft").args(["list", "table", "inet", "fault"]))?;
-    nft(router, "delete table inet fault")?;
+    unhook(router)?;
     let words: Vec<_> = rules.split_whitespace().collect();
     let counts = words.windows(2).filter(|pair| pair[0] == "bytes");
     let bytes: f64 = counts.filter_map(|pair| pair[1].parse::<f64>().ok()).sum();
@@ -280,60 +255,42 @@ fn limit(traffic_bps: f64, percent: f64) -> Result<u64> {
         traffic_bps > TRAFFIC_MIN_BPS,
         "there is too little traffic for a limit: {traffic_bps:.0} bit/s"
     );
-    let bps = traffic_bps * percent / 100.0;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a part of a rate"
-    )]
-    Ok(bps as u64)
+    Ok(whole(traffic_bps * percent / 100.0) as u64)
 }
 
 /// Bytes that take so long at a rate; two packets at least.
 fn queue_bytes(rate_bps: u64, queue_ms: f64) -> u64 {
-    let bytes = rate_bps as f64 / 8.0 * queue_ms / 1e3;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "some kilobytes"
-    )]
-    (bytes as u64).max(3_200)
+    (whole(rate_bps as f64 / 8.0 * queue_ms / 1e3) as u64).max(3_200)
 }
 
 /// Packets of the transit traffic are dropped where the router forwards them.
-fn drops(router: &'static str, to: &str, percent: f64) -> Result<Inserted<'static>> {
+fn drops(router: &'static str, to: &str, percent: f64) -> Result<Removal<'static>> {
     hook(router)?;
+    let random = format!("numgen random mod 1000 < {:.0} drop", 10.0 * percent);
     nft(
         router,
-        &format!(
-            "add rule inet fault hop oifname {router}{to} numgen random mod 1000 < {:.0} drop",
-            10.0 * percent
-        ),
+        &format!("add rule inet fault hop oifname {router}{to} {random}"),
     )?;
-    Ok(Inserted::Drops(router))
+    Ok(Box::new(move |_| unhook(router)))
 }
 
 /// Forwarded packets share a slow queue; what the router sends itself passes it by.
-fn queue(
-    router: &'static str,
-    to: &'static str,
-    rate_bps: u64,
-    queue_ms: f64,
-) -> Result<Inserted<'static>> {
+fn queue(router: &'static str, to: &str, rate_bps: u64, queue_ms: f64) -> Result<Removal<'static>> {
     let own = format!("{router}{to}");
     let bytes = queue_bytes(rate_bps, queue_ms);
-    tc_by(
-        &mut inside(router, "tc"),
-        &[
-            format!("qdisc add dev {own} root handle 1: htb default 2"),
-            format!("class add dev {own} parent 1: classid 1:2 htb rate 1gbit quantum 6000"),
-            format!("class add dev {own} parent 1: classid 1:10 htb rate {rate_bps}bit burst 1600 cburst 1600 quantum 1600"),
-            format!("qdisc add dev {own} parent 1:10 bfifo limit {bytes}"),
-        ],
-    )
+    let tc = move |commands: &[String]| tc_by(&mut inside(router, "tc"), commands);
+    tc(&[
+        format!("qdisc add dev {own} root handle 1: htb default 2"),
+        format!("class add dev {own} parent 1: classid 1:2 htb rate 1gbit quantum 6000"),
+        format!("class add dev {own} parent 1: classid 1:10 htb rate {rate_bps}bit burst 1600 cburst 1600 quantum 1600"),
+        format!("qdisc add dev {own} parent 1:10 bfifo limit {bytes}"),
+    ])
     .context("cannot make a queue")?;
     for_transit(router, to, "meta priority set 1:10")?;
-    Ok(Inserted::Queue(router, to))
+    Ok(Box::new(move |_| {
+        unhook(router)?;
+        tc(&[format!("qdisc del dev {own} root")])
+    }))
 }
 
 /// What is done with the transit traffic to a neighbour.
@@ -353,6 +310,10 @@ fn hook(router: &str) -> Result<()> {
         router,
         "add chain inet fault hop { type filter hook forward priority 0 ; }",
     )
+}
+
+fn unhook(router: &str) -> Result<()> {
+    nft(router, "delete table inet fault")
 }
 
 #[cfg(test)]

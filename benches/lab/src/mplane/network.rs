@@ -49,14 +49,11 @@ pub fn is_m_router(name: &str) -> bool {
 
 /// The neighbours of a router, by name.
 pub fn neighbours(router: &str) -> Vec<&'static str> {
-    let mut all: Vec<_> = TOY
-        .iter()
-        .filter_map(|&(a, b, _)| match router {
-            _ if router == a => Some(b),
-            _ if router == b => Some(a),
-            _ => None,
-        })
-        .collect();
+    let ends = TOY.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]);
+    let neighbours = ends
+        .filter(|(end, _)| *end == router)
+        .map(|(_, other)| other);
+    let mut all: Vec<_> = neighbours.collect();
     all.sort_unstable();
     all
 }
@@ -69,10 +66,9 @@ pub fn address_of(router: &str) -> Ipv4Addr {
 /// The address of a router's end of the link to a neighbour.
 pub fn address_towards(router: &str, neighbour: &str) -> Option<Ipv4Addr> {
     TOY.iter().zip(0..).find_map(|(&(a, b, _), index)| {
-        let at = [(a, b), (b, a)]
-            .iter()
-            .position(|ends| *ends == (router, neighbour))?;
-        Some(link_address(index, u8::try_from(at).ok()?))
+        let ends = [((a, b), 0), ((b, a), 1)];
+        let at = ends.iter().find(|(ends, _)| *ends == (router, neighbour));
+        at.map(|&(_, at)| link_address(index, at))
     })
 }
 
@@ -189,13 +185,9 @@ fn hops(from: &str, to: &str) -> Result<Vec<String>> {
     let route =
         output(inside(from, "ip").args(["route", "show", &format!("{}/32", address_of(to))]))?;
     let words: Vec<_> = route.split_whitespace().collect();
-    let mut hops: Vec<String> = words
-        .windows(2)
-        .filter(|pair| pair[0] == "dev")
-        .filter_map(|pair| pair[1].strip_prefix(from).map(str::to_owned))
-        .collect();
-    hops.sort_unstable();
-    Ok(hops)
+    let devices = words.windows(2).filter(|pair| pair[0] == "dev");
+    let hops = devices.filter_map(|pair| pair[1].strip_prefix(from).map(str::to_owned));
+    Ok(hops.collect())
 }
 
 /// Makes one end of a link, from the router to the cable; the cable between an m-router and its switch.
@@ -246,10 +238,8 @@ impl Plan {
     pub(crate) fn of(links: impl Iterator<Item = Link<'static>>) -> Result<Self> {
         let topology = read::bytes(json(links).to_string().as_bytes(), "the toy", Format::Json)?;
         let paths = Paths::new(&topology)?;
-        let upgraded: Vec<_> = M_ROUTERS
-            .iter()
-            .filter_map(|name| topology.find(name))
-            .collect();
+        let upgraded = M_ROUTERS.iter().filter_map(|name| topology.find(name));
+        let upgraded: Vec<_> = upgraded.collect();
         let deployment = Deployment::new(&topology, &upgraded, None);
         Ok(Self {
             topology,
@@ -285,16 +275,9 @@ impl Plan {
 
 /// The network as `vernier plan` and the station read it.
 pub fn json(links: impl Iterator<Item = Link<'static>>) -> Value {
-    let links: Vec<_> = links
-        .map(|(from, to, cost)| json!({ "from": from, "to": to, "weight": cost }))
-        .collect();
-    let role = |name: &str| {
-        if is_m_router(name) {
-            "m-router"
-        } else {
-            "m-server"
-        }
-    };
+    let link = |(from, to, cost)| json!({ "from": from, "to": to, "weight": cost });
+    let links: Vec<_> = links.map(link).collect();
+    let role = |name: &str| ["m-server", "m-router"][usize::from(is_m_router(name))];
     let nodes: Vec<_> = ["A", "B", "C", "D", "E", "F"]
         .map(|name| json!({ "name": name, "role": role(name), "id": address_of(name) }))
         .into();

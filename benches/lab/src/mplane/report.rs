@@ -16,25 +16,21 @@ const OF: usize = 30;
 
 /// What came of the run.
 #[derive(Debug)]
-pub struct Report {
+pub struct Report<'a> {
+    arguments: &'a Arguments,
     machine: Machine,
     at: String,
-    seed: u64,
-    interval_ms: u32,
-    quiet_minutes: u64,
     pub outcomes: Vec<Outcome>,
     /// What was blamed without a fault, and so many seconds after the beginning; `None` before that part was run.
     pub alarms: Option<Vec<(f64, Risen)>>,
 }
 
-impl Report {
-    pub fn new(arguments: &Arguments) -> Self {
+impl<'a> Report<'a> {
+    pub fn new(arguments: &'a Arguments) -> Self {
         Self {
+            arguments,
             machine: Machine::of_this_run(),
             at: now_utc(),
-            seed: arguments.seed,
-            interval_ms: arguments.interval_ms,
-            quiet_minutes: arguments.quiet_minutes,
             outcomes: Vec::new(),
             alarms: None,
         }
@@ -52,7 +48,8 @@ impl Report {
             checks.add(what, got, right >= needed);
         }
         if let Some(alarms) = &self.alarms {
-            let what = format!("blamed in {} minutes without a fault", self.quiet_minutes);
+            let minutes = self.arguments.quiet_minutes;
+            let what = format!("blamed in {minutes} minutes without a fault");
             let got = format!("{} segments, limit 0", alarms.len());
             checks.add(what, got, alarms.is_empty());
         }
@@ -70,7 +67,11 @@ impl Report {
              Written by `make mplane` at {}, commit {}, {BUILD} build, on {}.\n\n\
              Six routers of FRR with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
              `vernier-probe`; an interval is {} ms. [What it is, and how to read it](../../docs/mplane.md). Seed {}.\n\n",
-            self.at, self.machine.commit, self.machine, self.interval_ms, self.seed
+            self.at,
+            self.machine.commit,
+            self.machine,
+            self.arguments.interval_ms,
+            self.arguments.seed
         );
         page += &self.checks().table().markdown();
         page += "\n## Faults\n\n";
@@ -120,7 +121,8 @@ impl Report {
             return "Not run.\n".to_owned();
         };
         if alarms.is_empty() {
-            return format!("Nothing was blamed in {} minutes.\n", self.quiet_minutes);
+            let minutes = self.arguments.quiet_minutes;
+            return format!("Nothing was blamed in {minutes} minutes.\n");
         }
         let mut table = Table::default()
             .figures(["after, s"])
@@ -176,11 +178,8 @@ pub fn line(outcome: &Outcome) -> String {
 /// Other segments that were blamed: how many of what kind.
 fn besides(outcome: &Outcome) -> String {
     let count = |relation: Relation| {
-        let of = outcome
-            .blamed
-            .iter()
-            .filter(|blamed| blamed.relation == relation);
-        of.count()
+        let blamed = outcome.blamed.iter();
+        blamed.filter(|of| of.relation == relation).count()
     };
     let narrowest = count(Relation::Narrowest).saturating_sub(1);
     let parts = [
@@ -188,11 +187,9 @@ fn besides(outcome: &Outcome) -> String {
         (count(Relation::Wider), "wider"),
         (count(Relation::Innocent), "elsewhere"),
     ];
-    let words = parts.iter().filter(|(count, _)| *count > 0);
-    let words: Vec<_> = words
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    words.join(", ")
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let words = parts.map(|(count, what)| format!("{count} {what}"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -202,42 +199,40 @@ mod tests {
     use super::*;
     use crate::mplane::fault::faults;
 
-    fn report(right: usize, alarms: Option<Vec<(f64, Risen)>>) -> Report {
-        let mut report = {
-            let arguments = crate::Arguments::parse_from(["vernier-lab", "mplane"]);
-            let crate::Command::Mplane(arguments) = &arguments.command else {
-                unreachable!("another command");
-            };
-            Report::new(arguments)
+    /// The limits, whether they hold, and the page.
+    fn report(right: usize, alarms: Option<Vec<(f64, Risen)>>) -> (bool, String) {
+        let arguments = crate::Arguments::parse_from(["vernier-lab", "mplane"]);
+        let crate::Command::Mplane(arguments) = &arguments.command else {
+            unreachable!("another command");
         };
-        let outcomes = faults(1, 30).into_iter().enumerate();
-        report.outcomes = outcomes
-            .map(|(index, fault)| Outcome {
-                fault,
-                verdict: if index < right {
-                    Verdict::Right
-                } else {
-                    Verdict::Missed
-                },
-                blamed: Vec::new(),
-                error: None,
-            })
-            .collect();
-        report.alarms = alarms;
-        report
+        let outcome = |(index, fault)| Outcome {
+            fault,
+            verdict: if index < right {
+                Verdict::Right
+            } else {
+                Verdict::Missed
+            },
+            blamed: Vec::new(),
+            error: None,
+        };
+        let report = Report {
+            outcomes: (faults(1, 30).into_iter().enumerate().map(outcome)).collect(),
+            alarms,
+            ..Report::new(arguments)
+        };
+        (report.checks().hold(), report.page())
     }
 
     #[test]
     fn limits_are_28_of_30_and_nothing_without_a_fault() {
-        assert!(report(28, Some(Vec::new())).checks().hold());
-        assert!(!report(27, Some(Vec::new())).checks().hold());
+        assert!(report(28, Some(Vec::new())).0);
+        assert!(!report(27, Some(Vec::new())).0);
         let alarm = Risen {
             title: "A > B".to_owned(),
             ..Risen::default()
         };
-        let noisy = report(30, Some(vec![(1.0, alarm)]));
-        assert!(!noisy.checks().hold());
-        let page = noisy.page();
+        let (hold, page) = report(30, Some(vec![(1.0, alarm)]));
+        assert!(!hold);
         assert!(
             page.contains("30 of 30, limit 28") && page.contains("A > B"),
             "{page}"
@@ -246,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_page_does_not_claim_a_part_that_was_not_run() {
-        let page = report(30, None).page();
+        let (_, page) = report(30, None);
         assert!(
             page.contains("Not run.") && !page.contains("30 minutes"),
             "{page}"

@@ -46,13 +46,10 @@ pub struct Outcome {
 impl Outcome {
     /// The narrowest segment that was named first.
     pub fn first(&self) -> Option<&Blamed> {
-        let narrow = self
-            .blamed
-            .iter()
-            .filter(|blamed| blamed.relation == Relation::Narrowest);
-        narrow
-            .min_by(|one, other| one.reports.total_cmp(&other.reports))
-            .or(self.blamed.first())
+        let blamed = self.blamed.iter();
+        let narrow = blamed.filter(|blamed| blamed.relation == Relation::Narrowest);
+        let first = narrow.min_by(|one, other| one.reports.total_cmp(&other.reports));
+        first.or(self.blamed.first())
     }
 }
 
@@ -67,7 +64,7 @@ pub fn run(arguments: &Arguments, folder: &Path, stop: &AtomicBool) -> Result<bo
     eprintln!("learning what is usual: {LEARNING_REPORTS} reports ...");
     testbed.pass(LEARNING_REPORTS)?;
     let mut report = Report::new(arguments);
-    let write = |folder: &Path, report: &Report| write_page(folder, "mplane", &report.page());
+    let write = |folder: &Path, report: &Report<'_>| write_page(folder, "mplane", &report.page());
     for fault in faults(arguments.seed, arguments.faults) {
         let outcome = testbed.one(&fault)?;
         eprintln!("{}", line(&outcome));
@@ -168,8 +165,8 @@ impl Testbed<'_> {
     }
 
     fn watch(&self, fault: &Fault, before: &BTreeSet<Key>, plan: &Plan) -> Result<Vec<Blamed>> {
-        let inserted = fault.insert(&self.network, self.folder, self.stop);
-        let inserted = inserted.context("the fault cannot be put in")?;
+        let remove = fault.insert(&self.network, self.folder, self.stop);
+        let remove = remove.context("the fault cannot be put in")?;
         let (since, since_unix_s) = (Instant::now(), now_unix_s());
         let (mut known, mut blamed) = (before.clone(), Vec::new());
         let mut look = || -> Result<()> {
@@ -194,9 +191,7 @@ impl Testbed<'_> {
         while since.elapsed() < self.interval() * HELD_REPORTS && seen.is_ok() {
             seen = look().and_then(|()| wait(LOOK, self.stop));
         }
-        inserted
-            .remove(self.stop)
-            .context("the fault cannot be taken out")?;
+        remove(self.stop).context("the fault cannot be taken out")?;
         seen?;
         Ok(blamed)
     }

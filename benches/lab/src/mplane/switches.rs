@@ -1,10 +1,9 @@
 //! What measures: `vernierd` on every side of an m-router, `vernier-probe` at every router.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, beside_this_program};
@@ -116,12 +115,9 @@ pub fn start_probers(
 ) -> Result<Vec<Process>> {
     let probe = beside_this_program("vernier-probe")?;
     let start = |name: &String| {
-        let file = folder.join(format!("{name}.probe.json"));
         let config = prober(name, plan, interval_ms);
-        fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
         let mut command = favoured_inside(name, &probe);
-        command.arg("--config").arg(&file);
-        Process::start_quiet(&mut command, folder.join(format!("{name}.probe.log")))
+        Process::start_vernierd(&mut command, folder, &format!("{name}.probe"), &config)
     };
     names.iter().map(start).collect()
 }
@@ -151,10 +147,9 @@ pub fn is_wire(way: &[String]) -> bool {
 /// A session along a way. Of ways of equal cost the addresses say which: a link's own addresses are reached over this link
 /// by the shortest path, and no other way is as short.
 fn session(way: &[String]) -> Option<Value> {
-    let [first, second, ..] = way else {
+    let ([first, second, ..], [.., before, last]) = (way, way) else {
         return None;
     };
-    let [.., before, last] = way else { return None };
     let from = address_towards(first, second)?;
     let to = address_towards(last, before)?;
     Some(json!({

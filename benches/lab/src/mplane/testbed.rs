@@ -5,12 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
-use records::station::{Blame, Risen};
-use records::station::{Paths, StationSegments};
+use records::station::{Blame, Paths, Risen, StationSegment, StationSegments};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use testkit::frr::{Frr, TOY};
@@ -123,11 +122,8 @@ fn start_station(folder: &Path) -> Result<(Process, Station)> {
         "topology": topology,
         "located_segments": SEGMENTS,
     });
-    let file = folder.join("station.json");
-    fs::write(&file, format!("{config:#}")).context("cannot write a configuration")?;
     let mut command = Command::new(beside_this_program("vernier-station")?);
-    command.arg("--config").arg(&file);
-    let process = Process::start_quiet(&mut command, folder.join("station.log"))?;
+    let process = Process::start_vernierd(&mut command, folder, "station", &config)?;
     let client = Client::new(&address.to_string(), None).of_station();
     Ok((process, Station { client }))
 }
@@ -143,8 +139,7 @@ pub struct Station {
 
 /// Seconds since 1970.
 pub fn now_unix_s() -> f64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.unwrap_or_default().as_secs_f64()
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
 }
 
 /// What distinguishes a rise from others.
@@ -159,10 +154,8 @@ pub fn key(risen: &Risen) -> Key {
 impl Station {
     /// The answer at a path; a busy machine may keep it waiting, and then it is asked again.
     fn ask<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
-        let query: Vec<_> = query
-            .iter()
-            .map(|(key, of)| (*key, (*of).to_owned()))
-            .collect();
+        let query = query.iter().map(|(key, of)| (*key, (*of).to_owned()));
+        let query: Vec<_> = query.collect();
         let once = || self.client.get(path, &query);
         let again = (1..ATTEMPTS).find_map(|_| once().ok());
         Ok(again.map_or_else(once, Ok)?)
@@ -187,13 +180,12 @@ impl Station {
         let query = [("switch", &*risen.switch), ("limit", "1000")];
         let answer: StationSegments = self.ask("/api/v1/segments", &query)?;
         let now = now_unix_s();
-        let is_it = |segment: &&records::station::StationSegment| {
+        let is_it = |segment: &&StationSegment| {
             let ends = segment.from == risen.from && segment.to == risen.to;
             ends && segment.kind == risen.kind && segment.class == risen.class
         };
         let segment = answer.segments.iter().find(is_it);
-        let segment =
-            segment.with_context(|| format!("the station does not know {}", risen.title))?;
-        Ok(now - segment.age_s)
+        let unknown = || format!("the station does not know {}", risen.title);
+        Ok(now - segment.with_context(unknown)?.age_s)
     }
 }

@@ -43,13 +43,8 @@ impl Traffic {
         for ((_, to, _, _), port) in FLOWS.iter().zip(TRAFFIC_PORTS[0]..) {
             let mut server = inside(to, "iperf3");
             // Else it answers from the address of an interface.
-            server.args([
-                "-s",
-                "-p",
-                &port.to_string(),
-                "-B",
-                &address_of(to).to_string(),
-            ]);
+            server.args(["-s", "-p", &port.to_string()]);
+            server.args(["-B", &address_of(to).to_string()]);
             let name = format!("iperf3-{port}");
             traffic.servers.push(traffic.run(&mut server, &name)?);
         }

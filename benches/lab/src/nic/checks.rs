@@ -184,12 +184,8 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
     let sent = measured.tries * packets;
     program.counts("many", sent, 0)?;
     program.counts("one", 0, sent)?;
-    let status = program.get("status")?;
-    let workers = status["workers"].as_array().context("no workers")?;
-    let by_worker: Vec<u64> = workers
-        .iter()
-        .filter_map(|worker| worker["busy_packets"].as_u64())
-        .collect();
+    let workers = &program.snapshot()?.status.workers;
+    let by_worker: Vec<u64> = workers.iter().map(|of| of.counts.busy_packets).collect();
     let total: u64 = by_worker.iter().sum();
     ensure!(total == sent as u64, "{sent} packets came by {by_worker:?}");
     let is_spread = by_worker.iter().filter(|packets| **packets > 0).count() > 1;
@@ -231,11 +227,10 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     // A transmit queue is measured from an epoch on that begins after the program has set it up.
     let mut since = (None, 0);
     program.until("its measurement goes on changing", |program| {
-        let is_up = |port: Result<Value>| port.is_ok_and(|port| port["facts"]["is_up"] == true);
-        let are_up = is_up(program.port(&a)) && is_up(program.port(&b));
-        let status = program.get("status")?;
-        let generation = status["generation"].as_u64().filter(|_| are_up);
-        let epoch = status["epoch"].as_u64().unwrap_or(0);
+        let are_up = are_up(program, [&a, &b]).unwrap_or(false);
+        let status = program.snapshot()?.status;
+        let generation = Some(status.generation).filter(|_| are_up);
+        let epoch = status.epoch.unwrap_or(0);
         if generation != since.0 {
             since = (generation, epoch);
         }
@@ -253,6 +248,12 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     let figure = format!("{FRAMES} frames each way; all counts exact{note}");
     say("plugin in testpmd", figure);
     Ok(())
+}
+
+/// Whether the links of these ports are up.
+fn are_up(program: &mut Program<'_>, names: [&str; 2]) -> Result<bool> {
+    let [a, b] = names.map(|name| program.port(name));
+    Ok(a?.facts.is_up && b?.facts.is_up)
 }
 
 /// Frames of all kinds both ways between the first two devices.
@@ -295,8 +296,8 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
     let mut program = Program::start(guest, command)?;
     let start = program.start.as_secs_f64();
     say("start without hugepages", format!("{start:.1} s"));
-    let driver_name = program.port("a")?["facts"]["driver"].clone();
-    ensure!(driver_name == driver.dpdk, "the driver is {driver_name}");
+    let driver_name = program.port("a")?.facts.driver;
+    ensure!(driver_name == driver.dpdk, "the driver is {driver_name:?}");
 
     let measured = both_ways_counted(&mut program, ("a", "b"), mtu, 5)?;
     say(
@@ -332,11 +333,7 @@ fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
         program.guest.qmp.execute("set_link", &arguments).map(drop)
     };
     let frame = of_all_kinds(1, 100, 7).remove(0);
-    let flaps = |program: &mut Program<'_>| -> Result<u64> {
-        let facts = program.port("a")?["facts"].take();
-        facts["link_flaps"].as_u64().context("no flaps")
-    };
-    let before = flaps(program)?;
+    let before = program.port("a")?.facts.link_flaps;
     let began = Instant::now();
     set(program, false)?;
     program.says("port a is down")?;
@@ -354,11 +351,11 @@ fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     let began = Instant::now();
     set(program, true)?;
     program.until("port b does not come back", |program| {
-        let is_up = |port: Value| port["facts"]["is_up"] == true;
-        Ok((is_up(program.port("a")?) && is_up(program.port("b")?)).then_some(()))
+        Ok(are_up(program, ["a", "b"])?.then_some(()))
     })?;
     let up = began.elapsed().as_secs_f64();
-    ensure!(flaps(program)? == before + 1, "one flap is counted");
+    let flaps = program.port("a")?.facts.link_flaps;
+    ensure!(flaps == before + 1, "one flap is counted");
     both_ways(program, 1500, 9)?;
     say(
         "link down, and up",
@@ -386,8 +383,8 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     };
     program.until("the switch does not see it", |program| {
         flow(program)?;
-        let facts = program.port("c")?["facts"].take();
-        Ok((facts["is_removed"] == true && facts["is_up"] == false).then_some(()))
+        let facts = program.port("c")?.facts;
+        Ok((facts.is_removed && !facts.is_up).then_some(()))
     })?;
     program.says("port c: its device is being removed")?;
     program.says("port c: its device is released")?;
@@ -401,9 +398,9 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
         .guest
         .try_run(&format!("test -e /sys/bus/pci/devices/{}", address(2)))?;
     ensure!(gone.0 != 0, "the guest's kernel still has it");
-    let status = program.get("status")?;
-    let unready = status["unready"].to_string();
-    ensure!(unready.contains("port c: device was removed"), "{unready}");
+    let unready = program.snapshot()?.unready();
+    let removed = "port c: device was removed".to_owned();
+    ensure!(unready.contains(&removed), "{unready:?}");
     both_ways(program, 1500, 12)?;
     let figure = format!("given up, and gone in {took:.1} s; no frame lost between the others");
     say("device pulled", figure);

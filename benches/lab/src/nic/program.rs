@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use records::snapshot::{Port, PortReading, Snapshot, Totals};
 
 use crate::nic::guest::Guest;
 
@@ -18,24 +18,6 @@ const TRIES_MAX: usize = 4;
 
 /// How long a segment counts nothing more before it is taken that nothing more comes: several epochs.
 const QUIET: Duration = Duration::from_secs(3);
-
-/// What a segment has counted.
-#[derive(Debug, Clone, Copy, Default)]
-struct Total {
-    sent: u64,
-    received: u64,
-    delay_sum_s: f64,
-}
-
-impl Total {
-    fn since(self, before: Self) -> Self {
-        Self {
-            sent: self.sent - before.sent,
-            received: self.received - before.received,
-            delay_sum_s: self.delay_sum_s - before.delay_sum_s,
-        }
-    }
-}
 
 /// Packets that were all measured.
 #[derive(Debug, Default)]
@@ -111,51 +93,45 @@ impl<'g> Program<'g> {
         self.guest.run("cat /tmp/log")
     }
 
-    /// An answer of its API.
-    pub fn get(&mut self, what: &str) -> Result<Value> {
-        let get = format!("wget -qO- http://127.0.0.1:9464/api/v1/{what}");
-        let answer = self.guest.run(&get)?;
-        serde_json::from_str(&answer).with_context(|| format!("{what}: {answer}"))
+    /// What it publishes now.
+    pub fn snapshot(&mut self) -> Result<Snapshot> {
+        let answer = (self.guest).run("wget -qO- http://127.0.0.1:9464/api/v1/snapshot")?;
+        serde_json::from_str(&answer).with_context(|| format!("no snapshot: {answer}"))
     }
 
-    /// One port of its answer.
-    pub fn port(&mut self, name: &str) -> Result<Value> {
-        let mut answer = self.get("ports")?;
-        let ports = answer["ports"].as_array_mut();
-        let port = ports.and_then(|ports| ports.iter_mut().find(|port| port["name"] == name));
-        Ok(port.with_context(|| format!("no port {name}"))?.take())
+    /// One of its ports.
+    pub fn port(&mut self, name: &str) -> Result<Port> {
+        let mut ports = self.snapshot()?.ports.into_iter();
+        let port = ports.find(|port| port.name == name);
+        port.with_context(|| format!("no port {name}"))
     }
 
     /// Waits until the counters of a port are exactly these: received, transmitted.
     pub fn counts(&mut self, name: &str, rx: usize, tx: usize) -> Result<()> {
-        let mut last = Value::Null;
+        let mut last = PortReading::default();
         let counted = self.until("", |program| {
-            last = program.port(name)?;
-            Ok((last["rx_packets"] == rx && last["tx_packets"] == tx).then_some(()))
+            last = program.port(name)?.counts;
+            let is_counted = (last.rx_packets, last.tx_packets) == (rx as u64, tx as u64);
+            Ok(is_counted.then_some(()))
         });
-        counted
-            .with_context(|| format!("port {name} should have received {rx} and sent {tx}: {last}"))
+        counted.with_context(|| {
+            format!("port {name} should have received {rx} and sent {tx}: {last:?}")
+        })
     }
 
     /// What a segment has counted, nothing where it is not there yet; and epochs that a worker did not
     /// measure, or not whole.
-    fn total(&mut self, (from, to): (&str, &str)) -> Result<(Total, u64)> {
-        let (segments, status) = (self.get("segments")?, self.get("status")?);
-        let mut segments = segments["segments"].as_array().into_iter().flatten();
-        let segment =
-            segments.find(|segment| segment["ingress"] == from && segment["egress"] == to);
-        let total = segment.map_or(&Value::Null, |segment| &segment["total"]);
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
-        let workers = status["workers"].as_array().into_iter().flatten();
-        let missed: u64 = workers.map(|worker| count(&worker["missed_epochs"])).sum();
-        let counted = Total {
-            sent: count(&total["counts"]["sent_packets"]),
-            received: count(&total["counts"]["received_packets"]),
-            delay_sum_s: total["delay_sum_s"].as_f64().unwrap_or(0.0),
-        };
+    fn total(&mut self, (from, to): (&str, &str)) -> Result<(Totals, u64)> {
+        let Snapshot {
+            status, segments, ..
+        } = self.snapshot()?;
+        let mut segments = segments.into_iter();
+        let segment = segments.find(|segment| segment.ingress == from && segment.egress == to);
+        let total = segment.unwrap_or_default().total;
+        let missed: u64 = status.workers.iter().map(|of| of.missed_epochs).sum();
         // The plugin marks an epoch as `link`, too, when the control core held a queue's shard as packets left.
-        let unusable = ["missed_shard", "link"].map(|why| count(&total["unusable_epochs"][why]));
-        Ok((counted, missed + unusable.iter().sum::<u64>()))
+        let unusable = total.unusable_epochs.missed_shard + total.unusable_epochs.link;
+        Ok((total, missed + unusable))
     }
 
     /// Lets `send` send `packets` over each of these segments, and waits until they have counted exactly
@@ -175,13 +151,13 @@ impl<'g> Program<'g> {
             measured.tries += 1;
             measured.mean_us.clear();
             let before = segments.iter().map(|&segment| self.total(segment));
-            let before: Vec<(Total, u64)> = before.collect::<Result<_>>()?;
+            let before: Vec<(Totals, u64)> = before.collect::<Result<_>>()?;
             send(self)?;
             let mut unmeasured = 0;
-            for (&segment, &before) in segments.iter().zip(&before) {
-                let (total, missed) = self.settled(segment, before, packets)?;
+            for (&segment, before) in segments.iter().zip(&before) {
+                let (delay_sum_s, missed) = self.settled(segment, before, packets)?;
                 unmeasured += missed;
-                let mean_us = total.delay_sum_s * 1e6 / packets as f64;
+                let mean_us = delay_sum_s * 1e6 / packets as f64;
                 ensure!(
                     missed > 0 || (mean_us > 0.0 && mean_us < 1e6),
                     "{segment:?}: a mean delay of {mean_us} us"
@@ -199,30 +175,34 @@ impl<'g> Program<'g> {
         bail!("{segments:?}: an epoch went unmeasured in each of {TRIES_MAX} tries")
     }
 
-    /// What a segment has counted since `before`, once that is `packets` at both ends, with 0; or once
+    /// The sum of a segment's delays since `before`, once it has counted `packets` at both ends, with 0; or once
     /// nothing is added any more and epochs went unmeasured, with their number.
     fn settled(
         &mut self,
         segment: (&str, &str),
-        (before, missed_before): (Total, u64),
+        (before, missed_before): &(Totals, u64),
         packets: u64,
-    ) -> Result<(Total, u64)> {
-        let (mut last, mut since) = (Total::default(), Instant::now());
+    ) -> Result<(f64, u64)> {
+        let (mut last, mut since) = ([0; 2], Instant::now());
         let settled = self.until("", |program| {
             let (total, missed) = program.total(segment)?;
-            let (total, missed) = (total.since(before), missed - missed_before);
-            if (total.sent, total.received) != (last.sent, last.received) {
-                since = Instant::now();
+            let (now, then) = (total.counts, before.counts);
+            let counted = [
+                now.sent_packets - then.sent_packets,
+                now.received_packets - then.received_packets,
+            ];
+            if counted != last {
+                (last, since) = (counted, Instant::now());
             }
-            last = total;
-            let is_less = total.sent <= packets && total.received <= packets;
-            let is_whole = total.sent == packets && total.received == packets;
+            let missed = if counted == [packets; 2] {
+                0
+            } else {
+                missed - missed_before
+            };
+            let is_less = counted.iter().all(|&counted| counted <= packets);
             let is_cut = is_less && missed > 0 && since.elapsed() > QUIET;
-            Ok(match (is_whole, is_cut) {
-                (true, _) => Some((total, 0)),
-                (_, true) => Some((total, missed)),
-                _ => None,
-            })
+            let delay_sum_s = total.delay_sum_s - before.delay_sum_s;
+            Ok((counted == [packets; 2] || is_cut).then_some((delay_sum_s, missed)))
         });
         settled.with_context(|| format!("{segment:?}: {packets} packets, counted {last:?}"))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
 use async_nats::jetstream::{self, message::PublishMessage};
@@ -46,9 +46,7 @@ pub fn name(switch: u32) -> String {
 
 /// Nanoseconds since 1970.
 fn now_unix_ns() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -157,10 +155,7 @@ impl Switches {
                     .await;
                 let counts = Arc::clone(&self);
                 answers.spawn(async move {
-                    let is_stored = match sent {
-                        Ok(answer) => answer.await.is_ok(),
-                        Err(_) => false,
-                    };
+                    let is_stored = async { sent.ok()?.await.ok() }.await.is_some();
                     let count = if is_stored {
                         &counts.stored
                     } else {

@@ -38,25 +38,19 @@ impl Station {
         let mut command = Command::new(beside_this_program("vernier-station")?);
         command.args(["--nats", url, "--listen", &address.to_string()]);
         let log = folder.join(format!("station-{number}.log"));
-        let mut station = Self {
-            process: Process::start_quiet(&mut command, log)?,
-            address,
-        };
+        let mut process = Process::start_quiet(&mut command, log)?;
         let stop = AtomicBool::new(false);
-        station
-            .process
-            .until(&stop, "the station is not ready", |_| {
-                Ok(get(address, "/readyz").ok())
-            })?;
-        Ok(station)
+        process.until(&stop, "the station is not ready", |_| {
+            Ok(get(address, "/readyz").ok())
+        })?;
+        Ok(Self { process, address })
     }
 
     /// A metric, by its whole name.
     pub fn metric(&self, name: &str) -> Result<f64> {
         let page = get(self.address, "/metrics")?;
-        values(&page, name)
-            .next()
-            .with_context(|| format!("no {name}"))
+        let value = values(&page, name).next();
+        value.with_context(|| format!("no {name}"))
     }
 }
 
@@ -108,20 +102,14 @@ pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
     let counts = || -> Result<[u64; 3]> {
         let answer = json(station.address, "/api/v1/switches")?;
         let switches = answer["switches"].as_array().context("no switches")?;
-        Ok(["reports", "duplicates", "missed_epochs"].map(|name| {
-            switches
-                .iter()
-                .filter_map(|switch| switch[name].as_u64())
-                .sum()
-        }))
+        let sum = |name| switches.iter().filter_map(|of| of[name].as_u64()).sum();
+        Ok(["reports", "duplicates", "missed_epochs"].map(sum))
     };
     let stop = AtomicBool::new(false);
     // What is wrong is shown by the counts.
-    let _ = until(
-        Duration::from_secs(30),
-        &stop,
-        "reports are missing",
-        || Ok((counts()?[0] >= stored).then_some(())),
-    );
+    let patience = Duration::from_secs(30);
+    let _ = until(patience, &stop, "reports are missing", || {
+        Ok((counts()?[0] >= stored).then_some(()))
+    });
     counts()
 }

@@ -1,7 +1,6 @@
 use super::*;
 use crate::bench::contender::{BASE_EVERYTHING, EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
 use crate::bench::load::Load;
-use crate::bench::plan::Ratio;
 
 const fn small(contender: crate::bench::contender::Contender) -> Run {
     Run {
@@ -19,10 +18,12 @@ fn series(run: Run, rates_pps: &[f64]) -> Series {
 
 const SCALING: Claim = Claim {
     label: "two by one as a share of two by one",
-    ratio: Ratio::Rates(
-        &[small(EVERYTHING_TWO), small(IO)],
-        &[small(EVERYTHING), small(IO_TWO)],
-    ),
+    runs: &[
+        small(EVERYTHING_TWO),
+        small(IO),
+        small(EVERYTHING),
+        small(IO_TWO),
+    ],
     goal: None,
 };
 
@@ -50,11 +51,7 @@ fn own_nanoseconds_are_what_is_more_than_the_source_takes() {
         series(small(BASE_EVERYTHING), &[1e9 / 70.0, 1e9 / 90.0]),
     ];
     let claim = Claim {
-        ratio: Ratio::OwnNs {
-            of: small(EVERYTHING),
-            by: small(BASE_EVERYTHING),
-            source: small(IO),
-        },
+        runs: const { &[small(EVERYTHING), small(BASE_EVERYTHING), small(IO)] },
         ..SCALING
     };
     let ratio = ratio(&claim, &all).unwrap().unwrap();
@@ -97,7 +94,7 @@ fn a_contender_that_fails_twice_is_out() {
     let folder = tempfile::tempdir().unwrap();
     let (bench, _) = Bench::for_tests(folder.path());
     let suite = Suite {
-        runs: const { &[small(OFF), small(IO)] },
+        runs: &[(Load::Small, &[OFF, IO])],
         rounds_max: 1,
         warms_up: false,
         passes: 1,
