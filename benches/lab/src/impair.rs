@@ -36,7 +36,7 @@ use crate::impair::bridge::Bridge;
 use crate::impair::flood::Replay;
 use crate::impair::mutate::MadeUp;
 use crate::impair::record::Recorder;
-use crate::impair::rule::Rule;
+pub use crate::impair::rule::Rule;
 use crate::ports::with_ports;
 
 mod bridge;
@@ -135,9 +135,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     ];
     // Not on one CPU alone, where EAL leaves it.
     let (cpus, options) = (allowed_cpus(), EalOptions::default());
-    let summary = with_ports(&devices, &options, &cpus, &stop, |ports, pool, rate| {
+    let summary = with_ports(&devices, &options, &cpus, &stop, |ports, pool| {
         let hasher = Hasher::new(arguments.hash_seed);
-        let bridge = Bridge::new(ports, pool, rate, &arguments.plan, hasher, recorder);
+        let bridge = Bridge::new(ports, pool, &arguments.plan, hasher, recorder);
         let mut bridge = bridge.context("queues are taken")?;
         // The program that started this one may begin.
         println!("ready");

@@ -185,66 +185,45 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
         Frames::generate(&common.traffic, side, common.frames as usize, mtu)
     };
     let frames = [frames(0)?, frames(1)?];
-    with_ports(devices, &options, &[core], stop, |ports, pool, rate| {
-        let mut bench = Bench {
-            wire: Ports::new(ports, pool, rate).context("queues are taken")?,
-            frames,
-            load: &common.load,
-            stop,
+    with_ports(devices, &options, &[core], stop, |ports, pool| {
+        let mut wire = Ports::new(ports, pool).context("queues are taken")?;
+        let mut trial = |rate_pps| {
+            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            Ok(trial::run(&mut wire, &frames, rate_pps, &common.load))
         };
-        bench.offer(&arguments.command)
-    })
-}
-
-/// Both ports, and what is offered there.
-struct Bench<'a, 'pool> {
-    wire: Ports<'pool>,
-    frames: [Frames; 2],
-    load: &'a Load,
-    stop: &'a AtomicBool,
-}
-
-impl Bench<'_, '_> {
-    fn offer(&mut self, command: &Command) -> Result<Results> {
         let mut results = Results::default();
-        match command {
-            Command::Throughput(limits) => results.throughput = Some(self.find(limits)?),
+        match &arguments.command {
+            Command::Throughput(limits) => {
+                results.throughput = Some(find(limits, &frames[0], &mut trial)?);
+            }
             Command::Latency { loads, limits } => {
-                let found = self.find(limits)?;
+                let found = find(limits, &frames[0], &mut trial)?;
                 let full_pps = results.throughput.insert(found).rate_pps;
                 ensure!(full_pps > 0.0, "nothing comes back at any rate");
-                let loads = loads.iter().map(|load| load / 100.0);
-                let row = |share| Ok(Row::new(share, self.trial(full_pps * share)?));
-                results.delays = loads.map(row).collect::<Result<_>>()?;
+                let shares = loads.iter().map(|load| load / 100.0);
+                let row = |share| Ok(Row::new(share, trial(full_pps * share)?));
+                results.delays = shares.map(row).collect::<Result<_>>()?;
             }
             Command::Run { rate } => {
-                results.delays = vec![Row::new(1.0, self.trial(rate * 1e6)?)];
+                results.delays = vec![Row::new(1.0, trial(rate * 1e6)?)];
             }
         }
         if !results.delays.is_empty() {
             print!("{}", report::delays(&results.delays));
         }
         Ok(results)
-    }
+    })
+}
 
-    /// One rate for a while.
-    fn trial(&mut self, rate_pps: f64) -> Result<Outcome> {
-        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-        Ok(trial::run(
-            &mut self.wire,
-            &self.frames,
-            rate_pps,
-            self.load,
-        ))
+fn find(
+    limits: &Limits,
+    frames: &Frames,
+    trial: impl FnMut(f64) -> Result<Outcome>,
+) -> Result<search::Found> {
+    let found = search::throughput(limits, trial)?;
+    for step in &found.steps {
+        println!("{}", report::step(step));
     }
-
-    fn find(&mut self, limits: &Limits) -> Result<search::Found> {
-        let found = search::throughput(limits, |rate_pps| self.trial(rate_pps))?;
-        for step in &found.steps {
-            println!("{}", report::step(step));
-        }
-        let [frames, _] = &self.frames;
-        println!("{}", report::found(&found, frames, limits.loss));
-        Ok(found)
-    }
+    println!("{}", report::found(&found, frames, limits.loss));
+    Ok(found)
 }

@@ -1,11 +1,10 @@
 //! Two DPDK ports, as the box and the packet generator drive them.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, keep_to_cpus, tsc};
-use measure::time::TickRate;
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, keep_to_cpus};
 use testkit::process::until;
 
 use crate::PROGRAM;
@@ -25,7 +24,7 @@ pub fn with_ports<T>(
     options: &EalOptions,
     cpus: &[usize],
     stop: &AtomicBool,
-    work: impl for<'p> FnOnce([&Port<'p>; 2], &'p Mempool<'p>, TickRate) -> Result<T>,
+    work: impl for<'p> FnOnce([&Port<'p>; 2], &'p Mempool<'p>) -> Result<T>,
 ) -> Result<T> {
     let eal = Eal::init(PROGRAM, options)?;
     keep_to_cpus(cpus).with_context(|| format!("cannot keep to CPUs {cpus:?}"))?;
@@ -38,24 +37,34 @@ pub fn with_ports<T>(
     until(LINK_PATIENCE, stop, no_link, || {
         Ok((left.link().up && right.link().up).then_some(()))
     })?;
-    work([&left, &right], &pool, TickRate::from_hz(eal.tsc_hz()))
+    work([&left, &right], &pool)
 }
 
-/// Nanoseconds by the time stamp counter since the start. They only rise.
+/// Nanoseconds since 1970: by the system's clock at the start, and from then on they only rise.
 #[derive(Debug)]
 pub struct Clock {
-    rate: TickRate,
-    started: u64,
+    started: Instant,
+    started_ns: u64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        // A clock before 1970 reads 0.
+        let started_ns = nanoseconds(UNIX_EPOCH.elapsed().unwrap_or_default());
+        Self {
+            started: Instant::now(),
+            started_ns,
+        }
+    }
 }
 
 impl Clock {
-    pub fn new(rate: TickRate) -> Self {
-        let started = tsc::now();
-        Self { rate, started }
-    }
-
     pub fn now_ns(&self) -> u64 {
-        let elapsed = tsc::now().wrapping_sub(self.started);
-        self.rate.ticks_to_ns(elapsed)
+        self.started_ns + nanoseconds(self.started.elapsed())
     }
+}
+
+/// More than 584 years are as good as for ever.
+pub fn nanoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

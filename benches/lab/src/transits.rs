@@ -17,7 +17,7 @@
 //! | 39 | what was done | bits: 1 held back, 2 made up by the box |
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -32,10 +32,11 @@ pub const RECORD_BYTES: usize = 40;
 pub const NEVER: u32 = u32::MAX;
 
 /// What became of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fate {
     /// It left.
+    #[default]
     Passed = 0,
     /// It was lost on purpose.
     Lost = 1,
@@ -59,7 +60,7 @@ impl Fate {
 }
 
 /// A packet's transit of the box.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transit {
     /// Its hash as it arrived.
     pub packet: u64,
@@ -86,24 +87,19 @@ pub struct Transit {
 }
 
 impl Transit {
-    /// Its record.
-    pub fn encode(&self) -> [u8; RECORD_BYTES] {
-        let done = u8::from(self.is_held_back) | u8::from(self.is_made_up) << 1;
-        let mut bytes = [0; RECORD_BYTES];
-        let fields: [&[u8]; 7] = [
-            &self.packet.to_le_bytes(),
-            &self.arrival_ns.to_le_bytes(),
-            &self.departure_ns.to_le_bytes(),
-            &self.arrived.to_le_bytes(),
-            &self.left.to_le_bytes(),
-            &self.bytes.to_le_bytes(),
-            &[self.direction, self.fate as u8, self.kind, done],
-        ];
-        let bytes_of_fields = fields.into_iter().flatten();
-        for (byte, of_field) in bytes.iter_mut().zip(bytes_of_fields) {
-            *byte = *of_field;
+    /// Writes its record.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for word in [self.packet, self.arrival_ns, self.departure_ns] {
+            out.write_all(&word.to_le_bytes())?;
         }
-        bytes
+        for word in [self.arrived, self.left, self.bytes] {
+            out.write_all(&word.to_le_bytes())?;
+        }
+        let done = u8::from(self.is_held_back) | u8::from(self.is_made_up) << 1;
+        out.write_all(&[self.direction, self.fate as u8, self.kind, done])
     }
 
     /// Reads it; `None` for a fate that does not exist.
@@ -243,7 +239,10 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("box");
             fs::write(&file, [&MAGIC[..], &bytes].concat()).unwrap();
-            let records: Vec<u8> = read(&file).unwrap().iter().flat_map(Transit::encode).collect();
+            let mut records = Vec::new();
+            for transit in read(&file).unwrap() {
+                transit.write(&mut records).unwrap();
+            }
             // It may have ended in the middle of a record.
             let cut = bytes.len() % RECORD_BYTES;
             prop_assert_eq!(records, &bytes[..bytes.len() - cut]);

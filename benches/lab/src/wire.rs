@@ -13,7 +13,7 @@
 //! - [`verdict`]: reports compared with what happened, and with what probability predicts.
 //! - [`scenario`]: runs over veth; [`memif`]: over shared memory; [`around`]: one switch around the box; [`asked`]: one flow
 //!   after the other; [`flood`]: under a replayed hello.
-//! - [`limits`], [`report`]: what had to hold, and the page.
+//! - [`report`]: the page, and what had to hold.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,6 @@ mod asked;
 mod attack;
 mod capture;
 mod flood;
-mod limits;
 mod memif;
 mod namespaces;
 mod report;
@@ -65,6 +64,21 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
+
+/// A run that is not over veth.
+type Run = fn(&Setting<'_>, &mut Report) -> Result<()>;
+
+/// These runs, each with its name and what it is.
+const OTHERS: [(&str, &str, Run); 4] = [
+    ("memif", "at full speed", memif::run),
+    (
+        "around",
+        "a box between two ports of one switch",
+        around::run,
+    ),
+    ("asked", "every flow asked for by name", asked::run),
+    ("flood", "one recorded hello, replayed", flood::run),
+];
 
 /// What this program does inside a host.
 #[derive(Debug, Subcommand)]
@@ -104,8 +118,8 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
         stop: &stop,
     };
     namespaces::build().context("cannot build the testbed")?;
-    let mut report = Report::new();
-    let mut attempt = |name: &str, words: &str, run: &mut dyn FnMut(&mut Report) -> Result<()>| {
+    let mut report = Report::default();
+    let mut attempt = |name: &str, words: &str, run: &dyn Fn(&mut Report) -> Result<()>| {
         if !arguments.only.is_empty() && !arguments.only.iter().any(|wanted| wanted == name) {
             return Ok(());
         }
@@ -114,44 +128,28 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             eprintln!("{name}: {error:#}");
             let why = format!("{error:#}");
-            let why = why.lines().next().unwrap_or_default().to_owned();
-            report.failed.push((name.to_owned(), why));
+            let why = why.lines().next().unwrap_or_default();
+            let what = format!("{name}: comes to an end");
+            report.checks.add(what, why, false);
         }
         Ok(())
     };
     for scenario in &SCENARIOS {
-        attempt(scenario.name, scenario.words, &mut |report| {
-            report.runs.push(scenario::run(scenario, &setting)?);
-            Ok(())
+        attempt(scenario.name, scenario.words, &|report| {
+            scenario.run(&setting, report)
         })?;
     }
-    attempt("memif", "at full speed", &mut |report| {
-        report.memif = Some(memif::run(&setting)?);
-        Ok(())
-    })?;
-    attempt(
-        "around",
-        "a box between two ports of one switch",
-        &mut |report| {
-            report.around = Some(around::run(&setting)?);
-            Ok(())
-        },
-    )?;
-    attempt("asked", "every flow asked for by name", &mut |report| {
-        report.asked = Some(asked::run(&setting)?);
-        Ok(())
-    })?;
-    attempt("flood", "one recorded hello, replayed", &mut |report| {
-        report.flood = Some(flood::run(&setting)?);
-        Ok(())
-    })?;
-    println!("{}", report.markdown());
-    let checks = limits::checks(&report);
-    for line in checks.verdict() {
+    for (name, words, run) in OTHERS {
+        attempt(name, words, &|report| run(&setting, report))?;
+    }
+    report.check_chooser();
+    let page = report.markdown();
+    println!("{page}");
+    for line in report.checks.verdict() {
         eprintln!("{line}");
     }
     if arguments.only.is_empty() {
-        reporting::write_page(reporting::RESULTS.as_ref(), "wire", &report.markdown())?;
+        reporting::write_page(reporting::RESULTS.as_ref(), "wire", &page)?;
     }
-    Ok(checks.hold())
+    Ok(report.checks.hold())
 }

@@ -44,35 +44,26 @@ pub struct Browser {
     session: String,
     asked: u64,
     complaints: Vec<String>,
-    _profile: Profile,
-}
-
-/// The folder of its profile, removed at its end.
-#[derive(Debug)]
-struct Profile(PathBuf);
-
-impl Drop for Profile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    /// The folder of its profile, removed at its end.
+    profile: PathBuf,
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.profile);
     }
 }
 
 /// The program, where there is one.
 pub fn program() -> Option<PathBuf> {
-    let folders: Vec<PathBuf> = std::env::var_os("PATH")
-        .map(|path| std::env::split_paths(&path).collect())
-        .unwrap_or_default();
-    let all = PROGRAMS
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    all.into_iter().find(|file| file.is_file())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = |name| {
+        let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
+        files.find(|file| file.is_file())
+    };
+    PROGRAMS.into_iter().find_map(in_path)
 }
 
 impl Browser {
@@ -82,13 +73,13 @@ impl Browser {
     /// When there is no program, or it does not answer.
     pub fn start(folder: &Path) -> Result<Self> {
         let program = program().context("there is no Chromium: `make setup-test` installs it")?;
-        let profile = Profile(folder.join("chromium"));
+        let profile = folder.join("chromium");
         // The protocol's pipes are descriptors 3 and 4.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
             .arg(program)
             .args(ARGUMENTS)
-            .arg(format!("--user-data-dir={}", profile.0.display()))
+            .arg(format!("--user-data-dir={}", profile.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -115,7 +106,7 @@ impl Browser {
             session: String::new(),
             asked: 0,
             complaints: Vec::new(),
-            _profile: profile,
+            profile,
         };
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });

@@ -35,23 +35,10 @@ pub const TOY: &[Link<'static>] = &[
     ("E", "F", 2),
 ];
 
-/// When a router takes a neighbour for dead, in the words of ospfd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hello {
-    /// Hellos four times a second; dead after a second without one.
-    Fast,
-    /// Hellos each second; dead after ten: links may lose many.
-    Steady,
-}
-
-impl Hello {
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Fast => "ip ospf dead-interval minimal hello-multiplier 4",
-            Self::Steady => "ip ospf hello-interval 1\n ip ospf dead-interval 10",
-        }
-    }
-}
+/// Hellos four times a second, in the words of ospfd; a neighbour is dead after a second without one.
+pub const FAST_HELLOS: &str = "ip ospf dead-interval minimal hello-multiplier 4";
+/// Hellos each second; a neighbour is dead after ten: links may lose many.
+pub const STEADY_HELLOS: &str = "ip ospf hello-interval 1\n ip ospf dead-interval 10";
 
 /// Where FRR is.
 #[derive(Debug, Clone)]
@@ -98,12 +85,12 @@ pub fn router_id(index: usize) -> Ipv4Addr {
 
 impl Routers {
     /// Makes namespaces and links, and starts the daemons; `folder` takes configurations and logs. Adjacencies form in
-    /// a second or so ([`Hello::Fast`]).
+    /// a second or so ([`FAST_HELLOS`]).
     ///
     /// # Errors
     /// When something cannot be made or started.
     pub fn start(frr: &Frr, links: &[Link<'_>], folder: &Path) -> Result<Self> {
-        Self::start_with(frr, links, folder, Hello::Fast, |(from, to, _)| {
+        Self::start_with(frr, links, folder, FAST_HELLOS, |(from, to, _)| {
             ip(&format!(
                 "link add {from}{to} netns {from} type veth peer name {to}{from} netns {to}"
             ))
@@ -118,7 +105,7 @@ impl Routers {
         frr: &Frr,
         links: &[Link<'_>],
         folder: &Path,
-        hello: Hello,
+        hellos: &str,
         mut connect: impl FnMut(&Link<'_>) -> Result<()>,
     ) -> Result<Self> {
         let mut names: Vec<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();
@@ -136,7 +123,7 @@ impl Routers {
             address(index, link)?;
         }
         for (index, name) in names.iter().enumerate() {
-            let configuration = configuration(index, name, links, hello);
+            let configuration = configuration(index, name, links, hellos);
             routers.start_daemons(frr, name, &configuration, folder)?;
         }
         Ok(routers)
@@ -252,8 +239,7 @@ fn address(index: usize, (from, to, _): &Link<'_>) -> Result<()> {
     Ok(())
 }
 
-fn configuration(index: usize, name: &str, links: &[Link<'_>], hello: Hello) -> String {
-    let hello = hello.words();
+fn configuration(index: usize, name: &str, links: &[Link<'_>], hellos: &str) -> String {
     let mut text = String::new();
     let ends = links
         .iter()
@@ -263,7 +249,7 @@ fn configuration(index: usize, name: &str, links: &[Link<'_>], hello: Hello) -> 
         let _ = writeln!(
             text,
             "interface {name}{to}\n ip ospf area 0\n ip ospf cost {cost}\n ip ospf network point-to-point\n \
-             {hello}\n ip ospf retransmit-interval 3"
+             {hellos}\n ip ospf retransmit-interval 3"
         );
     }
     let id = router_id(index);

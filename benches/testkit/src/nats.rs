@@ -4,14 +4,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::process::{Process, free_address, until};
-
-/// How long it may take to start.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::process::{Process, free_address};
 
 /// A server, which ends with its owner. Its store stays in its folder.
 #[derive(Debug)]
@@ -21,23 +17,15 @@ pub struct NatsServer {
     process: Option<Process>,
 }
 
-/// The program.
-fn program() -> PathBuf {
-    let places = [
-        "../../.tools/usr/sbin/nats-server",
-        "../.tools/usr/sbin/nats-server",
-    ];
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut places = places.map(|place| manifest.join(place)).into_iter();
-    let found = places.find(|place| place.exists());
-    found.unwrap_or_else(|| {
-        let installed = PathBuf::from("/usr/sbin/nats-server");
-        if installed.exists() {
-            installed
-        } else {
-            "nats-server".into()
-        }
-    })
+/// The program: unpacked beside the sources, installed, or wherever `PATH` has it.
+fn program() -> &'static str {
+    let unpacked = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../.tools/usr/sbin/nats-server"
+    );
+    let mut places = [unpacked, "/usr/sbin/nats-server"].into_iter();
+    let found = places.find(|place| Path::new(place).exists());
+    found.unwrap_or("nats-server")
 }
 
 impl NatsServer {
@@ -81,15 +69,10 @@ impl NatsServer {
         let process = Process::start_quiet(&mut command, folder.join("nats.log"))
             .context("is Debian's package nats-server there? `make setup-test` unpacks it")?;
         let process = self.process.insert(process);
-        until(
-            PATIENCE,
-            &AtomicBool::new(false),
-            "nats-server does not listen",
-            || {
-                process.check_alive()?;
-                Ok(TcpStream::connect(address).ok().map(drop))
-            },
-        )
+        let stop = AtomicBool::new(false);
+        process.until(&stop, "nats-server does not listen", |_| {
+            Ok(TcpStream::connect(address).ok().map(drop))
+        })
     }
 
     /// Ends it as SIGKILL does.

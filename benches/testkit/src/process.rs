@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// How long a process may take to start, to answer, or to end.
@@ -95,17 +96,9 @@ impl Process {
     }
 
     /// Asks it to end (SIGTERM).
-    ///
-    /// # Errors
-    /// When `sh`, which sends the signal, cannot be started.
-    pub fn terminate(&self) -> Result<()> {
-        let id = self.child.id().to_string();
-        Command::new("sh")
-            .args(["-c", "kill -TERM \"$0\"", &id])
-            .stderr(Stdio::null())
-            .status()
-            .context("cannot start sh")?;
-        Ok(())
+    pub fn terminate(&self) {
+        // It has ended already, or will be killed.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
     /// Waits until it has ended with success.
@@ -127,7 +120,7 @@ impl Process {
     /// # Errors
     /// As [`Process::wait`].
     pub fn end(mut self, stop: &AtomicBool) -> Result<String> {
-        self.terminate()?;
+        self.terminate();
         self.wait(stop)?;
         Ok(self.log())
     }
@@ -248,11 +241,7 @@ pub fn exit_code(program: &str, is_kept: Result<bool>) -> ExitCode {
         eprintln!("{program}: {error:#}");
         false
     });
-    if is_kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(!is_kept))
 }
 
 /// A file in the folder of the running program.
@@ -404,7 +393,7 @@ mod tests {
     fn a_process_ends_when_asked() {
         let mut sleeping = sleeping();
         sleeping.check_alive().unwrap();
-        sleeping.terminate().unwrap();
+        sleeping.terminate();
         let error = sleeping.wait(&RUNNING).unwrap_err().to_string();
         assert!(error.contains("signal: 15"), "{error}");
         assert!(sleeping.check_alive().is_err());

@@ -1,17 +1,14 @@
 //! Two DPDK ports, and the loop between them.
 
-use std::time::UNIX_EPOCH;
-
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
 use measure::packet::Hasher;
-use measure::time::TickRate;
 
 use crate::frames::kind;
 use crate::impair::Plan;
 use crate::impair::flood::{Flood, Replay};
 use crate::impair::mutate::{MadeUp, Mutator};
-use crate::impair::pipeline::{Arrival, Pipeline};
+use crate::impair::pipeline::Pipeline;
 use crate::impair::record::Recorder;
 use crate::impair::rewrite::rewrite;
 use crate::impair::rule::Rule;
@@ -20,9 +17,6 @@ use crate::transits::{Counts, Fate, Summary, Transit};
 
 /// Longest nap of the loop, and how late it may wake up.
 const NAP_NS: u64 = 100_000;
-
-/// How often the counter is compared with the system's clock.
-const CLOCK_NS: u64 = 100_000_000;
 
 /// Packets under way in each direction, at most.
 const ROOM: usize = 16_384;
@@ -39,7 +33,7 @@ pub struct Bridge<'pool> {
 struct Common<'pool> {
     pool: &'pool Mempool<'pool>,
     hasher: Hasher,
-    clock: SystemClock,
+    clock: Clock,
     recorder: Option<Recorder>,
 }
 
@@ -63,7 +57,6 @@ impl<'pool> Bridge<'pool> {
     pub fn new(
         ports: [&Port<'pool>; 2],
         pool: &'pool Mempool<'pool>,
-        rate: TickRate,
         plan: &Plan,
         hasher: Hasher,
         recorder: Option<Recorder>,
@@ -79,7 +72,7 @@ impl<'pool> Bridge<'pool> {
                 rx: from.rx_queue(0)?,
                 tx: to.tx_queue(0)?,
                 pipeline: Pipeline::new(direction, &rule, plan.seed, ROOM),
-                mutator: Mutator::new(&made_up, plan.seed, direction),
+                mutator: Mutator::new(made_up, plan.seed, direction),
                 flood: Flood::new(replay),
                 due: ArrayVec::new(),
                 transits: ArrayVec::new(),
@@ -95,7 +88,7 @@ impl<'pool> Bridge<'pool> {
             common: Common {
                 pool,
                 hasher,
-                clock: SystemClock::new(rate),
+                clock: Clock::default(),
                 recorder,
             },
         })
@@ -156,7 +149,7 @@ impl<'pool> Way<'pool> {
             && let Some(mbuf) = common.pool.alloc_frame(&frame, 0)
         {
             self.counts.made_up += 1;
-            let arrival = Arrival {
+            let arrival = Transit {
                 is_made_up: true,
                 ..common.arrival(&mbuf, now_ns)
             };
@@ -165,8 +158,10 @@ impl<'pool> Way<'pool> {
         received > 0
     }
 
-    fn arrive(&mut self, common: &mut Common<'pool>, mut arrival: Arrival, mut mbuf: Mbuf<'pool>) {
-        arrival.is_expired = rewrite(&self.rule, mbuf.head_mut()).is_err();
+    fn arrive(&mut self, common: &mut Common<'pool>, mut arrival: Transit, mut mbuf: Mbuf<'pool>) {
+        if let Err(fate) = rewrite(&self.rule, mbuf.head_mut()) {
+            arrival.fate = fate;
+        }
         self.pipeline.arrive(arrival, mbuf, |transit| {
             common.note(&mut self.counts, transit);
         });
@@ -198,71 +193,22 @@ impl<'pool> Way<'pool> {
 }
 
 impl Common<'_> {
-    fn arrival(&self, mbuf: &Mbuf<'_>, now_ns: u64) -> Arrival {
+    fn arrival(&self, mbuf: &Mbuf<'_>, arrival_ns: u64) -> Transit {
         let parsed = self.hasher.parse(mbuf.head(), mbuf.len_bytes());
-        Arrival {
-            now_ns,
+        Transit {
             packet: parsed.packet.0,
+            arrival_ns,
             bytes: mbuf.len_bytes(),
             kind: kind(mbuf.head()),
-            is_made_up: false,
-            is_expired: false,
+            ..Transit::default()
         }
     }
 
-    /// Counts what became of a packet, and records it by the system's clock.
+    /// Counts and records what became of a packet.
     fn note(&mut self, counts: &mut Counts, transit: Transit) {
         counts.count(&transit);
-        let Some(recorder) = &mut self.recorder else {
-            return;
-        };
-        recorder.put(Transit {
-            arrival_ns: self.clock.system_ns(transit.arrival_ns),
-            departure_ns: match transit.fate {
-                Fate::Passed => self.clock.system_ns(transit.departure_ns),
-                _ => 0,
-            },
-            ..transit
-        });
-    }
-}
-
-/// A clock, and how far the system's clock is ahead of it.
-#[derive(Debug)]
-struct SystemClock {
-    clock: Clock,
-    ahead_ns: u64,
-    compared_ns: u64,
-}
-
-impl SystemClock {
-    fn new(rate: TickRate) -> Self {
-        let mut clock = Self {
-            clock: Clock::new(rate),
-            ahead_ns: 0,
-            compared_ns: 0,
-        };
-        clock.compare(0);
-        clock
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        let now_ns = self.clock.now_ns();
-        if now_ns >= self.compared_ns + CLOCK_NS {
-            self.compare(now_ns);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.put(transit);
         }
-        now_ns
-    }
-
-    fn compare(&mut self, now_ns: u64) {
-        // A clock before 1970 reads 0, and 64 bits last until 2554.
-        let since_1970 = UNIX_EPOCH.elapsed().unwrap_or_default();
-        let since_1970_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
-        self.ahead_ns = since_1970_ns.saturating_sub(now_ns);
-        self.compared_ns = now_ns;
-    }
-
-    fn system_ns(&self, now_ns: u64) -> u64 {
-        now_ns + self.ahead_ns
     }
 }

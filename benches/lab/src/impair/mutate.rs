@@ -20,85 +20,63 @@ const ODD: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 #[derive(Debug, Clone, Default, Args)]
 pub struct MadeUp {
     /// Control frames a second to make up from those that pass to the right
-    #[arg(
-        id = "made_up_right",
-        long = "made-up-right",
-        value_name = "PPS",
-        default_value_t = 0.0
-    )]
-    pps: f64,
+    #[arg(long, value_name = "PPS", default_value_t = 0.0)]
+    made_up_right: f64,
     /// Seconds after the first control frame that passed to begin with that
-    #[arg(
-        id = "made_up_after",
-        long = "made-up-after",
-        value_name = "SECONDS",
-        default_value_t = 0.0
-    )]
-    after_s: f64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    made_up_after: f64,
     /// Seconds to go on with it; for ever without
-    #[arg(id = "made_up_for", long = "made-up-for", value_name = "SECONDS")]
-    for_s: Option<f64>,
+    #[arg(long, value_name = "SECONDS")]
+    made_up_for: Option<f64>,
 }
 
 /// Makes up control frames at a steady rate.
 #[derive(Debug)]
 pub struct Mutator {
     random: Pcg64Mcg,
-    /// Time between two; none are made without.
-    gap_ns: Option<u64>,
-    /// From so long after the first look, for so long.
-    after_ns: u64,
-    for_ns: u64,
+    made_up: MadeUp,
     /// When the next is due, and when it is over; `None` before the first frame was seen.
     times_ns: Option<(u64, u64)>,
     /// The last that passed.
     seen: Vec<Vec<u8>>,
-    /// Where the next is put.
-    place: usize,
 }
 
 impl Mutator {
     /// For a direction, 0 or 1.
-    pub fn new(made_up: &MadeUp, seed: u64, direction: u8) -> Self {
-        let pps = made_up.pps;
-        let ns = |seconds: f64| whole(seconds * 1e9);
+    pub fn new(made_up: MadeUp, seed: u64, direction: u8) -> Self {
         Self {
             random: stream([seed, direction.into(), u64::MAX, 0]),
-            gap_ns: (pps > 0.0).then(|| ns(1.0 / pps).max(1)),
-            after_ns: ns(made_up.after_s),
-            for_ns: made_up.for_s.map_or(u64::MAX, ns),
+            made_up,
             times_ns: None,
             seen: Vec::new(),
-            place: 0,
         }
     }
 
     /// Remembers a control frame that passed.
     pub fn see(&mut self, frame: &[u8]) {
-        if self.gap_ns.is_none() {
-            return;
+        if self.made_up.made_up_right > 0.0 {
+            if self.seen.len() == SEEN_MAX {
+                self.seen.remove(0);
+            }
+            self.seen.push(frame.to_vec());
         }
-        let frame = frame.to_vec();
-        match self.seen.get_mut(self.place) {
-            Some(seen) => *seen = frame,
-            None => self.seen.push(frame),
-        }
-        self.place = (self.place + 1) % SEEN_MAX;
     }
 
     /// A made up frame, if it is time for one.
     pub fn next(&mut self, now_ns: u64) -> Option<Vec<u8>> {
-        let gap_ns = self.gap_ns?;
         if self.seen.is_empty() {
             return None;
         }
-        let from_ns = now_ns.saturating_add(self.after_ns);
-        let (next_ns, end_ns) = self
-            .times_ns
-            .get_or_insert((from_ns, from_ns.saturating_add(self.for_ns)));
-        if now_ns < *next_ns || now_ns >= *end_ns {
+        let made_up = &self.made_up;
+        let (next_ns, end_ns) = self.times_ns.get_or_insert_with(|| {
+            let from_ns = now_ns.saturating_add(whole(made_up.made_up_after * 1e9));
+            let for_s = made_up.made_up_for.unwrap_or(f64::INFINITY);
+            (from_ns, from_ns.saturating_add(whole(for_s * 1e9)))
+        });
+        if !(*next_ns..*end_ns).contains(&now_ns) {
             return None;
         }
+        let gap_ns = whole(1e9 / made_up.made_up_right).max(1);
         // What was missed is not made up for.
         *next_ns = (*next_ns + gap_ns).max(now_ns);
         self.make()
@@ -167,7 +145,7 @@ mod tests {
 
     fn at(pps: f64) -> MadeUp {
         MadeUp {
-            pps,
+            made_up_right: pps,
             ..MadeUp::default()
         }
     }
@@ -187,7 +165,7 @@ mod tests {
 
     #[test]
     fn made_up_frames_are_control_frames_and_none_that_was_seen() {
-        let mut mutator = Mutator::new(&at(1e6), 1, 0);
+        let mut mutator = Mutator::new(at(1e6), 1, 0);
         assert_eq!(mutator.next(0), None, "of nothing");
         for frame in seen() {
             mutator.see(&frame);
@@ -206,20 +184,21 @@ mod tests {
 
     #[test]
     fn they_come_at_their_rate() {
-        let mut mutator = Mutator::new(&at(1_000.0), 1, 0);
+        let mut mutator = Mutator::new(at(1_000.0), 1, 0);
         for frame in seen() {
             mutator.see(&frame);
         }
         let made = (0..100_000).filter(|i| mutator.next(i * 10_000).is_some());
         assert!((990..=1_001).contains(&made.count()));
-        let never = MadeUp::default();
-        assert!(Mutator::new(&never, 1, 0).next(0).is_none());
+        let mut never = Mutator::new(MadeUp::default(), 1, 0);
+        never.see(&seen()[0]);
+        assert!(never.next(0).is_none());
         let late = MadeUp {
-            after_s: 0.1,
-            for_s: Some(0.2),
+            made_up_after: 0.1,
+            made_up_for: Some(0.2),
             ..at(1_000.0)
         };
-        let mut mutator = Mutator::new(&late, 1, 0);
+        let mut mutator = Mutator::new(late, 1, 0);
         mutator.see(&seen()[0]);
         let made: Vec<_> = (0..100)
             .filter(|i| mutator.next(i * 10_000_000).is_some())
@@ -236,7 +215,7 @@ mod tests {
         frame.extend([0; 18]);
         frame.extend(MAGIC);
         frame.extend([1; 100]);
-        let mut mutator = Mutator::new(&at(1e6), 1, 0);
+        let mut mutator = Mutator::new(at(1e6), 1, 0);
         mutator.see(&frame);
         for step in 0..1_000 {
             let made = mutator.next(1_000 * step).unwrap();

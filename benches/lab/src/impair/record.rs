@@ -62,7 +62,7 @@ fn write(mut written: Consumer<Transit>, mut out: impl Write) -> io::Result<()> 
         // Looked at before the last of them is taken.
         let is_over = written.is_abandoned();
         while let Ok(transit) = written.pop() {
-            out.write_all(&transit.encode())?;
+            transit.write(&mut out)?;
         }
         if is_over {
             return out.flush();

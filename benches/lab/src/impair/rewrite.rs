@@ -4,13 +4,10 @@ use measure::packet::header::checksum::Sum;
 use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, vlan};
 
 use crate::impair::rule::Rule;
-
-/// A packet that goes no further: its time to live is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expired;
+use crate::transits::Fate;
 
 /// Applies what `rule` says of rewriting. Fails where it takes a hop off a packet that has none left.
-pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
+pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
     if rule.hop || rule.dscp.is_some() {
         rewrite_ip(rule, frame)?;
     }
@@ -27,7 +24,7 @@ pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
 }
 
 /// Leaves what is not IP, or is cut off in its header, as it is.
-fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
     let mut rest = frame
         .get_mut(ethernet::field::ETHERTYPE.start..)
         .unwrap_or_default();
@@ -46,7 +43,7 @@ fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Expired> {
     Ok(())
 }
 
-fn rewrite_ipv4(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ipv4(rule: &Rule, ip: &mut [u8]) -> Result<(), Fate> {
     use ipv4::field::{CHECKSUM, DSCP_AND_ECN, TTL};
     if rule.hop {
         take_hop(&mut ip[TTL])?;
@@ -63,7 +60,7 @@ fn rewrite_ipv4(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
     Ok(())
 }
 
-fn rewrite_ipv6(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
+fn rewrite_ipv6(rule: &Rule, ip: &mut [u8]) -> Result<(), Fate> {
     if rule.hop {
         take_hop(&mut ip[ipv6::field::HOP_LIMIT])?;
     }
@@ -75,9 +72,9 @@ fn rewrite_ipv6(rule: &Rule, ip: &mut [u8]) -> Result<(), Expired> {
     Ok(())
 }
 
-fn take_hop(hops: &mut u8) -> Result<(), Expired> {
+fn take_hop(hops: &mut u8) -> Result<(), Fate> {
     if *hops <= 1 {
-        return Err(Expired);
+        return Err(Fate::Expired);
     }
     *hops -= 1;
     Ok(())
@@ -124,7 +121,7 @@ mod tests {
         let mut last = IPV4;
         last[8] = 1;
         let mut packet = frame(&[], [8, 0], &last);
-        assert_eq!(rewrite(&rule("hop"), &mut packet), Err(Expired));
+        assert_eq!(rewrite(&rule("hop"), &mut packet), Err(Fate::Expired));
         assert_eq!(checksum(&IPV4), 0);
     }
 

@@ -6,7 +6,6 @@ use ::wire::frame::MAGIC;
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Eal, EalOptions, Mbuf, Mempool, Port, PortConfig};
 use measure::packet::Hasher;
-use measure::time::TickRate;
 
 use crate::frames::{ETHERTYPE, HELLO, kind};
 use crate::impair::Plan;
@@ -68,17 +67,14 @@ fn frames_go_through_and_are_recorded() {
     let count = 400_u64;
     put_in(&ports[0], &pool, (0..count).map(frame));
     let recorder = Recorder::create(&file).unwrap();
-    let rate = TickRate::from_hz(eal.tsc_hz());
-    let [left, right] = &ports;
-    let mut bridge = Bridge::new(
-        [left, right],
+    let bridge = Bridge::new(
+        ports.each_ref(),
         &pool,
-        rate,
         &plan,
         hasher.clone(),
         Some(recorder),
-    )
-    .unwrap();
+    );
+    let mut bridge = bridge.unwrap();
     let lost = |summary: &Summary| summary.ways[1].lost;
     let patience = Instant::now() + Duration::from_secs(20);
     while lost(&bridge.summary()) < count {
@@ -145,9 +141,7 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         &pool,
         [hello(1), hello(2)].into_iter().chain((0..100).map(frame)),
     );
-    let rate = TickRate::from_hz(eal.tsc_hz());
-    let [left, right] = &ports;
-    let mut bridge = Bridge::new([left, right], &pool, rate, &plan, hasher, None).unwrap();
+    let mut bridge = Bridge::new(ports.each_ref(), &pool, &plan, hasher, None).unwrap();
     let patience = Instant::now() + Duration::from_secs(20);
     let is_over = |summary: &Summary| {
         let [to_right, to_left] = &summary.ways;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use testkit::frr::{Frr, Hello, Link, Routers, TOY, link_address, router_id};
+use testkit::frr::{Frr, Link, Routers, STEADY_HELLOS, TOY, link_address, router_id};
 use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
 use testkit::process::{output, until};
 use topology::Topology;
@@ -86,7 +86,7 @@ impl Network {
         prepare_box()?;
         let mut links = BTreeMap::new();
         let mut ports = BTreeMap::new();
-        let routers = Routers::start_with(frr, TOY, folder, Hello::Steady, |&(from, to, _)| {
+        let routers = Routers::start_with(frr, TOY, folder, STEADY_HELLOS, |&(from, to, _)| {
             for (end, other) in [(from, to), (to, from)] {
                 if let Some(cable) = connect(end, other)? {
                     ports.insert((end.to_owned(), other.to_owned()), cable);

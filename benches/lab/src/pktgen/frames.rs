@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
+use arrayvec::ArrayVec;
 use contract::config::device::Generate;
 use measure::packet::header::ethernet::{self, FRAME_BYTES_MIN};
 use measure::packet::header::{ethertype, ipv4, protocol, udp};
+use reporting::statistics::mean;
 use switch::source::{Source, SourceError};
 
 /// Most bytes that are kept of a frame; the rest are zeros.
-pub const HEAD_BYTES_MAX: usize = 96;
+const HEAD_BYTES_MAX: usize = 96;
 
 /// First octets of all addresses of a `generate:` source: whatever else is on the wire is not ours.
 const OURS: [u8; 3] = [0x02, 0, 0];
@@ -19,27 +21,21 @@ const MARK_AT: usize = ethernet::BYTES + ipv4::BYTES + udp::BYTES;
 const MARK: [u8; 8] = *b"vernier1";
 const TIME_AT: usize = MARK_AT + MARK.len();
 
-const TIME_END: usize = TIME_AT + size_of::<u64>();
-
-/// Length of a probe's head: of the shortest frame.
-const PROBE_BYTES: u8 = 60;
-const _: () = assert!(PROBE_BYTES as usize == FRAME_BYTES_MIN && TIME_END <= FRAME_BYTES_MIN);
+/// Least length of a probe: of the shortest frame, which its head fits into.
+const PROBE_BYTES: u32 = 60;
+const _: () = assert!(PROBE_BYTES as usize == FRAME_BYTES_MIN);
+const _: () = assert!(TIME_AT + size_of::<u64>() <= FRAME_BYTES_MIN);
 
 /// A frame to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    head: [u8; HEAD_BYTES_MAX],
-    head_bytes: u8,
+    /// Its first bytes.
+    pub head: ArrayVec<u8, HEAD_BYTES_MAX>,
     /// Length without frame check sequence.
     pub len_bytes: u32,
 }
 
 impl Frame {
-    /// Its first bytes.
-    pub fn head(&self) -> &[u8] {
-        &self.head[..usize::from(self.head_bytes)]
-    }
-
     /// The station that sends it.
     fn station(&self) -> [u8; 6] {
         ethernet::Header::of(&self.head).map_or([0; 6], ethernet::Header::source)
@@ -48,12 +44,8 @@ impl Frame {
     /// A UDP packet between the same stations, as long, that carries `sent_ns`.
     #[must_use]
     pub fn probe(&self, sent_ns: u64) -> Self {
-        let len_bytes = self.len_bytes.max(PROBE_BYTES.into());
+        let len_bytes = self.len_bytes.max(PROBE_BYTES);
         let payload_bytes = len_bytes as usize - MARK_AT;
-        let mut head = [0; HEAD_BYTES_MAX];
-        let addresses = ..ethernet::field::SOURCE.end;
-        head[addresses].copy_from_slice(&self.head[addresses]);
-        head[ethernet::field::ETHERTYPE].copy_from_slice(&ethertype::IPV4.to_be_bytes());
         // From and to the networks for benchmarks (RFC 2544 appendix C.2.2).
         let [here, there] = [[198, 18, 0, 1], [198, 19, 0, 1]].map(Ipv4Addr::from);
         let ip = ipv4::Repr {
@@ -67,16 +59,17 @@ impl Frame {
         };
         // Port 7, echo, either way (RFC 2544 appendix C.2.6.4); no checksum.
         let udp = udp::Repr::new(7, 7, payload_bytes);
-        let parts: [&[u8]; 4] = [&ip.emit(), &udp.emit(), &MARK, &sent_ns.to_be_bytes()];
-        let mut rest = &mut head[ethernet::BYTES..];
-        for part in parts {
-            let (field, behind) = rest.split_at_mut(part.len());
-            field.copy_from_slice(part);
-            rest = behind;
-        }
+        let parts: [&[u8]; 6] = [
+            &self.head[..ethernet::field::SOURCE.end],
+            &ethertype::IPV4.to_be_bytes(),
+            &ip.emit(),
+            &udp.emit(),
+            &MARK,
+            &sent_ns.to_be_bytes(),
+        ];
+        let head = parts.into_iter().flatten().copied();
         Self {
-            head,
-            head_bytes: PROBE_BYTES,
+            head: head.collect(),
             len_bytes,
         }
     }
@@ -95,18 +88,16 @@ pub enum Seen {
 
 /// Looks at the first bytes of a frame.
 pub fn look(head: &[u8]) -> Seen {
-    if !head
-        .get(ethernet::field::SOURCE)
-        .is_some_and(|source| source.starts_with(&OURS))
-    {
+    let source = head.get(ethernet::field::SOURCE);
+    if !source.is_some_and(|source| source.starts_with(&OURS)) {
         return Seen::Foreign;
     }
-    let time = head.get(TIME_AT..).and_then(<[u8]>::first_chunk);
-    match (head.get(MARK_AT..TIME_AT), time) {
-        (Some(mark), Some(time)) if mark == MARK => Seen::Probe {
+    let payload = head.get(MARK_AT..).unwrap_or_default();
+    match payload.strip_prefix(&MARK).and_then(<[u8]>::first_chunk) {
+        Some(time) => Seen::Probe {
             sent_ns: u64::from_be_bytes(*time),
         },
-        _ => Seen::Plain,
+        None => Seen::Plain,
     }
 }
 
@@ -115,7 +106,7 @@ pub fn look(head: &[u8]) -> Seen {
 pub struct Frames {
     all: Vec<Frame>,
     /// One frame from each station, for a bridge to learn by.
-    hellos: Vec<Frame>,
+    pub hellos: Vec<Frame>,
     /// Mean length with frame check sequence, preamble and gap: what a frame takes on the wire.
     wire_bytes: f64,
 }
@@ -134,29 +125,20 @@ impl Frames {
             ..spec.clone()
         };
         let mut source = Source::generate(&spec, mtu_bytes)?;
-        let mut frames = Vec::with_capacity(count.max(1));
+        let mut all = Vec::with_capacity(count.max(1));
         source.poll(u64::MAX, count.max(1), |frame| {
-            let mut head = [0; HEAD_BYTES_MAX];
-            let kept = frame.head.len().min(HEAD_BYTES_MAX);
-            head[..kept].copy_from_slice(&frame.head[..kept]);
-            frames.push(Frame {
-                head,
-                #[expect(clippy::cast_possible_truncation, reason = "96 at most")]
-                head_bytes: kept as u8,
+            all.push(Frame {
+                head: frame.head.iter().take(HEAD_BYTES_MAX).copied().collect(),
                 len_bytes: frame.len_bytes,
             });
             true
         });
         let mut stations = HashSet::new();
         let from_new = |frame: &&Frame| stations.insert(frame.station());
-        let hellos = frames.iter().filter(from_new).copied().collect();
-        let bytes: f64 = frames
-            .iter()
-            .map(|frame| f64::from(frame.len_bytes + 24))
-            .sum();
-        let wire_bytes = bytes / frames.len() as f64;
+        let hellos = all.iter().filter(from_new).cloned().collect();
+        let wire_bytes = mean(all.iter().map(|frame| f64::from(frame.len_bytes + 24)));
         Ok(Self {
-            all: frames,
+            all,
             hellos,
             wire_bytes,
         })
@@ -168,11 +150,6 @@ impl Frames {
         #[expect(clippy::cast_possible_truncation, reason = "less than the length")]
         let index = (n % self.all.len() as u64) as usize;
         &self.all[index]
-    }
-
-    /// One frame from each station.
-    pub fn hellos(&self) -> &[Frame] {
-        &self.hellos
     }
 
     /// Bits that `pps` packets a second take on the wire: preamble, frame check sequence and gap are
@@ -199,7 +176,7 @@ mod tests {
         let frames = frames(&Generate::default());
         assert_eq!(frames.get(3), frames.get(1_003));
         assert_ne!(frames.get(3), frames.get(4));
-        assert_eq!(look(frames.get(5).head()), Seen::Plain);
+        assert_eq!(look(&frames.get(5).head), Seen::Plain);
         assert_eq!(look(&[0; 64]), Seen::Foreign);
         assert_eq!(look(&[]), Seen::Foreign);
     }
@@ -210,9 +187,9 @@ mod tests {
             macs: 5,
             ..Generate::default()
         });
-        assert_eq!(frames.hellos().len(), 5);
+        assert_eq!(frames.hellos.len(), 5);
         let stations: HashSet<_> = (0..1_000).map(|n| frames.get(n).station()).collect();
-        let greeting: HashSet<_> = frames.hellos().iter().map(Frame::station).collect();
+        let greeting: HashSet<_> = frames.hellos.iter().map(Frame::station).collect();
         assert_eq!(stations, greeting);
     }
 
@@ -239,13 +216,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_probe_is_a_packet_and_brings_its_time_back(n in 0_u64..1_000, sent_ns: u64) {
-            let frame = *frames(&Generate::default()).get(n);
+            let frame = frames(&Generate::default()).get(n).clone();
             let probe = frame.probe(sent_ns);
-            prop_assert_eq!(look(probe.head()), Seen::Probe { sent_ns });
+            prop_assert_eq!(look(&probe.head), Seen::Probe { sent_ns });
             prop_assert_eq!(probe.len_bytes, frame.len_bytes.max(60));
-            prop_assert_eq!(&probe.head()[..12], &frame.head()[..12]);
+            prop_assert_eq!(&probe.head[..12], &frame.head[..12]);
             // A header with its checksum adds up to zero.
-            let ip = &probe.head()[ethernet::BYTES..][..ipv4::BYTES];
+            let ip = &probe.head[ethernet::BYTES..][..ipv4::BYTES];
             prop_assert_eq!(Sum::default().add(ip).finish(), 0);
         }
 

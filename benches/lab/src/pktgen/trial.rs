@@ -1,15 +1,17 @@
 //! One rate for a while.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use clap::Args;
+use reporting::statistics::{mean, whole};
 use serde::Serialize;
 
-use crate::pktgen::frames::{Frame, Frames, Seen, look};
+use crate::pktgen::frames::{Frames, Seen, look};
 use crate::pktgen::seconds;
 use crate::pktgen::wire::Wire;
-use crate::ports::BURST;
+use crate::ports::{BURST, nanoseconds};
 
 /// Probes whose delay is kept, at most.
 const DELAYS_MAX: usize = 1 << 20;
@@ -69,20 +71,14 @@ impl Outcome {
     /// The delay that a share of all probes does not exceed; `None` without probes.
     pub fn delay_ns(&self, share: f64) -> Option<u64> {
         let last = self.delays_ns.len().checked_sub(1)?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "0 to last"
-        )]
-        let rank = (last as f64 * share.clamp(0.0, 1.0)).round() as usize;
+        let rank = whole((last as f64 * share).round());
         self.delays_ns.get(rank).copied()
     }
 
     /// Mean delay of probes; `None` without.
     pub fn mean_delay_ns(&self) -> Option<f64> {
-        let sum: u64 = self.delays_ns.iter().sum();
-        let number = self.delays_ns.len();
-        (number > 0).then(|| sum as f64 / number as f64)
+        let mean_ns = mean(self.delays_ns.iter().map(|&ns| ns as f64));
+        (!mean_ns.is_nan()).then_some(mean_ns)
     }
 }
 
@@ -95,17 +91,22 @@ struct Tally {
 }
 
 impl Tally {
-    fn poll(&mut self, wire: &mut impl Wire, side: usize, now_ns: u64) -> usize {
-        wire.receive(side, &mut |head| match look(head) {
-            Seen::Foreign => self.foreign += 1,
-            Seen::Plain => self.received += 1,
-            Seen::Probe { sent_ns } => {
-                self.received += 1;
-                if self.delays_ns.len() < DELAYS_MAX {
-                    self.delays_ns.push(now_ns.saturating_sub(sent_ns));
+    /// Takes in what has come on both sides; the time.
+    fn poll(&mut self, wire: &mut impl Wire) -> u64 {
+        let now_ns = wire.now_ns();
+        for side in 0..2 {
+            wire.receive(side, &mut |head| match look(head) {
+                Seen::Foreign => self.foreign += 1,
+                Seen::Plain => self.received += 1,
+                Seen::Probe { sent_ns } => {
+                    self.received += 1;
+                    if self.delays_ns.len() < DELAYS_MAX {
+                        self.delays_ns.push(now_ns.saturating_sub(sent_ns));
+                    }
                 }
-            }
-        })
+            });
+        }
+        now_ns
     }
 }
 
@@ -123,12 +124,7 @@ struct Sender<'a> {
 impl Sender<'_> {
     /// Offers what is due after `elapsed_ns` at the load's constant rate.
     fn poll(&mut self, wire: &mut impl Wire, load: &Load, elapsed_ns: u64, now_ns: u64) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "packets of a trial"
-        )]
-        let due = (elapsed_ns as f64 * self.rate_pps / 1e9) as u64;
+        let due = whole(elapsed_ns as f64 * self.rate_pps / 1e9) as u64;
         let backlog = due.saturating_sub(self.due);
         if backlog > BACKLOG_MAX {
             self.due = due - BACKLOG_MAX;
@@ -139,11 +135,11 @@ impl Sender<'_> {
         }
         let every = u64::from(load.probe_every);
         let frame = |n| match self.frames.get(n) {
-            frame if every != 0 && n % every == every - 1 => frame.probe(now_ns),
-            frame => *frame,
+            frame if every != 0 && n % every == every - 1 => Cow::Owned(frame.probe(now_ns)),
+            frame => Cow::Borrowed(frame),
         };
         let numbers = self.offered..self.offered + number;
-        let burst: ArrayVec<Frame, BURST> = numbers.map(frame).collect();
+        let burst: ArrayVec<_, BURST> = numbers.map(frame).collect();
         let taken = wire.send(self.side, &burst);
         self.refused += (burst.len() - taken) as u64;
         self.offered += number;
@@ -179,21 +175,11 @@ pub fn run(wire: &mut impl Wire, frames: &[Frames; 2], rate_pps: f64, load: &Loa
         for sender in &mut senders {
             sender.poll(wire, load, elapsed_ns, now_ns);
         }
-        let now_ns = wire.now_ns();
-        for side in 0..2 {
-            tally.poll(wire, side, now_ns);
-        }
+        tally.poll(wire);
     }
     let offered = senders.iter().map(|sender| sender.offered).sum();
-    let quiet_ns = nanoseconds(load.settle);
-    let ended_ns = wire.now_ns();
-    let mut now_ns = ended_ns;
-    while tally.received < offered && now_ns - ended_ns < quiet_ns {
-        now_ns = wire.now_ns();
-        for side in 0..2 {
-            tally.poll(wire, side, now_ns);
-        }
-    }
+    let until_ns = wire.now_ns() + nanoseconds(load.settle);
+    while tally.received < offered && tally.poll(wire) < until_ns {}
     tally.delays_ns.sort_unstable();
     Outcome {
         wanted_pps: rate_pps * sending as f64,
@@ -211,8 +197,8 @@ fn greet(wire: &mut impl Wire, frames: &[Frames; 2], settle: Duration) {
     const GAP_NS: u64 = 20_000;
     let discard = &mut |_: &[u8]| {};
     for (side, frames) in frames.iter().enumerate() {
-        for hello in frames.hellos() {
-            wire.send(side, std::slice::from_ref(hello));
+        for hello in &frames.hellos {
+            wire.send(side, &[Cow::Borrowed(hello)]);
             let sent_ns = wire.now_ns();
             while wire.now_ns() < sent_ns + GAP_NS {
                 wire.receive(1 - side, discard);
@@ -231,11 +217,6 @@ fn greet(wire: &mut impl Wire, frames: &[Frames; 2], settle: Duration) {
             last_ns = now_ns;
         }
     }
-}
-
-/// More than 584 years are as good as for ever.
-fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

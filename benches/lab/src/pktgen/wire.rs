@@ -1,8 +1,9 @@
 //! Two ports, a side each.
 
+use std::borrow::Cow;
+
 use arrayvec::ArrayVec;
 use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
-use measure::time::TickRate;
 
 use crate::pktgen::frames::Frame;
 use crate::ports::{BURST, Clock};
@@ -12,7 +13,7 @@ pub trait Wire {
     /// A clock that only rises.
     fn now_ns(&mut self) -> u64;
     /// Sends frames on a side, [`BURST`] at most; returns how many the port took.
-    fn send(&mut self, side: usize, frames: &[Frame]) -> usize;
+    fn send(&mut self, side: usize, frames: &[Cow<'_, Frame>]) -> usize;
     /// Calls `each` with the first bytes of what has come in on a side; returns how many.
     fn receive(&mut self, side: usize, each: &mut dyn FnMut(&[u8])) -> usize;
 }
@@ -28,16 +29,12 @@ pub struct Ports<'pool> {
 
 impl<'pool> Ports<'pool> {
     /// Takes the first queues of both ports; `None` where they are taken.
-    pub fn new(
-        ports: [&Port<'pool>; 2],
-        pool: &'pool Mempool<'pool>,
-        rate: TickRate,
-    ) -> Option<Self> {
+    pub fn new(ports: [&Port<'pool>; 2], pool: &'pool Mempool<'pool>) -> Option<Self> {
         let queues = |port: &Port<'pool>| Some((port.rx_queue(0)?, port.tx_queue(0)?));
         let [a, b] = ports;
         Some(Self {
             pool,
-            clock: Clock::new(rate),
+            clock: Clock::default(),
             sides: [queues(a)?, queues(b)?],
             burst: ArrayVec::new(),
         })
@@ -49,26 +46,17 @@ impl Wire for Ports<'_> {
         self.clock.now_ns()
     }
 
-    fn send(&mut self, side: usize, frames: &[Frame]) -> usize {
-        for frame in frames.iter().take(BURST) {
-            let Some(mbuf) = self.pool.alloc_frame(frame.head(), frame.len_bytes) else {
-                break;
-            };
-            self.burst.push(mbuf);
-        }
-        let sent = match self.sides.get_mut(side) {
-            Some((_, tx)) => tx.transmit(&mut self.burst),
-            None => 0,
-        };
+    fn send(&mut self, side: usize, frames: &[Cow<'_, Frame>]) -> usize {
+        let frames = frames.iter().take(BURST);
+        let mbufs = frames.map_while(|frame| self.pool.alloc_frame(&frame.head, frame.len_bytes));
+        self.burst.extend(mbufs);
+        let sent = self.sides[side].1.transmit(&mut self.burst);
         dpdk_bindings::free_bulk(&mut self.burst);
         sent
     }
 
     fn receive(&mut self, side: usize, each: &mut dyn FnMut(&[u8])) -> usize {
-        let Some((rx, _)) = self.sides.get_mut(side) else {
-            return 0;
-        };
-        let received = rx.receive(&mut self.burst);
+        let received = self.sides[side].0.receive(&mut self.burst);
         for mbuf in &self.burst {
             each(mbuf.head());
         }
@@ -81,6 +69,7 @@ impl Wire for Ports<'_> {
 pub mod model {
     //! A switch in a test tube: one queue and one server for each direction.
 
+    use std::borrow::Cow;
     use std::collections::VecDeque;
 
     use super::{Frame, Wire};
@@ -122,7 +111,7 @@ pub mod model {
             self.now_ns
         }
 
-        fn send(&mut self, side: usize, frames: &[Frame]) -> usize {
+        fn send(&mut self, side: usize, frames: &[Cow<'_, Frame>]) -> usize {
             let to = 1 - side;
             for frame in frames {
                 let start = self.free_ns[to].max(self.now_ns as f64);
@@ -138,7 +127,7 @@ pub mod model {
                     reason = "a short test"
                 )]
                 let out_ns = self.free_ns[to] as u64 + self.delay_ns;
-                self.under_way[to].push_back((out_ns, *frame));
+                self.under_way[to].push_back((out_ns, frame.clone().into_owned()));
             }
             frames.len()
         }
@@ -149,7 +138,7 @@ pub mod model {
                 if *out_ns > self.now_ns {
                     break;
                 }
-                each(frame.head());
+                each(&frame.head);
                 self.under_way[side].pop_front();
                 received += 1;
             }

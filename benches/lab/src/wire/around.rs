@@ -6,22 +6,20 @@
 //!                       inside      a hop, DSCP, 1 % loss      outside
 //! ```
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use console::client::Client;
-use records::snapshot::{Port, Segment, Snapshot};
+use records::snapshot::Snapshot;
+use reporting::Table;
 use reporting::statistics::mean;
 use serde_json::{Value, json};
-use testkit::namespace::skip_process_ids;
-use testkit::process::{Process, memif, wait};
+use testkit::process::wait;
 
 use crate::transits::{Fate, Transit};
 use crate::wire::namespaces::HOSTS;
-use crate::wire::switch::{HASH_SEED, INTERVAL_MS, Impair, Setting, both};
+use crate::wire::report::{ARROWS, Report};
+use crate::wire::switch::{self, INTERVAL_MS, Impair, Setting, Switch, both, memif_device};
 use crate::wire::traffic::{Load, Traffic};
 
 /// What the box does both ways.
@@ -46,104 +44,131 @@ pub struct Way {
 /// What became of packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    pub entered: u64,
-    pub returned: u64,
-    pub lost: u64,
+    /// Packets that entered, that came back, and that were lost.
+    pub packets: [u64; 3],
     pub mean_ns: f64,
     pub deviation_ns: f64,
 }
 
-/// Both directions.
-pub type Outcome = [Way; 2];
-
-pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
     let stop = setting.stop;
     let folder = setting.folder_of("around")?;
     let sockets = PORTS.map(|port| folder.join(format!("{port}.sock")));
-    for socket in &sockets {
-        // One that an earlier process left behind cannot be listened at; mostly there is none.
-        let _ = fs::remove_file(socket);
-    }
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9_461));
-    let inner = [0, 1].map(|n| memif(&n.to_string(), "server", 0, &sockets[n]));
-    let client = Client::new(&address.to_string(), None);
-    skip_process_ids()?;
-    let mut command = Command::new(&setting.vernierd);
-    let config = config(address, &inner);
-    let mut switch = Process::start_vernierd(&mut command, &folder, "switch", &config)?;
-    let ask = || client.get::<Snapshot>("/api/v1/snapshot", &[]);
-    switch.until(stop, "the switch does not answer", |_| Ok(ask().ok()))?;
-    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
+    let switch = Switch::start(setting, &folder, 0, config(&sockets), false)?;
     let rule = ["--both".to_owned(), RULE.to_owned()];
-    let impair = Impair::start(setting, &folder, devices, &rule)?;
-    Traffic::begin(Load::Mix, setting.flow_duration, stop)?.end(setting.flow_duration, stop)?;
+    let impair = Impair::over_memif(setting, &folder, &sockets, &rule)?;
+    let duration = setting.flow_duration;
+    Traffic::begin(Load::Mix, duration, &folder, stop)?.end(duration, stop)?;
     // What is lost is known by then, and published an epoch later.
     let rest = 2 * TIMEOUT_MS + 10 * INTERVAL_MS;
     wait(Duration::from_millis(rest.into()), stop)?;
-    let snapshot = ask()?;
+    let snapshot = switch.client.get("/api/v1/snapshot", &[])?;
     switch.end(stop)?;
     let (transits, _) = impair.end(stop)?;
-    both([0, 1], |from| {
+    let ways = both([0, 1], |from| {
         Ok(Way {
             truth: truth(&transits, from),
             ..seen(&snapshot, from)?
         })
-    })
+    })?;
+    add(&ways, report);
+    Ok(())
 }
 
-fn config(address: SocketAddr, inner: &[String; 2]) -> Value {
+fn config(sockets: &[PathBuf; 2]) -> Value {
     let [inside, outside] = PORTS;
     let lan = |host: usize| {
         let interface = HOSTS[host].lan;
         format!("net_af_packet_{interface},iface={interface},framecnt=2048")
     };
-    json!({
-        "ports": [
-            { "name": "a", "device": lan(0) },
-            { "name": inside, "device": inner[0] },
-            { "name": outside, "device": inner[1] },
-            { "name": "b", "device": lan(1) },
-        ],
-        "forwarding": { "mode": "patch", "pairs": [["a", inside], [outside, "b"]] },
-        "measurement": {
-            "interval_ms": INTERVAL_MS,
-            "hash_seed": format!("{HASH_SEED:032x}"),
-            "around": [{ "name": "box", "ports": PORTS, "timeout_ms": TIMEOUT_MS }],
+    let inner = [0, 1].map(|index| memif_device(index, &sockets[index], "server"));
+    let ports = json!([
+        { "name": "a", "device": lan(0) },
+        { "name": inside, "device": inner[0] },
+        { "name": outside, "device": inner[1] },
+        { "name": "b", "device": lan(1) },
+    ]);
+    let mut config = switch::config(&ports, &json!([["a", inside], [outside, "b"]]));
+    let around = json!([{ "name": "box", "ports": PORTS, "timeout_ms": TIMEOUT_MS }]);
+    config["measurement"]["around"] = around;
+    config
+}
+
+/// Adds the section about both directions, and what had to hold.
+pub fn add(ways: &[Way; 2], report: &mut Report) {
+    let mut table = Table::default()
+        .words(["way"])
+        .figures(["entered", "came back", "lost", "unknown"])
+        .figures(["mean, ms", "of the box", "deviation, ms", "of the box"]);
+    for (
+        arrow,
+        Way {
+            seen,
+            truth,
+            unknown,
         },
-        "http": { "listen": address },
-        "workers": [{ "idle": "sleep" }],
-        "dpdk": { "hugepages": false, "memory_mib": 512, "mbufs": 65_535 },
-    })
+    ) in ARROWS.into_iter().zip(ways)
+    {
+        let [entered, returned, lost] = seen.packets;
+        report.checks.add(
+            format!("around the box, {arrow}: packets that entered, came back, were lost and were not known, exactly"),
+            format!("{entered}, {returned}, {lost}, {unknown}"),
+            seen.packets == truth.packets && lost > 0 && *unknown == 0,
+        );
+        report.checks.add(
+            format!("around the box, {arrow}: mean by the mean of the box, 1 at least"),
+            format!("{:.4}", seen.mean_ns / truth.mean_ns),
+            seen.mean_ns >= truth.mean_ns,
+        );
+        let both = |of: usize| match (seen.packets[of], truth.packets[of]) {
+            (seen, truth) if seen == truth => seen.to_string(),
+            (seen, truth) => format!("{seen} of {truth}"),
+        };
+        let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+        table.row(&[
+            &arrow,
+            &both(0),
+            &both(1),
+            &both(2),
+            unknown,
+            &ms(seen.mean_ns),
+            &ms(truth.mean_ns),
+            &ms(seen.deviation_ns),
+            &ms(truth.deviation_ns),
+        ]);
+    }
+    report.sections.push(format!(
+        "## Around a device\n\n\
+         One switch with the box between two of its ports (`measurement.around`): it delays by 5 ms with jitter, drops one packet in a hundred, takes a hop \
+         and sets DSCP. Counts are the switch's; where the box has another, it is behind \"of\". The switch's delays contain its own \
+         drivers and what both programs wait for the CPU.\n\n{}",
+        table.markdown(),
+    ));
 }
 
 /// What the switch says of packets that entered by one of [`PORTS`].
 fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
     let around = |name: &str| {
-        let port = |port: &&Port| port.name == name;
-        let around = snapshot
-            .ports
-            .iter()
-            .find(port)
-            .and_then(|port| port.around.as_ref());
+        let mut ports = snapshot.ports.iter();
+        let port = ports.find(|port| port.name == name);
+        let around = port.and_then(|port| port.around.as_ref());
         around.map(|around| around.counts).context("no such port")
     };
     let (there, back) = (around(PORTS[from])?, around(PORTS[1 - from])?);
     let begins = format!("box:{}", PORTS[from]);
-    let segment = |segment: &&Segment| segment.ingress == begins;
-    let segment = snapshot
-        .segments
-        .iter()
-        .find(segment)
-        .context("no such segment")?;
-    let total = &segment.total;
+    let mut segments = snapshot.segments.iter();
+    let segment = segments.find(|segment| segment.ingress == begins);
+    let total = &segment.context("no such segment")?.total;
     let packets = total.counts.received_packets.max(1) as f64;
     let mean_s = total.delay_sum_s / packets;
     let variance_s2 = total.delay_squared_sum_s2 / packets - mean_s.powi(2);
     Ok(Way {
         seen: Figures {
-            entered: there.entered_packets,
-            returned: back.returned_packets,
-            lost: there.lost_packets,
+            packets: [
+                there.entered_packets,
+                back.returned_packets,
+                there.lost_packets,
+            ],
             mean_ns: mean_s * 1e9,
             deviation_ns: variance_s2.max(0.0).sqrt() * 1e9,
         },
@@ -155,17 +180,18 @@ fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
 /// What the box did to packets of one direction.
 fn truth(transits: &[Transit], from: usize) -> Figures {
     let of_way = || {
-        transits
-            .iter()
-            .filter(|transit| usize::from(transit.direction) == from)
+        let transits = transits.iter();
+        transits.filter(|transit| usize::from(transit.direction) == from)
     };
     let count = |fate: Fate| of_way().filter(|transit| transit.fate == fate).count() as u64;
     let delays = || of_way().filter_map(Transit::delay_ns).map(|ns| ns as f64);
     let mean_ns = mean(delays());
     Figures {
-        entered: of_way().count() as u64,
-        returned: count(Fate::Passed),
-        lost: count(Fate::Lost),
+        packets: [
+            of_way().count() as u64,
+            count(Fate::Passed),
+            count(Fate::Lost),
+        ],
         mean_ns,
         deviation_ns: mean(delays().map(|ns| (ns - mean_ns).powi(2))).sqrt(),
     }

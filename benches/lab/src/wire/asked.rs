@@ -15,12 +15,16 @@ use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::{FlowKey, Hasher};
 use records::answers::{FLOWS_MAX, FlowPage, FlowQuery, FlowScope};
-use records::snapshot::{FlowAnswer, WireFlow};
-use serde_json::json;
+use records::snapshot::{FlowAnswer, FlowFigures, WireFlow};
+use reporting::{Checks, Table};
+use serde_json::{Value, json};
 use testkit::process::{beside_this_program, output, wait};
 
-use crate::wire::switch::{Plan, Setting, TRUNK, both, hasher, with_box};
-use crate::wire::truth::{FlowTruth, Joined};
+use crate::wire::report::{
+    REFERENCES_MAX, Report, TAIL_ERROR_MAX, judged, packets_between, percent,
+};
+use crate::wire::switch::{Setting, Switch, hasher, memif_config, with_box};
+use crate::wire::truth::{Epochs, FlowTruth, Packets};
 use crate::wire::verdict::{Judged, ROUNDING_NS, TAIL_PACKETS_MIN, low};
 use crate::wire::watch;
 
@@ -42,14 +46,20 @@ const INTERVAL_MS: u32 = 5_000;
 /// Epochs before the first question.
 const EPOCHS_BEFORE: u32 = 8;
 
-/// Flows by their packets in the epoch.
-const SIZES: [RangeInclusive<u64>; 4] = [1..=9, 10..=99, 100..=999, 1_000..=u64::MAX];
+/// Flows by their packets in the epoch, and last all of them.
+const SIZES: [RangeInclusive<u64>; 5] = [1..=9, 10..=99, 100..=999, 1_000..=u64::MAX, 0..=u64::MAX];
 
 /// Least number of a flow's packets for its deviation to be judged.
-pub const DEVIATION_PACKETS_MIN: u64 = 100;
+const DEVIATION_PACKETS_MIN: u64 = 100;
+
+/// Most median error of a flow's standard deviation.
+const DEVIATION_ERROR_MAX: f64 = 0.25;
+
+/// Least share of all flows asked for whose mean is within its bound.
+const WITHIN_MIN: f64 = 0.96;
 
 /// What came of it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Outcome {
     /// Flows asked for.
     pub asked: usize,
@@ -62,7 +72,7 @@ pub struct Outcome {
     /// Bytes of references by bytes of data.
     pub references_of_data: f64,
     /// Flows by size, and last all of them.
-    pub sizes: Vec<Answers>,
+    pub sizes: [Answers; SIZES.len()],
     /// Flows of [`DEVIATION_PACKETS_MIN`] packets and more.
     pub deviation: Judged,
     /// The 99th percentile, flows of [`TAIL_PACKETS_MIN`] packets and more.
@@ -90,13 +100,16 @@ pub struct Answers {
 /// A question: the flow's hash, and the answer, if any.
 type Question = (u64, Option<WireFlow>);
 
-pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+/// An answer, and the truth of the epoch that it is of.
+type Answer<'a> = (&'a WireFlow, &'a FlowTruth);
+
+pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
     let stop = setting.stop;
     let rule = format!(
         "--to-right=delay_us=1000,loss=0.01,rate_mbps={}",
         CAPACITY_BPS / 1_000_000
     );
-    let (switches, impair) = with_box(setting, "asked", plan, &[rule])?;
+    let (switches, impair) = with_box(setting, "asked", config, true, &[rule])?;
     // The first epoch of a session is not whole; then all shards go round once until there are percentiles.
     wait(
         Duration::from_millis((EPOCHS_BEFORE * INTERVAL_MS).into()),
@@ -107,32 +120,25 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let questions = ask_all(receiver, &keys)?;
     let sent = watch::ask(sender)?.total;
     impair.end(stop)?;
-    let [sent_stamps, received_stamps] = both(switches, |switch| {
-        let stamps = switch.end(stop)?;
-        stamps.context("a switch's record is not complete")
-    })?;
-    let joined = Joined::new(&sent_stamps, TRUNK, &received_stamps, TRUNK);
-    Ok(Outcome {
+    let truths = Switch::join(switches, stop)?;
+    let [truth, _] = truths.context("a switch's record is not complete")?;
+    let outcome = Outcome {
         references_of_data: sent.reference_bytes as f64 / sent.data_bytes.max(1) as f64,
-        ..judge(&questions, &joined)
-    })
+        ..judge(&questions, &truth)
+    };
+    outcome.add_to(report);
+    Ok(())
 }
 
-fn plan(index: usize, socket: &Path) -> Plan {
-    let mut plan = Plan::memif(index, socket, "server", CAPACITY_BPS, RATE_PPS);
-    if index == 0 {
-        plan.lan =
-            format!("generate:flows={FLOWS},size=imix,burst=8,pareto=1.3,rate={RATE_PPS:.0}");
-    }
+fn config(index: usize, socket: &Path) -> Value {
+    let traffic = format!("flows={FLOWS},size=imix,burst=8,pareto=1.3,rate={RATE_PPS:.0}");
+    let mut config = memif_config(index, socket, "server", CAPACITY_BPS, &traffic);
     let policy = json!({ "kind": "count", "packets": PACKETS_PER_REFERENCE });
-    plan.wire_keys["rli"] = json!({ "policy": policy });
-    plan.wire_keys["flows"] = json!(2 * FLOWS);
-    Plan {
-        interval_ms: INTERVAL_MS,
-        flow_slots: 65_536,
-        is_recorded: true,
-        ..plan
-    }
+    config["ports"][1]["wire"]["rli"] = json!({ "policy": policy });
+    config["ports"][1]["wire"]["flows"] = json!(2 * FLOWS);
+    config["measurement"]["interval_ms"] = INTERVAL_MS.into();
+    config["measurement"]["flows"]["slots"] = 65_536.into();
+    config
 }
 
 /// The flows that `switch` has seen.
@@ -175,40 +181,33 @@ fn ask_all(switch: &Client, keys: &[FlowKey]) -> Result<Vec<Question>> {
     questions.collect()
 }
 
-fn judge(questions: &[Question], joined: &Joined) -> Outcome {
-    let truth = |hash: u64, epoch: u64| joined.epochs.get(&(low(epoch), 0))?.flows.get(&hash);
+fn judge(questions: &[Question], epochs: &Epochs) -> Outcome {
+    let truth = |hash: u64, epoch: u64| epochs.get(&low(epoch))?.flows.get(&hash);
     let answers = questions.iter().filter_map(|(hash, answer)| {
         let answer = answer.as_ref()?;
         Some((answer, truth(*hash, answer.flow.last_epoch)?))
     });
-    let answers: Vec<(&WireFlow, &FlowTruth)> = answers.collect();
-    let all = 0..=u64::MAX;
-    let sizes = SIZES
-        .into_iter()
-        .chain([all])
-        .map(|packets| Answers::of(packets, &answers));
-    let of_size = |least: u64| {
-        let answers = answers.iter();
-        answers.filter(move |(_, truth)| truth.delays.count >= least)
-    };
-    let deviation = of_size(DEVIATION_PACKETS_MIN).map(|(answer, truth)| {
-        let truth_ns = truth.delays.deviation_ns().unwrap_or(f64::NAN);
+    let answers: Vec<Answer> = answers.collect();
+    let sizes = SIZES.map(|packets| Answers::of(packets, &answers));
+    let large = answers.iter();
+    let large = large.filter(|(_, truth)| truth.packets.received >= DEVIATION_PACKETS_MIN);
+    let deviation = large.map(|(answer, truth)| {
+        let truth_ns = truth.packets.deviation_ns().unwrap_or(f64::NAN);
         (answer.flow.last.stddev_ns, truth_ns)
     });
-    let p99 = of_size(TAIL_PACKETS_MIN).map(|(answer, truth)| {
-        let quantiles = answer.flow.quantiles;
-        (quantiles.map(|of| of.p99_ns), truth.p99_ns())
-    });
-    let sum = |of: fn(&FlowTruth) -> u64| answers.iter().map(|(_, truth)| of(truth)).sum::<u64>();
+    let sum = |of: fn(&Packets) -> u64| {
+        let packets = answers.iter().map(|(_, truth)| of(&truth.packets));
+        packets.sum::<u64>() as f64
+    };
     Outcome {
         asked: questions.len(),
         answered: answers.len(),
         missed: missed(questions, &truth),
-        loss: sum(FlowTruth::lost) as f64 / sum(|truth| truth.sent) as f64,
+        loss: sum(Packets::lost) / sum(|packets| packets.sent),
         references_of_data: 0.0,
-        sizes: sizes.collect(),
+        sizes,
         deviation: Judged::of(deviation),
-        p99: Judged::of(p99),
+        p99: Judged::tails(answers.iter().copied()),
     }
 }
 
@@ -224,44 +223,124 @@ fn missed<'t>(questions: &[Question], truth: &impl Fn(u64, u64) -> Option<&'t Fl
         let Some((first, last)) = first.or(last).zip(last.or(first)) else {
             return true;
         };
-        (first..=last).all(|epoch| truth(hash, epoch).is_some_and(|truth| truth.delays.count > 0))
+        (first..=last)
+            .all(|epoch| truth(hash, epoch).is_some_and(|truth| truth.packets.received > 0))
     };
     let unanswered = (0..questions.len()).filter(|&at| questions[at].1.is_none());
     unanswered.filter(is_missed).count()
 }
 
 impl Answers {
-    fn of(packets: RangeInclusive<u64>, all: &[(&WireFlow, &FlowTruth)]) -> Self {
-        let of_size = |(_, truth): &&(&WireFlow, &FlowTruth)| packets.contains(&truth.delays.count);
+    fn of(packets: RangeInclusive<u64>, all: &[Answer]) -> Self {
+        let of_size = |(_, truth): &&Answer| packets.contains(&truth.packets.received);
         let answers = || all.iter().filter(of_size);
         let means = answers().filter_map(|(answer, truth)| {
             let estimate = answer.flow.estimate.map(|one| one.mean_ns);
-            Some((estimate, truth.delays.mean_ns()?))
+            Some((estimate, truth.packets.mean_ns()?))
         });
         let within = answers().filter_map(|(answer, truth)| {
             let estimate = answer.flow.estimate?;
-            let error_ns = (estimate.mean_ns - truth.delays.mean_ns()?).abs();
+            let error_ns = (estimate.mean_ns - truth.packets.mean_ns()?).abs();
             Some(error_ns <= estimate.bound_ns? + ROUNDING_NS)
         });
-        let within: Vec<bool> = within.collect();
-        let lost = |is: fn(u64, u64) -> bool| {
-            let lost = answers().filter(|(answer, truth)| {
-                let said = answer.flow.last.lost_packets;
-                said.is_some_and(|said| is(truth.lost(), said))
-            });
-            lost.count()
+        let count = |is: fn(&FlowFigures, &Packets) -> bool| {
+            let answers = answers().filter(|(answer, truth)| is(&answer.flow.last, &truth.packets));
+            answers.count()
         };
         Self {
             mean: Judged::of(means),
-            within: within.iter().filter(|is_within| **is_within).count(),
-            bounded: within.len(),
-            received_exact: answers()
-                .filter(|(answer, truth)| answer.flow.last.packets == truth.delays.count)
-                .count(),
-            lost_exact: lost(|truth, said| truth == said),
-            lost_more: lost(|truth, said| truth > said),
-            packets,
+            bounded: within.clone().count(),
+            within: within.filter(|is_within| *is_within).count(),
+            received_exact: count(|said, truth| said.packets == truth.received),
+            lost_exact: count(|said, truth| said.lost_packets == Some(truth.lost())),
+            lost_more: count(|said, truth| said.lost_packets.is_some_and(|n| truth.lost() > n)),
+            packets: packets.clone(),
         }
+    }
+}
+
+impl Outcome {
+    /// Adds the section, and what had to hold.
+    pub fn add_to(&self, report: &mut Report) {
+        self.check(&mut report.checks);
+        let mut table = Table::default()
+            .words(["packets"])
+            .figures(["flows", "median error of the mean", "within the bound"])
+            .figures(["packets exact", "losses exact", "more lost than said"]);
+        for size in &self.sizes {
+            let flows = size.mean.flows;
+            let share = |count: usize| percent(count as f64 / flows.max(1) as f64);
+            table.row(&[
+                &packets_between(&size.packets),
+                &flows,
+                &percent(size.mean.error),
+                &format!("{} of {}", size.within, size.bounded),
+                &share(size.received_exact),
+                &share(size.lost_exact),
+                &size.lost_more,
+            ]);
+        }
+        report.sections.push(format!(
+            "## Every flow, asked for by name\n\n\
+             Two switches and the box between them, `net_memif` on both sides: IMIX of 20,000 flows from a generator inside the first, \
+             epochs of 5 s, a link of 300 Mbit/s with a queue, {} of packets lost. Each flow is asked for by `vernier flow NAME --json` at \
+             switch 2; {} of {} were answered, {} of the others had packets in all epochs that may have been asked. References take {} \
+             of the data's bytes.\n\n\
+             {}\n\
+             Median errors of the standard deviation, flows of {DEVIATION_PACKETS_MIN} packets and more: {}; of the 99th percentile, flows of \
+             {TAIL_PACKETS_MIN} and more: {}.",
+            percent(self.loss),
+            self.answered,
+            self.asked,
+            self.missed,
+            percent(self.references_of_data),
+            table.markdown(),
+            judged(&self.deviation),
+            judged(&self.p99),
+        ));
+    }
+
+    fn check(&self, checks: &mut Checks) {
+        checks.add(
+            "asked: flows without an answer that had packets",
+            format!("{} of {}", self.missed, self.asked),
+            self.missed == 0 && self.answered * 100 >= self.asked * 98,
+        );
+        let [.., all] = &self.sizes;
+        let share = all.within as f64 / all.bounded as f64;
+        checks.add(
+            "asked: flows whose bound holds their mean, 96 % at least, and flows with a bound, 99 % at least",
+            format!("{} of {} of {}", percent(share), all.bounded, self.answered),
+            share >= WITHIN_MIN && all.bounded * 100 >= self.answered * 99,
+        );
+        checks.add(
+            "asked: flows that lost more packets than said",
+            all.lost_more,
+            all.lost_more == 0,
+        );
+        for (what, of, most) in [
+            (
+                "standard deviation, flows of 100 packets and more, 25 %",
+                &self.deviation,
+                DEVIATION_ERROR_MAX,
+            ),
+            (
+                "p99, flows of 1000 packets and more, 30 %",
+                &self.p99,
+                TAIL_ERROR_MAX,
+            ),
+        ] {
+            checks.add(
+                format!("asked: median error of the {what} at most"),
+                judged(of),
+                of.error <= most && of.known * 2 > of.flows,
+            );
+        }
+        checks.add(
+            "asked: references, of the data's bytes, 0.2 % at most",
+            percent(self.references_of_data),
+            self.references_of_data < REFERENCES_MAX,
+        );
     }
 }
 

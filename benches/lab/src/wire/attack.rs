@@ -13,6 +13,7 @@ use serde_json::Value;
 use testkit::process::Process;
 
 use crate::wire::namespaces::WIRES;
+use crate::wire::report::{ARROWS, Report, list, whole};
 use crate::wire::watch::{Counts, Seen, since};
 
 /// What the attackers did.
@@ -29,13 +30,54 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn by_scapy(&self) -> u64 {
-        self.sent.values().sum()
-    }
-
-    /// Genuine hellos among these, sent again: their tags are right, and they must have no effect.
-    pub fn old_hellos(&self) -> u64 {
-        self.sent.get("old hello").copied().unwrap_or(0)
+    /// Adds what had to hold, and the section about it.
+    pub fn add_to(&self, report: &mut Report) {
+        let by_scapy: u64 = self.sent.values().sum();
+        // Genuine hellos among these, sent again: their tags are right, and they must have no effect.
+        let old_hellos = self.sent.get("old hello").copied().unwrap_or(0);
+        let checks = &mut report.checks;
+        let sent = [by_scapy, by_scapy + self.made_up];
+        for ((switch, sent), refused) in (1..).zip(sent).zip(&self.at) {
+            let frames = refused.frames();
+            let least = sent - old_hellos;
+            checks.add(
+                format!("attack: frames sent to switch {switch}, all counted as refused, but for some old hellos"),
+                format!("{frames} of {sent}"),
+                (least.max(1)..=sent).contains(&frames),
+            );
+            checks.add(
+                format!("attack: useless frames that switch {switch} accepted"),
+                refused.useless,
+                refused.useless == 0,
+            );
+        }
+        for (arrow, lost) in ARROWS.into_iter().zip(&self.epochs_lost) {
+            let what = format!("attack: epochs lost, {arrow}");
+            checks.add(what, list(lost), lost.is_empty());
+        }
+        let tcp = |name: &str| {
+            let mut runs = report.runs.iter();
+            let bps = runs
+                .find(|run| run.name == name)
+                .and_then(|run| run.tcp_bps);
+            bps.map_or("?".to_owned(), |bps| whole(bps / 1e6))
+        };
+        let tricks: Vec<_> = self.sent.clone().into_iter().collect();
+        let [at_1, at_2] = self.at.each_ref().map(|refused| list(&refused.by_reason));
+        let [to_right, to_left] = self.epochs_lost.each_ref().map(|lost| list(lost));
+        let section = format!(
+            "## Under attack\n\n\
+             {} frames made up by the box from genuine ones, for switch 2, and {by_scapy} sent by scapy on the link between box \
+             and switch 2, for both: {}.\n\n\
+             Refused by switch 1: {at_1}; by switch 2: {at_2}.\n\n\
+             Epochs lost: {to_right} (a > b), {to_left} (b > a).\n\n\
+             TCP through the switches: {} Mbit/s under attack, {} Mbit/s without.",
+            self.made_up,
+            list(&tricks),
+            tcp("attack"),
+            tcp("idle"),
+        );
+        report.sections.push(section);
     }
 }
 
@@ -103,8 +145,8 @@ impl Attacker {
     /// Waits for its end; the frames that it sent, by trick.
     pub fn end(mut self, stop: &AtomicBool) -> Result<BTreeMap<String, u64>> {
         self.process.wait(stop).context("the attacker")?;
-        let counts = fs::read_to_string(&self.counts).context("the attacker left no counts")?;
-        let mut report: Value = serde_json::from_str(&counts)?;
+        let counts = fs::read(&self.counts).context("the attacker left no counts")?;
+        let mut report: Value = serde_json::from_slice(&counts)?;
         Ok(serde_json::from_value(report["thrown"].take())?)
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use contract::address::MacAddress;
 use testkit::pcap;
 use testkit::process::Process;
 
@@ -25,14 +25,11 @@ impl Capture {
     /// Begins, with all frames that pass `filter`.
     pub fn begin(host: &Host, filter: &str, folder: &Path, stop: &AtomicBool) -> Result<Self> {
         let file = folder.join(format!("{}.pcap", host.name));
-        let mut process = Process::start_logged(
-            host.command("tcpdump")
-                .args(["-i", "eth0", "-n", "-s", "0", "-B", "65536", "-w"])
-                .arg(&file)
-                .arg(filter)
-                .stdin(Stdio::null()),
-            folder.join(format!("{}.tcpdump", host.name)),
-        )?;
+        let mut command = host.command("tcpdump");
+        command.args(["-i", "eth0", "-n", "-s", "0", "-B", "65536", "-w"]);
+        command.arg(&file).arg(filter);
+        let log = folder.join(format!("{}.tcpdump", host.name));
+        let mut process = Process::start_quiet(&mut command, log)?;
         process.until(stop, "tcpdump does not listen", |tcpdump| {
             Ok(tcpdump.log().contains("listening on").then_some(()))
         })?;
@@ -44,9 +41,7 @@ impl Capture {
         // What it still buffers.
         std::thread::sleep(Duration::from_millis(500));
         let log = self.process.end(stop).context("tcpdump")?;
-        let has_all = log
-            .lines()
-            .any(|line| line == "0 packets dropped by kernel");
+        let has_all = log.contains("\n0 packets dropped by kernel\n");
         ensure!(has_all, "tcpdump missed packets: {log}");
         fs::read(&self.file).context("tcpdump left no capture")
     }
@@ -66,12 +61,8 @@ pub struct Comparison {
 }
 
 /// Compares what left a host with the Ethernet address `from` with what came to another.
-pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: &str) -> Result<Comparison> {
-    let octets = from.split(':').map(|octet| u8::from_str_radix(octet, 16));
-    let from: Vec<u8> = octets
-        .collect::<Result<_, _>>()
-        .context("this is no Ethernet address")?;
-    let is_ours = |frame: &&[u8]| frame.get(6..12) == Some(&from);
+pub fn compare(at_sender: &[u8], at_receiver: &[u8], from: MacAddress) -> Result<Comparison> {
+    let is_ours = |frame: &&[u8]| frame.get(6..12) == Some(&from.0);
     let mut comparison = Comparison::default();
     let mut open: HashMap<&[u8], u64> = HashMap::new();
     for frame in pcap::frames(at_sender)?.into_iter().filter(is_ours) {
@@ -117,7 +108,7 @@ mod tests {
         let (once, twice) = (frame(1, b"\x08\x00once"), frame(1, b"\x08\x00twice"));
         let sender = capture(&[&once, &twice, &twice, &frame(2, b"\x08\x00back")]);
         let compared = |at_receiver: &[u8]| {
-            let from = "02:00:00:00:00:01";
+            let from = MacAddress([2, 0, 0, 0, 0, 1]);
             let of = compare(&sender, at_receiver, from).unwrap();
             (of.sent, of.received, of.changed, of.control)
         };

@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use records::snapshot::WireTotals;
+use reporting::Table;
 use reporting::statistics::median;
 use testkit::process::{PATIENCE, until, wait};
 
 use crate::frames::HELLO;
 use crate::wire::attack::Refused;
+use crate::wire::report::{EPOCHS_MIN, Report, list, whole};
 use crate::wire::scenario::lost;
-use crate::wire::switch::{Plan, Setting, both, with_box};
+use crate::wire::switch::{Setting, both, memif_config, with_box};
 use crate::wire::watch::{self, Counts, Seen, Watch, since};
 
 /// Packets a second from switch 1 to switch 2.
@@ -80,24 +82,17 @@ impl Phase {
             packets: median(seen.received_packets()),
         }
     }
-
-    /// Epochs with packets, and how many of them were lost.
-    pub fn epochs(&self) -> (u64, u64) {
-        let busy = self.fates.iter().filter(|(fate, _)| fate != "idle");
-        let missed = lost(&self.fates);
-        let missed = missed.iter().map(|(_, count)| count);
-        (busy.map(|(_, count)| count).sum(), missed.sum())
-    }
 }
 
-pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
     let stop = setting.stop;
-    let plan = |at, socket: &Path| Plan::memif(at, socket, "server", CAPACITY_BPS, RATE_PPS);
+    let traffic = format!("flows=1000,size=imix,burst=8,rate={RATE_PPS:.0}");
+    let config = |at, socket: &Path| memif_config(at, socket, "server", CAPACITY_BPS, &traffic);
     let replay = [
         format!("--replay-right={FLOOD_S}"),
         format!("--replay-after={BEFORE_S}"),
     ];
-    let (switches, impair) = with_box(setting, "flood", plan, &replay)?;
+    let (switches, impair) = with_box(setting, "flood", config, false, &replay)?;
     // The first epochs of a session are not whole.
     wait(Duration::from_secs(1), stop)?;
 
@@ -129,7 +124,7 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
     let mut accepted = accepted.filter(|kind| kind.label == "hello");
     let [to_right, _] = &summary.ways;
     let lost = flooded[1].epochs.values();
-    Ok(Outcome {
+    let outcome = Outcome {
         replayed: to_right.replayed,
         replayed_pps,
         accepted: accepted.next().map_or(0, |hellos| hellos.packets),
@@ -139,7 +134,56 @@ pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
         flooded: Phase::of(&flooded[1]),
         lost_packets: lost.filter_map(|epoch| epoch.lost_packets).sum(),
         is_session_kept: quiet.iter().zip(&flooded).all(is_kept),
-    })
+    };
+    outcome.add_to(report);
+    Ok(())
+}
+
+impl Outcome {
+    /// Adds the section, and what had to hold.
+    pub fn add_to(&self, report: &mut Report) {
+        let (quiet, flooded) = (&self.quiet, &self.flooded);
+        let checks = &mut report.checks;
+        let busy = flooded.fates.iter().filter(|(fate, _)| fate != "idle");
+        let epochs: u64 = busy.map(|(_, count)| count).sum();
+        let missed: u64 = lost(&flooded.fates).iter().map(|(_, count)| count).sum();
+        checks.add(
+            format!("flood: epochs missed, of {EPOCHS_MIN} at least"),
+            format!("{missed} of {epochs}"),
+            missed == 0 && epochs >= EPOCHS_MIN as u64,
+        );
+        let kept = if self.is_session_kept { "yes" } else { "no" };
+        checks.add("flood: sessions kept", kept, self.is_session_kept);
+        let lost = self.lost_packets;
+        checks.add("flood: packets lost beside it", lost, lost == 0);
+        let counted = self.accepted + self.refused.frames();
+        let sent = self.replayed + self.hellos;
+        checks.add(
+            "flood: hellos, all counted as accepted or refused",
+            format!("{counted} of {sent}"),
+            counted == sent && self.replayed > 0,
+        );
+
+        let mut table = Table::default()
+            .words([""])
+            .figures(["before", "in the flood"]);
+        let pps = whole(self.replayed_pps);
+        table.row(&[&"replayed hellos a second", &0, &pps]);
+        let fates = [quiet, flooded].map(|phase| list(&phase.fates));
+        table.row(&[&"epochs by fate", &fates[0], &fates[1]]);
+        let packets = [quiet, flooded].map(|phase| whole(phase.packets));
+        table.row(&[&"packets of an epoch", &packets[0], &packets[1]]);
+        report.sections.push(format!(
+            "## Under a replayed hello\n\n\
+             Two switches and the box between them, `net_memif` on both sides. The box records the first hello of switch 1 and sends it to \
+             switch 2 over and over, as fast as it makes copies; what is genuine goes first, as on a link that is not full. No program has \
+             a CPU of its own.\n\n\
+             {}\n{} copies of the hello in all; refused: {}.",
+            table.markdown(),
+            self.replayed,
+            list(&self.refused.by_reason),
+        ));
+    }
 }
 
 /// What a switch has refused since its start.

@@ -5,13 +5,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use reporting::statistics::{median, whole};
+use reporting::Table;
+use reporting::statistics::{self, median};
 use testkit::process::wait;
 
-use crate::wire::switch::{BANKS, INTERVAL_MS, Plan, Setting, Switch, TRUNK, both, hasher};
-use crate::wire::truth::Joined;
-use crate::wire::verdict::{Verdict, judge};
-use crate::wire::watch::{Counts, Seen, Watch};
+use crate::wire::report::{
+    REFERENCES_MAX, Report, flow_errors, list, packets_between, percent, us, whole,
+};
+use crate::wire::switch::{INTERVAL_MS, Setting, Switch, both, memif_config};
+use crate::wire::truth::Epochs;
+use crate::wire::verdict::{FlowClass, Verdict, judge};
+use crate::wire::watch::{Seen, Watch};
 
 /// More packets a second than any CPU generates.
 const RATE_MAX_PPS: f64 = 50e6;
@@ -25,99 +29,116 @@ const TRIES: u32 = 8;
 /// Capacity of the path at most, as far as control frames and references are concerned.
 const CAPACITY_MAX_BPS: u64 = 10_000_000_000;
 
-/// What came of it.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// At full speed, without a record.
-    pub full: FullSpeed,
-    /// Packets a second with every packet recorded at both ends.
-    pub recorded_pps: f64,
-    /// What the receiver reported then, compared with what happened.
-    pub verdict: Verdict,
-    /// Epochs of the receiver by fate then.
-    pub recorded_fates: Counts,
-}
-
-/// What came of the run at full speed. Bytes of control frames are by the sender's own count.
-#[derive(Debug, Clone, Default)]
-pub struct FullSpeed {
-    /// Capacity of the path in bits a second: what it was seen to carry before.
-    pub capacity_bps: u64,
-    /// Packets a second that crossed.
-    pub pps: f64,
-    /// Bits a second of data.
-    pub data_bps: f64,
-    /// Bytes of control frames by bytes of data.
-    pub control_of_data: f64,
-    /// Bytes of references by bytes of data.
-    pub references_of_data: f64,
-    /// Bits a second of control frames by those that they may take.
-    pub control_of_share: f64,
-    /// Epochs of the receiver by fate.
-    pub fates: Counts,
-}
-
+/// What came of a run.
 struct Run {
     /// What the sender and the receiver reported.
     seen: [Seen; 2],
     /// What happened; `None` without a complete record.
-    joined: Option<Joined>,
+    truths: Option<[Epochs; 2]>,
     seconds: f64,
 }
 
 /// Runs at full speed to learn what the path carries, which is its capacity; once more at full speed; and with
 /// a record at the highest rate at which that is complete.
-pub fn run(setting: &Setting<'_>) -> Result<Outcome> {
+pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
     let folder = setting.folder_of("memif")?;
     let once =
         |capacity_bps, pps, is_recorded| once(setting, &folder, capacity_bps, pps, is_recorded);
     let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, false)?;
     let capacity_bps = first.data_bps()?.min(CAPACITY_MAX_BPS);
     let full = once(capacity_bps, RATE_MAX_PPS, false)?;
-    let full = full.at_full_speed(capacity_bps)?;
-    let mut pps = full.pps;
+    let mut pps = full.pps();
     for _ in 0..TRIES {
         let recorded = once(capacity_bps, pps, true)?;
-        let [_, receiver] = &recorded.seen;
-        if let Some(joined) = &recorded.joined {
-            return Ok(Outcome {
-                full,
-                recorded_pps: rate_pps(receiver),
-                verdict: judge(joined, (0, "all"), receiver, &BANKS, 0.0, &hasher()),
-                recorded_fates: receiver.fates(),
-            });
+        if let Some([truth, _]) = &recorded.truths {
+            let verdict = judge(truth, &recorded.seen[1], 0.0);
+            return add(report, capacity_bps, &full, &recorded, &verdict);
         }
         pps *= SLOWER;
     }
     bail!("the record could not keep up at any rate")
 }
 
-/// Packets a second that cross: the median over epochs.
-fn rate_pps(receiver: &Seen) -> f64 {
-    median(receiver.received_packets()) * 1e3 / f64::from(INTERVAL_MS)
+/// Adds the section, and what had to hold. Bytes of control frames are by the sender's own count.
+fn add(
+    report: &mut Report,
+    capacity_bps: u64,
+    full: &Run,
+    recorded: &Run,
+    verdict: &Verdict,
+) -> Result<()> {
+    let wire = full.seen[0].last()?;
+    let of_data = |bytes: u64| bytes as f64 / wire.total.data_bytes.max(1) as f64;
+    let (control, references) = (wire.total.sent_bytes, wire.total.reference_bytes);
+    report.check_verdict("memif", verdict);
+    let control_bps = control as f64 * 8.0 / full.seconds;
+    report.check_share("memif", control_bps / wire.share_bps);
+    report.checks.add(
+        "memif: references at the highest rate with IMIX, of the data's bytes, 0.2 % at most",
+        percent(of_data(references)),
+        of_data(references) < REFERENCES_MAX,
+    );
+
+    let path = &verdict.path;
+    let mut table = Table::default().words([""]).figures([""]);
+    let mut row = |what: &str, figure: String| {
+        table.row(&[&what, &figure]);
+    };
+    row("capacity, Mbit/s", whole(capacity_bps as f64 / 1e6));
+    row("packets a second, no record kept", whole(full.pps()));
+    row("data, Mbit/s", whole(full.data_bps()? as f64 / 1e6));
+    row(
+        "control frames, of the data's bytes",
+        percent(of_data(control)),
+    );
+    row(
+        "references, of the data's bytes",
+        percent(of_data(references)),
+    );
+    row("epochs by fate", list(&full.seen[1].fates()));
+    row(
+        "packets a second, every packet recorded at both ends",
+        whole(recorded.pps()),
+    );
+    let fates = list(&recorded.seen[1].fates());
+    row(
+        "epochs, compared; by fate",
+        format!("{}, {}; {fates}", path.epochs, verdict.usable),
+    );
+    let samples = format!("{}, {}", whole(path.packets), whole(verdict.samples));
+    row("packets of an epoch, samples of the LDA", samples);
+    let truth = format!("{}, {}", us(path.mean_ns), us(path.deviation_ns));
+    row("true mean and deviation, us", truth);
+    for of in &verdict.means {
+        let (error, bound) = (us(of.error), us(of.bound_ns));
+        row(
+            &format!("{}: median error and bound, us; truth within", of.method),
+            format!("{error}, {bound}; {}", percent(of.within_share())),
+        );
+    }
+    for FlowClass { packets, errors } in &verdict.flows {
+        let what = format!("flows of {} packets", packets_between(packets));
+        row(&what, flow_errors(errors));
+    }
+    report.sections.push(format!(
+        "## Over shared memory, at full speed\n\n\
+         Two switches, a CPU each, `net_memif` between them, IMIX of 1,000 flows from a generator inside the first.\n\
+         Shared memory has no rate of its own: what it carried at first is taken for its capacity, 10 Gbit/s at most.\n\n{}",
+        table.markdown()
+    ));
+    Ok(())
 }
 
 impl Run {
+    /// Packets a second that cross: the median over epochs.
+    fn pps(&self) -> f64 {
+        median(self.seen[1].received_packets()) * 1e3 / f64::from(INTERVAL_MS)
+    }
+
     /// Bits a second of data.
     fn data_bps(&self) -> Result<u64> {
         let bytes = self.seen[0].last()?.total.data_bytes;
-        Ok(whole(bytes as f64 * 8.0 / self.seconds) as u64)
-    }
-
-    fn at_full_speed(&self, capacity_bps: u64) -> Result<FullSpeed> {
-        let [sender, receiver] = &self.seen;
-        let wire = sender.last()?;
-        let data = wire.total.data_bytes.max(1) as f64;
-        let control = wire.total.sent_bytes as f64;
-        Ok(FullSpeed {
-            capacity_bps,
-            pps: rate_pps(receiver),
-            data_bps: self.data_bps()? as f64,
-            control_of_data: control / data,
-            references_of_data: wire.total.reference_bytes as f64 / data,
-            control_of_share: control * 8.0 / self.seconds / wire.share_bps,
-            fates: receiver.fates(),
-        })
+        Ok(statistics::whole(bytes as f64 * 8.0 / self.seconds) as u64)
     }
 }
 
@@ -129,25 +150,22 @@ fn once(
     is_recorded: bool,
 ) -> Result<Run> {
     let socket = folder.join("wire.sock");
-    let plans = [(0, "server"), (1, "client")].map(|(index, role)| Plan {
-        core: Some(index),
-        is_recorded,
-        ..Plan::memif(index, &socket, role, capacity_bps, pps)
+    let traffic = format!("flows=1000,size=imix,burst=8,rate={pps:.0}");
+    let configs = [(0, "server"), (1, "client")].map(|(index, role)| {
+        let mut config = memif_config(index, &socket, role, capacity_bps, &traffic);
+        config["workers"][0]["core"] = index.into();
+        config
     });
-    let mut switches = Switch::start_both(setting, folder, &plans)?;
+    let mut switches = Switch::start_both(setting, folder, configs, is_recorded)?;
     Switch::wait_for_sessions(&mut switches, setting.stop)?;
     let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
     let began = Instant::now();
     wait(setting.flow_duration, setting.stop)?;
     // The last epochs' fragments come half a second later.
     let seconds = (began.elapsed() + Duration::from_millis(500)).as_secs_f64();
-    let seen = both(watches, Watch::end)?;
-    let [sent, received] = both(switches, |switch| switch.end(setting.stop))?;
-    let joined = sent.zip(received);
-    let joined = joined.map(|(sent, received)| Joined::new(&sent, TRUNK, &received, TRUNK));
     Ok(Run {
-        seen,
-        joined,
+        seen: both(watches, Watch::end)?,
+        truths: Switch::join(switches, setting.stop)?,
         seconds,
     })
 }

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::Result;
+use contract::address::MacAddress;
 use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
 use testkit::process::output;
 
@@ -46,9 +47,9 @@ impl Host {
     }
 
     /// The Ethernet address of its `eth0`.
-    pub fn mac(&self) -> Result<String> {
+    pub fn mac(&self) -> Result<MacAddress> {
         let mac = output(self.command("cat").arg("/sys/class/net/eth0/address"))?;
-        Ok(mac.trim().to_owned())
+        Ok(mac.trim().parse()?)
     }
 }
 

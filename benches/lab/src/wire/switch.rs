@@ -1,7 +1,6 @@
 //! The switches and the impairment box.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -10,13 +9,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
 use measure::packet::Hasher;
+use records::snapshot::Snapshot;
 use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, memif};
 
 use crate::testbed::{start_box, write_key};
 use crate::transits::{self, Summary, Transit};
-use crate::wire::truth::{self, Stamp};
+use crate::wire::truth::{self, Epochs, Stamp, join};
 use crate::wire::verdict::Bank;
 use crate::wire::watch;
 
@@ -76,77 +76,65 @@ pub fn both<T, U>([a, b]: [T; 2], mut apply: impl FnMut(T) -> Result<U>) -> Resu
     Ok([apply(a)?, apply(b)?])
 }
 
-/// How a switch is configured.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Device of the port towards the host.
-    pub lan: String,
-    /// Device of the port towards the other switch.
-    pub wire: String,
-    /// Keys of the wire besides its LDA.
-    pub wire_keys: Value,
-    /// Length of its epochs.
-    pub interval_ms: u32,
-    /// Flows that have a slot.
-    pub flow_slots: u32,
-    /// CPU of its worker, if that matters.
-    pub core: Option<usize>,
-    /// Whether every packet is recorded.
-    pub is_recorded: bool,
+/// The configuration of a switch with these ports, without a wire's key and clock.
+pub fn config(ports: &Value, pairs: &Value) -> Value {
+    json!({
+        "ports": ports,
+        "forwarding": { "mode": "patch", "pairs": pairs },
+        "measurement": {
+            "interval_ms": INTERVAL_MS,
+            "hash_seed": format!("{HASH_SEED:032x}"),
+        },
+        "workers": [{ "idle": "sleep" }],
+        "dpdk": { "hugepages": false, "memory_mib": 512, "mbufs": 65_535 },
+    })
 }
 
-impl Plan {
-    /// A switch over shared memory. The first generates traffic, the second discards what it receives.
-    pub fn memif(index: usize, socket: &Path, role: &str, capacity_bps: u64, pps: f64) -> Self {
-        // A socket that an earlier process left behind cannot be listened at; mostly there is none.
-        let _ = fs::remove_file(socket);
-        Self {
-            lan: match index {
-                0 => format!("generate:flows=1000,size=imix,burst=8,rate={pps:.0}"),
-                _ => "sink".to_owned(),
-            },
-            wire: memif("0", role, 0, socket),
-            wire_keys: json!({ "capacity_bps": capacity_bps }),
-            interval_ms: INTERVAL_MS,
-            flow_slots: FLOW_SLOTS,
-            core: None,
-            is_recorded: false,
-        }
-    }
+/// The configuration of switch 1 (index 0) or 2, with the devices towards its host and towards the other switch, and keys of the
+/// wire besides its LDA.
+pub fn wire_config(index: usize, lan: &str, trunk: &str, mut wire: Value) -> Value {
+    let banks = BANKS.map(|bank| json!({ "rows": bank.rows, "probability": bank.share }));
+    wire["lda"] = json!({ "banks": banks });
+    let ports = json!([
+        { "name": "lan", "device": lan },
+        { "name": "trunk", "device": trunk, "rx_queues": 1, "wire": wire },
+    ]);
+    let mut config = config(&ports, &json!([["lan", "trunk"]]));
+    config["name"] = format!("switch-{}", index + 1).into();
+    config["measurement"]["flows"] = json!({ "slots": FLOW_SLOTS, "select": "all" });
+    // A flow of a wire has a name while it has series: both directions' are compared.
+    config["prometheus"] = json!({ "top_flows": 1_000 });
+    config["wire"] = json!({
+        "switch": index + 1,
+        // Both ends have the same clock, without an error between them.
+        "clock": { "error_ns": 0 },
+    });
+    config
+}
 
-    fn config(&self, number: usize, address: SocketAddr, key: &Path) -> Value {
-        let banks = BANKS.map(|bank| json!({ "rows": bank.rows, "probability": bank.share }));
-        let mut wire = self.wire_keys.clone();
-        wire["lda"] = json!({ "banks": banks });
-        let mut worker = json!({ "idle": "sleep" });
-        if let Some(core) = self.core {
-            worker["core"] = core.into();
-        }
-        json!({
-            "name": format!("switch-{number}"),
-            "ports": [
-                { "name": "lan", "device": self.lan },
-                { "name": "trunk", "device": self.wire, "rx_queues": 1, "wire": wire },
-            ],
-            "forwarding": { "mode": "patch", "pairs": [["lan", "trunk"]] },
-            "measurement": {
-                "interval_ms": self.interval_ms,
-                "hash_seed": format!("{HASH_SEED:032x}"),
-                "flows": { "slots": self.flow_slots, "select": "all" },
-            },
-            // A flow of a wire has a name while it has series: both directions' are compared.
-            "prometheus": { "top_flows": 1_000 },
-            "wire": {
-                "switch": number,
-                "keys": [{ "id": 1, "file": key }],
-                // Both ends have the same clock, without an error between them.
-                "clock": { "error_ns": 0 },
-            },
-            "http": { "listen": address },
-            "workers": [worker],
-            "dpdk": { "hugepages": false, "memory_mib": 512, "mbufs": 65_535 },
-        })
-    }
+/// The device of one end of shared memory.
+pub fn memif_device(index: usize, socket: &Path, role: &str) -> String {
+    // A socket that an earlier process left behind cannot be listened at; mostly there is none.
+    let _ = fs::remove_file(socket);
+    memif(&index.to_string(), role, 0, socket)
+}
+
+/// The configuration of a switch over shared memory. The first generates traffic, the second discards what it receives.
+pub fn memif_config(
+    index: usize,
+    socket: &Path,
+    role: &str,
+    capacity_bps: u64,
+    traffic: &str,
+) -> Value {
+    let lan = ["generate:".to_owned() + traffic, "sink".to_owned()];
+    let capacity = json!({ "capacity_bps": capacity_bps });
+    wire_config(
+        index,
+        &lan[index],
+        &memif_device(index, socket, role),
+        capacity,
+    )
 }
 
 #[derive(Debug)]
@@ -158,61 +146,60 @@ pub struct Switch {
 
 impl Switch {
     /// Starts switch 1 (index 0) or 2 and waits until it answers.
-    pub fn start(setting: &Setting<'_>, folder: &Path, index: usize, plan: &Plan) -> Result<Self> {
-        let number = index + 1;
-        let name = format!("switch-{number}");
-        let key = write_key(folder)?;
+    pub fn start(
+        setting: &Setting<'_>,
+        folder: &Path,
+        index: usize,
+        mut config: Value,
+        is_recorded: bool,
+    ) -> Result<Self> {
+        let name = format!("switch-{}", index + 1);
+        if config["wire"].is_object() {
+            config["wire"]["keys"] = json!([{ "id": 1, "file": write_key(folder)? }]);
+        }
+        let address = format!("127.0.0.1:{}", 9_461 + index);
+        config["http"] = json!({ "listen": address });
         let mut command = Command::new(&setting.vernierd);
-        let stamps = plan
-            .is_recorded
-            .then(|| folder.join(format!("{name}.stamps")));
+        let stamps = is_recorded.then(|| folder.join(format!("{name}.stamps")));
         if let Some(stamps) = &stamps {
             command.arg("--wire-record").arg(stamps);
         }
         skip_process_ids()?;
-        let address =
-            SocketAddr::from((Ipv4Addr::LOCALHOST, if index == 0 { 9_461 } else { 9_462 }));
-        let config = plan.config(number, address, &key);
         let command = command.env("VERNIER_LOG", "info");
-        let mut switch = Self {
-            process: Process::start_vernierd(command, folder, &name, &config)?,
-            client: Client::new(&address.to_string(), None),
+        let mut process = Process::start_vernierd(command, folder, &name, &config)?;
+        let client = Client::new(&address, None);
+        process.until(setting.stop, "a switch does not answer", |_| {
+            Ok(client.get::<Snapshot>("/api/v1/snapshot", &[]).ok())
+        })?;
+        Ok(Self {
+            process,
+            client,
             stamps,
-        };
-        let client = &switch.client;
-        switch
-            .process
-            .until(setting.stop, "a switch does not answer", |_| {
-                Ok(watch::ask(client).ok())
-            })?;
-        Ok(switch)
-    }
-
-    fn wait_for_session(&mut self, stop: &AtomicBool) -> Result<()> {
-        let client = &self.client;
-        self.process.until(stop, "there is no session", |_| {
-            let wire = watch::ask(client)?;
-            Ok((wire.session == "established").then_some(()))
         })
     }
 
-    /// Starts both switches as planned.
+    /// Starts both.
     pub fn start_both(
         setting: &Setting<'_>,
         folder: &Path,
-        plans: &[Plan; 2],
+        [a, b]: [Value; 2],
+        is_recorded: bool,
     ) -> Result<[Self; 2]> {
-        let [a, b] = plans;
-        both([(0, a), (1, b)], |(index, plan)| {
-            Self::start(setting, folder, index, plan)
+        both([(0, a), (1, b)], |(index, config)| {
+            Self::start(setting, folder, index, config, is_recorded)
         })
     }
 
     /// Waits until both measure the path between them.
     pub fn wait_for_sessions(switches: &mut [Self; 2], stop: &AtomicBool) -> Result<()> {
-        switches
-            .iter_mut()
-            .try_for_each(|switch| switch.wait_for_session(stop))
+        switches.iter_mut().try_for_each(|switch| {
+            let client = &switch.client;
+            switch.process.until(stop, "there is no session", |_| {
+                let wire = watch::ask(client).ok();
+                let wire = wire.filter(|wire| wire.session == "established");
+                Ok(wire.map(drop))
+            })
+        })
     }
 
     /// Ends it; what it recorded, or `None` where it recorded nothing or not all.
@@ -228,21 +215,27 @@ impl Switch {
         }
         Ok(stamps)
     }
+
+    /// Ends both; what happened to each packet from the first to the second and back.
+    pub fn join(switches: [Self; 2], stop: &AtomicBool) -> Result<Option<[Epochs; 2]>> {
+        let [a, b] = both(switches, |switch| switch.end(stop))?;
+        Ok(a.zip(b).map(|(a, b)| [join(&a, &b), join(&b, &a)]))
+    }
 }
 
 /// Two switches over shared memory that measure the path between them, and the box in it.
 pub fn with_box(
     setting: &Setting<'_>,
     run: &str,
-    plan: impl Fn(usize, &Path) -> Plan,
+    config: impl Fn(usize, &Path) -> Value,
+    is_recorded: bool,
     arguments: &[String],
 ) -> Result<([Switch; 2], Impair)> {
     let folder = setting.folder_of(run)?;
     let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
-    let plans = [0, 1].map(|index| plan(index, &sockets[index]));
-    let mut switches = Switch::start_both(setting, &folder, &plans)?;
-    let devices = sockets.map(|socket| format!("memif:{}", socket.display()));
-    let impair = Impair::start(setting, &folder, devices, arguments)?;
+    let configs = [0, 1].map(|index| config(index, &sockets[index]));
+    let mut switches = Switch::start_both(setting, &folder, configs, is_recorded)?;
+    let impair = Impair::over_memif(setting, &folder, &sockets, arguments)?;
     Switch::wait_for_sessions(&mut switches, setting.stop)?;
     Ok((switches, impair))
 }
@@ -250,8 +243,7 @@ pub fn with_box(
 #[derive(Debug)]
 pub struct Impair {
     process: Process,
-    transits: PathBuf,
-    summary: PathBuf,
+    folder: PathBuf,
 }
 
 impl Impair {
@@ -262,39 +254,44 @@ impl Impair {
         devices: [String; 2],
         arguments: &[String],
     ) -> Result<Self> {
-        let [transits, summary] =
-            ["transits", "summary"].map(|what| folder.join(format!("box.{what}")));
-        let program = Command::new(std::env::current_exe()?);
+        let file = |name| folder.join(name).display().to_string();
         let own = [
             format!("--hash-seed={HASH_SEED:032x}"),
-            format!("--record={}", transits.display()),
-            format!("--summary={}", summary.display()),
+            format!("--record={}", file("box.transits")),
+            format!("--summary={}", file("box.summary")),
         ];
-        let process = start_box(
-            program,
-            folder,
-            devices,
-            &[&own, arguments].concat(),
-            setting.stop,
-        )?;
+        let program = Command::new(std::env::current_exe()?);
+        let arguments = [&own, arguments].concat();
         Ok(Self {
-            process,
-            transits,
-            summary,
+            process: start_box(program, folder, devices, &arguments, setting.stop)?,
+            folder: folder.to_owned(),
         })
+    }
+
+    /// As [`Impair::start`], between two sockets that switches listen at.
+    pub fn over_memif(
+        setting: &Setting<'_>,
+        folder: &Path,
+        sockets: &[PathBuf; 2],
+        arguments: &[String],
+    ) -> Result<Self> {
+        let devices = sockets.each_ref();
+        let devices = devices.map(|socket| format!("memif:{}", socket.display()));
+        Self::start(setting, folder, devices, arguments)
     }
 
     /// Ends it; what it did to each packet, and its counts.
     pub fn end(self, stop: &AtomicBool) -> Result<(Vec<Transit>, Summary)> {
         self.process.end(stop)?;
-        let summary = fs::read_to_string(&self.summary).context("the box left no summary")?;
-        let summary: Summary = serde_json::from_str(&summary)?;
+        let summary =
+            fs::read(self.folder.join("box.summary")).context("the box left no summary")?;
+        let summary: Summary = serde_json::from_slice(&summary)?;
         let unwritten = summary.unwritten;
         ensure!(
             unwritten == 0,
             "the record of the box lacks {unwritten} packets"
         );
-        let transits = transits::read(&self.transits).context("cannot read the box's record")?;
-        Ok((transits, summary))
+        let transits = transits::read(&self.folder.join("box.transits"));
+        Ok((transits.context("cannot read the box's record")?, summary))
     }
 }

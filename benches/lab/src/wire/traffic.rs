@@ -1,28 +1,26 @@
 //! Traffic between the hosts: iperf3, ping, and a mix of UDP flows: heavy-tailed, bursty, of IMIX sizes. Every
 //! packet of the mix differs from every other in its first bytes.
 
-use std::io::Read as _;
+use std::fs::{self, File};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Geometric};
 use rand_pcg::Pcg64Mcg;
 use reporting::statistics::whole;
 use serde_json::Value;
-use testkit::process::{PATIENCE, Process, until, wait};
+use testkit::process::{PATIENCE, Process, output, until, wait};
 
 use crate::wire::namespaces::HOSTS;
 
 /// Port that the mix is sent to.
 const PORT: u16 = 5_500;
-
-/// Payloads of 64, 594 and 1,518 bytes on the wire, 7 : 4 : 1.
-const SIZES: [(u32, usize); 3] = [(7, 18), (4, 548), (1, 1_472)];
 
 /// Flows from one host to the other, each from a port of its own.
 const FLOWS: u16 = 200;
@@ -96,15 +94,13 @@ fn pick_flow(random: &mut Pcg64Mcg, flows: usize) -> usize {
     rank.saturating_sub(1).min(flows.saturating_sub(1))
 }
 
-/// A size by a number from 0 to 11.
-fn pick_size(mut die: u32) -> usize {
-    for (share, size) in SIZES {
-        if die < share {
-            return size;
-        }
-        die -= share;
+/// A payload of 64, 594 or 1,518 bytes on the wire, 7 : 4 : 1, by a number from 0 to 11.
+fn pick_size(die: u32) -> usize {
+    match die {
+        0..7 => 18,
+        7..11 => 548,
+        _ => 1_472,
     }
-    SIZES[0].1
 }
 
 /// Receives a mix and discards it, until it is killed.
@@ -121,72 +117,63 @@ pub struct Traffic {
     /// Sinks and senders, killed at the end.
     others: Vec<Process>,
     iperf: Process,
+    /// What iperf says.
+    report: PathBuf,
 }
 
 impl Traffic {
-    pub fn begin(load: Load, duration: Duration, stop: &AtomicBool) -> Result<Self> {
+    pub fn begin(load: Load, duration: Duration, folder: &Path, stop: &AtomicBool) -> Result<Self> {
         let own = std::env::current_exe().context("the path of this program is not known")?;
         let own = own.to_string_lossy();
-        let quiet = |command: &mut Command| {
-            Process::start(command.stdin(Stdio::null()).stdout(Stdio::null()))
+        let start = |mut command: Command, arguments: &str, out: Stdio| {
+            command.args(arguments.split(' ')).stdout(out);
+            Process::start(command.stdin(Stdio::null()))
         };
+        let quiet = |command, arguments: &str| start(command, arguments, Stdio::null());
         let [a, b] = &HOSTS;
-        let mut others = Vec::new();
-        for host in &HOSTS {
-            others.push(quiet(host.command(&own).args([
-                "wire",
-                "sink",
-                host.address,
-            ]))?);
-        }
-        others.push(quiet(b.command("iperf3").args(["-s", "-B", b.address]))?);
+        let (to_a, to_b) = (a.address, b.address);
+        let mut others = vec![
+            quiet(a.command(&own), &format!("wire sink {to_a}"))?,
+            quiet(b.command(&own), &format!("wire sink {to_b}"))?,
+            quiet(b.command("iperf3"), &format!("-s -B {to_b}"))?,
+        ];
         until(PATIENCE, stop, "iperf3 does not listen", || {
-            let sockets = b.command("ss").arg("-ltn").output()?;
-            let sockets = String::from_utf8_lossy(&sockets.stdout).contains(":5201");
-            Ok(sockets.then_some(()))
+            let sockets = output(b.command("ss").arg("-ltn"))?;
+            Ok(sockets.contains(":5201").then_some(()))
         })?;
-        let seconds = duration.as_secs().to_string();
+        let seconds = duration.as_secs();
         let (pps, rate) = match load {
-            Load::Mix => (["8000", "4000"], "40M"),
-            Load::Tcp => (["1000", "1000"], "0"),
+            Load::Mix => ([8_000, 4_000], "40M"),
+            Load::Tcp => ([1_000, 1_000], "0"),
         };
         for ((from, to), pps) in [(a, b), (b, a)].into_iter().zip(pps) {
-            let mut mix = from.command(&own);
-            mix.args(["wire", "mix", from.address, to.address]);
-            mix.args(["--pps", pps, "--seconds", &seconds]);
-            others.push(quiet(&mut mix)?);
+            let (here, there) = (from.address, to.address);
+            let mix = format!("wire mix {here} {there} --pps {pps} --seconds {seconds}");
+            others.push(quiet(from.command(&own), &mix)?);
         }
-        let ping = ["-q", "-i", "0.02", "-w", &seconds, b.address];
-        others.push(quiet(a.command("ping").args(ping))?);
-        let iperf = Process::start(
-            a.command("iperf3")
-                .args(["-c", b.address, "-J", "--connect-timeout", "5000"])
-                .args(["-t", &seconds, "-b", rate])
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped()),
-        )?;
-        Ok(Self { others, iperf })
+        let ping = format!("-q -i 0.02 -w {seconds} {to_b}");
+        others.push(quiet(a.command("ping"), &ping)?);
+        let iperf = format!("-c {to_b} -J --connect-timeout 5000 -t {seconds} -b {rate}");
+        let report = folder.join("iperf.json");
+        Ok(Self {
+            others,
+            iperf: start(a.command("iperf3"), &iperf, File::create(&report)?.into())?,
+            report,
+        })
     }
 
     /// Waits for its end; bits a second that TCP carried, or `None` if it gave up.
     pub fn end(mut self, duration: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
         wait(duration, stop)?;
-        let Some(mut out) = self.iperf.child.stdout.take() else {
-            bail!("iperf3 has no pipe");
-        };
-        let reader = std::thread::spawn(move || {
-            let mut text = String::new();
-            out.read_to_string(&mut text).map(|_| text)
+        // It ends by itself. One that hangs is killed.
+        let patience = Duration::from_secs(15);
+        let _ = until(patience, stop, "iperf3 hangs", || {
+            Ok(self.iperf.child.try_wait()?)
         });
-        // It ends by itself. One that hangs is killed, and the reader ends with it.
-        let patience = Instant::now() + Duration::from_secs(15);
-        while !reader.is_finished() && Instant::now() < patience {
-            wait(Duration::from_millis(50), stop)?;
-        }
         drop((self.others, self.iperf));
-        let text = reader.join().ok().and_then(Result::ok);
-        let report: Option<Value> = text.and_then(|text| serde_json::from_str(&text).ok());
-        Ok(report.and_then(|report| report["end"]["sum_received"]["bits_per_second"].as_f64()))
+        let report = fs::read(&self.report).context("iperf3 left no report")?;
+        let report: Value = serde_json::from_slice(&report).unwrap_or_default();
+        Ok(report["end"]["sum_received"]["bits_per_second"].as_f64())
     }
 }
 

@@ -14,17 +14,14 @@ use measure::observation::End;
 use reporting::statistics::quantile;
 
 use crate::transits::{u32_at, u64_at};
+use crate::wire::switch::TRUNK;
 
-/// What happened to the packets of one epoch and segment.
+/// What happened to the packets of one epoch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Truth {
-    pub sent: u64,
-    /// Packets of these that arrived.
-    pub received: u64,
+    pub packets: Packets,
     /// Packets of these that arrived behind one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Delays of those that arrived.
-    pub delays: Delays,
     /// By the flow's hash.
     pub flows: HashMap<u64, FlowTruth>,
 }
@@ -32,100 +29,83 @@ pub struct Truth {
 /// What happened to the packets of one flow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowTruth {
-    pub sent: u64,
-    /// Of those that arrived.
-    pub delays: Delays,
-    /// Each of them, ns.
+    pub packets: Packets,
+    /// Delays of those that arrived, ns.
     pub delays_ns: Vec<i64>,
 }
 
 impl FlowTruth {
-    pub fn lost(&self) -> u64 {
-        self.sent - self.delays.count
-    }
-
-    /// Their 99th percentile, ns; NaN without any.
+    /// The 99th percentile of delays, ns; NaN without any.
     pub fn p99_ns(&self) -> f64 {
         quantile(self.delays_ns.iter().map(|&ns| ns as f64), 0.99)
     }
 }
 
-impl Truth {
-    pub fn lost(&self) -> u64 {
-        self.sent - self.received
-    }
-}
-
-/// Count, sum and sum of squares of delays.
+/// Counts of packets, and sums of the delays of those that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Delays {
-    pub count: u64,
-    /// Their sum, ns.
+pub struct Packets {
+    pub sent: u64,
+    pub received: u64,
+    /// The sum of delays, ns.
     pub sum_ns: i128,
     /// The sum of their squares, ns^2.
     squares: f64,
 }
 
-impl Delays {
-    fn add(&mut self, delay_ns: i64) {
-        self.count += 1;
-        self.sum_ns += i128::from(delay_ns);
-        self.squares += (delay_ns as f64) * (delay_ns as f64);
+impl Packets {
+    fn add(&mut self, delay_ns: Option<i64>) {
+        self.sent += 1;
+        if let Some(delay_ns) = delay_ns {
+            self.received += 1;
+            self.sum_ns += i128::from(delay_ns);
+            self.squares += (delay_ns as f64).powi(2);
+        }
     }
 
-    /// Their mean, ns; `None` without any.
+    pub fn lost(&self) -> u64 {
+        self.sent - self.received
+    }
+
+    /// The mean delay, ns; `None` without any.
     pub fn mean_ns(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+        (self.received > 0).then(|| self.sum_ns as f64 / self.received as f64)
     }
 
-    /// Their standard deviation, ns; `None` without any.
+    /// The standard deviation of delays, ns; `None` without any.
     pub fn deviation_ns(&self) -> Option<f64> {
-        let mean = self.mean_ns()?;
-        let variance = self.squares / self.count as f64 - mean * mean;
+        let variance = self.squares / self.received as f64 - self.mean_ns()?.powi(2);
         Some(variance.max(0.0).sqrt())
     }
 }
 
-/// What happened on a wire in one direction.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Joined {
-    /// By the sender's epoch (low 32 bits) and segment.
-    pub epochs: BTreeMap<(u32, u8), Truth>,
-}
+/// What happened on a wire in one direction, by the sender's epoch (its low 32 bits).
+pub type Epochs = BTreeMap<u32, Truth>;
 
-impl Joined {
-    /// Joins what one switch sent by port `from` with what the other received by port `to`.
-    pub fn new(sending: &[Stamp], from: u8, receiving: &[Stamp], to: u8) -> Self {
-        let sent = of(sending, End::Sender, from);
-        let received = of(receiving, End::Receiver, to);
+/// Joins what one switch sent by its wire port with what the other received by its own.
+pub fn join(sending: &[Stamp], receiving: &[Stamp]) -> Epochs {
+    let sent = of(sending, End::Sender);
+    let received = of(receiving, End::Receiver);
 
-        // For each packet sent: its time of arrival, and whether one sent later had arrived before.
-        let mut arrivals = vec![None; sent.len()];
-        let mut latest = None;
-        for (stamp, index) in received.iter().zip(matches(&sent, &received)) {
-            let Some(index) = index else { continue };
-            let is_late = latest.is_some_and(|latest| index < latest);
-            arrivals[index] = Some((stamp.tai_ns, is_late));
-            latest = latest.max(Some(index));
-        }
-        let mut joined = Self::default();
-        for (stamp, arrival) in sent.iter().zip(arrivals) {
-            let epoch = joined.epochs.entry((stamp.epoch, stamp.segment));
-            let truth = epoch.or_default();
-            truth.sent += 1;
-            let flow = truth.flows.entry(stamp.flow).or_default();
-            flow.sent += 1;
-            if let Some((arrival_ns, is_late)) = arrival {
-                let delay_ns = arrival_ns.wrapping_sub(stamp.tai_ns).cast_signed();
-                truth.received += 1;
-                truth.reordered += u64::from(is_late);
-                truth.delays.add(delay_ns);
-                flow.delays.add(delay_ns);
-                flow.delays_ns.push(delay_ns);
-            }
-        }
-        joined
+    // For each packet sent: its time of arrival, and whether one sent later had arrived before.
+    let mut arrivals = vec![None; sent.len()];
+    let mut latest = None;
+    for (stamp, index) in received.iter().zip(matches(&sent, &received)) {
+        let Some(index) = index else { continue };
+        let is_late = latest.is_some_and(|latest| index < latest);
+        arrivals[index] = Some((stamp.tai_ns, is_late));
+        latest = latest.max(Some(index));
     }
+    let mut epochs = Epochs::new();
+    for (stamp, arrival) in sent.iter().zip(arrivals) {
+        let truth = epochs.entry(stamp.epoch).or_default();
+        let flow = truth.flows.entry(stamp.flow).or_default();
+        let delay_ns = arrival.map(|(ns, _)| ns.wrapping_sub(stamp.tai_ns).cast_signed());
+        truth.packets.add(delay_ns);
+        truth.reordered += u64::from(arrival.is_some_and(|(_, is_late)| is_late));
+        flow.packets.add(delay_ns);
+        flow.delays_ns.extend(delay_ns);
+    }
+    epochs
 }
 
 /// For each packet received, the index of its packet among those sent.
@@ -156,8 +136,8 @@ fn matches(sent: &[Stamp], received: &[Stamp]) -> Vec<Option<usize>> {
     matches
 }
 
-fn of(stamps: &[Stamp], end: End, port: u8) -> Vec<Stamp> {
-    let ours = |stamp: &&Stamp| stamp.end == end && stamp.port == port;
+fn of(stamps: &[Stamp], end: End) -> Vec<Stamp> {
+    let ours = |stamp: &&Stamp| stamp.end == end && stamp.port == TRUNK;
     stamps.iter().filter(ours).copied().collect()
 }
 
@@ -196,12 +176,11 @@ pub struct Stamp {
     pub end: End,
     /// Index of the switch's port.
     pub port: u8,
-    pub segment: u8,
 }
 
 impl Stamp {
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let &[.., end, port, segment, 0] = record else {
+        let &[.., end, port, _, 0] = record else {
             return None;
         };
         Some(Self {
@@ -215,7 +194,6 @@ impl Stamp {
                 _ => return None,
             },
             port,
-            segment,
         })
     }
 }
@@ -241,4 +219,4 @@ pub fn read(file: &Path) -> Result<Vec<Stamp>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

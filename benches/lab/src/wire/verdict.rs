@@ -1,14 +1,15 @@
 //! What a switch reported of a wire, compared with what happened.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use ::wire::frame::Marker;
-use measure::packet::{FlowKey, Hasher};
-use records::snapshot::{FlowEstimate, WireEstimate, WireFigures, WireFlow};
+use measure::packet::FlowKey;
+use records::snapshot::{WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
 
-use crate::wire::truth::{Delays, Joined, Truth};
+use crate::wire::switch::{BANKS, hasher};
+use crate::wire::truth::{Epochs, FlowTruth, Packets, Truth};
 use crate::wire::watch::Seen;
 
 /// Epochs at either end of a run that do not count: a session begins in them, or ends.
@@ -42,8 +43,8 @@ pub struct Verdict {
     pub counted: usize,
     /// and those of them with exact numbers of packets sent, received and lost.
     pub counts_exact: usize,
-    /// By method, and last by the one that was chosen each time.
-    pub means: Vec<Means>,
+    /// Means of the segment in epochs with a bound, ns.
+    pub means: Vec<Errors>,
     /// Share of the LDA's cells that was usable, on average over usable epochs.
     pub cells: f64,
     /// Packets in these.
@@ -87,21 +88,67 @@ pub struct Expected {
     pub error_ns: f64,
 }
 
-/// Means of the segment by one method.
+/// Errors of means by one method, of epochs in ns, of flows as shares of the true mean.
 #[derive(Debug, Clone, Default)]
-pub struct Means {
+pub struct Errors {
     pub method: String,
-    /// Epochs for which it had a mean and a bound.
-    pub epochs: usize,
-    /// Epochs of these in which the truth was within the bound.
-    pub within: usize,
-    pub error_ns: f64,
+    /// Epochs, or flows in epochs.
+    pub count: usize,
+    /// The median error.
+    pub error: f64,
+    /// Lower end of its 95 % confidence interval.
+    pub error_min: f64,
+    /// The median bound, ns.
     pub bound_ns: f64,
+    /// Means with a bound,
+    pub bounded: usize,
+    /// and means of these with the truth within it.
+    pub within: usize,
 }
 
-impl Means {
+/// A mean by a method, its bound, and the truth, in ns.
+type Estimate<'m> = (&'m str, f64, Option<f64>, f64);
+
+impl Errors {
+    /// By method, in the order in which methods first appear, but what was chosen last.
+    fn by_method<'m>(
+        estimates: impl Iterator<Item = Estimate<'m>>,
+        unit_ns: impl Fn(f64) -> f64,
+    ) -> Vec<Self> {
+        let mut methods: Vec<(&str, Vec<_>)> = Vec::new();
+        for (method, mean_ns, bound_ns, truth_ns) in estimates {
+            let error_ns = (mean_ns - truth_ns).abs();
+            let error = (
+                error_ns / unit_ns(truth_ns),
+                bound_ns.map(|ns| (error_ns, ns)),
+            );
+            match methods.iter_mut().find(|(known, _)| *known == method) {
+                Some((_, errors)) => errors.push(error),
+                None => methods.push((method, vec![error])),
+            }
+        }
+        methods.sort_by_key(|(method, _)| *method == CHOSEN);
+        let methods = methods.into_iter().map(|(method, of_method)| {
+            let errors: Vec<f64> = of_method.iter().map(|(error, _)| *error).collect();
+            let bounds = of_method.iter().filter_map(|(_, bound)| *bound);
+            Self {
+                method: method.to_owned(),
+                count: errors.len(),
+                error_min: median_min(&errors),
+                error: median(errors),
+                bound_ns: median(bounds.clone().map(|(_, bound_ns)| bound_ns)),
+                bounded: bounds.clone().count(),
+                within: bounds
+                    .filter(|(error_ns, bound_ns)| *error_ns <= bound_ns + ROUNDING_NS)
+                    .count(),
+            }
+        });
+        methods.collect()
+    }
+
+    /// The share of bounds that hold.
     pub fn within_share(&self) -> f64 {
-        self.within as f64 / self.epochs as f64
+        self.within as f64 / self.bounded as f64
     }
 }
 
@@ -110,8 +157,24 @@ impl Means {
 pub struct FlowClass {
     /// Packets in an epoch.
     pub packets: RangeInclusive<u64>,
-    /// By method, and last by the one that was chosen each time.
-    pub errors: Vec<FlowErrors>,
+    pub errors: Vec<Errors>,
+}
+
+impl FlowClass {
+    /// Whether it has flows of every size.
+    pub fn is_all(&self) -> bool {
+        Some(&self.packets) == SIZES.last()
+    }
+
+    /// Errors of what was chosen, and of the best single method among those with nearly as many flows: RLI
+    /// has no mean where packets overtake each other, and the few flows that it has are no measure for others.
+    pub fn chosen_and_best(&self) -> Option<(&Errors, &Errors)> {
+        let chosen = self.errors.iter().find(|of| of.method == CHOSEN)?;
+        let single = self.errors.iter().filter(|of| of.method != CHOSEN);
+        let single = single.filter(|of| of.count * 10 >= chosen.count * 9);
+        let best = single.min_by(|a, b| a.error.total_cmp(&b.error))?;
+        Some((chosen, best))
+    }
 }
 
 /// A figure of flows.
@@ -140,83 +203,35 @@ impl Judged {
             error: median(errors),
         }
     }
-}
 
-/// Means of flows by one method.
-#[derive(Debug, Clone, Default)]
-pub struct FlowErrors {
-    pub method: String,
-    /// Flows in epochs.
-    pub flows: usize,
-    /// Median relative error.
-    pub error: f64,
-    /// Lower end of its 95 % confidence interval.
-    pub error_min: f64,
-    /// Flows with a bound,
-    pub bounded: usize,
-    /// and flows of these whose mean is within it.
-    pub within: usize,
-}
-
-impl FlowClass {
-    /// Whether it has flows of every size.
-    pub fn is_all(&self) -> bool {
-        Some(&self.packets) == SIZES.last()
+    /// Of 99th percentiles of flows of [`TAIL_PACKETS_MIN`] packets and more.
+    pub fn tails<'f>(flows: impl Iterator<Item = (&'f WireFlow, &'f FlowTruth)>) -> Self {
+        let large = flows.filter(|(_, truth)| truth.packets.received >= TAIL_PACKETS_MIN);
+        Self::of(large.map(|(flow, truth)| {
+            let figure = flow.flow.quantiles.map(|of| of.p99_ns);
+            (figure, truth.p99_ns())
+        }))
     }
-
-    /// Errors of what was chosen, and of the best single method among those with nearly as many flows: RLI
-    /// has no mean where packets overtake each other, and the few flows that it has are no measure for others.
-    pub fn chosen_and_best(&self) -> Option<(&FlowErrors, &FlowErrors)> {
-        let chosen = self.errors.iter().find(|of| of.method == CHOSEN)?;
-        let single = self.errors.iter().filter(|of| of.method != CHOSEN);
-        let single = single.filter(|of| of.flows * 10 >= chosen.flows * 9);
-        let best = single.min_by(|a, b| a.error.total_cmp(&b.error))?;
-        Some((chosen, best))
-    }
-}
-
-/// Values by method, in the order in which methods first appear, but what was chosen last.
-fn by_method<'m, T>(values: impl Iterator<Item = (&'m str, T)>) -> Vec<(String, Vec<T>)> {
-    let mut methods: Vec<(String, Vec<T>)> = Vec::new();
-    for (method, value) in values {
-        match methods.iter_mut().find(|(known, _)| known == method) {
-            Some((_, values)) => values.push(value),
-            None => methods.push((method.to_owned(), vec![value])),
-        }
-    }
-    methods.sort_by_key(|(method, _)| method == CHOSEN);
-    methods
 }
 
 /// A truth and what was reported of the same epoch.
 type Pair<'a> = (&'a Truth, &'a WireFigures);
 
-/// Judges one class, which is a segment, of one direction. `loss` is what every frame is lost with, either way.
-pub fn judge(
-    joined: &Joined,
-    (segment, class): (u8, &str),
-    seen: &Seen,
-    banks: &[Bank],
-    loss: f64,
-    hasher: &Hasher,
-) -> Verdict {
-    let truths = joined.epochs.iter();
-    let truths = truths.filter(|((_, of), _)| *of == segment);
-    let truths: Vec<_> = truths.map(|((epoch, _), truth)| (*epoch, truth)).collect();
-    let end = truths.len().saturating_sub(MARGIN);
-    let truths = truths.get(MARGIN..end).unwrap_or_default();
-    let figures = seen.epochs.iter().filter(|((of, _), _)| of == class);
-    let figures: HashMap<u32, &WireFigures> = figures
-        .map(|((_, epoch), figures)| (low(*epoch), figures))
+/// Judges one direction. `loss` is what every frame is lost with, either way.
+pub fn judge(epochs: &Epochs, seen: &Seen, loss: f64) -> Verdict {
+    let inner = epochs.len().saturating_sub(2 * MARGIN);
+    let truths = epochs.iter().skip(MARGIN).take(inner);
+    let truths: BTreeMap<u32, &Truth> = truths.map(|(epoch, truth)| (*epoch, truth)).collect();
+    let figures = seen.epochs.values();
+    let pairs: Vec<Pair> = figures
+        .filter_map(|figures| Some((*truths.get(&low(figures.epoch))?, figures)))
         .collect();
-    let pairs: Vec<Pair> = truths
-        .iter()
-        .filter_map(|(epoch, truth)| Some((*truth, *figures.get(epoch)?)))
-        .collect();
+    let flows = reported(&truths, seen);
     let is_exact = |(truth, figures): &&Pair| {
-        figures.sent_packets == Some(truth.sent)
-            && figures.received_packets == Some(truth.received)
-            && figures.lost_packets.map(u64::try_from) == Some(Ok(truth.lost()))
+        let packets = &truth.packets;
+        figures.sent_packets == Some(packets.sent)
+            && figures.received_packets == Some(packets.received)
+            && figures.lost_packets.map(u64::try_from) == Some(Ok(packets.lost()))
     };
     let is_counted = |(_, figures): &&Pair| figures.lost_packets.is_some();
     let samples = |figures: &WireFigures| {
@@ -224,16 +239,16 @@ pub fn judge(
         lda.and_then(|lda| lda.effective_samples).unwrap_or(0) as f64
     };
     Verdict {
-        path: path(truths),
+        path: path(truths.values()),
         usable: pairs.len(),
         counted: pairs.iter().filter(is_counted).count(),
         counts_exact: pairs.iter().filter(is_exact).count(),
         means: means(&pairs),
         cells: mean(pairs.iter().map(|(_, figures)| figures.usable_cells_ratio)),
         samples: mean(pairs.iter().map(|(_, figures)| samples(figures))),
-        expected: expected(&pairs, banks, loss),
-        flows: flows(truths, seen, hasher),
-        tails: tails(truths, seen, hasher),
+        expected: expected(&pairs, loss),
+        flows: flow_classes(&flows),
+        tails: Judged::tails(flows.iter().copied()),
         moved: pairs.iter().map(|(_, figures)| figures.moved_packets).sum(),
     }
 }
@@ -244,140 +259,93 @@ pub fn low(epoch: u64) -> u32 {
     epoch as u32
 }
 
-fn path(truths: &[(u32, &Truth)]) -> Path {
-    let all = || truths.iter().map(|(_, truth)| *truth);
-    let sum = |of: fn(&Truth) -> u64| all().map(of).sum::<u64>() as f64;
-    let sent = sum(|truth| truth.sent);
+fn path<'t>(truths: impl Iterator<Item = &'t &'t Truth> + Clone) -> Path {
+    let all = || truths.clone().map(|truth| &truth.packets);
+    let epochs = all().count();
+    let sent = all().map(|packets| packets.sent).sum::<u64>() as f64;
+    let share = |count: u64| count as f64 / sent;
     Path {
-        epochs: truths.len(),
-        packets: sent / truths.len().max(1) as f64,
-        loss: sum(Truth::lost) / sent,
-        reordered: sum(|truth| truth.reordered) / sent,
-        mean_ns: mean(all().filter_map(|truth| truth.delays.mean_ns())),
-        deviation_ns: mean(all().filter_map(|truth| truth.delays.deviation_ns())),
+        epochs,
+        packets: sent / epochs.max(1) as f64,
+        loss: share(all().map(Packets::lost).sum()),
+        reordered: share(truths.clone().map(|truth| truth.reordered).sum()),
+        mean_ns: mean(all().filter_map(Packets::mean_ns)),
+        deviation_ns: mean(all().filter_map(Packets::deviation_ns)),
     }
 }
 
-fn means(pairs: &[Pair]) -> Vec<Means> {
-    let errors = pairs.iter().filter_map(|(truth, figures)| {
-        let truth_ns = truth.delays.mean_ns()?;
-        let error = move |method, estimate: &WireEstimate| {
-            let error_ns = (estimate.mean_ns - truth_ns).abs();
-            Some((method, (error_ns, estimate.bound_ns?)))
-        };
-        let estimates = figures.estimates.iter();
-        let by_name = estimates.filter_map(move |one| error(one.method.as_str(), one));
-        let chosen = figures.chosen.iter();
-        Some(by_name.chain(chosen.filter_map(move |one| error(CHOSEN, one))))
+fn means(pairs: &[Pair]) -> Vec<Errors> {
+    let estimates = pairs.iter().filter_map(|(truth, figures)| {
+        let truth_ns = truth.packets.mean_ns()?;
+        let by_name = figures.estimates.iter();
+        let by_name = by_name.map(|one| (one.method.as_str(), one));
+        let all = by_name.chain(figures.chosen.iter().map(|one| (CHOSEN, one)));
+        let bounded = all.filter(|(_, one)| one.bound_ns.is_some());
+        Some(bounded.map(move |(method, one)| (method, one.mean_ns, one.bound_ns, truth_ns)))
     });
-    let methods = by_method(errors.flatten()).into_iter();
-    let means = methods.map(|(method, errors)| Means {
-        method,
-        epochs: errors.len(),
-        within: errors
-            .iter()
-            .filter(|(error, bound)| *error <= bound + ROUNDING_NS)
-            .count(),
-        error_ns: median(errors.iter().map(|(error, _)| *error)),
-        bound_ns: median(errors.iter().map(|(_, bound)| *bound)),
-    });
-    means.collect()
+    Errors::by_method(estimates.flatten(), |_| 1.0)
 }
 
-fn expected(pairs: &[Pair], banks: &[Bank], loss: f64) -> Expected {
+fn expected(pairs: &[Pair], loss: f64) -> Expected {
     let arrives = range_arrives(loss, loss);
-    let rows: f64 = banks.iter().map(|bank| f64::from(bank.rows)).sum();
-    let over_banks = |truth: &Truth, of: fn(Bank, f64, f64) -> f64| {
-        let banks = banks.iter().map(|bank| of(*bank, truth.sent as f64, loss));
-        arrives * banks.sum::<f64>()
+    let rows: f64 = BANKS.iter().map(|bank| f64::from(bank.rows)).sum();
+    let over_banks = |packets: &Packets, of: fn(Bank, f64, f64) -> f64| {
+        let banks = BANKS.map(|bank| of(bank, packets.sent as f64, loss));
+        arrives * banks.iter().sum::<f64>()
     };
-    let samples = |truth: &Truth| over_banks(truth, Bank::effective_samples);
-    let error = |truth: &Truth| {
-        let deviation_ns = truth.delays.deviation_ns()?;
-        let error_ns = standard_error_ns(deviation_ns, samples(truth), truth.received as f64);
+    let samples = |packets: &Packets| over_banks(packets, Bank::effective_samples);
+    let error = |packets: &Packets| {
+        let error_ns = standard_error_ns(
+            packets.deviation_ns()?,
+            samples(packets),
+            packets.received as f64,
+        );
         error_ns.is_finite().then_some(MEDIAN_OF_NORMAL * error_ns)
     };
-    let truths = || pairs.iter().map(|(truth, _)| *truth);
+    let all = || pairs.iter().map(|(truth, _)| &truth.packets);
     Expected {
         usable: epoch_seen(loss),
         counted: arrives,
-        cells: mean(truths().map(|truth| over_banks(truth, Bank::usable_cells) / rows)),
-        samples: mean(truths().map(samples)),
-        error_ns: median(truths().filter_map(error)),
+        cells: mean(all().map(|packets| over_banks(packets, Bank::usable_cells) / rows)),
+        samples: mean(all().map(samples)),
+        error_ns: median(all().filter_map(error)),
     }
 }
 
-/// The flows that were reported, by hash, with the truth of their epoch.
+/// The flows that were reported, with what happened to their packets in the epoch.
 fn reported<'s>(
-    truths: &[(u32, &'s Truth)],
+    truths: &BTreeMap<u32, &'s Truth>,
     seen: &'s Seen,
-    hasher: &Hasher,
-) -> Vec<(&'s WireFlow, u64, &'s Truth)> {
-    let truths: HashMap<u32, &Truth> = truths.iter().copied().collect();
+) -> Vec<(&'s WireFlow, &'s FlowTruth)> {
+    let hasher = hasher();
     let of_epochs = seen.flows.iter().filter_map(|(epoch, flows)| {
         let truth = *truths.get(&low(*epoch))?;
         Some(flows.iter().map(move |flow| (flow, truth)))
     });
     let known = of_epochs.flatten().filter_map(|(flow, truth)| {
         let key: FlowKey = flow.flow.flow.parse().ok()?;
-        Some((flow, hasher.flow_hash(&key).0, truth))
+        Some((flow, truth.flows.get(&hasher.flow_hash(&key).0)?))
     });
     known.collect()
 }
 
-fn tails(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Judged {
-    let reported = reported(truths, seen, hasher).into_iter();
-    Judged::of(reported.filter_map(|(flow, hash, truth)| {
-        let truth = truth.flows.get(&hash)?;
-        let figure = flow.flow.quantiles.map(|of| of.p99_ns);
-        (truth.delays.count >= TAIL_PACKETS_MIN).then(|| (figure, truth.p99_ns()))
-    }))
-}
-
-fn flows(truths: &[(u32, &Truth)], seen: &Seen, hasher: &Hasher) -> Vec<FlowClass> {
-    let judged: Vec<_> = reported(truths, seen, hasher)
-        .into_iter()
-        .filter_map(|(flow, hash, truth)| Some((flow, &truth.flows.get(&hash)?.delays)))
-        .collect();
-    let classes = SIZES.into_iter().map(|packets| {
-        let of_class = judged
-            .iter()
-            .filter(|(_, delays)| packets.contains(&delays.count));
-        let errors = flow_errors(of_class.copied());
-        FlowClass { packets, errors }
-    });
-    classes.filter(|class| !class.errors.is_empty()).collect()
-}
-
-fn flow_errors<'f>(judged: impl Iterator<Item = (&'f WireFlow, &'f Delays)>) -> Vec<FlowErrors> {
-    let judged = judged.filter_map(|(flow, delays)| {
-        let mean_ns = delays.mean_ns().filter(|mean_ns| *mean_ns > 0.0)?;
-        let judge = move |method, one: &FlowEstimate| {
-            let error_ns = (one.mean_ns - mean_ns).abs();
-            let is_within = one
-                .bound_ns
-                .map(|bound_ns| error_ns <= bound_ns + ROUNDING_NS);
-            (method, (error_ns / mean_ns, is_within))
-        };
-        let estimates = flow.flow.estimates.iter();
-        let by_name = estimates.map(move |one| judge(one.method.label(), one));
-        let chosen = flow.flow.estimate.iter();
-        Some(by_name.chain(chosen.map(move |one| judge(CHOSEN, one))))
-    });
-    let methods = by_method(judged.flatten()).into_iter();
-    let errors = methods.map(|(method, judged)| {
-        let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
-        let bounded = judged.iter().filter_map(|(_, is_within)| *is_within);
-        FlowErrors {
-            method,
-            flows: errors.len(),
-            error_min: median_min(&errors),
-            error: median(errors),
-            bounded: bounded.clone().count(),
-            within: bounded.filter(|is_within| *is_within).count(),
+fn flow_classes(flows: &[(&WireFlow, &FlowTruth)]) -> Vec<FlowClass> {
+    let classes = SIZES.into_iter().map(|size| {
+        let of_size = flows.iter();
+        let of_size = of_size.filter(|(_, truth)| size.contains(&truth.packets.received));
+        let estimates = of_size.filter_map(|(WireFlow { flow, .. }, truth)| {
+            let truth_ns = truth.packets.mean_ns().filter(|ns| *ns > 0.0)?;
+            let by_name = flow.estimates.iter();
+            let by_name = by_name.map(|one| (one.method.label(), one));
+            let all = by_name.chain(flow.estimate.iter().map(|one| (CHOSEN, one)));
+            Some(all.map(move |(method, one)| (method, one.mean_ns, one.bound_ns, truth_ns)))
+        });
+        FlowClass {
+            errors: Errors::by_method(estimates.flatten(), |truth_ns| truth_ns),
+            packets: size,
         }
     });
-    errors.collect()
+    classes.filter(|class| !class.errors.is_empty()).collect()
 }
 
 /// Lower end of the 95 % confidence interval of the median that `numbers` are drawn from, by order

@@ -1,8 +1,7 @@
 //! What a switch reports of its wire, epoch by epoch: `/api/v1/wires`, asked over and over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,8 +22,8 @@ pub fn ask(switch: &Client) -> Result<Wire> {
     wire.context("the switch has no wire")
 }
 
-/// The first segment whose packets arrive.
-pub fn incoming(wire: &Wire) -> Option<&WireSegment> {
+/// The only segment whose packets arrive.
+fn incoming(wire: &Wire) -> Option<&WireSegment> {
     wire.segments.iter().find(|segment| segment.is_incoming)
 }
 
@@ -41,8 +40,8 @@ pub fn since(before: &[Labelled], after: &[Labelled]) -> Counts {
 /// What one switch has reported over time.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Incoming usable epochs, by class and the sender's number.
-    pub epochs: BTreeMap<(String, u64), WireFigures>,
+    /// Incoming usable epochs by the sender's number.
+    pub epochs: BTreeMap<u64, WireFigures>,
     /// Flows by the sender's epoch.
     pub flows: BTreeMap<u64, Vec<WireFlow>>,
     /// The first and the last report.
@@ -51,11 +50,9 @@ pub struct Seen {
 
 impl Seen {
     fn add(&mut self, wire: Wire) {
-        for segment in wire.segments.iter().filter(|segment| segment.is_incoming) {
-            if let Some(last) = &segment.last {
-                let key = (segment.class.clone(), last.epoch);
-                self.epochs.entry(key).or_insert_with(|| last.clone());
-            }
+        if let Some(last) = incoming(&wire).and_then(|segment| segment.last.as_ref()) {
+            let epoch = self.epochs.entry(last.epoch);
+            epoch.or_insert_with(|| last.clone());
         }
         if let Some(flows) = &wire.flows {
             let epoch = self.flows.entry(flows.epoch);
@@ -73,7 +70,7 @@ impl Seen {
         Ok(last)
     }
 
-    /// Epochs of the first incoming segment by fate, between the first report and the last.
+    /// Epochs of the incoming segment by fate, between the first report and the last.
     pub fn fates(&self) -> Counts {
         let Some((first, last)) = &self.reports else {
             return Counts::new();
@@ -92,22 +89,21 @@ impl Seen {
 /// A thread that asks a switch over and over.
 #[derive(Debug)]
 pub struct Watch {
-    stop: Arc<AtomicBool>,
+    stop: Sender<()>,
     thread: JoinHandle<Seen>,
 }
 
 impl Watch {
     pub fn begin(switch: &Client) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (is_over, switch) = (Arc::clone(&stop), switch.clone());
+        let (stop, stopped) = channel();
+        let switch = switch.clone();
         let thread = std::thread::spawn(move || {
             let mut seen = Seen::default();
-            while !is_over.load(Ordering::Relaxed) {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // A switch that is busy may miss a request; the next one is soon.
                 if let Ok(wire) = ask(&switch) {
                     seen.add(wire);
                 }
-                std::thread::sleep(INTERVAL);
             }
             seen
         });
@@ -115,7 +111,7 @@ impl Watch {
     }
 
     pub fn end(self) -> Result<Seen> {
-        self.stop.store(true, Ordering::Relaxed);
+        drop(self.stop);
         let seen = self.thread.join();
         seen.map_err(|_| anyhow::anyhow!("a thread that watched a switch panicked"))
     }
@@ -130,7 +126,6 @@ mod tests {
     #[test]
     fn every_usable_epoch_is_kept_once() {
         let segment = |is_incoming, epoch, lost| WireSegment {
-            class: "all".to_owned(),
             is_incoming,
             last: Some(WireFigures {
                 epoch,
@@ -152,9 +147,8 @@ mod tests {
         for (epoch, lost) in [(1, 4), (1, 5), (3, 0)] {
             seen.add(wire(epoch, lost));
         }
-        let epochs: Vec<_> = seen.epochs.keys().map(|(_, epoch)| *epoch).collect();
-        assert_eq!(epochs, [1, 3]);
-        assert_eq!(seen.epochs[&("all".to_owned(), 1)].lost_packets, Some(4));
+        assert_eq!(seen.epochs.keys().copied().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(seen.epochs[&1].lost_packets, Some(4));
         assert_eq!(seen.flows.keys().copied().collect::<Vec<_>>(), [1, 3]);
         assert_eq!(seen.last().unwrap(), &wire(3, 0));
     }

@@ -43,6 +43,15 @@ fn here(pipeline: &Pipeline<Vec<u8>>) -> usize {
     pipeline.under_way.len() + pipeline.held.len()
 }
 
+fn arrival(number: u64, now_ns: u64) -> Transit {
+    Transit {
+        packet: number,
+        arrival_ns: now_ns,
+        bytes: 100,
+        ..Transit::default()
+    }
+}
+
 /// Lets packets arrive every `gap_ns`, and takes each out when it is due.
 fn run(rule: &Rule, seed: u64, packets: u64, gap_ns: u64, room: usize) -> Outcome {
     let mut pipeline = Pipeline::new(0, rule, seed, room);
@@ -58,15 +67,7 @@ fn run(rule: &Rule, seed: u64, packets: u64, gap_ns: u64, room: usize) -> Outcom
         while let Some(next_ns) = pipeline.next_ns().filter(|&next_ns| next_ns < now_ns) {
             drain(&mut pipeline, next_ns, &mut outcome);
         }
-        let arrival = Arrival {
-            now_ns,
-            packet: number,
-            bytes: 100,
-            kind: 0,
-            is_made_up: false,
-            is_expired: false,
-        };
-        pipeline.arrive(arrival, packet(number), |transit| {
+        pipeline.arrive(arrival(number, now_ns), packet(number), |transit| {
             outcome.transits.push(transit);
         });
         assert!(here(&pipeline) <= room);
@@ -207,15 +208,9 @@ fn what_is_left_at_the_end_is_accounted_for() {
     let mut pipeline = Pipeline::new(1, &rule("delay_us=1000"), 1, 2);
     let mut fates = Vec::new();
     for number in 0..3 {
-        let arrival = Arrival {
-            now_ns: 0,
-            packet: number,
-            bytes: 100,
-            kind: 0,
-            is_made_up: false,
-            is_expired: false,
-        };
-        pipeline.arrive(arrival, packet(number), |transit| fates.push(transit));
+        pipeline.arrive(arrival(number, 0), packet(number), |transit| {
+            fates.push(transit);
+        });
     }
     assert_eq!(fates.len(), 1, "room for two");
     pipeline.end(|transit| fates.push(transit));

@@ -1,30 +1,7 @@
-use measure::observation::End;
-use records::snapshot::{Flow, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles};
+use records::snapshot::{Flow, FlowEstimate, FlowMethod, FlowQuantiles};
 
 use super::*;
-use crate::wire::truth::Stamp;
-
-/// In each of ten epochs flow 7 sends `packets` packets, which take 100 ns and one more each, and the last is lost.
-fn joined(packets: u64) -> Joined {
-    let stamp = |end, epoch: u64, n: u64| Stamp {
-        packet: epoch * 10_000 + n,
-        flow: 7,
-        tai_ns: epoch * 1_000_000 + n * 10 + if end == End::Receiver { 100 + n } else { 0 },
-        epoch: low(epoch),
-        end,
-        port: TRUNK,
-        segment: 0,
-    };
-    let stamps = |end, packets| {
-        let epochs = (0..10).flat_map(move |epoch| (0..packets).map(move |n| stamp(end, epoch, n)));
-        epochs.collect::<Vec<_>>()
-    };
-    let (sent, received) = (
-        stamps(End::Sender, packets),
-        stamps(End::Receiver, packets - 1),
-    );
-    Joined::new(&sent, TRUNK, &received, TRUNK)
-}
+use crate::wire::truth::tests::ten_epochs;
 
 fn answer(epoch: u64, packets: u64, mean_ns: f64, lost_packets: u64) -> WireFlow {
     WireFlow {
@@ -61,7 +38,7 @@ fn answers_are_held_against_the_epoch_that_they_are_of() {
     let right = answer(3, 1_000, 605.0, 1);
     let wrong = answer(4, 999, 620.0, 0);
     let questions = [(7, Some(right)), (7, Some(wrong))];
-    let outcome = judge(&questions, &joined(1_001));
+    let outcome = judge(&questions, &ten_epochs(7, 1_001));
     assert_eq!((outcome.asked, outcome.answered, outcome.missed), (2, 2, 0));
     assert!((outcome.loss - 1.0 / 1_001.0).abs() < 1e-12);
     let [small, .., large, all] = outcome.sizes.as_slice() else {
@@ -81,7 +58,7 @@ fn answers_are_held_against_the_epoch_that_they_are_of() {
     assert_eq!((outcome.p99.flows, outcome.p99.known), (2, 2));
     assert_eq!((outcome.deviation.flows, outcome.deviation.known), (2, 2));
     // Of a hundred packets there is a deviation, but no tail to judge.
-    let few = judge(&[(7, Some(answer(3, 100, 149.5, 1)))], &joined(101));
+    let few = judge(&[(7, Some(answer(3, 100, 149.5, 1)))], &ten_epochs(7, 101));
     assert_eq!((few.deviation.flows, few.p99.flows), (1, 0));
     // 100 whole delays, one more each, spread by 28.9 ns.
     assert!((few.deviation.error - (35.0 / 28.866 - 1.0)).abs() < 1e-3);
@@ -91,7 +68,7 @@ fn answers_are_held_against_the_epoch_that_they_are_of() {
 fn a_flow_without_an_answer_is_missed_where_it_had_packets_in_all_epochs_that_may_have_been_asked()
 {
     let known = |epoch| (7, Some(answer(epoch, 10, 105.0, 1)));
-    let missed = |questions: &[Question]| judge(questions, &joined(11)).missed;
+    let missed = |questions: &[Question]| judge(questions, &ten_epochs(7, 11)).missed;
     assert_eq!(missed(&[known(3), (7, None), known(4)]), 1);
     assert_eq!(missed(&[(7, None), known(4), (7, None)]), 2);
     // Another flow, which sent nothing; and the end of the record.

@@ -9,8 +9,7 @@ fn stamp(end: End, packet: u64, tai_ns: u64) -> Stamp {
         tai_ns,
         epoch: u32::try_from(tai_ns / 1_000).unwrap(),
         end,
-        port: 1,
-        segment: 0,
+        port: TRUNK,
     }
 }
 
@@ -20,6 +19,25 @@ fn sent(packet: u64, tai_ns: u64) -> Stamp {
 
 fn received(packet: u64, tai_ns: u64) -> Stamp {
     stamp(End::Receiver, packet, tai_ns)
+}
+
+/// In each of ten epochs a flow sends `packets` packets, which take 100 ns and one more each, and the last is lost.
+pub fn ten_epochs(flow: u64, packets: u64) -> Epochs {
+    let stamps = |end, packets, delays: u64| {
+        let all = (0..10).flat_map(move |epoch| (0..packets).map(move |n| (epoch, n)));
+        let stamps = all.map(|(epoch, n)| Stamp {
+            flow,
+            epoch: u32::try_from(epoch).unwrap(),
+            ..stamp(
+                end,
+                epoch * 10_000 + n,
+                epoch * 100_000 + n * 10 + delays * (100 + n),
+            )
+        });
+        stamps.collect::<Vec<_>>()
+    };
+    let sent = stamps(End::Sender, packets, 0);
+    join(&sent, &stamps(End::Receiver, packets - 1, 1))
 }
 
 #[test]
@@ -32,26 +50,27 @@ fn losses_and_order_belong_to_the_epoch_of_sending() {
         received(99, 1_700),
         received(13, 1_800),
     ];
-    let joined = Joined::new(&sender, 1, &receiver, 1);
-    let first = &joined.epochs[&(0, 0)];
-    assert_eq!((first.sent, first.received, first.lost()), (3, 2, 1));
+    let epochs = join(&sender, &receiver);
+    let (first, packets) = (&epochs[&0], &epochs[&0].packets);
+    assert_eq!((packets.sent, packets.received, packets.lost()), (3, 2, 1));
     assert_eq!(first.reordered, 1);
-    assert_eq!(first.delays.mean_ns(), Some(f64::midpoint(510.0, 1_590.0)));
-    assert_eq!(first.delays.deviation_ns(), Some(540.0));
+    assert_eq!(packets.mean_ns(), Some(f64::midpoint(510.0, 1_590.0)));
+    assert_eq!(packets.deviation_ns(), Some(540.0));
     let all_lost = &first.flows[&(11 % 3)];
-    assert_eq!((all_lost.sent, all_lost.lost()), (1, 1));
+    assert_eq!((all_lost.packets.sent, all_lost.packets.lost()), (1, 1));
     assert!(all_lost.delays_ns.is_empty() && all_lost.p99_ns().is_nan());
-    let second = &joined.epochs[&(1, 0)];
-    assert_eq!((second.sent, second.reordered), (1, 0));
-    assert!(Joined::new(&sender, 2, &receiver, 1).epochs.is_empty());
+    let second = &epochs[&1];
+    assert_eq!((second.packets.sent, second.reordered), (1, 0));
+    let of_other_port = sender.map(|stamp| Stamp { port: 0, ..stamp });
+    assert!(join(&of_other_port, &receiver).is_empty());
 }
 
 #[test]
 fn packets_with_the_same_hash_are_matched_by_time() {
     let sender = [sent(7, 100), sent(7, 5_000)];
     let means = |receiver: &[Stamp]| {
-        let joined = Joined::new(&sender, 1, receiver, 1);
-        [0, 5].map(|epoch| joined.epochs[&(epoch, 0)].delays.mean_ns())
+        let epochs = join(&sender, receiver);
+        [0, 5].map(|epoch| epochs[&epoch].packets.mean_ns())
     };
     // The first was lost; then none; then one arrives twice.
     assert_eq!(means(&[received(7, 5_100)]), [None, Some(100.0)]);
@@ -73,22 +92,22 @@ proptest! {
             .map(|(stamp, (_, delay))| received(stamp.packet, stamp.tai_ns + delay))
             .collect();
         receiver.sort_by_key(|stamp| stamp.tai_ns);
-        let joined = Joined::new(&sender, 1, &receiver, 1);
-        let total = |of: fn(&Truth) -> u64| joined.epochs.values().map(of).sum::<u64>();
-        prop_assert_eq!(total(|truth| truth.sent), fates.len() as u64);
-        prop_assert_eq!(total(|truth| truth.received), receiver.len() as u64);
-        let sum: i128 = joined.epochs.values().map(|truth| truth.delays.sum_ns).sum();
+        let epochs = join(&sender, &receiver);
+        let total = |of: fn(&Truth) -> u64| epochs.values().map(of).sum::<u64>();
+        prop_assert_eq!(total(|truth| truth.packets.sent), fates.len() as u64);
+        prop_assert_eq!(total(|truth| truth.packets.received), receiver.len() as u64);
+        let sum: i128 = epochs.values().map(|truth| truth.packets.sum_ns).sum();
         let expected = fates.iter().filter(|(is_lost, _)| !is_lost);
         prop_assert_eq!(sum, expected.map(|(_, delay)| i128::from(*delay)).sum::<i128>());
         let index = |stamp: &Stamp| sender.iter().position(|sent| sent.packet == stamp.packet);
         let order: Vec<_> = receiver.iter().map(index).collect();
         let overtaken = (0..order.len()).filter(|&at| order[..at].iter().any(|before| *before > order[at]));
         prop_assert_eq!(total(|truth| truth.reordered), overtaken.count() as u64);
-        for truth in joined.epochs.values() {
-            let flows = truth.flows.values();
-            prop_assert_eq!(flows.clone().map(|flow| flow.delays.count).sum::<u64>(), truth.received);
-            prop_assert_eq!(flows.clone().map(FlowTruth::lost).sum::<u64>(), truth.lost());
-            prop_assert_eq!(flows.map(|flow| flow.delays.sum_ns).sum::<i128>(), truth.delays.sum_ns);
+        for truth in epochs.values() {
+            let flows = truth.flows.values().map(|flow| flow.packets);
+            prop_assert_eq!(flows.clone().map(|flow| flow.received).sum::<u64>(), truth.packets.received);
+            prop_assert_eq!(flows.clone().map(|flow| flow.lost()).sum::<u64>(), truth.packets.lost());
+            prop_assert_eq!(flows.map(|flow| flow.sum_ns).sum::<i128>(), truth.packets.sum_ns);
         }
     }
 }
@@ -105,7 +124,6 @@ fn records_are_read() {
         epoch: 0x1c1b_1a19,
         end: End::Sender,
         port: 3,
-        segment: 7,
     };
     let received = Stamp {
         end: End::Receiver,

@@ -1,40 +1,11 @@
-use measure::observation::End;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use records::snapshot::{Flow, FlowFigures, FlowMethod, FlowQuantiles};
+use records::snapshot::{Flow, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, WireEstimate};
 
 use super::*;
-use crate::wire::truth::Stamp;
+use crate::wire::truth::tests::ten_epochs;
 
 const FLOW: &str = "10.0.0.1:5>10.0.0.2:6/udp";
-
-fn hasher() -> Hasher {
-    Hasher::new([1; 16])
-}
-
-/// Ten epochs of so many packets of one flow, the last of each lost; delays from 100 ns, each 1 ns longer.
-fn joined(packets: u64) -> Joined {
-    let flow = hasher().flow_hash(&FLOW.parse().unwrap()).0;
-    let stamp = |end, epoch: u32, i: u64, tai_ns| Stamp {
-        packet: u64::from(epoch) * 1_000 + i,
-        flow,
-        tai_ns,
-        epoch,
-        end,
-        port: 1,
-        segment: 0,
-    };
-    let all = || (0..10_u32).flat_map(|epoch| (0..packets).map(move |i| (epoch, i)));
-    let at = |epoch: u32, i: u64| u64::from(epoch) * 100_000 + i * 10;
-    let sent: Vec<_> = all()
-        .map(|(epoch, i)| stamp(End::Sender, epoch, i, at(epoch, i)))
-        .collect();
-    let received: Vec<_> = all()
-        .filter(|(_, i)| *i < packets - 1)
-        .map(|(epoch, i)| stamp(End::Receiver, epoch, i, at(epoch, i) + 100 + i))
-        .collect();
-    Joined::new(&sent, 1, &received, 1)
-}
 
 fn lda(mean_ns: f64) -> WireEstimate {
     WireEstimate {
@@ -83,15 +54,9 @@ fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
     seen
 }
 
-fn verdict(packets: u64, segment: u8, seen: &Seen) -> Verdict {
-    judge(
-        &joined(packets),
-        (segment, "all"),
-        seen,
-        &[],
-        0.0,
-        &hasher(),
-    )
+fn verdict(packets: u64, seen: &Seen) -> Verdict {
+    let flow = hasher().flow_hash(&FLOW.parse().unwrap()).0;
+    judge(&ten_epochs(flow, packets), seen, 0.0)
 }
 
 #[test]
@@ -110,9 +75,9 @@ fn reports_are_compared_with_what_happened() {
             chosen: Some(lda(104.0)),
             ..WireFigures::default()
         };
-        seen.epochs.insert(("all".to_owned(), epoch), figures);
+        seen.epochs.insert(epoch, figures);
     }
-    let verdict = verdict(10, 0, &seen);
+    let verdict = verdict(10, &seen);
     let path = &verdict.path;
     assert_eq!((path.epochs, verdict.usable), (6, 5));
     assert!((path.mean_ns - 104.0).abs() < 1e-9 && (path.loss - 0.1).abs() < 1e-9);
@@ -120,13 +85,12 @@ fn reports_are_compared_with_what_happened() {
     let [lda, chosen] = verdict.means.as_slice() else {
         panic!("{:?}", verdict.means);
     };
-    assert_eq!((lda.epochs, lda.within), (5, 4));
-    assert!((lda.error_ns - 1.0).abs() < 1e-9);
+    assert_eq!((lda.bounded, lda.within), (5, 4));
+    assert!((lda.error - 1.0).abs() < 1e-9);
     let of_chosen = (chosen.method.as_str(), chosen.within_share());
     assert_eq!(of_chosen, (CHOSEN, 1.0));
     // Nine packets are too few.
     assert!(verdict.flows.is_empty());
-    assert_eq!(self::verdict(10, 1, &seen).path.epochs, 0);
 }
 
 #[test]
@@ -137,12 +101,12 @@ fn flows_are_judged_beside_flows_of_their_size() {
         (12, 10, "lds-joint", 0.01, 0.01),
         (102, 100, "rli-s", 0.293, 0.23),
     ] {
-        let classes = verdict(packets, 0, &seen).flows;
+        let classes = verdict(packets, &seen).flows;
         let sizes = classes.iter();
         let sizes = sizes.map(|class| (*class.packets.start(), class.is_all()));
         assert_eq!(sizes.collect::<Vec<_>>(), [(size, false), (10, true)]);
         let (chosen, best) = classes[0].chosen_and_best().unwrap();
-        assert_eq!((chosen.flows, best.method.as_str()), (6, best_method));
+        assert_eq!((chosen.count, best.method.as_str()), (6, best_method));
         assert!((chosen.error - chosen_error).abs() < 1e-9);
         assert!((best.error - best_error).abs() < 1e-9);
         let within = if best.method == "lds-joint" { 6 } else { 0 };
@@ -153,13 +117,11 @@ fn flows_are_judged_beside_flows_of_their_size() {
 
 #[test]
 fn a_method_with_few_flows_is_no_measure() {
-    let of = |method: &str, flows, error| FlowErrors {
+    let of = |method: &str, count, error| Errors {
         method: method.to_owned(),
-        flows,
+        count,
         error,
-        error_min: error,
-        bounded: 0,
-        within: 0,
+        ..Errors::default()
     };
     let class = FlowClass {
         packets: 10..=99,
@@ -185,7 +147,7 @@ fn the_interval_of_a_median_narrows_with_its_numbers() {
 #[test]
 fn the_tail_of_large_flows_is_held_against_every_packet() {
     // Packets lie closer in epochs than epochs here: 1,000 arrive, of 100 to 1,099 ns.
-    let verdict = verdict(1_001, 0, &seen(1_001, 0.0, 0.0));
+    let verdict = verdict(1_001, &seen(1_001, 0.0, 0.0));
     let tails = verdict.tails;
     assert_eq!((tails.flows, tails.known), (6, 6));
     let exact_ns = 100.0 + 0.99 * 999.0;
@@ -193,7 +155,7 @@ fn the_tail_of_large_flows_is_held_against_every_packet() {
         (tails.error - (1_100.0 / exact_ns - 1.0)).abs() < 1e-9,
         "{tails:?}"
     );
-    let small = super::tails(&[], &Seen::default(), &hasher());
+    let small = Judged::tails([].into_iter());
     assert_eq!((small.flows, small.known), (0, 0));
 }
 
