@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::experiment::Setting;
 
+/// Columns of other methods, beyond which they are all in one.
+const OTHER_COLUMNS_MAX: usize = 6;
+
 /// A table of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
@@ -230,7 +233,7 @@ fn in_words(setting: &Setting) -> String {
     format!("{source}; {seeds}; scale {}", setting.scale)
 }
 
-/// Other methods have columns of their own, in the order of their first appearance.
+/// Other methods have columns of their own, in the order of their first appearance, or are all in one.
 fn printed(table: &Table) -> reporting::Table {
     let mut methods: Vec<&str> = Vec::new();
     for other in table.rows.iter().flat_map(|row| &row.others) {
@@ -238,15 +241,21 @@ fn printed(table: &Table) -> reporting::Table {
             methods.push(&other.method);
         }
     }
+    let are_collapsed = methods.len() > OTHER_COLUMNS_MAX;
+    let headings = if are_collapsed {
+        &["others"]
+    } else {
+        &methods[..]
+    };
     let mut printed = reporting::Table::default()
         .words(["check", "unit"])
         .figures(["paper", "limit", "ours"])
-        .others(methods.iter().copied());
+        .figures(headings.iter().copied());
     for row in &table.rows {
-        let other = |method: &&str| {
+        let others = methods.iter().map(|method| {
             let other = row.others.iter().find(|other| other.method == *method);
             other.map_or_else(String::new, |other| significant(other.figure))
-        };
+        });
         let mut fields = vec![
             row.check.clone(),
             row.unit.to_owned(),
@@ -254,7 +263,18 @@ fn printed(table: &Table) -> reporting::Table {
             row.limit.map(|limit| limit.to_string()).unwrap_or_default(),
             significant(row.ours),
         ];
-        fields.extend(methods.iter().map(other));
+        if are_collapsed {
+            let known = methods
+                .iter()
+                .zip(others)
+                .filter(|(_, figure)| !figure.is_empty());
+            let named: Vec<_> = known
+                .map(|(method, figure)| format!("{method} {figure}"))
+                .collect();
+            fields.push(named.join(", "));
+        } else {
+            fields.extend(others);
+        }
         printed.push(fields).judge(row.pass);
     }
     printed

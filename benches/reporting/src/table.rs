@@ -2,9 +2,6 @@
 
 use std::fmt::Display;
 
-/// Columns of other methods, beyond which they are all in one.
-const OTHER_COLUMNS_MAX: usize = 6;
-
 /// A table: columns of words (to the left) and of figures (to the right), then rows.
 ///
 /// ```
@@ -19,22 +16,9 @@ const OTHER_COLUMNS_MAX: usize = 6;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    columns: Vec<Column>,
+    /// Each with its heading, and whether it is of figures.
+    columns: Vec<(String, bool)>,
     rows: Vec<Row>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Column {
-    heading: String,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Words,
-    Figures,
-    /// Figures for which there may be no room.
-    Others,
 }
 
 /// One row: a field for each column.
@@ -55,12 +39,10 @@ impl Table {
     fn columns<S: Into<String>>(
         mut self,
         headings: impl IntoIterator<Item = S>,
-        kind: Kind,
+        are_figures: bool,
     ) -> Self {
-        let columns = headings.into_iter().map(|heading| Column {
-            heading: heading.into(),
-            kind,
-        });
+        let headings = headings.into_iter();
+        let columns = headings.map(|heading| (heading.into(), are_figures));
         self.columns.extend(columns);
         self
     }
@@ -68,19 +50,13 @@ impl Table {
     /// With further columns of words.
     #[must_use]
     pub fn words<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
-        self.columns(headings, Kind::Words)
+        self.columns(headings, false)
     }
 
     /// With further columns of figures.
     #[must_use]
     pub fn figures<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
-        self.columns(headings, Kind::Figures)
-    }
-
-    /// With last columns of figures that are in one column where they are too many.
-    #[must_use]
-    pub fn others<S: Into<String>>(self, headings: impl IntoIterator<Item = S>) -> Self {
-        self.columns(headings, Kind::Others)
+        self.columns(headings, true)
     }
 
     /// Adds a row; `fields` are as many as columns.
@@ -94,92 +70,45 @@ impl Table {
         self.rows.push_mut(Row { fields, kept: None })
     }
 
-    fn count_of(&self, kind: Kind) -> usize {
-        self.columns
-            .iter()
-            .filter(|column| column.kind == kind)
-            .count()
-    }
-
-    /// The table with its other methods in one column, each with its name.
-    fn collapsed(&self) -> Self {
-        let own = self.columns.len() - self.count_of(Kind::Others);
-        let (columns, _) = self.columns.split_at(own);
-        let rows = self.rows.iter().map(|row| {
-            let mut fields = row.fields.get(..own).unwrap_or_default().to_vec();
-            fields.push(self.others_of(row));
-            Row {
-                fields,
-                kept: row.kept,
-            }
-        });
-        Self {
-            columns: columns.to_vec(),
-            rows: rows.collect(),
-        }
-        .figures(["others"])
-    }
-
-    /// Other methods of a row with their names: `overall mean 14.2, median 9.1`.
-    fn others_of(&self, row: &Row) -> String {
-        let pairs = self.columns.iter().zip(&row.fields);
-        let others =
-            pairs.filter(|(column, field)| column.kind == Kind::Others && !field.is_empty());
-        let others: Vec<_> = others
-            .map(|(column, field)| format!("{} {field}", column.heading))
-            .collect();
-        others.join(", ")
-    }
-
     /// As GitHub reads it, ending in a line break.
     pub fn markdown(&self) -> String {
-        if self.count_of(Kind::Others) > OTHER_COLUMNS_MAX {
-            return self.collapsed().markdown();
-        }
-        let verdict = |kept: Option<bool>| match kept {
-            None => "",
-            Some(true) => "kept",
-            Some(false) => "**missed**",
-        };
-        let mut kinds: Vec<Kind> = self.columns.iter().map(|column| column.kind).collect();
-        let headings = self.columns.iter().map(|column| escaped(&column.heading));
+        let escape = |field: &String| field.replace('|', "\\|").replace('\n', " ");
+        let headings = self.columns.iter().map(|(heading, _)| escape(heading));
         let mut lines: Vec<Vec<String>> = vec![headings.collect()];
         let rows = self.rows.iter();
-        lines.extend(rows.map(|row| row.fields.iter().map(|field| escaped(field)).collect()));
+        lines.extend(rows.map(|row| row.fields.iter().map(escape).collect()));
+        let mut are_figures: Vec<bool> = self.columns.iter().map(|(_, is)| *is).collect();
         if self.rows.iter().any(|row| row.kept.is_some()) {
-            kinds.push(Kind::Words);
-            let verdicts = self.rows.iter().map(|row| verdict(row.kept));
+            are_figures.push(false);
+            let verdicts = self.rows.iter().map(|row| match row.kept {
+                None => "",
+                Some(true) => "kept",
+                Some(false) => "**missed**",
+            });
             for (line, verdict) in lines.iter_mut().zip(std::iter::once("").chain(verdicts)) {
                 line.push(verdict.to_owned());
             }
         }
-        let widths = (0..kinds.len()).map(|n| {
-            let fields = lines.iter().filter_map(|line| line.get(n));
-            fields
-                .map(|field| field.chars().count())
-                .fold(3, usize::max)
+        let columns = are_figures.iter().enumerate().map(|(n, &is_figure)| {
+            let widths = lines.iter().map(|line| line[n].chars().count());
+            (is_figure, widths.fold(3, usize::max))
         });
-        let columns: Vec<(Kind, usize)> = kinds.iter().copied().zip(widths).collect();
-        let rule = columns.iter().map(|&(kind, width)| match kind {
-            Kind::Words => "-".repeat(width),
-            Kind::Figures | Kind::Others => "-".repeat(width - 1) + ":",
+        let columns: Vec<(bool, usize)> = columns.collect();
+        let rule = columns.iter().map(|&(is_figure, width)| {
+            let end = if is_figure { ":" } else { "-" };
+            "-".repeat(width - 1) + end
         });
         lines.insert(1, rule.collect());
         lines.iter().map(|line| aligned(line, &columns)).collect()
     }
 }
 
-/// A field's text, so that it does not end the field.
-fn escaped(field: &str) -> String {
-    field.replace('|', "\\|").replace('\n', " ")
-}
-
 /// A line with its fields as wide as their columns, which a terminal shows as a table, too.
-fn aligned(fields: &[String], columns: &[(Kind, usize)]) -> String {
+fn aligned(fields: &[String], columns: &[(bool, usize)]) -> String {
     let fields = fields.iter().zip(columns);
-    let fields = fields.map(|(field, &(kind, width))| match kind {
-        Kind::Words => format!(" {field:<width$} |"),
-        Kind::Figures | Kind::Others => format!(" {field:>width$} |"),
+    let fields = fields.map(|(field, &(is_figure, width))| match is_figure {
+        false => format!(" {field:<width$} |"),
+        true => format!(" {field:>width$} |"),
     });
     format!("|{}\n", fields.collect::<String>())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::Result;
 
-use crate::namespace::{inside, ip, switch_offloads_off};
+use crate::namespace::{inside, ip, join};
 use crate::process::output;
 
 /// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
@@ -81,15 +81,7 @@ impl Hosts {
     /// Without root, or where there is one.
     pub fn join(&self, host: impl Display, address: &str) -> Result<()> {
         let name = self.name(host);
-        ip(&format!(
-            "link add {name} type veth peer name eth0 netns {name}"
-        ))?;
-        ip(&format!("link set {name} up"))?;
-        ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
-        ip(&format!("-n {name} link set eth0 up"))?;
-        // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
-        switch_offloads_off(&mut inside(&name, "ethtool"), "eth0")?;
-        switch_offloads_off(&mut Command::new("ethtool"), &name)
+        join(&name, &name, address)
     }
 
     /// Deletes that pair.

@@ -91,6 +91,22 @@ pub fn within<T: Send>(space: &str, run: impl FnOnce() -> T + Send) -> Result<T>
     })
 }
 
+/// Makes a pair of interfaces, both up and as on a wire: `outer` here, and `eth0` with this address in a namespace.
+///
+/// # Errors
+/// Without root, or where there is one.
+pub fn join(space: &str, outer: &str, address: &str) -> Result<()> {
+    ip(&format!(
+        "link add {outer} type veth peer name eth0 netns {space}"
+    ))?;
+    ip(&format!("link set {outer} up"))?;
+    ip(&format!("-n {space} addr add {address}/24 dev eth0"))?;
+    ip(&format!("-n {space} link set eth0 up"))?;
+    // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
+    switch_offloads_off(&mut inside(space, "ethtool"), "eth0")?;
+    switch_offloads_off(&mut Command::new("ethtool"), outer)
+}
+
 /// Packets of an interface are then as on a wire: not merged, and with checksums of their own. `ethtool` is the command to
 /// call it by, perhaps in a namespace.
 ///

@@ -26,17 +26,11 @@ const CELLS: &str = "Object.fromEntries([...document.querySelectorAll('main [dat
     return [(row ? row.dataset.key.replaceAll('\\n', ' ') + ' | ' : '') + cell.dataset.f, [cell.dataset.v, cell.textContent]];
 }))";
 
-/// What a cell shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
-    /// The value that it was made of.
-    pub value: String,
-    /// What people read.
-    pub text: String,
-}
-
 /// What should be shown: a number with its text, by the row's key and the column.
 pub type Expected = BTreeMap<String, (f64, String)>;
+
+/// What cells show, by their names: the value that each was made of, and what people read.
+pub type Cells = BTreeMap<String, [String; 2]>;
 
 /// Adds a number, if there is one, with the text that it should have.
 pub fn add(
@@ -134,16 +128,8 @@ impl Page {
     ///
     /// # Errors
     /// As [`Browser::value`].
-    pub fn cells(&mut self) -> Result<BTreeMap<String, Shown>> {
-        let cells = self.browser.value(CELLS)?;
-        let cells = cells.as_object().context("cells")?.iter();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(cells
-            .map(|(name, cell)| {
-                let [value, text] = [&cell[0], &cell[1]].map(text);
-                (name.clone(), Shown { value, text })
-            })
-            .collect())
+    pub fn cells(&mut self) -> Result<Cells> {
+        Ok(serde_json::from_value(self.browser.value(CELLS)?)?)
     }
 
     /// Waits until the page shows exactly what an answer says; `expected` makes of the answer what should be shown.
@@ -219,21 +205,21 @@ impl Page {
 /// The first difference between what should be shown and what is.
 fn difference(
     (epoch, expected): &(Option<u64>, Expected),
-    (shown_epoch, shown): &(Option<u64>, BTreeMap<String, Shown>),
+    (shown_epoch, shown): &(Option<u64>, Cells),
 ) -> Option<String> {
     if epoch.is_some() && epoch != shown_epoch {
         return Some(format!("epoch {epoch:?}, shown {shown_epoch:?}"));
     }
     for (name, (value, text)) in expected {
-        let Some(cell) = shown.get(name) else {
+        let Some([number, words]) = shown.get(name) else {
             return Some(format!("{name} is not shown among {:?}", shown.keys()));
         };
-        let is_same = cell
-            .value
-            .parse::<f64>()
-            .is_ok_and(|number| number.total_cmp(value).is_eq());
-        if !is_same || !cell.text.starts_with(text.as_str()) {
-            return Some(format!("{name}: {value} ({text}), shown {cell:?}"));
+        let number_shown: Result<f64, _> = number.parse();
+        let is_same = number_shown.is_ok_and(|shown| shown.total_cmp(value).is_eq());
+        if !is_same || !words.starts_with(text.as_str()) {
+            return Some(format!(
+                "{name}: {value} ({text}), shown {number} ({words})"
+            ));
         }
     }
     None

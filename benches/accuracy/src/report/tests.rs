@@ -65,6 +65,19 @@ fn a_report_is_a_page_and_json() {
 }
 
 #[test]
+fn many_other_methods_are_in_one_column() {
+    let figures = (0..9_u8).map(|n| (format!("method number {n}"), f64::from(n) + 0.5));
+    let table = Table {
+        title: String::new(),
+        about: String::new(),
+        rows: vec![Row::new("check", "%", 1.0).others(figures)],
+    };
+    let text = printed(&table).markdown();
+    let others = "| method number 0 0.500, method number 1 1.50, ";
+    assert!(text.contains(others), "{text}");
+}
+
+#[test]
 fn a_capture_gives_the_files_its_name() {
     let folder = tempfile::tempdir().unwrap();
     report(Some("/data/mix-dev-60s.pcap"))

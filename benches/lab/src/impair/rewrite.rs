@@ -1,7 +1,8 @@
 //! What a router changes in a frame: addresses, DSCP, time to live, IPv4's checksum.
 
 use measure::packet::header::checksum::Sum;
-use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, vlan};
+use measure::packet::header::{ethernet, ethertype, ipv4, ipv6};
+use measure::packet::walk::Link;
 
 use crate::impair::rule::Rule;
 use crate::transits::Fate;
@@ -25,22 +26,12 @@ pub fn rewrite(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
 
 /// Leaves what is not IP, or is cut off in its header, as it is.
 fn rewrite_ip(rule: &Rule, frame: &mut [u8]) -> Result<(), Fate> {
-    let mut rest = frame
-        .get_mut(ethernet::field::ETHERTYPE.start..)
-        .unwrap_or_default();
-    while let Some((found, behind)) = rest.split_first_chunk_mut() {
-        match u16::from_be_bytes(*found) {
-            tag if vlan::is_tag(tag) => {
-                rest = behind
-                    .get_mut(vlan::field::ETHERTYPE.start..)
-                    .unwrap_or_default();
-            }
-            ethertype::IPV4 if behind.len() >= ipv4::BYTES => return rewrite_ipv4(rule, behind),
-            ethertype::IPV6 if behind.len() >= ipv6::BYTES => return rewrite_ipv6(rule, behind),
-            _ => return Ok(()),
-        }
+    let link = Link::of(frame);
+    match (link.ethertype, frame.get_mut(link.at..)) {
+        (ethertype::IPV4, Some(ip)) if ip.len() >= ipv4::BYTES => rewrite_ipv4(rule, ip),
+        (ethertype::IPV6, Some(ip)) if ip.len() >= ipv6::BYTES => rewrite_ipv6(rule, ip),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn rewrite_ipv4(rule: &Rule, ip: &mut [u8]) -> Result<(), Fate> {

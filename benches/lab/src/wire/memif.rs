@@ -79,7 +79,6 @@ fn add(
         of_data(references) < REFERENCES_MAX,
     );
 
-    let path = &verdict.path;
     let mut table = Table::default().words([""]).figures([""]);
     let mut row = |what: &str, figure: String| {
         table.row(&[&what, &figure]);
@@ -103,11 +102,11 @@ fn add(
     let fates = list(&recorded.seen[1].fates());
     row(
         "epochs, compared; by fate",
-        format!("{}, {}; {fates}", path.epochs, verdict.usable),
+        format!("{}, {}; {fates}", verdict.epochs, verdict.usable),
     );
-    let samples = format!("{}, {}", whole(path.packets), whole(verdict.samples));
+    let samples = format!("{}, {}", whole(verdict.packets), whole(verdict.samples));
     row("packets of an epoch, samples of the LDA", samples);
-    let truth = format!("{}, {}", us(path.mean_ns), us(path.deviation_ns));
+    let truth = format!("{}, {}", us(verdict.mean_ns), us(verdict.deviation_ns));
     row("true mean and deviation, us", truth);
     for of in &verdict.means {
         let (error, bound) = (us(of.error), us(of.bound_ns));

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use contract::address::MacAddress;
-use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
+use testkit::namespace::{inside, ip, join, prepare, switch_offloads_off};
 use testkit::process::output;
 
 const NO_IPV6: [&str; 2] = [
@@ -62,15 +62,8 @@ pub fn build() -> Result<()> {
         let Host { name, address, lan } = host;
         ip(&format!("netns add {name}"))?;
         output(host.command("sysctl").arg("-qw").args(NO_IPV6))?;
-        ip(&format!(
-            "link add {lan} type veth peer name eth0 netns {name}"
-        ))?;
         ip(&format!("-n {name} link set lo up"))?;
-        ip(&format!("-n {name} addr add {address}/24 dev eth0"))?;
-        switch_offloads_off(&mut host.command("ethtool"), "eth0")?;
-        switch_offloads_off(&mut Command::new("ethtool"), lan)?;
-        ip(&format!("-n {name} link set eth0 up"))?;
-        ip(&format!("link set {lan} up"))?;
+        join(name, lan, address)?;
     }
     let [a, b] = &HOSTS;
     for (Host { name, .. }, other) in [(a, b), (b, a)] {

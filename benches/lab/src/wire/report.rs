@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use reporting::statistics::mean;
 use reporting::{BUILD, Checks, Machine, Table};
 
-use crate::wire::scenario::{Outcome, Row, Way};
+use crate::wire::scenario::{Outcome, Way};
 use crate::wire::verdict::{CHOSEN, Errors, FlowClass, Judged, Verdict};
 
 /// Names of the directions.
@@ -27,6 +27,9 @@ const CLASSES_MIN: usize = 20;
 pub const TAIL_ERROR_MAX: f64 = 0.3;
 /// Most that references may take of the data's bytes at high load.
 pub const REFERENCES_MAX: f64 = 0.002;
+
+/// Fields of a row of a table, each with its heading.
+pub type Row = Vec<(&'static str, String)>;
 
 /// What came of all runs so far.
 #[derive(Debug, Default)]
@@ -93,35 +96,6 @@ pub fn flow_errors(flows: &[Errors]) -> String {
     errors.collect::<Vec<_>>().join(", ")
 }
 
-/// Fields of the first table.
-fn usability(Way { verdict, fates, .. }: &Way) -> Row {
-    let epochs = |of: fn(&str) -> bool| {
-        let counts = fates.iter().filter(|(fate, _)| of(fate));
-        counts.map(|(_, count)| count).sum::<u64>() as f64
-    };
-    // Of the epochs with packets.
-    let usable = epochs(|fate| fate == "usable") / epochs(|fate| fate != "idle").max(1.0);
-    let counted = verdict.counted as f64 / verdict.usable.max(1) as f64;
-    let (path, expected) = (&verdict.path, &verdict.expected);
-    vec![
-        ("epochs", path.epochs.to_string()),
-        ("compared", verdict.usable.to_string()),
-        ("usable", percent(usable)),
-        ("should be", percent(expected.usable)),
-        ("counts known", percent(counted)),
-        ("should be", percent(expected.counted)),
-        ("packets", whole(path.packets)),
-        ("lost", percent(path.loss)),
-        ("reordered", percent(path.reordered)),
-        ("cells", percent(verdict.cells)),
-        ("should be", percent(expected.cells)),
-        ("samples", whole(verdict.samples)),
-        ("should be", whole(expected.samples)),
-        ("moved", verdict.moved.to_string()),
-        ("fates", list(fates)),
-    ]
-}
-
 impl Report {
     /// Adds a run over veth.
     pub fn add(&mut self, run: Outcome) {
@@ -152,7 +126,7 @@ impl Report {
         let usable = verdict.usable;
         checks.add(
             format!("{name}: usable epochs, {EPOCHS_MIN} at least"),
-            format!("{usable} of {}", verdict.path.epochs),
+            format!("{usable} of {}", verdict.epochs),
             usable >= EPOCHS_MIN,
         );
         if let Some(chosen) = verdict.means.iter().find(|of| of.method == CHOSEN) {
@@ -231,7 +205,7 @@ impl Report {
         if !self.runs.is_empty() {
             parts.extend([
                 "## How much of it is usable, beside what probability predicts".to_owned(),
-                self.table(usability),
+                self.table(|way| way.verdict.usability.clone()),
                 "## Mean delays of epochs".to_owned(),
                 self.means().markdown(),
                 "## Mean delays of flows".to_owned(),
@@ -278,14 +252,14 @@ impl Report {
         for (name, arrow, Way { verdict, .. }) in self.ways() {
             for of in &verdict.means {
                 let expected = match of.method.as_str() {
-                    "lda" => us(verdict.expected.error_ns),
+                    "lda" => us(verdict.expected_error_ns),
                     _ => String::new(),
                 };
                 table.row(&[
                     &name,
                     &arrow,
-                    &us(verdict.path.mean_ns),
-                    &us(verdict.path.deviation_ns),
+                    &us(verdict.mean_ns),
+                    &us(verdict.deviation_ns),
                     &of.method,
                     &of.count,
                     &us(of.error),

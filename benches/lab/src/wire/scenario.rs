@@ -14,7 +14,7 @@ use crate::transits::{self, Fate, Transit};
 use crate::wire::attack::{self, Attacker, Refused};
 use crate::wire::capture::{Capture, Comparison, compare};
 use crate::wire::namespaces::{HOSTS, WIRES};
-use crate::wire::report::{Report, mbps, us};
+use crate::wire::report::{Report, Row, mbps, us};
 use crate::wire::switch::{Impair, Setting, Switch, both, wire_config};
 use crate::wire::traffic::{Load, Traffic};
 use crate::wire::truth::{Epochs, Packets};
@@ -51,15 +51,20 @@ pub struct Scenario {
     is_attacked: bool,
 }
 
-const PLAIN: Scenario = Scenario {
-    name: "af_packet",
-    words: "no impairment, net_af_packet",
-    driver: "net_af_packet",
-    is_routed: false,
-    rule: "",
-    load: Load::Mix,
-    is_attacked: false,
-};
+const PLAIN: Scenario = impaired("af_packet", "no impairment, net_af_packet", "");
+
+/// A run of the mix over `net_af_packet` through a box that does this.
+const fn impaired(name: &'static str, words: &'static str, rule: &'static str) -> Scenario {
+    Scenario {
+        name,
+        words,
+        driver: "net_af_packet",
+        is_routed: false,
+        rule,
+        load: Load::Mix,
+        is_attacked: false,
+    }
+}
 
 /// All runs over veth.
 pub const SCENARIOS: [Scenario; 10] = [
@@ -70,36 +75,19 @@ pub const SCENARIOS: [Scenario; 10] = [
         driver: "net_af_xdp",
         ..PLAIN
     },
-    Scenario {
-        name: "jitter",
-        words: "1 ms and 100 us of jitter, in order",
-        rule: "delay_us=1000,jitter_us=100",
-        ..PLAIN
-    },
-    Scenario {
-        name: "reordering",
-        words: "1 ms, 5 % overtaken by 3 packets",
-        rule: "delay_us=1000,reorder=0.05,reorder_packets=3",
-        ..PLAIN
-    },
-    Scenario {
-        name: "loss-1",
-        words: "1 ms, 1 % loss",
-        rule: "delay_us=1000,loss=0.01",
-        ..PLAIN
-    },
-    Scenario {
-        name: "loss-5",
-        words: "1 ms, 5 % loss",
-        rule: "delay_us=1000,loss=0.05",
-        ..PLAIN
-    },
-    Scenario {
-        name: "loss-20",
-        words: "1 ms, 20 % loss",
-        rule: "delay_us=1000,loss=0.2",
-        ..PLAIN
-    },
+    impaired(
+        "jitter",
+        "1 ms and 100 us of jitter, in order",
+        "delay_us=1000,jitter_us=100",
+    ),
+    impaired(
+        "reordering",
+        "1 ms, 5 % overtaken by 3 packets",
+        "delay_us=1000,reorder=0.05,reorder_packets=3",
+    ),
+    impaired("loss-1", "1 ms, 1 % loss", "delay_us=1000,loss=0.01"),
+    impaired("loss-5", "1 ms, 5 % loss", "delay_us=1000,loss=0.05"),
+    impaired("loss-20", "1 ms, 20 % loss", "delay_us=1000,loss=0.2"),
     Scenario {
         name: "routed",
         words: "a router in the path, virtual segment",
@@ -121,9 +109,6 @@ pub const SCENARIOS: [Scenario; 10] = [
         ..PLAIN
     },
 ];
-
-/// Fields of a row of a table, each with its heading.
-pub type Row = Vec<(&'static str, String)>;
 
 /// What came of a run.
 #[derive(Debug, Clone)]

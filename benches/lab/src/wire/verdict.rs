@@ -8,9 +8,10 @@ use measure::packet::FlowKey;
 use records::snapshot::{WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
 
+use crate::wire::report::{Row, list, percent, whole};
 use crate::wire::switch::{BANKS, hasher};
 use crate::wire::truth::{Epochs, FlowTruth, Packets, Truth};
-use crate::wire::watch::Seen;
+use crate::wire::watch::{Counts, Seen};
 
 /// Epochs at either end of a run that do not count: a session begins in them, or ends.
 const MARGIN: usize = 2;
@@ -32,10 +33,10 @@ pub const TAIL_PACKETS_MIN: u64 = 1_000;
 /// The name of whichever method the switch chose.
 pub const CHOSEN: &str = "chosen";
 
-/// One direction of a wire, over all its epochs.
+/// One direction of a wire, over all its epochs in which packets were sent.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    pub path: Path,
+    pub epochs: usize,
     /// Epochs that were reported as usable: one that is followed by another before the switch next publishes
     /// is never seen.
     pub usable: usize,
@@ -43,49 +44,23 @@ pub struct Verdict {
     pub counted: usize,
     /// and those of them with exact numbers of packets sent, received and lost.
     pub counts_exact: usize,
+    /// Packets of an epoch.
+    pub packets: f64,
+    /// Packets in usable cells of the LDA.
+    pub samples: f64,
+    /// Mean and standard deviation of delays in an epoch, ns.
+    pub mean_ns: f64,
+    pub deviation_ns: f64,
     /// Means of the segment in epochs with a bound, ns.
     pub means: Vec<Errors>,
-    /// Share of the LDA's cells that was usable, on average over usable epochs.
-    pub cells: f64,
-    /// Packets in these.
-    pub samples: f64,
-    /// What probability predicts.
-    pub expected: Expected,
+    /// Median error of the LDA's mean that probability predicts, ns.
+    pub expected_error_ns: f64,
     /// Flows of at least ten packets in an epoch, by their size, and last all of them.
     pub flows: Vec<FlowClass>,
     /// Their 99th percentiles, flows of [`TAIL_PACKETS_MIN`] packets and more.
     pub tails: Judged,
-    /// Packets moved over rollovers.
-    pub moved: u64,
-}
-
-/// What happened in one direction: averages over epochs in which packets were sent.
-#[derive(Debug, Clone, Default)]
-pub struct Path {
-    pub epochs: usize,
-    pub packets: f64,
-    /// Share of packets that never arrived.
-    pub loss: f64,
-    /// Share of packets that arrived out of order.
-    pub reordered: f64,
-    pub mean_ns: f64,
-    /// Standard deviation of delays, ns.
-    pub deviation_ns: f64,
-}
-
-/// What probability predicts.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Expected {
-    /// Share of epochs with both rollovers seen.
-    pub usable: f64,
-    /// Share of these in which the sender's counts arrive.
-    pub counted: f64,
-    /// Share of cells, in these.
-    pub cells: f64,
-    /// Packets in them.
-    pub samples: f64,
-    /// Median error of the LDA's mean, ns.
-    pub error_ns: f64,
+    /// How much is usable, beside what probability predicts.
+    pub usability: Row,
 }
 
 /// Errors of means by one method, of epochs in ns, of flows as shares of the true mean.
@@ -238,18 +213,27 @@ pub fn judge(epochs: &Epochs, seen: &Seen, loss: f64) -> Verdict {
         let lda = figures.estimates.iter().find(|one| one.method == "lda");
         lda.and_then(|lda| lda.effective_samples).unwrap_or(0) as f64
     };
-    Verdict {
-        path: path(truths.values()),
+    let all = || truths.values().map(|truth| &truth.packets);
+    let packets =
+        all().map(|packets| packets.sent).sum::<u64>() as f64 / truths.len().max(1) as f64;
+    let verdict = Verdict {
+        epochs: truths.len(),
         usable: pairs.len(),
         counted: pairs.iter().filter(is_counted).count(),
         counts_exact: pairs.iter().filter(is_exact).count(),
-        means: means(&pairs),
-        cells: mean(pairs.iter().map(|(_, figures)| figures.usable_cells_ratio)),
+        packets,
         samples: mean(pairs.iter().map(|(_, figures)| samples(figures))),
-        expected: expected(&pairs, loss),
+        mean_ns: mean(all().filter_map(Packets::mean_ns)),
+        deviation_ns: mean(all().filter_map(Packets::deviation_ns)),
+        means: means(&pairs),
+        expected_error_ns: expected_error_ns(&pairs, loss),
         flows: flow_classes(&flows),
         tails: Judged::tails(flows.iter().copied()),
-        moved: pairs.iter().map(|(_, figures)| figures.moved_packets).sum(),
+        usability: Row::new(),
+    };
+    Verdict {
+        usability: usability(&verdict, &truths, &pairs, &seen.fates(), loss),
+        ..verdict
     }
 }
 
@@ -259,19 +243,49 @@ pub fn low(epoch: u64) -> u32 {
     epoch as u32
 }
 
-fn path<'t>(truths: impl Iterator<Item = &'t &'t Truth> + Clone) -> Path {
-    let all = || truths.clone().map(|truth| &truth.packets);
-    let epochs = all().count();
-    let sent = all().map(|packets| packets.sent).sum::<u64>() as f64;
-    let share = |count: u64| count as f64 / sent;
-    Path {
-        epochs,
-        packets: sent / epochs.max(1) as f64,
-        loss: share(all().map(Packets::lost).sum()),
-        reordered: share(truths.clone().map(|truth| truth.reordered).sum()),
-        mean_ns: mean(all().filter_map(Packets::mean_ns)),
-        deviation_ns: mean(all().filter_map(Packets::deviation_ns)),
-    }
+fn usability(
+    verdict: &Verdict,
+    truths: &BTreeMap<u32, &Truth>,
+    pairs: &[Pair],
+    fates: &Counts,
+    loss: f64,
+) -> Row {
+    let epochs = |of: fn(&str) -> bool| {
+        let counts = fates.iter().filter(|(fate, _)| of(fate));
+        counts.map(|(_, count)| count).sum::<u64>() as f64
+    };
+    // Of the epochs with packets.
+    let usable = epochs(|fate| fate == "usable") / epochs(|fate| fate != "idle").max(1.0);
+    let counted = verdict.counted as f64 / verdict.usable.max(1) as f64;
+    let sum = |of: fn(&Truth) -> u64| truths.values().map(|truth| of(truth)).sum::<u64>() as f64;
+    let of_sent = |count| percent(count / sum(|truth| truth.packets.sent));
+    let cells = mean(pairs.iter().map(|(_, figures)| figures.usable_cells_ratio));
+    let moved: u64 = pairs.iter().map(|(_, figures)| figures.moved_packets).sum();
+    let expected = |of| {
+        mean(
+            pairs
+                .iter()
+                .map(|(truth, _)| over_banks(&truth.packets, loss, of)),
+        )
+    };
+    let rows: f64 = BANKS.iter().map(|bank| f64::from(bank.rows)).sum();
+    vec![
+        ("epochs", verdict.epochs.to_string()),
+        ("compared", verdict.usable.to_string()),
+        ("usable", percent(usable)),
+        ("should be", percent(epoch_seen(loss))),
+        ("counts known", percent(counted)),
+        ("should be", percent(range_arrives(loss, loss))),
+        ("packets", whole(verdict.packets)),
+        ("lost", of_sent(sum(|truth| truth.packets.lost()))),
+        ("reordered", of_sent(sum(|truth| truth.reordered))),
+        ("cells", percent(cells)),
+        ("should be", percent(expected(Bank::usable_cells) / rows)),
+        ("samples", whole(verdict.samples)),
+        ("should be", whole(expected(Bank::effective_samples))),
+        ("moved", moved.to_string()),
+        ("fates", list(fates)),
+    ]
 }
 
 fn means(pairs: &[Pair]) -> Vec<Errors> {
@@ -286,30 +300,20 @@ fn means(pairs: &[Pair]) -> Vec<Errors> {
     Errors::by_method(estimates.flatten(), |_| 1.0)
 }
 
-fn expected(pairs: &[Pair], loss: f64) -> Expected {
-    let arrives = range_arrives(loss, loss);
-    let rows: f64 = BANKS.iter().map(|bank| f64::from(bank.rows)).sum();
-    let over_banks = |packets: &Packets, of: fn(Bank, f64, f64) -> f64| {
-        let banks = BANKS.map(|bank| of(bank, packets.sent as f64, loss));
-        arrives * banks.iter().sum::<f64>()
-    };
-    let samples = |packets: &Packets| over_banks(packets, Bank::effective_samples);
-    let error = |packets: &Packets| {
-        let error_ns = standard_error_ns(
-            packets.deviation_ns()?,
-            samples(packets),
-            packets.received as f64,
-        );
+/// What is expected of all banks, of what arrives of the LDA's cells.
+fn over_banks(packets: &Packets, loss: f64, of: fn(Bank, f64, f64) -> f64) -> f64 {
+    let banks = BANKS.map(|bank| of(bank, packets.sent as f64, loss));
+    range_arrives(loss, loss) * banks.iter().sum::<f64>()
+}
+
+fn expected_error_ns(pairs: &[Pair], loss: f64) -> f64 {
+    let errors = pairs.iter().filter_map(|(Truth { packets, .. }, _)| {
+        let samples = over_banks(packets, loss, Bank::effective_samples);
+        let received = packets.received as f64;
+        let error_ns = standard_error_ns(packets.deviation_ns()?, samples, received);
         error_ns.is_finite().then_some(MEDIAN_OF_NORMAL * error_ns)
-    };
-    let all = || pairs.iter().map(|(truth, _)| &truth.packets);
-    Expected {
-        usable: epoch_seen(loss),
-        counted: arrives,
-        cells: mean(all().map(|packets| over_banks(packets, Bank::usable_cells) / rows)),
-        samples: mean(all().map(samples)),
-        error_ns: median(all().filter_map(error)),
-    }
+    });
+    median(errors)
 }
 
 /// The flows that were reported, with what happened to their packets in the epoch.

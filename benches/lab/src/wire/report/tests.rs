@@ -1,7 +1,6 @@
 use super::*;
 use crate::wire::attack::{self, Refused};
 use crate::wire::capture::Comparison;
-use crate::wire::verdict::Path;
 use crate::wire::{around, asked, flood};
 
 fn means(within: usize) -> Errors {
@@ -38,10 +37,7 @@ fn refused(frames: u64) -> Refused {
 fn outcome() -> Outcome {
     let way = || Way {
         verdict: Verdict {
-            path: Path {
-                epochs: 200,
-                ..Path::default()
-            },
+            epochs: 200,
             usable: 200,
             counted: 200,
             counts_exact: 200,
