@@ -189,7 +189,6 @@ pub(crate) mod tests {
     use measure::lda::{Bank, LdaLayout};
     use measure::observation::{End, Observation, SegmentIndex};
     use measure::packet::{FlowHash, PacketHash};
-    use measure::synopsis::Synopsis;
     use measure::time::EpochTag;
 
     /// A counter of 2 GHz: a tick is half a nanosecond.
@@ -233,11 +232,16 @@ pub(crate) mod tests {
         let mut synopsis = SegmentSynopsis::new(Some(&layout(probability)), rate());
         for n in 0..packets {
             let (sent, received) = observations(0, n, 200 + n % 100);
-            synopsis.record(End::Sender, &[sent]);
+            synopsis.tally.record(End::Sender, &[sent]);
+            let lda = synopsis.lda.as_mut().unwrap();
+            lda.record(End::Sender, &[sent]);
             if is_lost(n) {
                 synopsis.tally.dropped += 1;
             } else {
-                synopsis.record(End::Receiver, &[received]);
+                synopsis.tally.record(End::Receiver, &[received]);
+                lda.record(End::Receiver, &[received]);
+                synopsis.moments.add_delays(received.delay, 1);
+                synopsis.histogram.add_delays(received.delay, 1);
             }
         }
         synopsis

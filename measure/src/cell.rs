@@ -48,10 +48,6 @@ pub trait BothEnds: Copy + Default {
     /// Adds a packet that was seen at one end, `weight` times.
     fn record(&mut self, end: End, observation: &Observation, weight: u32);
 
-    /// Adds a packet that passed both ends, as it was seen at the receiver's, `weight` times: at
-    /// the sender's end at `time - delay`.
-    fn pass(&mut self, observation: &Observation, weight: u32);
-
     /// Adds what another shard accumulated.
     fn merge(&mut self, other: &Self);
 
@@ -103,14 +99,6 @@ impl BothEnds for CellPair {
             End::Receiver => &mut self.receiver,
         };
         half.add(observation.packet, observation.time, weight);
-    }
-
-    #[inline]
-    fn pass(&mut self, observation: &Observation, weight: u32) {
-        let sent = observation.time.wrapping_sub(observation.delay);
-        self.sender.add(observation.packet, sent, weight);
-        self.receiver
-            .add(observation.packet, observation.time, weight);
     }
 
     fn merge(&mut self, other: &Self) {
@@ -174,11 +162,6 @@ impl BothEnds for PassedCell {
                 self.lost = self.lost.wrapping_sub(weight);
             }
         }
-    }
-
-    #[inline]
-    fn pass(&mut self, observation: &Observation, weight: u32) {
-        self.pass_all(weight, observation.delay.wrapping_mul(weight.into()));
     }
 
     fn merge(&mut self, other: &Self) {

@@ -1,7 +1,7 @@
 //! Flow slots: exact counters of the flows that are tracked.
 //!
 //! ```text
-//! flows of a burst --> FlowTable --------> slots ----> FlowSlots  (a synopsis: sent at the rollover)
+//! flows of a burst --> FlowTable --------> slots ----> FlowSlots  (sent at the rollover)
 //!            index: id -> slot         + delay    slot 0   packets bytes sum squares ..
 //!            free slots                + bytes    slot 1
 //!            | new flow: takes a slot, reported  ...
@@ -23,7 +23,7 @@ mod slots;
 mod table;
 
 pub use slots::{FlowCounters, FlowEstimates, FlowSlots};
-pub use table::{FlowIndex, FlowTable, GiveError, InsertError, NewFlow, Untracked};
+pub use table::{FlowIndex, FlowTable, NewFlow, Untracked};
 
 use crate::observation::{Observation, SegmentIndex};
 use crate::packet::FlowHash;
@@ -67,17 +67,6 @@ pub struct Slot(pub u32);
 impl Slot {
     /// Where packets of flows without a slot count.
     pub const OTHER: Self = Self(u32::MAX);
-}
-
-/// An observation whose flow has been looked up: what the slots record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowObservation {
-    /// The flow's slot.
-    pub slot: Slot,
-    /// Length of the frame in bytes.
-    pub bytes: u32,
-    /// The stamped delay in ticks.
-    pub delay: u64,
 }
 
 #[cfg(test)]

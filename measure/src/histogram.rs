@@ -3,8 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::moments::Moments;
-use crate::observation::{End, Observation};
-use crate::synopsis::{ShapeMismatch, Synopsis};
+use crate::synopsis::ShapeMismatch;
 use crate::time::TickRate;
 
 /// Buckets an octave; their logarithm.
@@ -207,22 +206,12 @@ impl Histogram {
             right: other.rate.hz(),
         })
     }
-}
 
-impl Synopsis for Histogram {
-    type Item = Observation;
-
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        if end == End::Sender {
-            return;
-        }
-        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
-            self.add_delays(run[0].delay, run.len() as u64);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+    /// Adds the packets of a histogram of the same tick rate.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`] when the tick rates differ; nothing is added then.
+    pub fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.same_shape(other)?;
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = mine.wrapping_add(*theirs);
@@ -230,7 +219,8 @@ impl Synopsis for Histogram {
         Ok(())
     }
 
-    fn clear(&mut self) {
+    /// Forgets all packets.
+    pub fn clear(&mut self) {
         self.counts.fill(0);
     }
 }
@@ -308,7 +298,6 @@ impl SmallHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::tests::observation_with_delay;
     use proptest::prelude::*;
 
     /// A tick is a nanosecond.
@@ -319,8 +308,7 @@ mod tests {
     fn histogram_of(delays_ns: &[u64]) -> Histogram {
         let mut histogram = Histogram::new(rate());
         for &delay in delays_ns {
-            histogram.record(End::Sender, &[observation_with_delay(delay)]);
-            histogram.record(End::Receiver, &[observation_with_delay(delay)]);
+            histogram.add_delays(delay, 1);
         }
         histogram
     }
@@ -328,7 +316,7 @@ mod tests {
     fn moments_of(delays_ns: &[u64]) -> Moments {
         let mut moments = Moments::default();
         for &delay in delays_ns {
-            moments.record(End::Receiver, &[observation_with_delay(delay)]);
+            moments.add_delays(delay, 1);
         }
         moments
     }
@@ -355,7 +343,7 @@ mod tests {
     #[test]
     fn ticks_become_nanoseconds() {
         let mut histogram = Histogram::new(TickRate::from_hz(2_500_000_000));
-        histogram.record(End::Receiver, &[observation_with_delay(2_500)]);
+        histogram.add_delays(2_500, 1);
         assert!(histogram.buckets().eq([(1_024, 1)]));
     }
 

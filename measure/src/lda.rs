@@ -145,23 +145,13 @@ impl<C: BothEnds> LdaPair<C> {
         }
     }
 
-    /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
-    /// them there, and at the sender's end at `time - delay`, comes to.
-    #[inline]
-    pub fn record_passed(&mut self, observations: &[Observation]) {
-        self.record_at(observations, |cell, observation| cell.pass(observation, 1));
-    }
-
     pub(crate) fn same_shape(&self, other: &Self) -> Result<(), ShapeMismatch> {
         self.layout.same_shape(&other.layout)
     }
-}
 
-impl<C: BothEnds> Synopsis for LdaPair<C> {
-    type Item = Observation;
-
+    /// Adds packets seen at one end of the segment.
     #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
+    pub fn record(&mut self, end: End, observations: &[Observation]) {
         match end {
             End::Sender => self.record_at(observations, |cell, observation| {
                 cell.record(End::Sender, observation, 1);
@@ -171,7 +161,9 @@ impl<C: BothEnds> Synopsis for LdaPair<C> {
             }),
         }
     }
+}
 
+impl<C: BothEnds> Synopsis for LdaPair<C> {
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.same_shape(other)?;
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {

@@ -1,8 +1,5 @@
 //! Exact moments of a delay that is known for each packet.
 
-use crate::observation::{End, Observation};
-use crate::synopsis::{ShapeMismatch, Synopsis};
-
 /// Count, sum, sum of squares and extremes of stamped delays in ticks, from the receiver's end.
 ///
 /// Exact while delays stay under 2^48 ticks (as stamps do) and packets under 2^32; sums wrap
@@ -95,7 +92,8 @@ impl Moments {
         self.max = self.max.max(delay);
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds the moments of other packets.
+    pub fn merge(&mut self, other: &Self) {
         self.count = self.count.wrapping_add(other.count);
         self.sum = self.sum.wrapping_add(other.sum);
         self.sum_of_squares = self.sum_of_squares.wrapping_add(other.sum_of_squares);
@@ -104,44 +102,15 @@ impl Moments {
     }
 }
 
-impl Synopsis for Moments {
-    type Item = Observation;
-
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        if end == End::Sender {
-            return;
-        }
-        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
-            self.add_delays(run[0].delay, run.len() as u64);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        self.add(other);
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::tests::observation_with_delay;
     use proptest::prelude::*;
 
     fn moments_of(delays: &[u64]) -> Moments {
         let mut moments = Moments::default();
-        let observations: Vec<_> = delays
-            .iter()
-            .map(|&delay| observation_with_delay(delay))
-            .collect();
-        for burst in observations.chunks(32) {
-            moments.record(End::Sender, burst);
-            moments.record(End::Receiver, burst);
+        for run in delays.chunk_by(|a, b| a == b) {
+            moments.add_delays(run[0], run.len() as u64);
         }
         moments
     }
@@ -168,7 +137,7 @@ mod tests {
         let mut moments = moments_of(&[(1 << 48) - 1, 0]);
         for _ in 0..20 {
             let twin = moments;
-            moments.merge(&twin).unwrap();
+            moments.merge(&twin);
         }
         let half_width = 2_f64.powi(47);
         let stddev = moments.stddev_ticks().unwrap();

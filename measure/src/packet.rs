@@ -123,6 +123,8 @@ pub use hash::{HASH_VERSION, Hasher};
 pub use key::{FiveTuple, FlowKey, FlowKeyError};
 pub use rows::{ROW_MULTIPLIERS, RandomHashes, row_of};
 
+use crate::labelled_enum;
+
 /// Keyed hash of a flow. Uniform over 64 bits; the same at all points that share the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FlowHash(pub u64);
@@ -155,63 +157,36 @@ pub struct Parsed {
     pub kind: Kind,
 }
 
-/// What the parser found: the innermost header that it knows, or what kept it from going on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// TCP over IPv4 or IPv6.
-    Tcp,
-    /// UDP over IPv4 or IPv6.
-    Udp,
-    /// SCTP over IPv4 or IPv6.
-    Sctp,
-    /// ICMP over IPv4, `ICMPv6` over IPv6.
-    Icmp,
-    /// IP with any other protocol in it, tunnels among them, or with more extension headers than
-    /// are passed over.
-    OtherIp,
-    /// A fragment of an IP datagram, the first one included.
-    Fragment,
-    /// Any other ethertype, LLC frames, and MPLS with something else than IP in it.
-    NonIp,
-    /// The frame, or its first segment, ends inside a header that it announces.
-    Truncated,
-    /// A header contradicts itself or the one before it: wrong IP version, header length under the
-    /// least, IP length under the headers in it.
-    Malformed,
+labelled_enum! {
+    /// What the parser found: the innermost header that it knows, or what kept it from going on.
+    #[repr(u8)]
+    pub enum Kind {
+        /// TCP over IPv4 or IPv6.
+        Tcp = "tcp",
+        /// UDP over IPv4 or IPv6.
+        Udp = "udp",
+        /// SCTP over IPv4 or IPv6.
+        Sctp = "sctp",
+        /// ICMP over IPv4, `ICMPv6` over IPv6.
+        Icmp = "icmp",
+        /// IP with any other protocol in it, tunnels among them, or with more extension headers than
+        /// are passed over.
+        OtherIp = "other_ip",
+        /// A fragment of an IP datagram, the first one included.
+        Fragment = "fragment",
+        /// Any other ethertype, LLC frames, and MPLS with something else than IP in it.
+        NonIp = "non_ip",
+        /// The frame, or its first segment, ends inside a header that it announces.
+        Truncated = "truncated",
+        /// A header contradicts itself or the one before it: wrong IP version, header length under the
+        /// least, IP length under the headers in it.
+        Malformed = "malformed",
+    }
 }
 
 impl Kind {
-    /// Number of kinds.
+    /// How many there are.
     pub const COUNT: usize = Self::ALL.len();
-
-    /// Every kind, in the order of `kind as usize`.
-    pub const ALL: [Self; 9] = [
-        Self::Tcp,
-        Self::Udp,
-        Self::Sctp,
-        Self::Icmp,
-        Self::OtherIp,
-        Self::Fragment,
-        Self::NonIp,
-        Self::Truncated,
-        Self::Malformed,
-    ];
-
-    /// The value of the `kind` label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Sctp => "sctp",
-            Self::Icmp => "icmp",
-            Self::OtherIp => "other_ip",
-            Self::Fragment => "fragment",
-            Self::NonIp => "non_ip",
-            Self::Truncated => "truncated",
-            Self::Malformed => "malformed",
-        }
-    }
 }
 
 /// Bits of a kind's count.

@@ -8,7 +8,7 @@
 //! regular packets ------------------------------> interpolation buffer
 //!   | bytes, time                                   |   ^ delays between two references
 //!   v                                               |   |
-//! Injector: now? --> ReferenceSender: Reference --> Receiver --> Estimate --> FlowDelays
+//! Injector: now? --> ReferenceSender: Reference --> Receiver --> Estimate --> FlowDelay
 //!                    (send time, sums so far)           |
 //!                                                       +------> SegmentDelay
 //! ```
@@ -53,7 +53,7 @@ mod reference;
 
 pub use config::{Method, ReceiverConfig};
 pub use delay_sum::SegmentDelay;
-pub use flows::{FlowDelay, FlowDelays, FlowDistribution};
+pub use flows::{FlowDelay, FlowDistribution};
 pub use inject::{Adaptive, Injector, Policy};
 pub use link::Link;
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};

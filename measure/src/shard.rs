@@ -196,10 +196,14 @@ impl Shard {
             delay: 0,
             ..*observation
         };
-        self.record(End::Sender, &[sent]);
-        let Some(segment) = self.segment_mut(observation.segment) else {
+        let sketch = self.sketch_of(sent.segment);
+        if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
+            sketch.record(End::Sender, &[sent]);
+        }
+        let Some(segment) = self.segment_mut(sent.segment) else {
             return;
         };
+        segment.lose(&sent);
         segment.tally.dropped += 1;
         if let Some(slots) = &mut self.flows {
             slots.record_lost(slot);
@@ -295,23 +299,6 @@ impl Shard {
 }
 
 impl Synopsis for Shard {
-    type Item = Observation;
-
-    /// Adds each observation to its segment and its sketch. Flow slots take packets that
-    /// [passed](Self::passed) only.
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        for run in observations.chunk_by(|a, b| a.segment == b.segment) {
-            if let Some(segment) = self.segment_mut(run[0].segment) {
-                segment.record(end, run);
-            }
-            let sketch = self.sketch_of(run[0].segment);
-            if let Some(sketch) = sketch.and_then(|sketch| self.sketches.get_mut(sketch)) {
-                sketch.record(end, run);
-            }
-        }
-    }
-
     /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
     /// slots stay as they are: each worker numbers them for itself, so that they are read worker by
     /// worker.
@@ -334,7 +321,7 @@ impl Synopsis for Shard {
     fn clear(&mut self) {
         self.segments.iter_mut().for_each(Synopsis::clear);
         self.sketches.iter_mut().for_each(Synopsis::clear);
-        self.flows.iter_mut().for_each(Synopsis::clear);
+        self.flows.iter_mut().for_each(FlowSlots::clear);
     }
 }
 

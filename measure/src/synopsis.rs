@@ -1,6 +1,4 @@
-//! What accumulates: one trait, three verbs.
-
-use crate::observation::End;
+//! What accumulates, and can be added up.
 
 /// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,14 +29,6 @@ impl ShapeMismatch {
 /// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of observations, whatever the
 /// order and however the stream was split (over workers, queues or time).
 pub trait Synopsis {
-    /// What is recorded: an [`Observation`](crate::observation::Observation), or what was made of one.
-    type Item;
-
-    /// Adds a burst of items seen at one end of the segment.
-    ///
-    /// Never allocates, never fails.
-    fn record(&mut self, end: End, items: &[Self::Item]);
-
     /// Adds what another shard accumulated.
     ///
     /// # Errors

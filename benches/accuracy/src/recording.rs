@@ -2,7 +2,6 @@
 
 use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
-use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 /// Observations are recorded in bursts, as a switch does.
@@ -49,14 +48,14 @@ impl Packet {
 }
 
 /// Records `packets` at both ends.
-pub fn record<S>(synopsis: &mut S, packets: impl IntoIterator<Item = Packet>)
-where
-    S: Synopsis<Item = Observation>,
-{
+pub fn record(
+    mut record: impl FnMut(End, &[Observation]),
+    packets: impl IntoIterator<Item = Packet>,
+) {
     let (mut sent, mut received) = (Vec::with_capacity(BURST), Vec::with_capacity(BURST));
     let mut flush = |sent: &mut Vec<_>, received: &mut Vec<_>| {
-        synopsis.record(End::Sender, sent);
-        synopsis.record(End::Receiver, received);
+        record(End::Sender, sent);
+        record(End::Receiver, received);
         sent.clear();
         received.clear();
     };

@@ -302,7 +302,7 @@ fn factors(
     truth: &Truth,
     bound_ns: impl Fn(&FlowDelay) -> Option<f64>,
 ) -> Vec<f64> {
-    let flows = truth.flows.iter().zip(received.flows.slots());
+    let flows = truth.flows.iter().zip(&received.flows);
     let arrived = flows.filter(|(truth, _)| truth.packets > 0);
     let needed = arrived.filter_map(|(truth, estimate)| {
         let error_ns = (estimate.mean_ns()? - truth.mean_ns()).abs();
@@ -413,7 +413,7 @@ pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>>
         let delay_ns = crossing.received_ns().map(|at_ns| at_ns - sent_ns);
         Packet::of_segment(packet_hash(number), sent_ns, delay_ns)
     });
-    record(&mut lda, packets);
+    record(|end, burst| lda.record(end, burst), packets);
     Ok(lda.estimate(truth.segment.packets).mean_ticks)
 }
 

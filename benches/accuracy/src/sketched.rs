@@ -50,7 +50,7 @@ pub fn sketch(
             }
         })
     });
-    record(&mut pair, packets);
+    record(|end, burst| pair.record(end, burst), packets);
     pair
 }
 

@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
-    Estimates, FlowDelays, Link, Method, Receiver, ReceiverConfig, Reference, ReferenceSender, Run,
+    Estimates, FlowDelay, Link, Method, Receiver, ReceiverConfig, Reference, ReferenceSender, Run,
     StreamId, StreamSums,
 };
 use measure::time::EpochTag;
@@ -121,7 +121,7 @@ pub fn rli(bytes: &[u8]) {
         receiver,
         sender: ReferenceSender::new(STREAM),
         estimated: Estimated {
-            flows: FlowDelays::new(FLOWS as usize),
+            flows: vec![FlowDelay::default(); FLOWS as usize],
             packets: 0,
         },
         sent_ns: 1_000_000,
@@ -138,7 +138,7 @@ pub fn rli(bytes: &[u8]) {
 
 /// What was estimated.
 struct Estimated {
-    flows: FlowDelays,
+    flows: Vec<FlowDelay>,
     packets: u64,
 }
 
@@ -150,7 +150,9 @@ impl Estimated {
         assert!(error_ns2.is_finite() && error_ns2 >= 0.0, "{estimate:?}");
         assert!((0.0..=1.0).contains(&estimate.share_of_sum), "{estimate:?}");
         self.packets += estimates.flows.len() as u64;
-        self.flows.add(estimates);
+        for &flow in estimates.flows {
+            self.flows[flow as usize].add(estimate);
+        }
     }
 }
 
@@ -272,7 +274,7 @@ impl Bench {
         let segment = self.receiver.take_segment();
         assert!(segment.sum_ns().is_finite(), "{segment:?}");
         assert!(segment.mean_ns().is_none_or(f64::is_finite), "{segment:?}");
-        for flow in self.estimated.flows.slots() {
+        for flow in &self.estimated.flows {
             let (mean, deviation) = (flow.mean_ns(), flow.stddev_ns());
             assert!(mean.is_none_or(f64::is_finite), "{flow:?}");
             let is_good = |number: f64| number.is_finite() && number >= 0.0;

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 
 use measure::batch::{Batch, Member, Members};
 use measure::cell::PassedCell;
-use measure::flows::{FlowId, FlowObservation, FlowSlots, FlowTable, Slot};
+use measure::flows::{FlowId, FlowSlots, FlowTable, Slot};
 use measure::histogram::Histogram;
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::lds::{LdsLayout, LdsPair};
@@ -22,7 +22,6 @@ use measure::rli::{
     StreamId,
 };
 use measure::shard::{Shard, ShardLayout};
-use measure::synopsis::Synopsis;
 use measure::time::{EpochTag, TickRate, Ticks};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -230,14 +229,29 @@ fn lda() -> Work {
 
 fn lda_passed() -> Work {
     let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
-    cycle(observations(FEW.1), move |burst| lda.record_passed(burst))
+    let mut spread = RandomHashes::default();
+    cycle(observations(FEW.1), move |burst| {
+        for observation in burst {
+            let batch = Batch {
+                packets: 1,
+                bytes: observation.bytes.into(),
+                arrived: Ticks(0),
+                delay: observation.delay,
+                segment: observation.segment,
+                epoch: observation.epoch,
+            };
+            lda.pass(&batch, &[observation.packet], &mut spread);
+        }
+    })
 }
 
 fn moments() -> Work {
     let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
     cycle(observations(FEW.1), move |burst| {
-        moments.record(End::Receiver, burst);
-        histogram.record(End::Receiver, burst);
+        for run in burst.chunk_by(|a, b| a.delay == b.delay) {
+            moments.add_delays(run[0].delay, run.len() as u64);
+            histogram.add_delays(run[0].delay, run.len() as u64);
+        }
     })
 }
 
@@ -271,12 +285,9 @@ fn slots(flows: u32) -> Work {
         }
         let flows = burst.iter().map(FlowId::of);
         table.look_up(flows, &mut found, |_| true, |_| true);
-        let seen: [_; BURST] = std::array::from_fn(|n| FlowObservation {
-            slot: found[n],
-            bytes: burst[n].bytes,
-            delay: burst[n].delay,
-        });
-        slots.record(End::Receiver, &seen);
+        for (observation, slot) in burst.iter().zip(found) {
+            slots.add(observation.delay, &[slot], &[observation.bytes]);
+        }
     })
 }
 

@@ -14,7 +14,7 @@ use measure::moments::Moments;
 use measure::observation::SegmentIndex;
 use measure::rli::Method;
 use measure::shard::{SegmentSynopsis, Shard, Tally};
-use measure::synopsis::{ShapeMismatch, Synopsis};
+use measure::synopsis::ShapeMismatch;
 use measure::time::{Epoch, TickRate};
 use records::history::{History, Sample};
 use records::snapshot::{
@@ -284,12 +284,9 @@ impl Segments {
                 None => state.unusable.internal += 1,
             }
         }
-        let closed = contain(Part::Estimate, || {
-            self.classes.close(epoch, plan.interval_ms, self.rate)
+        contain(Part::Estimate, || {
+            self.classes.close(epoch, plan.interval_ms, self.rate);
         });
-        if let Some(Err(error)) = closed {
-            tracing::error!(epoch = epoch.0, "not added to the last minute: {error}");
-        }
         let mut cells = Vec::with_capacity(plan.sketches.len());
         for (index, (port, name)) in plan.sketches.iter().enumerate() {
             if self.is_disturbed(*port, epoch) {
@@ -426,8 +423,8 @@ impl SegmentState {
         rate: TickRate,
         interval_ms: u32,
     ) -> Result<(), ShapeMismatch> {
-        self.tally.merge(&synopsis.tally)?;
-        self.moments.merge(&synopsis.moments)?;
+        self.tally.merge(&synopsis.tally);
+        self.moments.merge(&synopsis.moments);
         self.histogram.merge(&synopsis.histogram)?;
         if is_disturbed {
             self.unusable.link += 1;
@@ -446,7 +443,7 @@ impl SegmentState {
         self.history
             .add(epoch.0, interval_ms, &sample(synopsis, &figures, rate));
         self.minute
-            .add(epoch, interval_ms, &synopsis.moments, &synopsis.histogram)?;
+            .add(epoch, interval_ms, &synopsis.moments, &synopsis.histogram);
         self.last = Some(figures);
         Ok(())
     }
@@ -531,28 +528,22 @@ impl Classes {
             self.0.len() - 1
         });
         let class = &mut self.0[index];
-        class.moments.merge(&synopsis.moments)?;
+        class.moments.merge(&synopsis.moments);
         class.histogram.merge(&synopsis.histogram)
     }
 
     /// All segments of an epoch were added.
-    pub fn close(
-        &mut self,
-        epoch: Epoch,
-        interval_ms: u32,
-        rate: TickRate,
-    ) -> Result<(), ShapeMismatch> {
+    pub fn close(&mut self, epoch: Epoch, interval_ms: u32, rate: TickRate) {
         for class in &mut self.0 {
             if let Some(stamped) = estimate::stamped(&class.moments, &class.histogram, rate) {
                 let packets = class.moments.count();
                 class.last = Some((epoch, Delays { packets, stamped }));
                 let (moments, histogram) = (&class.moments, &class.histogram);
-                class.minute.add(epoch, interval_ms, moments, histogram)?;
-                class.moments.clear();
+                class.minute.add(epoch, interval_ms, moments, histogram);
+                class.moments = Moments::default();
                 class.histogram.clear();
             }
         }
-        Ok(())
     }
 
     /// Forgets classes that are not among these.
@@ -632,9 +623,9 @@ impl Minute {
         interval_ms: u32,
         moments: &Moments,
         histogram: &Histogram,
-    ) -> Result<(), measure::synopsis::ShapeMismatch> {
+    ) {
         if moments.count() == 0 {
-            return Ok(());
+            return;
         }
         let index = part_of(Epoch(epoch.0 + 1), interval_ms);
         self.parts.retain(|part| !is_over(part, index));
@@ -646,10 +637,10 @@ impl Minute {
             });
         }
         let Some(open) = self.parts.back_mut() else {
-            return Ok(());
+            return;
         };
         Arc::make_mut(&mut open.histogram).add(histogram);
-        open.moments.merge(moments)
+        open.moments.merge(moments);
     }
 
     /// The parts of that minute that have ended.
@@ -672,7 +663,7 @@ impl Minute {
         parts.peek()?;
         let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate));
         for part in parts {
-            moments.merge(&part.moments).ok()?;
+            moments.merge(&part.moments);
             histogram.add_trimmed(&part.histogram);
         }
         let stamped = estimate::stamped(&moments, &histogram, rate)?;
@@ -686,25 +677,22 @@ impl Minute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::tests::{observations, rate};
-    use measure::observation::End;
+    use crate::estimate::tests::rate;
     use proptest::prelude::*;
 
     /// An epoch with one packet of each delay, in ticks.
     fn epoch_of(delays: &[u64]) -> (Moments, Histogram) {
         let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate()));
         for &delay in delays {
-            let (_, received) = observations(0, 1, delay);
-            moments.record(End::Receiver, &[received]);
-            histogram.record(End::Receiver, &[received]);
+            moments.add_delays(delay, 1);
+            histogram.add_delays(delay, 1);
         }
         (moments, histogram)
     }
 
     fn add(minute: &mut Minute, epoch: u64, interval_ms: u32, delays: &[u64]) {
         let (moments, histogram) = epoch_of(delays);
-        let added = minute.add(Epoch(epoch), interval_ms, &moments, &histogram);
-        added.unwrap();
+        minute.add(Epoch(epoch), interval_ms, &moments, &histogram);
     }
 
     #[test]

@@ -17,7 +17,6 @@ use measure::cell::PassedCell;
 use measure::lds::LdsPair;
 use measure::observation::{End, Observation};
 use measure::packet::{FiveTuple, PacketHash};
-use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 use super::*;

@@ -118,7 +118,7 @@ impl Pair {
         for _ in 0..commands {
             match worker.end.next_command() {
                 Some(FlowCommand::Forget(id)) => assert!(worker.flows.forget(id).is_some()),
-                Some(FlowCommand::Give(slot)) => worker.flows.give(slot).unwrap(),
+                Some(FlowCommand::Give(slot)) => assert!(worker.flows.give(slot)),
                 None => break,
             }
         }

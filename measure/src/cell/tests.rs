@@ -58,8 +58,26 @@ fn sent(observation: &Observation) -> Observation {
     }
 }
 
+/// What a packet that passed adds to either kind of cell.
+trait Pass: BothEnds {
+    fn pass(&mut self, observation: &Observation, weight: u32);
+}
+
+impl Pass for CellPair {
+    fn pass(&mut self, observation: &Observation, weight: u32) {
+        self.record(End::Sender, &sent(observation), weight);
+        self.record(End::Receiver, observation, weight);
+    }
+}
+
+impl Pass for PassedCell {
+    fn pass(&mut self, observation: &Observation, weight: u32) {
+        self.pass_all(weight, observation.delay.wrapping_mul(weight.into()));
+    }
+}
+
 /// A cell of some kind with these packets, merged of as many shards as there are.
-fn cell_of<C: BothEnds>(packets: &[Packet], shards: usize) -> C {
+fn cell_of<C: Pass>(packets: &[Packet], shards: usize) -> C {
     let mut parts = vec![C::default(); shards];
     for (n, packet) in packets.iter().enumerate() {
         let Packet {

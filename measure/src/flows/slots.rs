@@ -1,13 +1,11 @@
 //! Counters by slot: what is counted and estimated for one flow, histograms of a few slots, and all of them together, which
 //! is sent at an epoch's rollover.
 
-use super::{FlowObservation, Slot};
+use super::Slot;
 use crate::histogram::SmallHistogram;
 use crate::moments;
-use crate::observation::End;
 use crate::prefetch::prefetch;
 use crate::rli::{Estimate, Estimates, FlowDelay};
-use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
@@ -113,15 +111,6 @@ impl FlowCounters {
         let sum = self.sum_of_squares_ticks2().wrapping_add(squares);
         self.squares_low = sum as u64;
         self.squares_high = (sum >> 64) as u32;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.add_squares(other.sum_of_squares_ticks2());
-        self.sum = self.sum.wrapping_add(other.sum);
-        self.packets = self.packets.wrapping_add(other.packets);
-        let bytes = self.bytes().wrapping_add(other.bytes()) & BYTES_MASK;
-        let lost = (self.lost() + other.lost()).min(LOST_MAX);
-        self.bytes_and_lost = self.bytes_and_lost & HISTOGRAM | lost << LOST_SHIFT | bytes;
     }
 }
 
@@ -229,12 +218,6 @@ impl FlowEstimates {
         add_pairs(&mut self.errors, &errors);
         self.interval_packets = self.interval_packets.saturating_add(1);
     }
-
-    fn merge(&mut self, other: &Self) {
-        self.packets = self.packets.wrapping_add(other.packets);
-        add_pairs(&mut self.sums, &other.sums);
-        add_pairs(&mut self.errors, &other.errors);
-    }
 }
 
 /// Histograms by slot.
@@ -302,15 +285,6 @@ impl Histograms {
         }
     }
 
-    /// Adds what another has of the same slots.
-    fn merge(&mut self, other: &Self) {
-        for (slot, kept) in &mut self.kept {
-            if let Some(theirs) = other.of(*slot) {
-                kept.merge(theirs);
-            }
-        }
-    }
-
     /// Keeps none.
     fn clear(&mut self) {
         for (Slot(slot), _) in self.kept.drain(..) {
@@ -323,8 +297,7 @@ impl Histograms {
 
 /// Counters of all slots over one epoch, and of what has no slot.
 ///
-/// Two add up where a slot is the same flow's in both: those of one worker, or of workers
-/// whose tables are kept alike.
+/// Counters of two workers do not add up: a slot is another flow's in each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSlots {
     /// The last is [`Slot::OTHER`]'s.
@@ -512,7 +485,7 @@ impl FlowSlots {
 
     /// Adds packets of one stamped delay, each by its slot and its bytes.
     #[inline]
-    pub(crate) fn add(&mut self, delay: u64, slots: &[Slot], bytes: &[u32]) {
+    pub fn add(&mut self, delay: u64, slots: &[Slot], bytes: &[u32]) {
         let packets = slots.iter().copied().zip(bytes.iter().copied());
         let has_histogram = match &mut self.entries {
             Entries::Counted(counters) => add_all(counters, delay, packets, |entry| entry),
@@ -522,6 +495,17 @@ impl FlowSlots {
         };
         if has_histogram && let Some(histograms) = &mut self.histograms {
             histograms.add(delay, slots);
+        }
+    }
+
+    /// Forgets everything recorded; the slots stay.
+    pub fn clear(&mut self) {
+        match &mut self.entries {
+            Entries::Counted(counters) => counters.fill(FlowCounters::default()),
+            Entries::Estimated(tracked) => tracked.fill(Tracked::default()),
+        }
+        if let Some(histograms) = &mut self.histograms {
+            histograms.clear();
         }
     }
 
@@ -549,69 +533,6 @@ impl Entries {
         match self {
             Self::Counted(counters) => &mut counters[place],
             Self::Estimated(tracked) => &mut tracked[place].counters,
-        }
-    }
-
-    /// Entries with estimates; none where they are not kept.
-    fn tracked(&self) -> &[Tracked] {
-        match self {
-            Self::Counted(_) => &[],
-            Self::Estimated(tracked) => tracked,
-        }
-    }
-}
-
-impl Synopsis for FlowSlots {
-    type Item = FlowObservation;
-
-    /// Adds stamped delays, from the receiver's end.
-    #[inline]
-    fn record(&mut self, end: End, observations: &[FlowObservation]) {
-        if end == End::Sender {
-            return;
-        }
-        for &FlowObservation { slot, bytes, delay } in observations {
-            self.add(delay, &[slot], &[bytes]);
-        }
-    }
-
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        let same =
-            |what, left: usize, right: usize| ShapeMismatch::check(what, left as u64, right as u64);
-        same("number of flow slots", self.slots(), other.slots())?;
-        same(
-            "number of slots with estimates",
-            self.entries.tracked().len(),
-            other.entries.tracked().len(),
-        )?;
-        match (&mut self.entries, &other.entries) {
-            (Entries::Counted(mine), Entries::Counted(theirs)) => {
-                for (mine, theirs) in mine.iter_mut().zip(theirs) {
-                    mine.merge(theirs);
-                }
-            }
-            (Entries::Estimated(mine), Entries::Estimated(theirs)) => {
-                for (mine, theirs) in mine.iter_mut().zip(theirs) {
-                    mine.counters.merge(&theirs.counters);
-                    mine.estimates.merge(&theirs.estimates);
-                }
-            }
-            // Refused above.
-            _ => {}
-        }
-        if let (Some(mine), Some(theirs)) = (&mut self.histograms, &other.histograms) {
-            mine.merge(theirs);
-        }
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        match &mut self.entries {
-            Entries::Counted(counters) => counters.fill(FlowCounters::default()),
-            Entries::Estimated(tracked) => tracked.fill(Tracked::default()),
-        }
-        if let Some(histograms) = &mut self.histograms {
-            histograms.clear();
         }
     }
 }

@@ -60,23 +60,6 @@ impl Bucket {
     }
 }
 
-/// A flow that cannot be put into the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InsertError {
-    /// Both of its buckets are full.
-    #[error("both buckets of the flow are full; forget other flows or make the index larger")]
-    Full,
-    /// It is there.
-    #[error("the flow is in the index already, with slot {}", slot.0)]
-    Present {
-        /// Its slot.
-        slot: Slot,
-    },
-    /// [`Slot::OTHER`] is no flow's own.
-    #[error("slot {} is for flows without a slot; give the flow one of its own", Slot::OTHER.0)]
-    NoSlot,
-}
-
 /// From flows to slots, in memory that is allocated once.
 ///
 /// Matches are exact in all 64 bits of a [`FlowId`].
@@ -161,27 +144,22 @@ impl FlowIndex {
         }
     }
 
-    /// Gives the flow a slot.
-    ///
-    /// # Errors
-    /// [`InsertError`]; nothing has changed then.
-    pub fn insert(&mut self, id: FlowId, slot: Slot) -> Result<(), InsertError> {
-        let stored = slot.0.checked_add(1).ok_or(InsertError::NoSlot)?;
-        if let Some(slot) = self.look_up(id) {
-            return Err(InsertError::Present { slot });
-        }
+    /// Gives the flow a slot. `false`, and nothing has changed, where the flow has one, where both its buckets are
+    /// full, and for [`Slot::OTHER`].
+    #[must_use]
+    pub fn insert(&mut self, id: FlowId, slot: Slot) -> bool {
+        let Some(stored) = slot.0.checked_add(1).filter(|_| self.look_up(id).is_none()) else {
+            return false;
+        };
         let FlowId(id) = id;
         let (first, second) = (self.first(id), self.second(id));
-        if self.buckets[first].put(id, stored) {
-            self.flows += 1;
-            return Ok(());
+        let mut is_put = self.buckets[first].put(id, stored);
+        if !is_put {
+            is_put = self.buckets[second].put(id, stored);
+            self.buckets[first].spilled += u32::from(is_put);
         }
-        if self.buckets[second].put(id, stored) {
-            self.buckets[first].spilled += 1;
-            self.flows += 1;
-            return Ok(());
-        }
-        Err(InsertError::Full)
+        self.flows += usize::from(is_put);
+        is_put
     }
 
     /// Forgets the flow and returns the slot it had.
@@ -240,25 +218,6 @@ pub struct Untracked {
     pub without_place: u64,
     /// The new flow could not be reported.
     pub unreported: u64,
-}
-
-/// A slot that cannot be given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum GiveError {
-    /// There are not so many.
-    #[error("there is no slot {}: the table has {slots}", slot.0)]
-    NoSuchSlot {
-        /// The slot given.
-        slot: Slot,
-        /// Slots of the table.
-        slots: usize,
-    },
-    /// It is free, or some flow's.
-    #[error("slot {} is the table's already; give back what `forget` returned, once", slot.0)]
-    NotAway {
-        /// The slot given.
-        slot: Slot,
-    },
 }
 
 /// Which flows are tracked, and in which slots.
@@ -330,7 +289,7 @@ impl FlowTable {
             self.untracked.without_free_slot += 1;
             return Slot::OTHER;
         };
-        if self.index.insert(id, slot).is_err() {
+        if !self.index.insert(id, slot) {
             self.untracked.without_place += 1;
             return Slot::OTHER;
         }
@@ -354,21 +313,17 @@ impl FlowTable {
         Some(slot)
     }
 
-    /// Takes back a slot that [`forget`](Self::forget) returned: the next new flow may have it.
-    ///
-    /// # Errors
-    /// [`GiveError`] when the slot is not away; nothing has changed then.
-    pub fn give(&mut self, slot: Slot) -> Result<(), GiveError> {
-        let slots = self.is_away.len();
-        match self.is_away.get_mut(slot.0 as usize) {
-            None => Err(GiveError::NoSuchSlot { slot, slots }),
-            Some(false) => Err(GiveError::NotAway { slot }),
-            Some(is_away) => {
-                *is_away = false;
-                self.free.push(slot);
-                Ok(())
-            }
+    /// Takes back a slot that [`forget`](Self::forget) returned: the next new flow may have it. `false`, and nothing
+    /// has changed, where the slot is not away.
+    pub fn give(&mut self, slot: Slot) -> bool {
+        let is_away = self
+            .is_away
+            .get_mut(slot.0 as usize)
+            .is_some_and(std::mem::take);
+        if is_away {
+            self.free.push(slot);
         }
+        is_away
     }
 
     /// The slot of a flow, if it is tracked.

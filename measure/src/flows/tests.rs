@@ -6,10 +6,8 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::histogram::SmallHistogram;
-use crate::observation::End;
 use crate::observation::tests::observation_with_delay;
 use crate::rli::{Estimate, Estimates, FlowDelay, Method};
-use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::{EpochTag, TickRate};
 
 fn id(hash: u64) -> FlowId {
@@ -42,15 +40,9 @@ fn pass(
                 true
             },
         );
-        let seen = burst
-            .iter()
-            .zip(found)
-            .map(|(observation, slot)| FlowObservation {
-                slot,
-                bytes: observation.bytes,
-                delay: observation.delay,
-            });
-        slots.record(End::Receiver, &seen.collect::<Vec<_>>());
+        for (observation, slot) in burst.iter().zip(found) {
+            slots.add(observation.delay, &[slot], &[observation.bytes]);
+        }
     }
     news
 }
@@ -80,12 +72,10 @@ fn nearly_all_flows_that_an_index_was_made_for_find_a_place() {
     let (mut known, mut refused) = (Vec::new(), 0_u32);
     for slot in 0..100_000 {
         let id = id(rng.random());
-        match index.insert(id, Slot(slot)) {
-            Ok(()) => known.push((id, Slot(slot))),
-            Err(error) => {
-                assert_eq!(error, InsertError::Full);
-                refused += 1;
-            }
+        if index.insert(id, Slot(slot)) {
+            known.push((id, Slot(slot)));
+        } else {
+            refused += 1;
         }
     }
     println!("{refused} of {flows} refused, {} bytes", index.size_bytes());
@@ -113,9 +103,10 @@ fn churn_leaves_no_trace() {
             assert_eq!(index.look_up(gone), None);
         }
         let id = id(rng.random());
-        match index.insert(id, Slot(turn)) {
-            Ok(()) => held.push(id),
-            Err(_) => refused += 1,
+        if index.insert(id, Slot(turn)) {
+            held.push(id);
+        } else {
+            refused += 1;
         }
     }
     assert!(refused < 1_000, "{refused} of 400,000 refused");
@@ -126,7 +117,7 @@ fn churn_leaves_no_trace() {
     assert_eq!(index.size_bytes(), bytes);
     // As good as new: nothing spilled is remembered, every place is free.
     let many: Vec<FlowId> = (0..10).map(id).collect();
-    let placed = many.iter().filter(|&&id| index.insert(id, Slot(1)).is_ok());
+    let placed = many.iter().filter(|&&id| index.insert(id, Slot(1)));
     assert_eq!(placed.count(), 5, "small hashes all share both buckets");
 }
 
@@ -136,15 +127,14 @@ fn what_spilled_is_found_when_its_first_bucket_has_room_again() {
     // Two buckets: the top bit says which of the first, bit 31 which of the second.
     let flow = |n: u64| id(n | 1 << 31);
     for n in 0..6 {
-        index.insert(flow(n), Slot(10)).unwrap();
+        assert!(index.insert(flow(n), Slot(10)));
     }
     index.remove(flow(0)).unwrap();
     assert_eq!(index.look_up(flow(5)), Some(Slot(10)), "it spilled");
-    let again = index.insert(flow(5), Slot(11));
-    assert_eq!(again, Err(InsertError::Present { slot: Slot(10) }));
+    assert!(!index.insert(flow(5), Slot(11)), "it is there");
     assert_eq!(index.remove(flow(5)), Some(Slot(10)));
     assert_eq!(index.remove(flow(5)), None);
-    assert_eq!(index.insert(flow(5), Slot::OTHER), Err(InsertError::NoSlot));
+    assert!(!index.insert(flow(5), Slot::OTHER));
     assert_eq!(index.len(), 4);
 }
 
@@ -195,26 +185,16 @@ fn a_slot_serves_again_once_it_is_given_back() {
     let mut table = FlowTable::new(1);
     let mut slots = FlowSlots::new(1);
     pass(&mut table, &mut slots, &[observation(1, 1)]);
-    assert_eq!(
-        table.give(Slot(0)),
-        Err(GiveError::NotAway { slot: Slot(0) })
-    );
+    assert!(!table.give(Slot(0)), "it is a flow's");
     assert_eq!(table.forget(id(2)), None);
     assert_eq!(table.forget(id(1)), Some(Slot(0)));
     assert_eq!(table.slot_of(id(1)), None);
 
     // Away: epochs in which it is the old flow's are still on their way.
     assert_eq!(pass(&mut table, &mut slots, &[observation(2, 1)]), []);
-    table.give(Slot(0)).unwrap();
-    assert_eq!(
-        table.give(Slot(0)),
-        Err(GiveError::NotAway { slot: Slot(0) })
-    );
-    let beyond = GiveError::NoSuchSlot {
-        slot: Slot(1),
-        slots: 1,
-    };
-    assert_eq!(table.give(Slot(1)), Err(beyond));
+    assert!(table.give(Slot(0)));
+    assert!(!table.give(Slot(0)), "it is free");
+    assert!(!table.give(Slot(1)), "there is none");
     assert_eq!(pass(&mut table, &mut slots, &[observation(2, 1)]).len(), 1);
     assert_eq!(table.slot_of(id(2)), Some(Slot(0)));
 }
@@ -269,38 +249,6 @@ fn a_table_without_slots_counts_everything_as_other() {
     assert_eq!(slots.filled().count(), 0);
 }
 
-#[test]
-fn the_senders_end_counts_nothing() {
-    let mut slots = FlowSlots::new(1);
-    slots.record(
-        End::Sender,
-        &[FlowObservation {
-            slot: Slot(0),
-            bytes: 64,
-            delay: 0,
-        }],
-    );
-    assert_eq!(slots, FlowSlots::new(1));
-}
-
-#[test]
-fn slots_of_different_shape_do_not_add() {
-    let mut slots = FlowSlots::new(3);
-    let fewer = ShapeMismatch {
-        what: "number of flow slots",
-        left: 3,
-        right: 2,
-    };
-    assert_eq!(slots.merge(&FlowSlots::new(2)), Err(fewer));
-    let estimated = slots.merge(&FlowSlots::new(3).with_estimates());
-    let differ = ShapeMismatch {
-        what: "number of slots with estimates",
-        left: 0,
-        right: 4,
-    };
-    assert_eq!(estimated, Err(differ));
-}
-
 /// What happens to an index.
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -332,16 +280,13 @@ proptest! {
         let mut map: HashMap<u64, u32> = HashMap::new();
         for step in steps {
             match step {
-                Step::Insert(hash, slot) => match index.insert(id(hash), Slot(slot)) {
-                    Ok(()) => prop_assert_eq!(map.insert(hash, slot), None),
-                    Err(InsertError::Present { slot: Slot(had) }) => {
-                        prop_assert_eq!(map.get(&hash), Some(&had));
+                Step::Insert(hash, slot) => {
+                    if index.insert(id(hash), Slot(slot)) {
+                        prop_assert_eq!(map.insert(hash, slot), None);
+                    } else {
+                        prop_assert!(map.contains_key(&hash) || map.len() >= 5);
                     }
-                    Err(error) => {
-                        prop_assert_eq!(error, InsertError::Full);
-                        prop_assert!(!map.contains_key(&hash) && map.len() >= 5);
-                    }
-                },
+                }
                 Step::Remove(hash) => {
                     prop_assert_eq!(index.remove(id(hash)), map.remove(&hash).map(Slot));
                 }
@@ -391,38 +336,14 @@ proptest! {
         }
     }
 
-    #[test]
-    fn merging_is_the_synopsis_of_the_union(observations in observations(), cut in 0_usize..300) {
-        let mut table = FlowTable::new(30);
-        let mut whole = FlowSlots::new(30).with_estimates();
-        pass(&mut table, &mut whole, &observations);
-        let (left, right) = observations.split_at(cut.min(observations.len()));
-        let halves = [left, right].map(|observations| {
-            let mut slots = FlowSlots::new(30).with_estimates();
-            pass(&mut table, &mut slots, observations);
-            slots
-        });
-        let [mut ab, mut ba] = halves.clone();
-        ab.merge(&halves[1]).unwrap();
-        ba.merge(&halves[0]).unwrap();
-        prop_assert_eq!(&ab, &whole);
-        prop_assert_eq!(&ba, &whole);
-        ab.clear();
-        prop_assert_eq!(ab, FlowSlots::new(30).with_estimates());
-    }
 }
 
 #[test]
 fn losses_count_beside_bytes_and_stop_at_their_greatest() {
-    let observation = FlowObservation {
-        slot: Slot(1),
-        bytes: 1_500,
-        delay: 7,
-    };
     let mut slots = FlowSlots::new(2).with_estimates();
     for _ in 0..3 {
         slots.record_lost(Slot(1));
-        slots.record(End::Receiver, &[observation]);
+        slots.add(7, &[Slot(1)], &[1_500]);
     }
     slots.record_lost(Slot(77));
     let counters = slots.counters(Slot(1));
@@ -433,19 +354,11 @@ fn losses_count_beside_bytes_and_stop_at_their_greatest() {
     assert_eq!(slots.counters(Slot::OTHER).lost(), 1);
     assert_eq!(slots.counters(Slot(0)), &FlowCounters::default());
 
-    let mut sum = slots.clone();
-    // Twice as many each time: 3 * 2^23 lost packets do not fit.
-    for _ in 0..23 {
-        let before = sum.clone();
-        sum.merge(&before).unwrap();
+    for _ in 0..1 << 23 {
+        slots.record_lost(Slot(1));
     }
-    let counters = sum.counters(Slot(1));
-    assert_eq!(
-        (counters.lost(), counters.bytes()),
-        ((1 << 23) - 1, 4_500 << 23)
-    );
-    sum.record_lost(Slot(1));
-    assert_eq!(sum.counters(Slot(1)).lost(), (1 << 23) - 1);
+    let counters = slots.counters(Slot(1));
+    assert_eq!((counters.lost(), counters.bytes()), ((1 << 23) - 1, 4_500));
 }
 
 /// Of an interval whose exact sum a packet has that share of; 0: the sum is not known.
@@ -530,10 +443,6 @@ fn histograms_are_kept_of_the_slots_that_are_named_until_the_next_epoch() {
         let counters = slots.counters(Slot(2));
         let counted = (counters.packets(), counters.bytes(), counters.lost());
         assert_eq!(counted, (2, 128, 1));
-        let other = slots.clone();
-        slots.merge(&other).unwrap();
-        let histogram = slots.histogram(Slot(2)).unwrap();
-        assert_eq!((histogram.count(), slots.counters(Slot(2)).lost()), (4, 2));
         slots.clear();
         assert_eq!(slots.filled().count(), 0);
         assert!(slots.histogram(Slot(2)).is_none());

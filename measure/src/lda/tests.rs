@@ -294,20 +294,6 @@ fn means_are_signed() {
 }
 
 #[test]
-fn sums_may_wrap() {
-    let packets: Vec<_> = (0..1_000_u64)
-        .map(|n| Packet {
-            hash: n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            sent: u64::MAX - 3 * n,
-            delay: 100 + n % 2,
-            lost: false,
-        })
-        .collect();
-    let estimate = lda_of(&full(8), &packets).estimate(1_000);
-    assert_eq!(estimate.mean_ticks, Some(100.5));
-}
-
-#[test]
 fn equal_counts_of_different_packets_are_found_by_the_digest() {
     let mut lda = LdaPair::new(&full(1));
     lda.record(End::Sender, &[observation(1 << 40, 0)]);

@@ -71,16 +71,6 @@ impl<C: BothEnds> LdsPair<C> {
         &self.cells
     }
 
-    /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
-    /// them there, and at the sender's end at `time - delay`, comes to, for half of the work.
-    ///
-    /// For a worker that owns both ends of a burst. What was lost in between has to be recorded
-    /// at the sender's end.
-    #[inline]
-    pub fn record_passed(&mut self, observations: &[Observation]) {
-        self.add(observations, C::pass);
-    }
-
     /// The difference of both ends.
     pub fn delays(&self) -> DelayCells {
         DelayCells::from_halves(&self.layout, self.cells.iter().map(C::halves))
@@ -133,9 +123,35 @@ impl<C: BothEnds> LdsPair<C> {
             }
         }
     }
+
+    /// Adds packets seen at one end of the segment.
+    #[inline]
+    pub fn record(&mut self, end: End, observations: &[Observation]) {
+        // Either end by itself, so that the loop does not ask which.
+        match end {
+            End::Sender => self.add(observations, |cell, observation, weight| {
+                cell.record(End::Sender, observation, weight);
+            }),
+            End::Receiver => self.add(observations, |cell, observation, weight| {
+                cell.record(End::Receiver, observation, weight);
+            }),
+        }
+    }
 }
 
 impl LdsPair<PassedCell> {
+    /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
+    /// them there, and at the sender's end at `time - delay`, comes to, for half of the work.
+    ///
+    /// For a worker that owns both ends of a burst. What was lost in between has to be recorded
+    /// at the sender's end.
+    #[inline]
+    pub fn record_passed(&mut self, observations: &[Observation]) {
+        self.add(observations, |cell, observation, weight| {
+            cell.pass_all(weight, observation.delay.wrapping_mul(weight.into()));
+        });
+    }
+
     /// Adds all packets of a flow that passed, by the sum of their delays: what recording them one by one
     /// comes to, where the layout is plain.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
@@ -151,21 +167,6 @@ impl LdsPair<PassedCell> {
 }
 
 impl<C: BothEnds> Synopsis for LdsPair<C> {
-    type Item = Observation;
-
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        // Either end by itself, so that the loop does not ask which.
-        match end {
-            End::Sender => self.add(observations, |cell, observation, weight| {
-                cell.record(End::Sender, observation, weight);
-            }),
-            End::Receiver => self.add(observations, |cell, observation, weight| {
-                cell.record(End::Receiver, observation, weight);
-            }),
-        }
-    }
-
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.layout.same_shape(&other.layout)?;
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {

@@ -2,39 +2,29 @@
 
 use super::link::Link;
 use super::reference::StreamId;
+use crate::labelled_enum;
 
-/// How a packet's delay follows from the references around it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
-    /// RLI-L (Lee et al. 2010, section 3.3): the delay of the reference before it. Nothing is
-    /// buffered.
-    Left,
-    /// RLI (eq. 1): on the line between the references before and behind it.
-    Linear,
-    /// RLI-S: on a curve between them, bent so that the interval's mean is exact where no packet
-    /// was lost.
-    Sums,
-    /// RLI-AS: on a curve that also goes through the ends of idle times. Needs every packet of the
-    /// link, those of other streams too ([`Receiver::cross`](super::Receiver::cross)), with stamps
-    /// of their own: where stamps are per burst, or jitter exceeds the serialisation of a minimum
-    /// frame, take [`Method::Sums`].
-    AnchoredSums,
+labelled_enum! {
+    /// How a packet's delay follows from the references around it.
+    #[derive(PartialOrd, Ord)]
+    pub enum Method {
+        /// RLI-L (Lee et al. 2010, section 3.3): the delay of the reference before it. Nothing is
+        /// buffered.
+        Left = "rli-l",
+        /// RLI (eq. 1): on the line between the references before and behind it.
+        Linear = "rli",
+        /// RLI-S: on a curve between them, bent so that the interval's mean is exact where no packet
+        /// was lost.
+        Sums = "rli-s",
+        /// RLI-AS: on a curve that also goes through the ends of idle times. Needs every packet of the
+        /// link, those of other streams too ([`Receiver::cross`](super::Receiver::cross)), with stamps
+        /// of their own: where stamps are per burst, or jitter exceeds the serialisation of a minimum
+        /// frame, take [`Method::Sums`].
+        AnchoredSums = "rli-as",
+    }
 }
 
 impl Method {
-    /// All of them, the simplest first.
-    pub const ALL: [Self; 4] = [Self::Left, Self::Linear, Self::Sums, Self::AnchoredSums];
-
-    /// Its name in the literature: the value of a `method` label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Left => "rli-l",
-            Self::Linear => "rli",
-            Self::Sums => "rli-s",
-            Self::AnchoredSums => "rli-as",
-        }
-    }
-
     /// What the raw bound of a flow in so many [effective
     /// intervals](super::FlowDelay::effective_intervals) is multiplied by to be a nominal 98 %
     /// bound: what the worst of eight simulated queues asks for, rounded up (`make accuracy`, table

@@ -2,7 +2,7 @@
 //! estimates of its packets.
 
 use super::config::Method;
-use super::receiver::{Estimate, Estimates};
+use super::receiver::Estimate;
 use crate::histogram::SmallHistogram;
 
 /// What one more packet adds to the errors of a flow.
@@ -161,37 +161,6 @@ impl FlowDelay {
         self.sum_of_squares_ns2 += other.sum_of_squares_ns2;
         self.weighted_error_ns2 += other.weighted_error_ns2;
         self.squared_errors_ns4 += other.squared_errors_ns4;
-    }
-}
-
-/// Delays of many flows, in a dense array by slot.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlowDelays {
-    slots: Vec<FlowDelay>,
-}
-
-impl FlowDelays {
-    /// Empty accumulators for slots 0 to `slots - 1`.
-    pub fn new(slots: usize) -> Self {
-        Self {
-            slots: vec![FlowDelay::default(); slots],
-        }
-    }
-
-    /// Adds the estimate for packets of the flows whose slots it names; those out of range are
-    /// ignored.
-    #[inline]
-    pub fn add(&mut self, estimates: &Estimates<'_, u32>) {
-        for &flow in estimates.flows {
-            if let Some(slot) = self.slots.get_mut(flow as usize) {
-                slot.add(&estimates.estimate);
-            }
-        }
-    }
-
-    /// The accumulators, by slot.
-    pub fn slots(&self) -> &[FlowDelay] {
-        &self.slots
     }
 }
 

@@ -48,58 +48,46 @@ impl Tally {
         self.late += packets;
     }
 
-    /// Takes packets out again that were recorded at one end: the exact inverse.
-    pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
-        let (packets, bytes) = (observations.len() as u64, bytes_of(observations));
-        let (counted, counted_bytes) = match end {
+    /// Packets and bytes of one end.
+    #[inline]
+    fn of(&mut self, end: End) -> (&mut u64, &mut u64) {
+        match end {
             End::Sender => (&mut self.sent, &mut self.sent_bytes),
             End::Receiver => (&mut self.received, &mut self.received_bytes),
-        };
-        *counted = counted.wrapping_sub(packets);
-        *counted_bytes = counted_bytes.wrapping_sub(bytes);
-    }
-}
-
-/// Bytes of all frames.
-#[inline]
-fn bytes_of(observations: &[Observation]) -> u64 {
-    observations
-        .iter()
-        .map(|observation| u64::from(observation.bytes))
-        .sum()
-}
-
-impl Synopsis for Tally {
-    type Item = Observation;
-
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        let (packets, bytes) = (observations.len() as u64, bytes_of(observations));
-        match end {
-            End::Sender => {
-                self.sent += packets;
-                self.sent_bytes += bytes;
-            }
-            End::Receiver => {
-                self.received += packets;
-                self.received_bytes += bytes;
-            }
         }
     }
 
-    fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
+    /// Takes packets out again that were recorded at one end: the exact inverse.
+    pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
+        let (packets, bytes) = self.of(end);
+        *packets = packets.wrapping_sub(observations.len() as u64);
+        *bytes = bytes.wrapping_sub(bytes_of(observations));
+    }
+
+    /// Counts packets at one end of the segment.
+    #[inline]
+    pub fn record(&mut self, end: End, observations: &[Observation]) {
+        let (packets, bytes) = self.of(end);
+        *packets += observations.len() as u64;
+        *bytes += bytes_of(observations);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn merge(&mut self, other: &Self) {
         self.sent = self.sent.wrapping_add(other.sent);
         self.sent_bytes = self.sent_bytes.wrapping_add(other.sent_bytes);
         self.received = self.received.wrapping_add(other.received);
         self.received_bytes = self.received_bytes.wrapping_add(other.received_bytes);
         self.dropped = self.dropped.wrapping_add(other.dropped);
         self.late = self.late.wrapping_add(other.late);
-        Ok(())
     }
+}
 
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
+/// Bytes of all frames.
+#[inline]
+fn bytes_of(observations: &[Observation]) -> u64 {
+    let bytes = observations.iter().map(|one| u64::from(one.bytes));
+    bytes.sum()
 }
 
 /// All that is kept of one segment.
@@ -129,19 +117,12 @@ impl SegmentSynopsis {
         }
     }
 
-    /// Adds observations that are all of one delay, as those of one burst usually are.
-    #[inline]
-    pub fn record_alike(&mut self, end: End, observations: &[Observation]) {
-        let Some(&Observation { delay, .. }) = observations.first() else {
-            return;
-        };
-        self.tally.record(end, observations);
-        if end == End::Receiver {
-            self.moments.add_delays(delay, observations.len() as u64);
-            self.histogram.add_delays(delay, observations.len() as u64);
-        }
+    /// Counts a packet at the sender's end only.
+    pub(super) fn lose(&mut self, sent: &Observation) {
+        let sent = std::slice::from_ref(sent);
+        self.tally.record(End::Sender, sent);
         if let Some(lda) = &mut self.lda {
-            lda.record(end, observations);
+            lda.record(End::Sender, sent);
         }
     }
 
@@ -172,19 +153,10 @@ impl SegmentSynopsis {
 }
 
 impl Synopsis for SegmentSynopsis {
-    type Item = Observation;
-
-    #[inline]
-    fn record(&mut self, end: End, observations: &[Observation]) {
-        for run in observations.chunk_by(|a, b| a.delay == b.delay) {
-            self.record_alike(end, run);
-        }
-    }
-
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.same_shape(other)?;
-        self.tally.merge(&other.tally)?;
-        self.moments.merge(&other.moments)?;
+        self.tally.merge(&other.tally);
+        self.moments.merge(&other.moments);
         self.histogram.merge(&other.histogram)?;
         self.rli.merge(&other.rli);
         match (&mut self.lda, &other.lda) {
@@ -194,8 +166,8 @@ impl Synopsis for SegmentSynopsis {
     }
 
     fn clear(&mut self) {
-        self.tally.clear();
-        self.moments.clear();
+        self.tally = Tally::default();
+        self.moments = Moments::default();
         self.histogram.clear();
         if let Some(lda) = &mut self.lda {
             lda.clear();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::batch::{Member, Members};
-use crate::flows::{FlowId, FlowObservation, Slot};
+use crate::flows::{FlowId, Slot};
 use crate::lda::{Bank, LdaLayout};
 use crate::lds::LdsLayout;
 use crate::packet::{FlowHash, Hashing, PacketHash, RandomHashes};
@@ -60,6 +60,23 @@ fn at_sender(observation: &Observation) -> Observation {
     }
 }
 
+/// Adds a packet at one end to all that knows ends.
+fn record(shard: &mut Shard, end: End, observation: &Observation) {
+    let burst = std::slice::from_ref(observation);
+    if let Some(segment) = shard.segment_mut(observation.segment) {
+        segment.tally.record(end, burst);
+        segment.lda.as_mut().unwrap().record(end, burst);
+        if end == End::Receiver {
+            segment.moments.add_delays(observation.delay, 1);
+            segment.histogram.add_delays(observation.delay, 1);
+        }
+    }
+    let sketch = shard.sketch_of(observation.segment);
+    if let Some(sketch) = sketch.and_then(|sketch| shard.sketches.get_mut(sketch)) {
+        sketch.record(end, burst);
+    }
+}
+
 /// What becomes of a burst.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
@@ -100,7 +117,7 @@ fn sketched(shard: &Shard) -> Shard {
     Shard::clone(&sealed.complete(tracked()))
 }
 
-type Bursts = Vec<(Fate, Vec<(Observation, FlowObservation)>)>;
+type Bursts = Vec<(Fate, Vec<(Observation, Slot)>)>;
 
 /// Bursts of packets, often of one delay, some of a segment that is not there.
 fn bursts() -> impl Strategy<Value = Bursts> {
@@ -114,12 +131,7 @@ fn bursts() -> impl Strategy<Value = Bursts> {
     let one = (0_u16..4, any::<u64>(), any::<u64>(), delay);
     let one = one.prop_map(|(segment, hash, time, delay)| {
         let observation = observation(segment, hash, time, delay);
-        let flow = FlowObservation {
-            slot: slot_of(&observation),
-            bytes: observation.bytes,
-            delay,
-        };
-        (observation, flow)
+        (observation, slot_of(&observation))
     });
     proptest::collection::vec((fate, proptest::collection::vec(one, 0..32)), 0..6)
 }
@@ -140,18 +152,13 @@ fn batch_of(run: &[Observation]) -> Batch {
 }
 
 /// Batches of 64 packets at most, as they come to pass.
-fn pass(
-    shard: &mut Shard,
-    hashing: Hashing,
-    observations: &[Observation],
-    flows: &[FlowObservation],
-) {
+fn pass(shard: &mut Shard, hashing: Hashing, observations: &[Observation], slots: &[Slot]) {
     let mut members = Members::new();
     let mut spread = RandomHashes::default();
     let like = |a: &Observation, b: &Observation| {
         (a.segment, a.epoch, a.delay) == (b.segment, b.epoch, b.delay)
     };
-    let mut flows = flows.iter();
+    let mut given = slots.iter().copied();
     for run in observations
         .chunk_by(like)
         .flat_map(|run| run.chunks(BURST_MAX))
@@ -164,16 +171,16 @@ fn pass(
         }));
         let (_, slots) = members.slots_mut(0..run.len());
         for slot in slots {
-            *slot = flows.next().map_or(Slot::OTHER, |flow| flow.slot);
+            *slot = given.next().unwrap_or(Slot::OTHER);
         }
         shard.passed(&batch_of(run), members.part(0..run.len()), &mut spread);
     }
 }
 
-fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) {
-    let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, Slot)]) {
+    let (observations, slots): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
     match fate {
-        Fate::Passed => pass(shard, Hashing::Packet, &observations, &flows),
+        Fate::Passed => pass(shard, Hashing::Packet, &observations, &slots),
         Fate::Lost => observations
             .iter()
             .for_each(|observation| shard.lost(observation, Slot::OTHER)),
@@ -186,7 +193,7 @@ fn add(shard: &mut Shard, fate: Fate, burst: &[(Observation, FlowObservation)]) 
     }
 }
 
-fn shard_of(bursts: &[(Fate, Vec<(Observation, FlowObservation)>)]) -> Shard {
+fn shard_of(bursts: &[(Fate, Vec<(Observation, Slot)>)]) -> Shard {
     let mut shard = shard();
     for (fate, burst) in bursts {
         add(&mut shard, *fate, burst);
@@ -364,23 +371,18 @@ fn shards_of_other_shapes_are_refused_whole() {
 
 #[test]
 fn flow_slots_are_left_alone_by_merging() {
-    let flow = |slot| FlowObservation {
-        slot: Slot(slot),
-        bytes: 100,
-        delay: 1,
-    };
     let (mut a, mut b) = (shard(), shard());
     pass(
         &mut a,
         Hashing::Packet,
         &[observation(0, 1, 1, 1)],
-        &[flow(0)],
+        &[Slot(0)],
     );
     pass(
         &mut b,
         Hashing::Packet,
         &[observation(0, 2, 1, 1)],
-        &[flow(1)],
+        &[Slot(1)],
     );
     let before = a.flows().cloned();
     a.merge(&b).unwrap();
@@ -444,7 +446,7 @@ fn a_sealed_shard_gets_its_flows_once() {
 #[test]
 fn a_sealed_shard_reopens_empty() {
     let mut recorded = shard();
-    recorded.record(End::Sender, &[observation(0, 1, 1, 0)]);
+    recorded.lost(&observation(0, 1, 1, 0), Slot::OTHER);
     let sealed = Box::new(recorded).seal(Epoch(7));
     assert_eq!(sealed.epoch(), Epoch(7));
     assert_eq!(sealed.segments()[0].tally.sent, 1);
@@ -527,12 +529,14 @@ proptest! {
         let layout = ShardLayout { lds: sketch, ..layout() };
         let (mut once, mut twice) = (Shard::new(&layout), Shard::new(&layout));
         for (_, burst) in &bursts {
-            let (observations, flows): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
-            pass(&mut once, Hashing::Packet, &observations, &flows);
-            twice.record(End::Sender, &observations.iter().map(at_sender).collect::<Vec<_>>());
-            twice.record(End::Receiver, &observations);
-            if let Some(slots) = twice.flows_mut() {
-                slots.record(End::Receiver, &flows);
+            let (observations, slots): (Vec<_>, Vec<_>) = burst.iter().copied().unzip();
+            pass(&mut once, Hashing::Packet, &observations, &slots);
+            for (observation, slot) in burst {
+                record(&mut twice, End::Sender, &at_sender(observation));
+                record(&mut twice, End::Receiver, observation);
+                if let Some(slots) = twice.flows_mut() {
+                    slots.add(observation.delay, &[*slot], &[observation.bytes]);
+                }
             }
         }
         prop_assert_eq!(sketched(&once), twice);
@@ -543,7 +547,7 @@ proptest! {
         let (mut lost, mut sent) = (shard(), shard());
         for observation in bursts.iter().flat_map(|(_, burst)| burst).map(|(observation, _)| observation) {
             lost.lost(observation, Slot::OTHER);
-            sent.record(End::Sender, &[at_sender(observation)]);
+            record(&mut sent, End::Sender, &at_sender(observation));
             if let Some(segment) = sent.segment_mut(observation.segment) {
                 segment.tally.dropped += 1;
             }

@@ -9,7 +9,6 @@ use crate::lda::LdaPair;
 use crate::observation::tests::observation_with_delay;
 use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
-use crate::synopsis::Synopsis;
 
 /// Deviation over mean of a Weibull of shape 0.6.
 const WEIBULL_CV: f64 = 1.758;

@@ -25,6 +25,7 @@
 
 use crate::codec::{Element, Fragment, FragmentView, ParseError, Put, Reader};
 use crate::session::{KeyId, SessionId};
+use measure::labelled_enum;
 use measure::time::Epoch;
 
 mod epoch;
@@ -60,57 +61,32 @@ pub const fn body_room(frame_bytes: usize) -> usize {
 /// Where the kind is.
 const KIND_AT: usize = 5;
 
-/// What a control frame is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// Who is there, how it is configured, and which session this is: [`Hello`].
-    Hello = 1,
-    /// An epoch turns here: [`Marker`].
-    Marker = 2,
-    /// Packets around the turn: [`Stash`].
-    Stash = 3,
-    /// A range of a sealed synopsis: `codec::Fragment`.
-    Fragment = 4,
-    /// A packet that carries its own time: [`Reference`].
-    Reference = 5,
-    /// Ranges to be sent once more: [`Request`].
-    Request = 6,
-    /// What came out of an epoch: [`Report`].
-    Report = 7,
-    /// The least delay of an epoch: [`Floor`].
-    Floor = 8,
+labelled_enum! {
+    /// What a control frame is for.
+    #[derive(PartialOrd, Ord)]
+    pub enum Kind {
+        /// Who is there, how it is configured, and which session this is: [`Hello`].
+        Hello = "hello",
+        /// An epoch turns here: [`Marker`].
+        Marker = "marker",
+        /// Packets around the turn: [`Stash`].
+        Stash = "stash",
+        /// A range of a sealed synopsis: `codec::Fragment`.
+        Fragment = "fragment",
+        /// A packet that carries its own time: [`Reference`].
+        Reference = "reference",
+        /// Ranges to be sent once more: [`Request`].
+        Request = "request",
+        /// What came out of an epoch: [`Report`].
+        Report = "report",
+        /// The least delay of an epoch: [`Floor`].
+        Floor = "floor",
+    }
 }
 
 impl Kind {
     /// Number of kinds.
     pub const COUNT: usize = Self::ALL.len();
-
-    /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
-        Self::Hello,
-        Self::Marker,
-        Self::Stash,
-        Self::Fragment,
-        Self::Reference,
-        Self::Request,
-        Self::Report,
-        Self::Floor,
-    ];
-
-    /// Its name in tables and labels.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Hello => "hello",
-            Self::Marker => "marker",
-            Self::Stash => "stash",
-            Self::Fragment => "fragment",
-            Self::Reference => "reference",
-            Self::Request => "request",
-            Self::Report => "report",
-            Self::Floor => "floor",
-        }
-    }
 
     /// The minor version of the protocol that has it first.
     pub const fn since_minor(self) -> u16 {
@@ -122,11 +98,16 @@ impl Kind {
 
     /// Its place in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
-        self as usize - 1
+        self as usize
+    }
+
+    /// Its number in a frame: from 1.
+    pub const fn number(self) -> u8 {
+        self as u8 + 1
     }
 
     fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|&kind| kind as u8 == number)
+        Self::ALL.get(usize::from(number.checked_sub(1)?)).copied()
     }
 }
 
@@ -177,7 +158,7 @@ impl Header {
     pub fn emit(&self, kind: Kind, body_bytes: u16, out: &mut impl Put) {
         out.put(&MAGIC);
         out.put_number(VERSION);
-        out.put_number(kind as u8);
+        out.put_number(kind.number());
         out.put_number(self.key.0);
         out.put_number(body_bytes);
         out.put_number(self.port);

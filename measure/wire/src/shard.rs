@@ -165,7 +165,7 @@ impl WireShard {
     /// Forgets everything recorded; the shape stays.
     pub fn clear(&mut self) {
         for segment in &mut self.segments {
-            segment.tally.clear();
+            segment.tally = Tally::default();
             segment.lda.clear();
             segment.rli = SegmentDelay::default();
         }

@@ -360,7 +360,7 @@ impl Path {
             self.queue_ns = (self.queue_ns + step - (self.queue_ns - 100_000.0) * 0.001).max(0.0);
             let arrival = self.now + self.base_ns + self.queue_ns as u64;
             let in_order = self.events.in_order(n, arrival, 500);
-            if self.throws_back && kind_of(&frame) == Some(Kind::Hello as u8) {
+            if self.throws_back && kind_of(&frame) == Some(Kind::Hello.number()) {
                 self.events
                     .send(n, in_order, Event::Arrive(frame.clone(), None));
             }

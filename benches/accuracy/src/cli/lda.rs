@@ -134,7 +134,7 @@ fn estimate(layout: &LdaLayout, packets: &[Packet]) -> Result<Findings> {
         recording::Packet::of_segment(packet.hash, sent, delay)
     });
     let mut lda = LdaPair::new(layout);
-    record(&mut lda, recorded);
+    record(|end, burst| lda.record(end, burst), recorded);
 
     let received = delays_ps.clone().count();
     let true_mean_ns = mean(delays_ps.clone().map(|ps| ps as f64 / 1_000.0));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use measure::packet::PacketHash;
-use measure::rli::{FlowDelays, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender};
+use measure::rli::{FlowDelay, Link, Method, ReceiverConfig, ReceiverCounters, ReferenceSender};
 
 use super::{open, write_lines};
 use crate::interchange::{LinkPacket, known, read_link, whole};
@@ -151,7 +151,7 @@ impl Rli {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn write(&self, packets: &Packets, estimates: &[FlowDelays; 4]) -> Result<()> {
+    fn write(&self, packets: &Packets, estimates: &[Vec<FlowDelay>; 4]) -> Result<()> {
         let header = [
             "flow",
             "packets",
@@ -165,7 +165,7 @@ impl Rli {
         let text = |value: Option<f64>| value.map(known).unwrap_or_default();
         let flows = packets.truth.iter().enumerate();
         let lines = flows.map(|(flow, (name, count, sum_ps))| {
-            let of = |estimates: &FlowDelays| estimates.slots().get(flow).copied();
+            let of = |estimates: &Vec<FlowDelay>| estimates.get(flow).copied();
             let means = estimates.each_ref().map(|all| of(all)?.mean_ns());
             let bound = of(&estimates[1]).and_then(|flow| flow.bound_ns(Method::Linear));
             let truth = (*count > 0).then(|| *sum_ps as f64 / 1_000.0 / *count as f64);

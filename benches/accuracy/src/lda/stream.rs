@@ -209,7 +209,7 @@ impl Passed {
             let delay = (delay != LOST).then_some(u64::from(delay));
             Packet::of_segment(PacketHash(mix(key ^ number)), 1_000_000 * number, delay)
         });
-        record(&mut pair, packets);
+        record(|end, burst| pair.record(end, burst), packets);
         let estimate = pair.estimate(self.received);
         let error = |estimate: Option<f64>, truth| {
             estimate.map_or(f64::NAN, |estimate| error_percent(estimate, truth))

@@ -4,7 +4,7 @@ use anyhow::Result;
 use measure::observation::SegmentIndex;
 use measure::packet::PacketHash;
 use measure::rli::{
-    Estimates, FlowDelay, FlowDelays, Injector, Link, Method, Policy, Receiver, ReceiverConfig,
+    Estimates, FlowDelay, Injector, Link, Method, Policy, Receiver, ReceiverConfig,
     ReceiverCounters, Reference, ReferenceSender, SegmentDelay, StreamId,
 };
 
@@ -42,7 +42,7 @@ pub enum Arrival {
 #[derive(Debug, Clone)]
 pub struct Received {
     /// Estimates, by number of flow.
-    pub flows: FlowDelays,
+    pub flows: Vec<FlowDelay>,
     /// The mean over all of them, from the sums that references carry.
     pub segment: SegmentDelay,
     pub counters: ReceiverCounters,
@@ -56,9 +56,13 @@ pub fn receive(
     arrivals: impl IntoIterator<Item = (u64, u32, Arrival)>,
     mut sink: impl FnMut(&Estimates<'_, u32>),
 ) -> Result<Received> {
-    let mut flows = FlowDelays::new(flows);
+    let mut flows = vec![FlowDelay::default(); flows];
     let mut add = |estimates: Estimates<'_, u32>| {
-        flows.add(&estimates);
+        for &flow in estimates.flows {
+            if let Some(delay) = flows.get_mut(flow as usize) {
+                delay.add(&estimates.estimate);
+            }
+        }
         sink(&estimates);
     };
     let mut receiver = Receiver::new(config)?;
@@ -85,7 +89,7 @@ impl Received {
     /// Estimated mean delays in nanoseconds, by flow; for a flow without estimate (all its packets
     /// came before the first reference) the mean of all estimates.
     pub fn means_ns(&self) -> impl Iterator<Item = f64> + '_ {
-        let slots = self.flows.slots();
+        let slots = &self.flows;
         let packets: u64 = slots.iter().map(FlowDelay::packets).sum();
         let sum_ns: f64 = slots.iter().map(FlowDelay::sum_ns).sum();
         let overall_ns = sum_ns / packets as f64;
@@ -95,8 +99,8 @@ impl Received {
 
     /// Estimated standard deviations in nanoseconds, by flow; 0 for a flow without estimate.
     pub fn stddevs_ns(&self) -> impl Iterator<Item = f64> + '_ {
-        let slots = self.flows.slots();
-        slots.iter().map(|slot| slot.stddev_ns().unwrap_or(0.0))
+        let slots = self.flows.iter();
+        slots.map(|slot| slot.stddev_ns().unwrap_or(0.0))
     }
 }
 

@@ -8,7 +8,6 @@ use crate::lda::LdaPair;
 use crate::observation::tests::observation_with_delay;
 use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
-use crate::synopsis::Synopsis;
 
 const PACKETS: u64 = 50_000;
 const ROWS: u32 = 256;

@@ -98,19 +98,14 @@ fn errors(count: u64, loss: f64, delays: &impl Distribution<f64>, seeds: u64) ->
 }
 
 #[test]
-fn at_a_thousandth_lost_the_mean_is_good_to_three_thousandths() {
-    let [mean, better, paper] = errors(5_000_000, 0.001, &weibull(), 20);
-    println!("mean {mean:.5}, deviation {better:.4}, the paper's {paper:.4}");
-    assert!(mean <= 0.003, "{mean}");
-    assert!(better <= 0.04, "{better}");
-    assert!(better < paper, "{better}, {paper}");
-}
-
-#[test]
-fn at_a_fifth_lost_the_mean_is_good_to_a_twentieth() {
-    let [mean, ..] = errors(5_000_000, 0.2, &weibull(), 20);
-    println!("mean {mean:.5}");
-    assert!(mean <= 0.05, "{mean}");
+fn the_mean_is_good_to_three_thousandths_and_to_a_twentieth_where_a_fifth_is_lost() {
+    for (loss, mean_max, better_max) in [(0.001, 0.003, 0.04), (0.2, 0.05, f64::INFINITY)] {
+        let [mean, better, paper] = errors(5_000_000, loss, &weibull(), 20);
+        println!("mean {mean:.5}, deviation {better:.4}, the paper's {paper:.4}");
+        assert!(mean <= mean_max, "{mean}");
+        assert!(better <= better_max, "{better}");
+        assert!(better < paper || loss > 0.1, "{better}, {paper}");
+    }
 }
 
 #[test]

@@ -91,33 +91,6 @@ proptest! {
         prop_assert_eq!(&left, &union);
     }
 
-    #[test]
-    fn sds_is_linear_too(
-        layout in layouts(),
-        packets in packets(0..200),
-        cut in 0_usize..200,
-    ) {
-        let (early, late) = packets.split_at(cut.min(packets.len()));
-        let (mut one, mut other) = (sds_of(&layout, early), sds_of(&layout, late));
-        let union = sds_of(&layout, &packets);
-        let before = other.clone();
-        other.merge(&one).unwrap();
-        one.merge(&before).unwrap();
-        prop_assert_eq!(&one, &union);
-        prop_assert_eq!(&other, &union);
-    }
-
-    #[test]
-    fn both_ends_at_once_is_one_after_the_other(
-        layout in layouts(),
-        packets in packets(0..200),
-    ) {
-        let packets = all_arrive(packets);
-        let mut lds = LdsPair::new(&layout);
-        lds.record_passed(&receiver_observations(&packets));
-        prop_assert_eq!(lds, lds_of(&layout, &packets));
-    }
-
     /// Section 2.3.1: the difference of two LDS is the sketch that adds delays.
     #[test]
     fn without_loss_lds_says_what_sds_does(layout in layouts(), packets in packets(0..200)) {
@@ -147,29 +120,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn weighted_sums_wrap() {
-    let layout = plain(1, 1).with_weights(&[7]).unwrap();
-    let packet = Packet {
-        sent: u64::MAX - 10,
-        ..Packet::of(1, 2, 100)
-    };
-    let cell = lds_of(&layout, &[packet]).delays().cells()[0];
-    assert_eq!((cell.count, cell.delay_sum), (7, 700));
-}
-
-#[test]
-fn clearing_keeps_the_shape() {
-    let layout = plain(10, 2);
-    let packets = [Packet::of(1, 2, 3)];
-    let (mut lds, mut sds) = (lds_of(&layout, &packets), sds_of(&layout, &packets));
-    assert_ne!(lds, LdsPair::new(&layout));
-    assert_ne!(sds, LdsPair::empty(&layout));
-    lds.clear();
-    sds.clear();
-    assert_eq!(lds, LdsPair::new(&layout));
-    assert_eq!(sds, LdsPair::empty(&layout));
-    assert_eq!((lds.layout(), sds.layout()), (&layout, &layout));
 }

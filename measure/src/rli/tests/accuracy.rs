@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::STREAM;
 use super::fifo::{self, Arrival, Event, Traffic};
-use crate::rli::{Estimates, FlowDelays, Method, Policy, Receiver, ReceiverConfig, SegmentDelay};
+use crate::rli::{Estimates, FlowDelay, Method, Policy, Receiver, ReceiverConfig, SegmentDelay};
 
 /// Relative errors of one method, over flows.
 #[derive(Debug)]
@@ -50,16 +50,20 @@ impl Truth {
 
 /// All events through a receiver; truth from the first reference on, and of the segment as far as
 /// the last one.
-fn receive(events: &[Event], method: Method) -> (FlowDelays, Vec<Truth>, SegmentDelay, Truth) {
+fn receive(events: &[Event], method: Method) -> (Vec<FlowDelay>, Vec<Truth>, SegmentDelay, Truth) {
     let flows = events.iter().filter_map(|event| match event.arrival {
         Arrival::Regular { flow, .. } => Some(flow as usize + 1),
         _ => None,
     });
     let flows = flows.max().unwrap();
     let mut truth = vec![Truth::default(); flows];
-    let mut delays = FlowDelays::new(flows);
+    let mut delays = vec![FlowDelay::default(); flows];
     let mut receiver = Receiver::new(ReceiverConfig::new(STREAM, method, fifo::link())).unwrap();
-    let mut sink = |estimates: Estimates<'_, u32>| delays.add(&estimates);
+    let mut sink = |estimates: Estimates<'_, u32>| {
+        for &flow in estimates.flows {
+            delays[flow as usize].add(&estimates.estimate);
+        }
+    };
     let (mut segment, mut referenced) = (Truth::default(), Truth::default());
     for &Event {
         received_ns,
@@ -94,7 +98,7 @@ fn evaluate(events: &[Event], method: Method) -> Outcome {
     let (delays, truth, ..) = receive(events, method);
     let (mut errors, mut stddevs) = (Vec::new(), Vec::new());
     let (mut covered, mut covered_98) = (0, 0);
-    for (flow, truth) in delays.slots().iter().zip(truth) {
+    for (flow, truth) in delays.iter().zip(truth) {
         assert_eq!(flow.packets(), truth.packets);
         let Some(mean_ns) = flow.mean_ns() else {
             continue;

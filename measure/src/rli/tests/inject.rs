@@ -29,34 +29,28 @@ fn injections(policy: Policy, times_ns: impl IntoIterator<Item = u64>) -> Vec<u6
 }
 
 #[test]
-fn one_in_n_counts_packets() {
-    let policy = Policy::Count {
-        packets: packets(4),
-    };
-    assert_eq!(injections(policy, 1..=12), [4, 8, 12]);
-}
-
-#[test]
-fn one_in_tau_looks_at_the_clock() {
-    let policy = Policy::Time {
-        interval_ns: interval(10),
-    };
-    assert_eq!(
-        injections(policy, [0, 5, 9, 10, 11, 25, 34, 35]),
-        [10, 25, 35]
-    );
-}
-
-#[test]
-fn either_takes_what_comes_first() {
-    let policy = Policy::Either {
+fn policies_count_packets_look_at_the_clock_or_take_what_comes_first() {
+    let (count, time) = (packets(4), interval(10));
+    let either = Policy::Either {
         packets: packets(3),
-        interval_ns: interval(10),
+        interval_ns: time,
     };
-    assert_eq!(
-        injections(policy, [0, 1, 2, 3, 12, 13, 14, 15]),
-        [2, 12, 15]
-    );
+    let time = Policy::Time { interval_ns: time };
+    let cases: [(Policy, &[u64], &[u64]); 5] = [
+        (
+            Policy::Count { packets: count },
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+            &[4, 8],
+        ),
+        (time, &[0, 5, 9, 10, 11, 25, 34, 35], &[10, 25, 35]),
+        (either, &[0, 1, 2, 3, 12, 13, 14, 15], &[2, 12, 15]),
+        // Times may wrap, and step back: the interval begins anew at 50.
+        (time, &[u64::MAX - 4, 4, 5], &[5]),
+        (time, &[100, 50, 59, 60], &[60]),
+    ];
+    for (policy, times_ns, expected) in cases {
+        assert_eq!(injections(policy, times_ns.iter().copied()), expected);
+    }
 }
 
 #[test]
@@ -69,17 +63,6 @@ fn a_quiet_link_keeps_its_references() {
     assert!(!injector.due(100));
     assert!(!injector.due(109));
     assert!(injector.due(110));
-}
-
-#[test]
-fn times_may_wrap_and_step_back() {
-    let policy = Policy::Time {
-        interval_ns: interval(10),
-    };
-    let wrapping = [u64::MAX - 4, 4, 5];
-    assert_eq!(injections(policy, wrapping), [5]);
-    // The interval begins anew at 50.
-    assert_eq!(injections(policy, [100, 50, 59, 60]), [60]);
 }
 
 #[test]

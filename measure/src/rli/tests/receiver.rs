@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::{STREAM, byte_a_ns};
 use crate::packet::PacketHash;
 use crate::rli::{
-    Estimate, Estimates, FlowDelay, FlowDelays, Method, Receiver, ReceiverConfig, Reference,
-    ReferenceSender, StreamId, StreamSums,
+    Estimate, Estimates, FlowDelay, Method, Receiver, ReceiverConfig, Reference, ReferenceSender,
+    StreamId, StreamSums,
 };
 use crate::time::EpochTag;
 
@@ -376,12 +376,11 @@ fn sums_merge_like_their_union() {
         share_of_sum: 0.0,
         interval,
     };
-    let mut all = FlowDelays::new(2);
+    let mut all = FlowDelay::default();
     let mut halves = [FlowDelay::default(); 2];
     for (i, delay_ns) in [3.0, 5.0, -2.0, 8.0].into_iter().enumerate() {
         let estimate = estimate(delay_ns, i as u32 + 1);
-        let flows = &[1, 2];
-        all.add(&Estimates { flows, estimate });
+        all.add(&estimate);
         halves[i % 2].add(&estimate);
     }
     let [mut merged, other] = halves;
@@ -389,9 +388,9 @@ fn sums_merge_like_their_union() {
     assert_eq!(merged.mean_ns(), Some(3.5));
     // (9 + 25 + 4 + 64) / 4 - 3.5^2.
     assert_eq!(merged.variance_ns2(), Some(13.25));
-    assert_eq!(merged.raw_bound_ns(), all.slots()[1].raw_bound_ns());
+    assert_eq!(merged.raw_bound_ns(), all.raw_bound_ns());
     assert_eq!(merged.raw_bound_ns(), Some(3.0));
-    let none = all.slots()[0];
+    let none = FlowDelay::default();
     assert_eq!(
         (none.mean_ns(), none.bound_ns(Method::Linear)),
         (None, None)

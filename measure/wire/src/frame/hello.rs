@@ -89,7 +89,7 @@ impl Claim {
     /// Of the control frame that `bytes` are; `None` where they are no whole hello.
     #[inline]
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        if *bytes.get(KIND_AT)? != Kind::Hello as u8 {
+        if *bytes.get(KIND_AT)? != Kind::Hello.number() {
             return None;
         }
         let frame = Frame::parse(bytes).ok()?;

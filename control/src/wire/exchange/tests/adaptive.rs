@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::lda::{Bank, LdaLayout, LdaPair};
 use measure::observation::End;
-use measure::synopsis::Synopsis;
 use wire::WireLayout;
 
 use super::bench::Packet;

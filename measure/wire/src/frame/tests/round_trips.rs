@@ -7,7 +7,6 @@ use measure::observation::{End, Observation, SegmentIndex};
 use measure::packet::{FlowHash, PacketHash};
 use measure::rli::StreamSums;
 use measure::shard::Tally;
-use measure::synopsis::Synopsis;
 use measure::time::EpochTag;
 
 fn nonces() -> impl Strategy<Value = Nonces> {
