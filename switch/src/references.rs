@@ -66,7 +66,7 @@ pub struct References {
     /// By segment; the number of streams where there is none.
     stream_of: Vec<u32>,
     links: Vec<LinkClock>,
-    units: Units,
+    rate: TickRate,
     generation: GenerationId,
     sweep: Sweep,
     late_estimates: u64,
@@ -89,7 +89,6 @@ impl References {
     /// # Errors
     /// Where policy or buffers are out of range.
     pub fn new(layout: &ReferencesLayout) -> Result<Self, InvalidArgument> {
-        let units = Units { rate: layout.rate };
         let mut stream_of = vec![u32::MAX; layout.segments];
         let mut links = Vec::new();
         let mut streams = Vec::with_capacity(layout.streams.len());
@@ -103,13 +102,13 @@ impl References {
                 links[port].streams.push(streams.len());
                 links[port].link = Some(of.link);
             }
-            streams.push(Stream::new(of, layout, units)?);
+            streams.push(Stream::new(of, layout)?);
         }
         Ok(Self {
             streams,
             stream_of,
             links,
-            units,
+            rate: layout.rate,
             generation: layout.generation,
             sweep: Sweep {
                 next: usize::MAX,
@@ -269,14 +268,14 @@ impl References {
     /// ended one.
     #[inline(never)]
     fn end_idle_time(&mut self, port: PortIndex, batch: &Batch, len_bytes: u32) {
-        let departed_ns = self.units.ns(batch.departed());
-        let arrived_ns = self.units.ns(batch.arrived);
+        let departed_ns = ns(self.rate, batch.departed());
+        let arrived_ns = ns(self.rate, batch.arrived);
         if let Some(link) = self.links.get_mut(port.index())
             && let Some(free_at_ns) = link.sent(arrived_ns, departed_ns, len_bytes)
         {
             for &index in &link.streams {
                 if let Some(stream) = self.streams.get_mut(index) {
-                    stream.idle(free_at_ns, departed_ns);
+                    stream.receiver.idle(free_at_ns, departed_ns);
                 }
             }
         }
@@ -284,10 +283,10 @@ impl References {
 
     #[inline]
     fn run_departed(&mut self, batch: &Batch, slots: &[Slot], open: &mut impl OpenShards) {
-        let units = self.units;
+        let rate = self.rate;
         let mut late = 0;
         if let Some(stream) = self.stream(batch.segment) {
-            let departed_ns = units.ns(batch.departed());
+            let departed_ns = ns(rate, batch.departed());
             stream.departed(slots, departed_ns, batch.epoch, &mut |estimates| {
                 late += record(open, &estimates);
             });
@@ -301,14 +300,14 @@ impl References {
         departed: Ticks,
         open: &mut impl OpenShards,
     ) {
-        let units = self.units;
+        let rate = self.rate;
         let mut late = 0;
         if reference.generation == self.generation
             && let Some(stream) = self.stream(reference.segment)
         {
             let mean = stream.reference_departed(
                 reference.sequence,
-                units.ns(departed),
+                ns(rate, departed),
                 &mut |estimates| {
                     late += record(open, &estimates);
                 },
@@ -353,7 +352,7 @@ impl References {
         let streams = self.streams.iter_mut().skip(self.sweep.next);
         for stream in streams.take(OVERDUE_STREAMS) {
             if let Some(reference) = stream.overdue(now, epoch) {
-                put(stream.port(), reference);
+                put(stream.port, reference);
             }
         }
         self.sweep.next += OVERDUE_STREAMS;
@@ -368,7 +367,7 @@ impl References {
     pub fn sealing(&mut self, epoch: EpochTag, open: &mut impl OpenShards) {
         let mut late = 0;
         for stream in &mut self.streams {
-            stream.flush_epoch(epoch, &mut |estimates| {
+            stream.receiver.flush_epoch(epoch, &mut |estimates| {
                 late += record(open, &estimates);
             });
         }
@@ -412,17 +411,10 @@ fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>) -> u64 {
 
 // Times of stamps, and of a link.
 
-/// Ticks to nanoseconds.
-#[derive(Debug, Clone, Copy)]
-struct Units {
-    rate: TickRate,
-}
-
-impl Units {
-    #[inline]
-    fn ns(&self, instant: Ticks) -> u64 {
-        self.rate.ticks_to_ns(instant.0)
-    }
+/// Nanoseconds of an instant.
+#[inline]
+fn ns(rate: TickRate, instant: Ticks) -> u64 {
+    rate.ticks_to_ns(instant.0)
 }
 
 /// When a port's link has sent all that it took, for streams that take idle times into account.
@@ -539,7 +531,7 @@ struct Stream {
     segment: SegmentIndex,
     class: ClassIndex,
     port: PortIndex,
-    units: Units,
+    rate: TickRate,
     generation: GenerationId,
     injector: Injector,
     sender: ReferenceSender,
@@ -552,16 +544,12 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(
-        of: &StreamLayout,
-        layout: &ReferencesLayout,
-        units: Units,
-    ) -> Result<Self, InvalidArgument> {
+    fn new(of: &StreamLayout, layout: &ReferencesLayout) -> Result<Self, InvalidArgument> {
         Ok(Self {
             segment: of.segment,
             class: of.class,
             port: of.port,
-            units,
+            rate: layout.rate,
             generation: layout.generation,
             injector: Injector::new(layout.policy, of.link)?,
             sender: ReferenceSender::new(of.id()),
@@ -573,17 +561,13 @@ impl Stream {
         })
     }
 
-    fn port(&self) -> PortIndex {
-        self.port
-    }
-
     /// The reference before a packet that is about to be queued, if that is the first of its epoch.
     #[inline]
     fn opening(&mut self, arrived: Ticks, epoch: EpochTag) -> Option<QueuedReference> {
         if self.epoch == Some(epoch) {
             return None;
         }
-        let reference = self.reference(arrived, self.units.ns(arrived), epoch);
+        let reference = self.reference(arrived, ns(self.rate, arrived), epoch);
         self.epoch = Some(epoch);
         reference
     }
@@ -597,7 +581,7 @@ impl Stream {
             packets,
             before,
         } = queued;
-        let now_ns = self.units.ns(arrived);
+        let now_ns = ns(self.rate, arrived);
         if !due.is_full()
             && let Some(reference) = self.opening(arrived, epoch)
         {
@@ -632,7 +616,7 @@ impl Stream {
         if self.injector.packets_since() == 0 {
             return None;
         }
-        let now_ns = self.units.ns(now);
+        let now_ns = ns(self.rate, now);
         let is_due = epoch != present || self.injector.due(now_ns);
         if is_due {
             self.reference(now, now_ns, epoch)
@@ -661,11 +645,6 @@ impl Stream {
             // The packets before it are of the epoch before, where it opens another.
             epoch: self.epoch.unwrap_or(epoch),
         })
-    }
-
-    /// The port had nothing to send from one time to the other.
-    fn idle(&mut self, from_ns: u64, to_ns: u64) {
-        self.receiver.idle(from_ns, to_ns);
     }
 
     /// Packets of one epoch left together.
@@ -698,10 +677,6 @@ impl Stream {
         let reference = self.flight.receive(sequence)?;
         self.receiver.reference(&reference, 0, departed_ns, sink);
         Some(self.receiver.take_segment())
-    }
-
-    fn flush_epoch(&mut self, epoch: EpochTag, sink: &mut impl FnMut(Estimates<'_, Slot>)) {
-        self.receiver.flush_epoch(epoch, sink);
     }
 
     /// Adds what happened here.

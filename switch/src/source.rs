@@ -4,10 +4,7 @@
 //! the worker that polls it copies them into memory of its own. After [`Source::open`] nothing is
 //! allocated.
 
-use std::path::PathBuf;
-
 use contract::config::device::{self, Device};
-use contract::units;
 
 mod generate;
 mod replay;
@@ -39,132 +36,10 @@ pub enum Source {
     Generate(Box<Generator>),
 }
 
-/// Why a source cannot be opened.
+/// Why a source cannot be opened: names the file or setting, and what to do. Callers show it.
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The capture cannot be read.
-    #[error("cannot read the capture {file}: {error}; name a pcap or pcapng file that can be read")]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
-    /// The capture does not fit the memory it may take.
-    #[error(
-        "the capture {file} is longer than {limit_bytes} bytes, the most that can be held in \
-         memory; cut it with `editcap -c` or `tcpdump -C`"
-    )]
-    TooLarge {
-        /// The file.
-        file: PathBuf,
-        /// The most that is accepted.
-        limit_bytes: u64,
-    },
-    /// The file is something else.
-    #[error(
-        "{file} is neither a pcap nor a pcapng capture; decompress it first if it is compressed, \
-         or convert it with `editcap -F pcap`"
-    )]
-    NotACapture {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The capture is of another kind of link.
-    #[error(
-        "the capture {file} has link type {link_type}; only Ethernet ({ethernet}) can be replayed",
-        ethernet = pcap_parser::Linktype::ETHERNET
-    )]
-    LinkType {
-        /// The file.
-        file: PathBuf,
-        /// The link type, as <https://www.tcpdump.org/linktypes.html> numbers them.
-        link_type: pcap_parser::Linktype,
-    },
-    /// The file is empty.
-    #[error("{file} is empty; name a pcap or pcapng capture")]
-    NoBytes {
-        /// The file.
-        file: PathBuf,
-    },
-    /// The first packet cannot be read.
-    #[error(
-        "the capture {file} is cut short or damaged from byte {from_byte} on, before its first packet; name one that \
-         holds a whole packet"
-    )]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// Where its first damage is.
-        from_byte: usize,
-    },
-    /// There is nothing to replay.
-    #[error("the capture {file} holds no whole packet; name one that does")]
-    Empty {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Frames were asked for that the port may not carry.
-    #[error(
-        "size={size_bytes} makes frames longer than the {limit_bytes} bytes that a port with this \
-         MTU carries; ask for smaller ones, or raise the port's mtu to {}",
-        size_bytes - ETHERNET_HEADER_BYTES
-    )]
-    FrameSize {
-        /// Length of the longest frame asked for.
-        size_bytes: u32,
-        /// The longest that the port carries.
-        limit_bytes: u32,
-    },
-}
-
-/// What is worth knowing about a source that could be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
-    /// The capture ends early.
-    #[error(
-        "the capture {file} is cut short or damaged from byte {from_byte} on; the {packets} \
-         packets before that are replayed"
-    )]
-    Damaged {
-        /// The file.
-        file: PathBuf,
-        /// Where what can be read ends.
-        from_byte: usize,
-        /// Packets read.
-        packets: usize,
-    },
-    /// Some packets come long after the others.
-    #[error(
-        "{late} of the {packets} packets of the capture {file} are due only {} after the packet before them, at the \
-         speed asked for: a clock was set meanwhile, or captures of different days were joined; move their times with \
-         `editcap -t`, split the file with `editcap -A` and `-B`, or raise speed=",
-        units::span(*gap_ns)
-    )]
-    Gap {
-        /// The file.
-        file: PathBuf,
-        /// Packets in all.
-        packets: usize,
-        /// Packets after the gap.
-        late: usize,
-        /// The time between the packet before the gap and the next one.
-        gap_ns: u64,
-    },
-    /// Some frames are longer than the port may carry.
-    #[error(
-        "{packets} packets of the capture {file} were longer than {limit_bytes} bytes on the wire \
-         and are cut to that; raise the port's mtu to replay them whole"
-    )]
-    Cut {
-        /// The file.
-        file: PathBuf,
-        /// Packets that were cut.
-        packets: usize,
-        /// The length they were cut to: the port's MTU, an Ethernet header and two VLAN tags.
-        limit_bytes: u32,
-    },
-}
+#[error("{0}")]
+pub struct SourceError(String);
 
 impl Source {
     /// Opens the source that `device` describes, for a port whose MTU is `mtu_bytes`; `None` when
@@ -234,7 +109,7 @@ impl Source {
     }
 
     /// What the user should hear about before the source is polled.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[String] {
         match self {
             Self::Replay(replay) => replay.warnings(),
             Self::Generate(_) => &[],

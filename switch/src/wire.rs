@@ -17,7 +17,7 @@ mod share;
 
 pub use envelope::{Envelope, Route, source_address};
 pub use hellos::HelloGate;
-pub use port::{Arrival, WireClasses, WirePort, WireSetup};
+pub use port::{WireClasses, WirePort, WireSetup};
 pub use recorder::{RECORD_BYTES, Recorder, Recording};
 pub use share::Share;
 

@@ -27,7 +27,7 @@ use crate::generation::{Generation, Measuring, WorkerGenerations};
 use crate::idle::IdlePolicy;
 use crate::meter::{Meter, NO_SEGMENTS, Segments, Tagging};
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag, Tags};
-use crate::wire::{Arrival, Wires};
+use crate::wire::Wires;
 
 /// What the packets of a received burst have in common.
 #[derive(Debug, Clone, Copy)]
@@ -1181,10 +1181,10 @@ impl<I: PacketIo> Worker<I> {
         let seen = arrivals.iter().zip(decisions).map(|(packet, decision)| {
             let len_bytes = io.len_bytes(packet);
             let parsed = tagging.parse::<true>(io.head(packet), len_bytes);
-            let arrival = Arrival {
+            let arrival = Member {
                 flow: parsed.flow,
                 packet: parsed.packet,
-                len_bytes,
+                bytes: len_bytes,
             };
             (decision.class(), arrival)
         });

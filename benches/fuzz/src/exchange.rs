@@ -14,11 +14,11 @@ use std::num::NonZeroU64;
 
 use arbitrary::Arbitrary;
 use arrayvec::ArrayVec;
+use measure::batch::Member;
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, HASH_VERSION, PacketHash};
 use measure::time::{Epoch, EpochTag, Ticks};
 use switch::packet_io::{ClassIndex, Tag};
-use switch::wire::Arrival;
 use wire::exchange::SessionState;
 use wire::frame::{ClockState, Frame, Hello, Kind, PortName, Sealer, Subject};
 use wire::session::{KeyId, KeyRing, Nonce, Nonces, SessionId};
@@ -339,10 +339,10 @@ impl Bench {
             return;
         }
         let arrived = tags.iter().map(|tag| {
-            let arrival = Arrival {
+            let arrival = Member {
                 flow: tag.flow,
                 packet: tag.packet,
-                len_bytes: tag.len_bytes,
+                bytes: tag.len_bytes,
             };
             (tag.class, arrival)
         });

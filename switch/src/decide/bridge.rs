@@ -65,25 +65,16 @@ pub struct Bridge {
 impl Bridge {
     /// A bridge that knows static stations only.
     pub fn new(layout: BridgeLayout, rate: TickRate) -> Self {
-        let BridgeLayout {
-            lan,
-            stations_max,
-            ageing,
-            statics,
-            limits,
-            flood_limit_pps,
-            seed,
-        } = layout;
-        let mut fdb = Fdb::new(stations_max, ageing, rate, seed).with_limits(limits);
-        for &(station, port) in &statics {
+        let mut fdb = Fdb::new(layout.stations_max, layout.ageing, rate, layout.seed)
+            .with_limits(layout.limits);
+        for &(station, port) in &layout.statics {
             fdb.insert_static(station, port);
         }
-        let storms = [StormLimit::new(flood_limit_pps, rate); PORTS];
         Self {
-            lan,
+            lan: layout.lan,
             fdb,
-            storms,
-            statics,
+            storms: [StormLimit::new(layout.flood_limit_pps, rate); PORTS],
+            statics: layout.statics,
             saw_lldp: false,
         }
     }

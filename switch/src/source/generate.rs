@@ -52,7 +52,7 @@ impl Generator {
     /// Values outside the ranges that the configuration states are taken as the nearest within.
     ///
     /// # Errors
-    /// [`SourceError::FrameSize`] when frames would be longer than the MTU and an Ethernet header.
+    /// [`SourceError`] when frames would be longer than the MTU and an Ethernet header.
     pub fn new(spec: &device::Generate, mtu_bytes: u16) -> Result<Self, SourceError> {
         let limit_bytes = u32::from(mtu_bytes) + ETHERNET_HEADER_BYTES;
         let size_bytes = match spec.size {
@@ -60,10 +60,11 @@ impl Generator {
             FrameSize::Fixed(bytes) => bytes.into(),
         };
         if size_bytes > limit_bytes {
-            return Err(SourceError::FrameSize {
-                size_bytes,
-                limit_bytes,
-            });
+            let mtu_bytes = size_bytes - ETHERNET_HEADER_BYTES;
+            return Err(SourceError(format!(
+                "size={size_bytes} makes frames longer than the {limit_bytes} bytes that a port with this MTU \
+                 carries; ask for smaller ones, or raise the port's mtu to {mtu_bytes}"
+            )));
         }
         let flows = spec.flows.clamp(1, 10_000_000);
         let burst = spec.burst.max(1.0);

@@ -4,9 +4,9 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 
 use contract::config::device;
+use contract::units;
 use pcap_parser::Linktype;
 use pcap_parser::pcapng::{
     Block, InterfaceDescriptionBlock, OptionCode, PcapNGOption, parse_block_be, parse_block_le,
@@ -14,7 +14,7 @@ use pcap_parser::pcapng::{
 };
 use pcap_parser::traits::PcapNGPacketBlock;
 
-use super::{Frame, SourceError, Warning};
+use super::{Frame, SourceError};
 use crate::source::{ETHERNET_HEADER_BYTES, VLAN_TAGS_BYTES};
 
 /// The longest file that is held in memory: positions in it are 32 bits.
@@ -31,7 +31,7 @@ const GAP_NS_MAX: u64 = 3_600_000_000_000;
 pub struct Replay {
     file_bytes: Vec<u8>,
     records: Vec<Record>,
-    warnings: Vec<Warning>,
+    warnings: Vec<String>,
     /// Loops still to be played after the present one; `None` for ever.
     loops_left: Option<u64>,
     loop_ns: u64,
@@ -52,13 +52,14 @@ impl Replay {
     /// # Errors
     /// [`SourceError`] when the file cannot be read, is longer than 4 GiB, is neither pcap nor
     /// pcapng, is not of Ethernet frames, or holds no packet. One that is damaged further on is
-    /// replayed up to there, with a [`Warning`].
+    /// replayed up to there, with a warning.
     pub fn open(spec: &device::Replay, mtu_bytes: u16) -> Result<Self, SourceError> {
-        let file = || spec.file.clone();
+        let file = spec.file.display();
         let mut file_bytes = Vec::new();
-        let read = |error| SourceError::Read {
-            file: file(),
-            error,
+        let read = |error| {
+            SourceError(format!(
+                "cannot read the capture {file}: {error}; name a pcap or pcapng file that can be read"
+            ))
         };
         let mut opened = File::open(&spec.file).map_err(read)?;
         // Its first bytes alone, so that gigabytes of something else are not read; a device may have no end.
@@ -68,7 +69,7 @@ impl Replay {
             .read_to_end(&mut file_bytes)
             .map_err(read)?;
         if !file_bytes.is_empty() && !may_be_capture(&file_bytes) {
-            return Err(SourceError::NotACapture { file: file() });
+            return Err(not_a_capture(spec));
         }
         // Bounded here and not by the file's size: a pipe has none.
         opened
@@ -76,10 +77,10 @@ impl Replay {
             .read_to_end(&mut file_bytes)
             .map_err(read)?;
         if file_bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(SourceError::TooLarge {
-                file: file(),
-                limit_bytes: FILE_BYTES_MAX,
-            });
+            return Err(SourceError(format!(
+                "the capture {file} is longer than {FILE_BYTES_MAX} bytes, the most that can be held in memory; cut \
+                 it with `editcap -c` or `tcpdump -C`"
+            )));
         }
         Self::from_bytes(file_bytes, spec, mtu_bytes)
     }
@@ -93,33 +94,34 @@ impl Replay {
         spec: &device::Replay,
         mtu_bytes: u16,
     ) -> Result<Self, SourceError> {
-        let file = || spec.file.clone();
+        let file = spec.file.display();
         if file_bytes.is_empty() {
-            return Err(SourceError::NoBytes { file: file() });
+            let message = format!("{file} is empty; name a pcap or pcapng capture");
+            return Err(SourceError(message));
         }
         let mut index = Index::new(mtu_bytes);
         let understood_bytes = if is_pcapng(&file_bytes) {
             index.add_pcapng(&file_bytes)
         } else {
-            index.add_pcap(&file_bytes)
+            let header = Header::read(&file_bytes).ok_or_else(|| not_a_capture(spec))?;
+            index.add_pcap(header, &file_bytes)
         };
-        let understood_bytes = understood_bytes.map_err(|reason| reason.at(file()))?;
-        let Index {
-            mut records,
-            limit_bytes,
-            cut,
-            ..
-        } = index;
+        let understood_bytes = understood_bytes.map_err(|OtherLink(link_type)| {
+            let ethernet = Linktype::ETHERNET;
+            SourceError(format!(
+                "the capture {file} has link type {link_type}; only Ethernet ({ethernet}) can be replayed"
+            ))
+        })?;
+        let mut records = std::mem::take(&mut index.records);
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
-            let file = file();
-            return Err(if understood_bytes < file_bytes.len() {
-                SourceError::Unreadable {
-                    file,
-                    from_byte: understood_bytes,
-                }
+            return Err(SourceError(if understood_bytes < file_bytes.len() {
+                format!(
+                    "the capture {file} is cut short or damaged from byte {understood_bytes} on, before its first \
+                     packet; name one that holds a whole packet"
+                )
             } else {
-                SourceError::Empty { file }
-            });
+                format!("the capture {file} holds no whole packet; name one that does")
+            }));
         };
         let span_ns = last.due_ns - first.due_ns;
         let loop_ns = match span_ns {
@@ -130,26 +132,12 @@ impl Replay {
         for record in &mut records {
             record.due_ns = scaled(record.due_ns, spec.speed);
         }
-        let damaged = (understood_bytes < file_bytes.len()).then(|| Warning::Damaged {
-            file: file(),
-            from_byte: understood_bytes,
-            packets: records.len(),
-        });
-        let cut = (cut > 0).then(|| Warning::Cut {
-            file: file(),
-            packets: cut,
-            limit_bytes,
-        });
-        let gap = gap(&records).map(|(late, gap_ns)| Warning::Gap {
-            file: file(),
-            packets: records.len(),
-            late,
-            gap_ns,
-        });
+        let damaged_from = (understood_bytes < file_bytes.len()).then_some(understood_bytes);
+        let warnings = index.warnings(&file, &records, damaged_from);
         Ok(Self {
             file_bytes,
             records,
-            warnings: damaged.into_iter().chain(cut).chain(gap).collect(),
+            warnings,
             loops_left: spec.loops.checked_sub(1),
             loop_ns: scaled(loop_ns, spec.speed).max(1),
             loop_start_ns: 0,
@@ -211,7 +199,7 @@ impl Replay {
     }
 
     /// What was found amiss in the file.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
@@ -351,19 +339,15 @@ struct Record {
     pub wire_bytes: u16,
 }
 
-/// Why a file has no index.
-enum Unusable {
-    NotACapture,
-    LinkType(Linktype),
-}
+/// A capture of another link type than Ethernet.
+struct OtherLink(Linktype);
 
-impl Unusable {
-    pub fn at(self, file: PathBuf) -> SourceError {
-        match self {
-            Self::NotACapture => SourceError::NotACapture { file },
-            Self::LinkType(link_type) => SourceError::LinkType { file, link_type },
-        }
-    }
+fn not_a_capture(spec: &device::Replay) -> SourceError {
+    SourceError(format!(
+        "{} is neither a pcap nor a pcapng capture; decompress it first if it is compressed, or convert it with \
+         `editcap -F pcap`",
+        spec.file.display()
+    ))
 }
 
 /// What a pcapng file begins with.
@@ -380,11 +364,11 @@ fn is_pcapng(file: &[u8]) -> bool {
 }
 
 /// Refuses every other link type.
-fn ethernet(link_type: Linktype) -> Result<(), Unusable> {
+fn ethernet(link_type: Linktype) -> Result<(), OtherLink> {
     if link_type == Linktype::ETHERNET {
         Ok(())
     } else {
-        Err(Unusable::LinkType(link_type))
+        Err(OtherLink(link_type))
     }
 }
 
@@ -446,9 +430,39 @@ impl Index {
         });
     }
 
+    /// What a user should know of the capture `file`; `damaged_from` is the byte from which on it is damaged.
+    fn warnings(
+        &self,
+        file: &std::path::Display<'_>,
+        records: &[Record],
+        damaged_from: Option<usize>,
+    ) -> Vec<String> {
+        let (packets, cut, limit_bytes) = (records.len(), self.cut, self.limit_bytes);
+        let damaged = damaged_from.map(|byte| {
+            format!(
+                "the capture {file} is cut short or damaged from byte {byte} on; the {packets} packets before that \
+                 are replayed"
+            )
+        });
+        let cut = (cut > 0).then(|| {
+            format!(
+                "{cut} packets of the capture {file} were longer than {limit_bytes} bytes on the wire and are cut to \
+                 that; raise the port's mtu to replay them whole"
+            )
+        });
+        let gap = gap(records).map(|(late, gap_ns)| {
+            format!(
+                "{late} of the {packets} packets of the capture {file} are due only {} after the packet before them, \
+                 at the speed asked for: a clock was set meanwhile, or captures of different days were joined; move \
+                 their times with `editcap -t`, split the file with `editcap -A` and `-B`, or raise speed=",
+                units::span(gap_ns)
+            )
+        });
+        damaged.into_iter().chain(cut).chain(gap).collect()
+    }
+
     /// Adds the packets of a pcap file; returns how many bytes of it could be read.
-    pub fn add_pcap(&mut self, file: &[u8]) -> Result<usize, Unusable> {
-        let header = Header::read(file).ok_or(Unusable::NotACapture)?;
+    pub fn add_pcap(&mut self, header: Header, file: &[u8]) -> Result<usize, OtherLink> {
         let network = Linktype(header.network.cast_signed());
         // The upper half says whether frame check sequences were kept.
         ethernet(Linktype(network.0 & 0xffff))?;
@@ -473,7 +487,7 @@ impl Index {
     }
 
     /// Adds the packets of a pcapng file; returns how many bytes of it could be read.
-    pub fn add_pcapng(&mut self, file: &[u8]) -> Result<usize, Unusable> {
+    pub fn add_pcapng(&mut self, file: &[u8]) -> Result<usize, OtherLink> {
         let mut rest = file;
         let mut order = ByteOrder::Little;
         let mut interfaces = Vec::new();

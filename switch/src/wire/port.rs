@@ -8,8 +8,9 @@ use contract::counters::Rejection;
 use contract::ids::PortIndex;
 use contract::wire::clock::TaiLine;
 use contract::wire::handover::{FRAME_ROOM, WireWorkerEnd};
+use measure::batch::Member;
 use measure::observation::{End, Observation, SegmentIndex};
-use measure::time::{Epoch, EpochSchedule, Ticks};
+use measure::time::{Epoch, EpochSchedule, EpochTag, Ticks};
 use wire::exchange::Order;
 use wire::frame::{Claim, FRAME_BYTES_DEFAULT, Kind};
 use wire::{Control, Receiver, Refusal, SealedWire, Sender, Shards, WireShard};
@@ -18,7 +19,6 @@ use super::recorder::Recorder;
 use super::{Envelope, HelloGate, Share};
 use crate::egress::wire_bytes;
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag};
-use measure::packet::{FlowHash, PacketHash};
 
 /// Room for the largest envelope (Ethernet, IPv6, UDP) and a control frame.
 const ROOM: usize = 14 + 40 + 8 + FRAME_BYTES_DEFAULT;
@@ -57,15 +57,7 @@ pub struct WireSetup {
 /// One wire, both directions of it.
 #[derive(Debug)]
 pub struct WirePort<P> {
-    port: PortIndex,
-    sender: Sender,
-    receiver: Receiver,
-    end: WireWorkerEnd,
-    classes: WireClasses,
-    envelope: Envelope,
-    share: Share,
-    hellos: HelloGate,
-    schedule: EpochSchedule,
+    setup: WireSetup,
     /// The present epoch of the sender's; none before the clock is known.
     epoch: Option<Epoch>,
     next_turn: Ticks,
@@ -78,34 +70,13 @@ pub struct WirePort<P> {
     observations: ArrayVec<Observation, BURST>,
     buffer: Box<[u8; ROOM]>,
     is_up: bool,
-    recorder: Option<Recorder>,
 }
 
 impl<P> WirePort<P> {
     /// A wire without a session.
     pub fn new(setup: WireSetup) -> Self {
-        let WireSetup {
-            port,
-            sender,
-            receiver,
-            end,
-            classes,
-            envelope,
-            share,
-            hellos,
-            schedule,
-            recorder,
-        } = setup;
         Self {
-            port,
-            sender,
-            receiver,
-            end,
-            classes,
-            envelope,
-            share,
-            hellos,
-            schedule,
+            setup,
             epoch: None,
             next_turn: Ticks(0),
             line: (0, TaiLine::default()),
@@ -114,57 +85,56 @@ impl<P> WirePort<P> {
             observations: ArrayVec::new(),
             buffer: Box::new([0; ROOM]),
             is_up: true,
-            recorder,
         }
     }
 
     /// Whether data must not pass.
     #[inline]
     pub fn is_blocked(&self) -> bool {
-        self.end.is_blocked.load(Ordering::Relaxed)
+        self.setup.end.is_blocked.load(Ordering::Relaxed)
     }
 
     /// Does what the control core wants, looks at the clock and at the link, and turns the epoch. To
     /// be called once a pass.
     pub fn tick(&mut self, now: Ticks, is_up: bool) {
-        while let Some(order) = self.end.next_order() {
+        while let Some(order) = self.setup.end.next_order() {
             match order {
                 Order::Begin(sessions) => {
-                    self.sender.begin(sessions.sending);
-                    self.receiver.begin(sessions.receiving);
+                    self.setup.sender.begin(sessions.sending);
+                    self.setup.receiver.begin(sessions.receiving);
                 }
-                Order::Hear(session) => self.receiver.renew(session),
-                Order::Send(session) => self.sender.renew(session),
-                Order::Forget => self.receiver.forget(),
+                Order::Hear(session) => self.setup.receiver.renew(session),
+                Order::Send(session) => self.setup.sender.renew(session),
+                Order::Forget => self.setup.receiver.forget(),
                 Order::End => {
-                    self.sender.end();
-                    self.receiver.end();
+                    self.setup.sender.end();
+                    self.setup.receiver.end();
                 }
                 Order::Spread(lda) => {
-                    let is_set = self.sender.set_coming(&lda);
+                    let is_set = self.setup.sender.set_coming(&lda);
                     debug_assert!(is_set, "the control core has the sizes");
                 }
                 Order::Keys { keys, key } => {
-                    let is_set = self.sender.set_key(&keys, key);
+                    let is_set = self.setup.sender.set_key(&keys, key);
                     debug_assert!(is_set.is_ok(), "the control core has the key");
-                    self.receiver.set_keys(keys);
+                    self.setup.receiver.set_keys(keys);
                 }
             }
         }
-        self.end.line.renew(&mut self.line);
+        self.setup.end.line.renew(&mut self.line);
         if self.line.0 == 0 {
             return;
         }
-        let steps = self.end.line.steps();
+        let steps = self.setup.end.line.steps();
         if steps != self.steps {
             self.steps = steps;
-            self.sender.clock_set();
-            self.receiver.clock_set();
+            self.setup.sender.clock_set();
+            self.setup.receiver.clock_set();
         }
         if self.is_up != is_up {
             self.is_up = is_up;
-            self.sender.link_lost();
-            self.receiver.link_lost();
+            self.setup.sender.link_lost();
+            self.setup.receiver.link_lost();
         }
         self.turn_at(now);
     }
@@ -179,19 +149,19 @@ impl<P> WirePort<P> {
 
     #[cold]
     fn turn(&mut self, now: Ticks) {
-        let epoch = self.schedule.epoch_at(now);
-        self.next_turn = self.schedule.start_of(epoch.next());
+        let epoch = self.setup.schedule.epoch_at(now);
+        self.next_turn = self.setup.schedule.start_of(epoch.next());
         if self.epoch == Some(epoch) {
             return;
         }
         self.epoch = Some(epoch);
-        let empty = self.end.take_empty(End::Sender);
+        let empty = self.setup.end.take_empty(End::Sender);
         if empty.is_none() {
-            self.end.counters.unmeasured_epochs[0].add(1);
+            self.setup.end.counters.unmeasured_epochs[0].add(1);
         }
         let tai_ns = self.line.1.tai_ns(now);
-        if let Some(sealed) = self.sender.turn(epoch, tai_ns, empty) {
-            self.end.give_sealed(End::Sender, sealed);
+        if let Some(sealed) = self.setup.sender.turn(epoch, tai_ns, empty) {
+            self.setup.end.give_sealed(End::Sender, sealed);
         }
     }
 
@@ -201,7 +171,10 @@ impl<P> WirePort<P> {
         if self.line.0 == 0 || !self.is_up {
             return Burst::new_const();
         }
-        let ahead = self.sender.packets_to_reference(self.line.1.tai_ns(now));
+        let ahead = self
+            .setup
+            .sender
+            .packets_to_reference(self.line.1.tai_ns(now));
         let ahead = usize::try_from(ahead).unwrap_or(usize::MAX);
         burst.drain(ahead.min(burst.len())..).collect()
     }
@@ -212,7 +185,7 @@ impl<P> WirePort<P> {
         if self.line.0 == 0 {
             return;
         }
-        let (line, classes) = (self.line.1, self.classes);
+        let (line, classes) = (self.line.1, self.setup.classes);
         let mut bytes = 0;
         self.observations.clear();
         // Of one burst all times are alike, but where each packet is stamped.
@@ -227,51 +200,52 @@ impl<P> WirePort<P> {
             if left != last.0 {
                 last = (left, line.tai_ns(left));
             }
-            let observation = observation(tag, segment, last.1);
+            let member = Member {
+                flow: tag.flow,
+                packet: tag.packet,
+                bytes: tag.len_bytes,
+            };
+            let observation = observation(member, segment, last.1);
             if self.observations.try_push(observation).is_err() {
                 break;
             }
         }
-        self.end.counters.data_bytes.add(bytes);
+        self.setup.end.counters.data_bytes.add(bytes);
         for run in self
             .observations
             .chunk_by(|one, other| one.time == other.time)
         {
-            self.sender.sent(run);
+            self.setup.sender.sent(run);
         }
-        if let (Some(recorder), Some(epoch)) = (&mut self.recorder, self.epoch) {
+        if let (Some(recorder), Some(epoch)) = (&mut self.setup.recorder, self.epoch) {
             recorder.record(End::Sender, epoch.0, &self.observations);
         }
     }
 
     /// Counts data that has just come in, each packet of the class that it was found to be of.
-    pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Arrival)>, now: Ticks) {
+    pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Member)>, now: Ticks) {
         if self.line.0 == 0 {
             return;
         }
         let tai_ns = self.line.1.tai_ns(now);
         self.observations.clear();
         for (class, packet) in seen {
-            let Some(segment) = self.classes[usize::from(class.0) % CLASSES_MAX] else {
+            let Some(segment) = self.setup.classes[usize::from(class.0) % CLASSES_MAX] else {
                 continue;
             };
-            let observation = Observation {
-                flow: packet.flow,
-                packet: packet.packet,
-                time: tai_ns,
-                delay: 0,
-                bytes: packet.len_bytes,
-                segment: SegmentIndex(segment),
-                epoch: measure::time::EpochTag::default(),
-            };
+            let observation = observation(packet, segment, tai_ns);
             if self.observations.try_push(observation).is_err() {
                 break;
             }
         }
-        self.receiver.received(&self.observations);
-        if let Some(recorder) = &mut self.recorder {
+        self.setup.receiver.received(&self.observations);
+        if let Some(recorder) = &mut self.setup.recorder {
             // Without a session they are of no epoch.
-            let epoch = self.receiver.epoch().map_or(u64::MAX, |epoch| epoch.0);
+            let epoch = self
+                .setup
+                .receiver
+                .epoch()
+                .map_or(u64::MAX, |epoch| epoch.0);
             recorder.record(End::Receiver, epoch, &self.observations);
         }
     }
@@ -279,13 +253,13 @@ impl<P> WirePort<P> {
     /// The control frame in a frame that came in; `None`: it is data.
     #[inline]
     pub fn control_in<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        self.envelope.open(frame)
+        self.setup.envelope.open(frame)
     }
 
     /// A control frame that came in at `now`, in a frame of `len_bytes`.
     pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) {
         let accepted = self.accept(frame, len_bytes, now);
-        let counters = &self.end.counters;
+        let counters = &self.setup.end.counters;
         match accepted {
             Ok(kind) => counters.accepted[kind.index()].add(1),
             Err(why) => counters.rejected[why as usize].add(1),
@@ -296,17 +270,19 @@ impl<P> WirePort<P> {
         let tai_ns = self.line.1.tai_ns(now);
         let hello = Claim::of(frame);
         if let Some(claim) = hello {
-            let is_kept = self.end.is_clock_kept.load(Ordering::Relaxed);
-            self.hellos.admit(claim, is_kept.then_some(tai_ns), now)?;
+            let is_kept = self.setup.end.is_clock_kept.load(Ordering::Relaxed);
+            self.setup
+                .hellos
+                .admit(claim, is_kept.then_some(tai_ns), now)?;
         }
-        let Self { receiver, end, .. } = self;
+        let WireSetup { receiver, end, .. } = &mut self.setup;
         match receiver.control(frame, len_bytes, tai_ns, &mut Receiving(end)) {
             Control::Taken(kind) => Ok(kind),
             Control::Pass(kind) => {
                 if let Some(claim) = hello {
-                    self.hellos.accepted(claim);
+                    self.setup.hellos.accepted(claim);
                 }
-                let is_heard = self.end.hear(frame, kind, tai_ns);
+                let is_heard = self.setup.end.hear(frame, kind, tai_ns);
                 is_heard.then_some(kind).ok_or(Rejection::Overflow)
             }
             Control::Refused(refusal) => Err(match refusal {
@@ -334,14 +310,14 @@ impl<P> WirePort<P> {
         }
         let tai_ns = self.line.1.tai_ns(now);
         loop {
-            let share = self.share.of_references(now);
-            let room = self.envelope.bytes();
+            let share = self.setup.share.of_references(now);
+            let room = self.setup.envelope.bytes();
             let Some(body) = self.buffer.get_mut(room..) else {
                 return true;
             };
-            let Some(due) = self.sender.due(tai_ns, share, body) else {
-                let withheld = self.sender.take_withheld();
-                self.end.counters.references_withheld.add(withheld);
+            let Some(due) = self.setup.sender.due(tai_ns, share, body) else {
+                let withheld = self.setup.sender.take_withheld();
+                self.setup.end.counters.references_withheld.add(withheld);
                 return true;
             };
             if !self.send_frame(io, due.kind, due.segment, due.len) {
@@ -356,11 +332,11 @@ impl<P> WirePort<P> {
             return;
         }
         for _ in 0..BULK_MAX {
-            if !self.share.allows(now) {
+            if !self.setup.share.allows(now) {
                 return;
             }
-            let room = self.envelope.bytes();
-            let Some(boxed) = self.end.to_send() else {
+            let room = self.setup.envelope.bytes();
+            let Some(boxed) = self.setup.end.to_send() else {
                 return;
             };
             let (len, segment) = (boxed.len.min(FRAME_ROOM), boxed.segment);
@@ -368,7 +344,7 @@ impl<P> WirePort<P> {
             if let Some(body) = self.buffer.get_mut(room..room + len) {
                 body.copy_from_slice(boxed.frame());
             }
-            self.end.sent();
+            self.setup.end.sent();
             if let Some(kind) = kind
                 && !self.send_frame(io, kind, segment, len)
             {
@@ -385,7 +361,11 @@ impl<P> WirePort<P> {
         segment: u16,
         len: usize,
     ) -> bool {
-        let Some(whole) = self.envelope.close(segment, len, &mut self.buffer[..]) else {
+        let Some(whole) = self
+            .setup
+            .envelope
+            .close(segment, len, &mut self.buffer[..])
+        else {
             return true;
         };
         let Some(packet) = self.buffer.get(..whole).and_then(|bytes| io.make(bytes)) else {
@@ -393,14 +373,14 @@ impl<P> WirePort<P> {
             return true;
         };
         let link_bytes = wire_bytes(u32::try_from(whole).unwrap_or(u32::MAX));
-        let counters = &self.end.counters;
+        let counters = &self.setup.end.counters;
         counters.sent[kind.index()].add(1);
         counters.sent_bytes.add(link_bytes.into());
         if kind == Kind::Reference {
             counters.reference_bytes.add(link_bytes.into());
-            self.share.spend_reference(link_bytes);
+            self.setup.share.spend_reference(link_bytes);
         } else {
-            self.share.spend(link_bytes);
+            self.setup.share.spend(link_bytes);
         }
         self.held = Some(packet);
         self.send_held(io)
@@ -412,21 +392,10 @@ impl<P> WirePort<P> {
         };
         let mut burst = Burst::new_const();
         burst.push(packet);
-        io.transmit(self.port, &mut burst);
+        io.transmit(self.setup.port, &mut burst);
         self.held = burst.pop();
         self.held.is_none()
     }
-}
-
-/// What is known of a packet that came in.
-#[derive(Debug, Clone, Copy)]
-pub struct Arrival {
-    /// Its flow.
-    pub flow: FlowHash,
-    /// Its hash.
-    pub packet: PacketHash,
-    /// Length of the frame.
-    pub len_bytes: u32,
 }
 
 /// The receiver's shards.
@@ -446,14 +415,14 @@ impl Shards for Receiving<'_> {
     }
 }
 
-fn observation(tag: &Tag, segment: u16, tai_ns: u64) -> Observation {
+fn observation(packet: Member, segment: u16, tai_ns: u64) -> Observation {
     Observation {
-        flow: tag.flow,
-        packet: tag.packet,
+        flow: packet.flow,
+        packet: packet.packet,
         time: tai_ns,
         delay: 0,
-        bytes: tag.len_bytes,
+        bytes: packet.bytes,
         segment: SegmentIndex(segment),
-        epoch: tag.epoch,
+        epoch: EpochTag::default(),
     }
 }

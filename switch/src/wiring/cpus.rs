@@ -104,18 +104,17 @@ pub fn keep_off(workers: &[usize], usable: &[Cpu]) {
     }
 }
 
+/// The NUMA node of a CPU.
+pub(super) fn node_of(cpu: usize, usable: &[Cpu]) -> Option<u16> {
+    usable.iter().find(|c| c.number == cpu)?.node
+}
+
 /// Runs `make` on the NUMA node of `cpu`, so that what it allocates and touches is there.
 ///
 /// # Errors
 /// When no thread can be started for that.
 pub fn near<T: Send>(cpu: usize, usable: &[Cpu], make: impl FnOnce() -> T + Send) -> Result<T> {
-    let node_of = |number| {
-        usable
-            .iter()
-            .find(|cpu| cpu.number == number)
-            .and_then(|c| c.node)
-    };
-    let node = node_of(cpu);
+    let node = node_of(cpu, usable);
     if usable.iter().all(|other| other.node == node) {
         return Ok(make());
     }

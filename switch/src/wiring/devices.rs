@@ -7,7 +7,7 @@ use contract::config::{Config, Device};
 use dpdk_bindings::{AttachedPort, Eal, EalOptions, Mempool, Port, PortConfig, interface_index};
 
 use super::DpdkSite;
-use super::cpus::Cpu;
+use super::cpus::{Cpu, node_of};
 use super::memif;
 use crate::preflight::kernel_interface;
 
@@ -65,10 +65,6 @@ impl<'eal> Pools<'eal> {
     pub fn iter(&self) -> impl Iterator<Item = (Option<u16>, &Mempool<'eal>)> {
         self.pools.iter().map(|(node, pool)| (*node, pool))
     }
-}
-
-fn node_of(cpu: usize, usable: &[Cpu]) -> Option<u16> {
-    usable.iter().find(|c| c.number == cpu)?.node
 }
 
 /// Finds the device of the port at `index`. A port with a source of ours, and a sink, is a `net_null`

@@ -29,7 +29,7 @@ pub enum Event {
 }
 
 /// The links of all ports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LinkWatch {
     ports: Vec<Watched>,
 }
@@ -52,7 +52,7 @@ struct Watched {
 impl LinkWatch {
     /// Nothing watched.
     pub fn new() -> Self {
-        Self { ports: Vec::new() }
+        Self::default()
     }
 
     /// Watches the port at `index`, which counts as up for now, and joins its fate to `partner`'s if
@@ -189,12 +189,6 @@ impl Watched {
     fn is_lost(&self, now: Instant) -> bool {
         let has_settled = self.settles_until.is_none_or(|until| now >= until);
         !self.is_up && !self.is_lowered && has_settled
-    }
-}
-
-impl Default for LinkWatch {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

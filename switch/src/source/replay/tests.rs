@@ -164,7 +164,7 @@ fn pcap_of_every_kind_keeps_its_timing() {
             let expected = [(0, vec![1; 60], 60), (gap_ns, vec![2; 70], 70)];
             assert_eq!(played(&mut replay, u64::MAX), expected);
             assert!(replay.exhausted());
-            assert_eq!(replay.warnings(), []);
+            assert_eq!(replay.warnings(), [""; 0]);
         }
     }
 }
@@ -188,7 +188,7 @@ fn pcapng_resolutions_are_understood() {
                 expected,
                 "resolution {resolution}"
             );
-            assert_eq!(replay.warnings(), []);
+            assert_eq!(replay.warnings(), [""; 0]);
         }
     }
 }
@@ -301,12 +301,15 @@ fn long_frames_are_cut_and_counted() {
         .map(|p| (p.1.len(), p.2))
         .collect();
     assert_eq!(lengths, [(1_522, 1_522), (20, 1_522), (20, 1_522)]);
-    let cut = Warning::Cut {
-        file: spec().file,
-        packets: 2,
-        limit_bytes: 1_522,
-    };
+    let cut = "2 packets of the capture test.pcap were longer than 1522 bytes on the wire and are cut to that; \
+               raise the port's mtu to replay them whole";
     assert_eq!(replay.warnings(), [cut]);
+}
+
+fn damaged_from(byte: usize) -> String {
+    format!(
+        "the capture test.pcap is cut short or damaged from byte {byte} on; the 2 packets before that are replayed"
+    )
 }
 
 #[test]
@@ -316,12 +319,7 @@ fn a_capture_cut_short_is_replayed_as_far_as_it_goes() {
         let replay = open(cut).unwrap();
         assert_eq!(replay.packets(), 2);
         let from_byte = whole.len() - packet_bytes;
-        let damaged = Warning::Damaged {
-            file: spec().file,
-            from_byte,
-            packets: 2,
-        };
-        assert_eq!(replay.warnings(), [damaged]);
+        assert_eq!(replay.warnings(), [damaged_from(from_byte)]);
     }
 }
 
@@ -337,12 +335,7 @@ fn a_block_that_is_too_short_to_be_one_ends_the_capture() {
             };
             file.u32(kind).u32(len_bytes).u32(0).u32(len_bytes);
             let replay = open(&file.bytes).unwrap();
-            let damaged = Warning::Damaged {
-                file: spec().file,
-                from_byte,
-                packets: 2,
-            };
-            assert_eq!(replay.warnings(), [damaged], "{kind:#x}");
+            assert_eq!(replay.warnings(), [damaged_from(from_byte)], "{kind:#x}");
         }
     }
 }
@@ -458,17 +451,14 @@ fn outcome(file: &Path) -> String {
             let played = replay.poll(u64::MAX, usize::MAX, |_| true);
             assert_eq!(played, replay.packets(), "{}", file.display());
             assert!(replay.exhausted());
-            let is_damaged = |w: &Warning| matches!(w, Warning::Damaged { .. });
+            let is_damaged = |warning: &String| warning.contains("damaged");
             if replay.warnings().iter().any(is_damaged) {
                 "opens, damaged".to_owned()
             } else {
                 "opens".to_owned()
             }
         }
-        Err(SourceError::LinkType { link_type, .. }) => format!("refused: link type {link_type}"),
-        Err(SourceError::Empty { .. } | SourceError::NoBytes { .. }) => "refused: empty".to_owned(),
-        Err(SourceError::Unreadable { .. }) => "refused: damaged".to_owned(),
-        Err(other) => format!("refused: {other}"),
+        Err(error) => format!("refused: {error}").replace(&*spec.file.display().to_string(), "it"),
     }
 }
 
