@@ -77,9 +77,7 @@ fn describe_port(owner: Option<usize>, port: &Port) -> String {
         Device::Sink => "swallows all".to_owned(),
         device => device.to_string(),
     };
-    let Port {
-        name, mtu, egress, ..
-    } = port;
+    let (name, mtu, egress) = (&port.name, port.mtu, &port.egress);
     let capacity = match egress.capacity_bps {
         Some(bps) => format!("sends {}bit/s", rate(bps as f64)),
         None => "sends unshaped".to_owned(),

@@ -412,13 +412,9 @@ impl FdbMaster {
     /// A database by a configuration's settings.
     pub fn from_settings(settings: FdbSettings, ends: Vec<MasterEnd>) -> Self {
         let FdbSettings {
-            stations_max,
-            ageing,
-            statics,
-            limits,
-            ..
+            statics, limits, ..
         } = settings;
-        Self::new(stations_max, ageing, statics, ends).with_limits(&limits)
+        Self::new(settings.stations_max, settings.ageing, statics, ends).with_limits(&limits)
     }
 
     /// With so many stations learnt behind each port at most: to be called before any is.

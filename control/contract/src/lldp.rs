@@ -1,7 +1,5 @@
 //! Frames of LLDP (IEEE 802.1AB) on their way from a worker to the control core.
 
-use std::fmt;
-
 use measure::packet::header::{ethernet, ethertype};
 use parking_lot::Mutex;
 
@@ -12,17 +10,12 @@ pub const FRAME_BYTES: usize = 512;
 const LINK_LOCAL: &[u8] = &[0x01, 0x80, 0xc2, 0x00, 0x00];
 
 /// The last frame that came in by a port and was not read yet. Neither side waits for the other.
+#[derive(Debug)]
 pub struct LldpSlot(Mutex<(usize, [u8; FRAME_BYTES])>);
 
 impl Default for LldpSlot {
     fn default() -> Self {
         Self(Mutex::new((0, [0; FRAME_BYTES])))
-    }
-}
-
-impl fmt::Debug for LldpSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LldpSlot")
     }
 }
 

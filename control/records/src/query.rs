@@ -91,13 +91,13 @@ impl CourseQuery {
 pub enum Width {
     /// One second.
     #[serde(rename = "1")]
-    Second,
+    Second = 1,
     /// Ten seconds.
     #[serde(rename = "10")]
-    TenSeconds,
+    TenSeconds = 10,
     /// A minute.
     #[serde(rename = "60")]
-    Minute,
+    Minute = 60,
 }
 
 impl Width {
@@ -106,11 +106,7 @@ impl Width {
 
     /// In seconds.
     pub const fn seconds(self) -> u32 {
-        match self {
-            Self::Second => 1,
-            Self::TenSeconds => 10,
-            Self::Minute => 60,
-        }
+        self as u32
     }
 }
 

@@ -42,10 +42,8 @@ impl InFlight {
 
     fn chunk(&self, bytes_max: usize) -> Option<Chunk> {
         let more = |taken: usize| Some(taken + CHUNK_BYTES).filter(|taken| *taken <= bytes_max);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.ok().map(|_| Chunk {
+        let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.0.fetch_update(set, read, more).ok().map(|_| Chunk {
             bytes: Vec::with_capacity(CHUNK_BYTES),
             in_flight: self.clone(),
         })
@@ -214,13 +212,9 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self {
-            status,
-            error,
-            header,
-        } = self;
-        let mut response = (status, Json(Problem { error })).into_response();
-        response.headers_mut().extend(header);
+        let error = self.error;
+        let mut response = (self.status, Json(Problem { error })).into_response();
+        response.headers_mut().extend(self.header);
         response
     }
 }

@@ -105,16 +105,14 @@ fn count_rejected(ended: hyper::Result<()>, slot: &Slot) {
         return;
     };
     let has_stalled = || {
-        let cause = error
-            .source()
-            .and_then(|cause| cause.downcast_ref::<io::Error>());
-        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+        let cause = error.source()?.downcast_ref::<io::Error>()?;
+        Some(cause.kind() == io::ErrorKind::TimedOut)
     };
     if error.is_parse_too_large() {
         process::rejected("too_large");
     } else if error.is_parse() {
         process::rejected("garbage");
-    } else if error.is_timeout() && slot.is_asking() || has_stalled() {
+    } else if error.is_timeout() && slot.is_asking() || has_stalled() == Some(true) {
         process::rejected("slow");
     }
 }
@@ -311,11 +309,14 @@ impl ConnectionLimit {
 }
 
 impl Slot {
+    /// Looks at its entry; `None` where it was given to another.
+    fn entry<T>(&self, look: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.limit.0.lock().taken.get_mut(&self.number).map(look)
+    }
+
     /// Bytes of a request have come.
     pub(super) fn heard(&self) {
-        if let Some(entry) = self.limit.0.lock().taken.get_mut(&self.number) {
-            entry.is_asking = true;
-        }
+        self.entry(|entry| entry.is_asking = true);
     }
 
     /// A request is complete. The first one gets a slot among those that have asked, taken from another if necessary.
@@ -334,16 +335,12 @@ impl Slot {
 
     /// The client took bytes of its answer.
     pub(super) fn took(&self) {
-        if let Some(entry) = self.limit.0.lock().taken.get_mut(&self.number) {
-            entry.progress = Instant::now();
-        }
+        self.entry(|entry| entry.progress = Instant::now());
     }
 
     /// Whether a request is expected: it has begun, or none has come at all.
     pub(super) fn is_asking(&self) -> bool {
-        let slots = self.limit.0.lock();
-        let entry = slots.taken.get(&self.number);
-        entry.is_some_and(|entry| entry.is_asking)
+        self.entry(|entry| entry.is_asking).unwrap_or(false)
     }
 }
 

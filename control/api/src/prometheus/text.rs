@@ -115,14 +115,11 @@ impl<'o> Text<'o> {
 
     /// Adds an exemplar to the line that was written last.
     fn exemplar(&mut self, exemplar: &Exemplar) {
-        let Exemplar {
-            flow,
-            delay_s,
-            unix_s,
-        } = exemplar;
+        let Exemplar { flow, delay_s, .. } = exemplar;
         if "flow".len() + flow.chars().count() <= EXEMPLAR_MAX {
             self.lines.pop();
-            let _ = writeln!(self.lines, " # {{flow=\"{flow}\"}} {delay_s} {unix_s}");
+            let at = exemplar.unix_s;
+            let _ = writeln!(self.lines, " # {{flow=\"{flow}\"}} {delay_s} {at}");
         }
     }
 

@@ -104,28 +104,25 @@ pub enum Protocol {
 /// Protocols with names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[repr(u8)]
 pub enum ProtocolName {
     /// 1.
-    Icmp,
+    Icmp = 1,
     /// 6.
-    Tcp,
+    Tcp = 6,
     /// 17.
-    Udp,
+    Udp = 17,
     /// 58.
-    Icmpv6,
+    Icmpv6 = 58,
     /// 132.
-    Sctp,
+    Sctp = 132,
 }
 
 impl Protocol {
     /// The number (IANA).
     pub const fn number(self) -> u8 {
         match self {
-            Self::Named(ProtocolName::Icmp) => 1,
-            Self::Named(ProtocolName::Tcp) => 6,
-            Self::Named(ProtocolName::Udp) => 17,
-            Self::Named(ProtocolName::Icmpv6) => 58,
-            Self::Named(ProtocolName::Sctp) => 132,
+            Self::Named(name) => name as u8,
             Self::Number(number) => number,
         }
     }

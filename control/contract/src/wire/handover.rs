@@ -62,9 +62,7 @@ impl FrameBox {
     /// Holds `frame` from now on, or as much of it as there is room for.
     fn fill(&mut self, frame: &[u8]) {
         self.len = frame.len().min(FRAME_ROOM);
-        for (to, from) in self.bytes.iter_mut().zip(frame) {
-            *to = *from;
-        }
+        self.bytes[..self.len].copy_from_slice(&frame[..self.len]);
     }
 
     /// What it is for; `None` where it is no control frame.

@@ -31,6 +31,9 @@ const LINK_OVERHEAD_BYTES: u32 = 24;
 /// Bytes of a cell as it is sent.
 const CELL_BYTES: usize = 16;
 
+/// Body of a reference.
+const REFERENCE_BYTES: usize = REFERENCE_FRAME_BYTES - ethernet::BYTES - HEADER_BYTES - TAG_BYTES;
+
 /// Bytes of a packet in a stash.
 const STASHED_BYTES: usize = 20;
 
@@ -238,7 +241,7 @@ impl Config {
         let references = match layout.references.map(|references| references.policy) {
             Some(Policy::Time { interval_ns }) => {
                 let each = plan.interval_s * 1e9 / interval_ns.get() as f64;
-                most.min(whole(each.ceil()) * segments * plan.on_link(reference_bytes()))
+                most.min(whole(each.ceil()) * segments * plan.on_link(REFERENCE_BYTES))
             }
             Some(_) => most,
             None => 0,
@@ -248,11 +251,7 @@ impl Config {
             share: whole(plan.share_bytes),
             signals: plan.signals(&layout.lda),
             stash: plan.stash(layout.stash_packets),
-            lda: segments
-                * plan.fragments(
-                    lda_shape_bytes(layout.lda.banks().count()),
-                    layout.lda.cells(),
-                ),
+            lda: segments * plan.lda_bytes(&layout.lda),
             lds: lds.map_or(0, |lds| plan.fragments(lds_shape_bytes(lds), lds.cells())),
             references,
         })
@@ -325,6 +324,10 @@ impl Plan {
         self.listed(FRAGMENT_BYTES + shape_bytes, CELL_BYTES, cells)
     }
 
+    fn lda_bytes(&self, lda: &LdaLayout) -> u64 {
+        self.fragments(lda_shape_bytes(lda.banks().count()), lda.cells())
+    }
+
     /// Both lists of an epoch, each sent twice.
     fn stash(&self, packets: u16) -> u64 {
         4 * self.listed(STASH_BYTES, STASHED_BYTES, packets.into())
@@ -392,9 +395,8 @@ impl Plan {
         if let Some(cells) = lds.cells {
             return laid_out(cells / rows);
         }
-        let lda_bytes = self.fragments(lda_shape_bytes(lda.banks().count()), lda.cells());
-        let taken =
-            self.signals(lda) + self.stash(stash_packets) + u64::from(self.segments) * lda_bytes;
+        let lda_bytes = u64::from(self.segments) * self.lda_bytes(lda);
+        let taken = self.signals(lda) + self.stash(stash_packets) + lda_bytes;
         let left = self.share_bytes * (1.0 - REPEATED - REFERENCES) - taken as f64;
         let (fewest, most) = COLUMNS;
         let fewest = fewest.max(lds.virtual_cells).min(most);
@@ -405,11 +407,6 @@ impl Plan {
         let columns = u32::try_from(cells / u64::from(rows)).unwrap_or(u32::MAX);
         laid_out(columns.clamp(fewest, most))
     }
-}
-
-/// Body of a reference.
-fn reference_bytes() -> usize {
-    REFERENCE_FRAME_BYTES - ethernet::BYTES - HEADER_BYTES - TAG_BYTES
 }
 
 fn lda_shape_bytes(banks: usize) -> usize {
