@@ -21,9 +21,10 @@ pub(crate) struct Background<J, R> {
 }
 
 /// How results of work in the background are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResultMode {
     /// When they are there.
+    #[default]
     Polled,
     /// At once, after the job was waited for.
     Awaited,

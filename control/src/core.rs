@@ -239,31 +239,21 @@ impl<'f> ControlCore<'f> {
     }
 
     fn make_snapshot(&mut self) {
-        let Self {
-            data_plane,
-            clocks,
-            workers,
-            measurement,
-            flows,
-            wires,
-            publisher,
-        } = self;
-        publisher.read(&mut **data_plane, workers, measurement, clocks);
-        let mut snapshot = publisher.snapshot(clocks.uptime());
-        let segments = &measurement.segments;
+        let (measurement, flows, clocks) = (&self.measurement, &self.flows, &self.clocks);
+        (self.publisher).read(&mut *self.data_plane, &self.workers, measurement, clocks);
+        let mut snapshot = self.publisher.snapshot(clocks.uptime());
+        let (segments, slots) = (&measurement.segments, measurement.flow_slots());
         snapshot.segments = segments.publish(clocks.epoch);
         snapshot.classes = segments.publish_classes(clocks.epoch);
         snapshot.sketches = segments.sketches();
-        snapshot.flows = flows.publish(&snapshot, measurement.flow_slots(), segments, workers);
-        snapshot.wire_clock = wires.clock();
+        snapshot.flows = flows.publish(&snapshot, slots, segments, &self.workers);
+        snapshot.wire_clock = self.wires.clock();
         let mut lookup = Lookup {
             sketches: flows.sketches(),
             wires: Vec::new(),
         };
-        if !wires.is_empty() {
-            (snapshot.wires, lookup.wires) = wires.publish(flows, clocks.monotonic());
-        }
-        publisher.publish(snapshot, lookup, clocks.monotonic());
+        (snapshot.wires, lookup.wires) = self.wires.publish(flows, clocks.monotonic());
+        (self.publisher).publish(snapshot, lookup, clocks.monotonic());
     }
 }
 

@@ -67,12 +67,8 @@ struct Job {
 }
 
 /// The result of a job.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Results {
-    /// The last epoch.
-    pub epoch: Epoch,
-    /// Epochs in the sum.
-    pub epochs: u32,
     /// How long it took.
     pub duration: Duration,
     /// Flows that were to be decoded.
@@ -88,24 +84,14 @@ pub(crate) struct Results {
 /// `None` where it was stopped.
 fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option<Results> {
     let began = Instant::now();
-    let mut results = Results {
-        epoch: job.epoch,
-        epochs: job.epochs,
-        duration: Duration::ZERO,
-        flows: 0,
-        estimates: Vec::new(),
-        verdicts: Verdicts::default(),
-        failed: 0,
-    };
+    let mut results = Results::default();
     for sketch in &job.sketches {
         results.flows += sketch.flows.len();
         let counted = sketch.flows.iter().map(|flow| Counted {
             references: (flow.references.as_ref()).map(|(delay, method)| (delay, *method)),
-            ..Counted::new(
-                hasher.flow_hash(&flow.key),
-                flow.index,
-                flow.counted.packets,
-            )
+            flow: hasher.flow_hash(&flow.key),
+            segment: flow.index,
+            packets: flow.counted.packets,
         });
         let counted: Vec<Counted> = counted.collect();
         let cancelled = || stop.load(Ordering::Relaxed);
@@ -183,18 +169,6 @@ struct Counted<'f> {
     segment: SegmentIndex,
     packets: u64,
     references: Option<(&'f FlowDelay, rli::Method)>,
-}
-
-impl Counted<'_> {
-    /// Without references.
-    fn new(flow: FlowHash, segment: SegmentIndex, packets: u64) -> Self {
-        Self {
-            flow,
-            segment,
-            packets,
-            references: None,
-        }
-    }
 }
 
 impl CountedFlow for Counted<'_> {
@@ -284,10 +258,8 @@ impl Sketches {
     /// there were no packets. Flows of the list are decoded together with it, so that this takes some
     /// hundred milliseconds with 100,000 flows.
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
-        let tracked: HashSet<u32> = list
-            .of(FlowName::Key(*key))
-            .map(|record| record.segment)
-            .collect();
+        let tracked = list.of(FlowName::Key(*key)).map(|record| record.segment);
+        let tracked: HashSet<u32> = tracked.collect();
         let sketches = self.cells.sketches.iter().enumerate();
         let valid = sketches.filter_map(|(sketch, cells)| Some((sketch, cells.as_ref()?)));
         valid
@@ -375,13 +347,8 @@ impl Sketches {
             record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
         };
         list.flows.iter().filter(is_here).filter_map(move |record| {
-            let at = self
-                .cells
-                .segments
-                .get(record.segment as usize)
-                .copied()
-                .flatten();
-            let (index, _) = at.filter(|&(_, other)| other == sketch)?;
+            let at = self.cells.segments.get(record.segment as usize);
+            let (index, _) = at?.filter(|&(_, other)| other == sketch)?;
             Some((record.key()?, record, index))
         })
     }
@@ -399,8 +366,12 @@ impl Sketches {
         if cells.layout().asks_which_packet() {
             return None;
         }
-        let counted =
-            |key, segment, packets| Counted::new(self.hasher.flow_hash(key), segment, packets);
+        let counted = |key, segment, packets| Counted {
+            flow: self.hasher.flow_hash(key),
+            segment,
+            packets,
+            references: None,
+        };
         let listed = self.listed(sketch, list);
         let listed = listed.map(|(key, of, index)| counted(key, index, of.last.packets));
         let mut flows: Vec<Counted> = listed.collect();
@@ -415,16 +386,12 @@ impl Sketches {
 
     /// The paper's estimator, without a bound.
     fn paper(&self, cells: &DelayCells, flow: FlowHash, asked: &Asked) -> Option<FlowEstimate> {
-        let mean_ticks = cells.estimate(flow, asked.index)?.mean_ticks;
-        Some(FlowEstimate {
-            method: FlowMethod::LdsPaper,
-            epoch: self.cells.epoch.0,
-            epochs: 1,
-            packets: asked.packets,
-            mean_ns: self.rate.to_ns(mean_ticks),
-            bound_ns: None,
-            is_within_bound: None,
-        })
+        let paper = Candidate {
+            method: chooser::Method::LdsPaper,
+            mean_ticks: cells.estimate(flow, asked.index)?.mean_ticks,
+            bound_ticks: f64::INFINITY,
+        };
+        estimate(&paper, (self.cells.epoch, 1, asked.packets), self.rate)
     }
 }
 
@@ -475,9 +442,8 @@ impl Verdicts {
         let Some(stamped_ns) = counted.mean_ticks().map(|ticks| rate.to_ns(ticks)) else {
             return;
         };
-        let size = SIZES
-            .iter()
-            .rposition(|&(least, _)| counted.packets >= least);
+        let mut sizes = SIZES.iter();
+        let size = sizes.rposition(|&(least, _)| counted.packets >= least);
         for (nth, estimate) in estimates.iter_mut().enumerate() {
             let error_ns = (estimate.mean_ns - stamped_ns).abs();
             estimate.is_within_bound = estimate.bound_ns.map(|bound_ns| error_ns <= bound_ns);
@@ -554,7 +520,7 @@ struct Sum {
 }
 
 /// Decides when to decode, and keeps count.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// Where results are awaited, they took no time.
     mode: ResultMode,
@@ -577,15 +543,7 @@ impl Decoder {
     pub fn new(mode: ResultMode) -> Self {
         Self {
             mode,
-            thread: None,
-            interval: Duration::ZERO,
-            settings: None,
-            under_way: None,
-            sums: false,
-            sum: None,
-            given_at: None,
-            shown: Decoding::default(),
-            judged: Judgement::default(),
+            ..Self::default()
         }
     }
 
@@ -667,25 +625,19 @@ impl Decoder {
             return;
         }
         let is_first = self.sum.is_none();
-        match &mut self.sum {
-            None => {
-                self.sum = Some(Sum {
-                    cells: cells.clone(),
-                    epochs: 1,
-                });
-            }
-            Some(sum) => {
-                let pairs = sum.cells.sketches.iter_mut().zip(&cells.sketches);
-                for (sum, more) in pairs {
-                    if let (Some(sum), Some(more)) = (sum, more)
-                        && let Err(error) = Arc::make_mut(sum).add_epoch(more)
-                    {
-                        tracing::error!("sketches of one generation do not add up: {error}");
-                    }
+        if let Some(sum) = &mut self.sum {
+            for (sum, more) in sum.cells.sketches.iter_mut().zip(&cells.sketches) {
+                if let (Some(sum), Some(more)) = (sum, more)
+                    && let Err(error) = Arc::make_mut(sum).add_epoch(more)
+                {
+                    tracing::error!("sketches of one generation do not add up: {error}");
                 }
-                sum.epochs += 1;
-                sum.cells.epoch = cells.epoch;
             }
+            sum.epochs += 1;
+            sum.cells.epoch = cells.epoch;
+        } else {
+            let cells = cells.clone();
+            self.sum = Some(Sum { cells, epochs: 1 });
         }
         for (_, flow) in flows.numbered_mut() {
             if is_first {
@@ -714,16 +666,13 @@ impl Decoder {
         flows: &mut Directory,
         mut counted: impl FnMut(&mut crate::flows::Flow) -> Option<(FlowSums, FlowDelay)>,
     ) -> Job {
-        let mut sketches: Vec<Option<JobSketch>> = cells
-            .sketches
-            .iter()
-            .map(|cells| {
-                Some(JobSketch {
-                    cells: Arc::clone(cells.as_ref()?),
-                    flows: Vec::new(),
-                })
+        let sketches = cells.sketches.iter().map(|cells| {
+            Some(JobSketch {
+                cells: Arc::clone(cells.as_ref()?),
+                flows: Vec::new(),
             })
-            .collect();
+        });
+        let mut sketches: Vec<Option<JobSketch>> = sketches.collect();
         for (number, flow) in flows.numbered_mut() {
             let counted = counted(flow).filter(|(counted, _)| counted.packets > 0);
             let Some((counted, delay)) = counted else {
@@ -744,18 +693,16 @@ impl Decoder {
                 });
             }
         }
-        let sketches: Vec<JobSketch> = sketches.into_iter().flatten().collect();
-        if sketches.len() < cells.sketches.len() {
+        if sketches.iter().any(Option::is_none) {
             self.shown.skipped_epochs += u64::from(epochs);
         }
+        let sketches = sketches.into_iter().flatten();
+        let with_flows = sketches.filter(|sketch| !sketch.flows.is_empty());
         Job {
             epoch: cells.epoch,
             epochs,
             components: settings.components.into(),
-            sketches: sketches
-                .into_iter()
-                .filter(|sketch| !sketch.flows.is_empty())
-                .collect(),
+            sketches: with_flows.collect(),
         }
     }
 
@@ -784,26 +731,17 @@ impl Decoder {
             return Some(epoch);
         };
         self.sums = self.mode == ResultMode::Polled && results.duration > self.interval * 4 / 5;
-        let Results {
-            epoch,
-            epochs,
-            duration,
-            flows: number,
-            estimates,
-            verdicts,
-            failed,
-        } = results;
         let shown = &mut self.shown;
         shown.epoch = Some(epoch.0);
         shown.epochs = epochs;
-        shown.flows = number as u64;
-        shown.duration_s = duration.as_secs_f64();
+        shown.flows = results.flows as u64;
+        shown.duration_s = results.duration.as_secs_f64();
         shown.runs += 1;
-        if failed > 0 {
+        if results.failed > 0 {
             shown.skipped_epochs += u64::from(epochs);
         }
-        self.judged.add(verdicts);
-        for (of, estimates) in estimates {
+        self.judged.add(results.verdicts);
+        for (of, estimates) in results.estimates {
             if let Some(flow) = flows.flow_mut(of.number, of.key, of.segment) {
                 flow.estimates = Some(estimates);
             }

@@ -148,23 +148,6 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(key: FlowKey, segment: u32, epoch: Epoch) -> Self {
-        Self {
-            key,
-            segment,
-            links: 0,
-            first: epoch,
-            last: epoch,
-            recent: FlowSums::default(),
-            total: FlowSums::default(),
-            recent_references: FlowDelay::default(),
-            total_references: FlowDelay::default(),
-            pending: FlowSums::default(),
-            pending_references: FlowDelay::default(),
-            estimates: None,
-        }
-    }
-
     /// The estimate to use.
     pub fn estimate(&self) -> Option<&FlowEstimate> {
         self.estimates.as_deref()?.first()
@@ -199,19 +182,10 @@ impl Flow {
 pub(crate) struct Comings {
     /// Flows that were new.
     pub new: u64,
-    /// Flows that were [forgotten](Forgotten::Expired).
+    /// Flows that were idle, or whose generation ended.
     pub expired: u64,
-    /// Flows that were [forgotten](Forgotten::Evicted).
+    /// Flows that made room for others.
     pub evicted: u64,
-}
-
-/// Why a flow lost a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Forgotten {
-    /// It was idle, or its generation ended.
-    Expired,
-    /// It made room for others.
-    Evicted,
 }
 
 /// All flows that some worker has a slot for.
@@ -267,8 +241,18 @@ impl Directory {
         }
         self.comings.new += 1;
         let flow = Flow {
+            key,
+            segment,
             links: 1,
-            ..Flow::new(key, segment, epoch)
+            first: epoch,
+            last: epoch,
+            recent: FlowSums::default(),
+            total: FlowSums::default(),
+            recent_references: FlowDelay::default(),
+            total_references: FlowDelay::default(),
+            pending: FlowSums::default(),
+            pending_references: FlowDelay::default(),
+            estimates: None,
         };
         let number = if let Some(number) = self.vacant.pop() {
             self.flows[number.0 as usize] = flow;
@@ -286,8 +270,8 @@ impl Directory {
         number
     }
 
-    /// The flow has a slot less. With its last one it is forgotten, and counted by `why`.
-    fn unlink(&mut self, number: FlowNumber, why: Forgotten) {
+    /// The flow has a slot less, whose state was `state`. With its last one it is forgotten, and counted.
+    fn unlink(&mut self, number: FlowNumber, state: State) {
         if number == FlowNumber::NONE {
             return;
         }
@@ -305,9 +289,9 @@ impl Directory {
             self.ended.pop_front();
         }
         self.ended.push_back(flow.clone());
-        match why {
-            Forgotten::Expired => self.comings.expired += 1,
-            Forgotten::Evicted => self.comings.evicted += 1,
+        match state {
+            State::Small => self.comings.evicted += 1,
+            State::Vacant | State::Held | State::Idle => self.comings.expired += 1,
         }
     }
 
@@ -346,7 +330,7 @@ impl Directory {
 
     /// Takes all that a shard has of a segment, before what it has of flows.
     pub fn add_segment(&mut self, segment: u32, sums: &FlowSums) {
-        self.top.credit_segment(segment, sums);
+        (self.top.accounts.entry(segment).or_default().all).add(sums);
     }
 
     /// Flows with series of their own.
@@ -354,9 +338,9 @@ impl Directory {
         &self.top
     }
 
-    /// Which flows get series of their own.
+    /// Which flows get series of their own. Flows that are too many lose theirs as the settings allow.
     pub fn set_top(&mut self, settings: TopSettings) {
-        self.top.set(settings);
+        self.top.settings = settings;
     }
 
     /// An epoch has closed, and what is estimated of its flows is known.
@@ -402,8 +386,8 @@ impl Directory {
         key: FlowKey,
         segment: u32,
     ) -> Option<&mut Flow> {
-        self.is_of(number, key, segment)
-            .then(|| &mut self.flows[number.0 as usize])
+        let is_of = self.is_of(number, key, segment);
+        is_of.then(|| &mut self.flows[number.0 as usize])
     }
 
     /// Every flow with its index, to be written to.
@@ -425,7 +409,7 @@ impl Directory {
 
     /// Every flow, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
-        self.flows.iter().filter(|flow| flow.links > 0)
+        self.numbered().map(|(_, flow)| flow)
     }
 }
 
@@ -462,16 +446,6 @@ enum State {
     Small,
 }
 
-impl State {
-    /// Why its flow loses the slot.
-    fn why(self) -> Forgotten {
-        match self {
-            Self::Small => Forgotten::Evicted,
-            Self::Vacant | Self::Held | Self::Idle => Forgotten::Expired,
-        }
-    }
-}
-
 const VACANT: Link = Link {
     id: FlowId::new(FlowHash(0), SegmentIndex(0)),
     segment: SegmentIndex(0),
@@ -482,7 +456,7 @@ const VACANT: Link = Link {
 };
 
 /// How flows lose their slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Upkeep {
     /// Epochs without a packet after which a flow is forgotten.
     pub idle_epochs: u64,
@@ -491,7 +465,7 @@ pub(crate) struct Upkeep {
 }
 
 /// One worker's slots.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SlotTable {
     upkeep: Upkeep,
     links: Box<[Link]>,
@@ -519,14 +493,8 @@ impl SlotTable {
         Self {
             upkeep,
             links: vec![VACANT; slots].into_boxed_slice(),
-            taken: 0,
-            newest: None,
-            leaving: VecDeque::new(),
-            forgotten: VecDeque::new(),
-            returning: VecDeque::new(),
-            commands: 0,
-            named: Vec::new(),
             scanned: slots,
+            ..Self::default()
         }
     }
 
@@ -560,7 +528,7 @@ impl SlotTable {
             if link.state == State::Vacant {
                 continue;
             }
-            if flows.top.is_named(link.flow) {
+            if flows.top.named.contains(&link.flow) {
                 self.named.push(slot);
             }
             let counters = slots.counters(slot);
@@ -634,7 +602,7 @@ impl SlotTable {
         {
             self.forgotten.pop_front();
             let link = &mut self.links[slot.0 as usize];
-            flows.unlink(link.flow, link.state.why());
+            flows.unlink(link.flow, link.state);
             *link = VACANT;
             self.returning.push_back(slot);
         }
@@ -704,7 +672,7 @@ impl SlotTable {
     pub fn end(self, flows: &mut Directory) {
         for link in self.links {
             if link.state != State::Vacant {
-                flows.unlink(link.flow, link.state.why());
+                flows.unlink(link.flow, link.state);
             }
         }
     }
@@ -768,13 +736,9 @@ impl Held {
     fn close(&mut self, flow: &Flow, number: FlowNumber) {
         self.flow = flow.clone();
         self.number = number;
-        self.quantiles = self.closed_quantiles();
-    }
-
-    fn closed_quantiles(&self) -> Option<FlowQuantiles> {
         let (epoch, delays) = &self.delays;
-        let is_whole = *epoch == self.flow.last && delays.count() == self.flow.recent.packets;
-        let ns = |q| Some(delays.quantile_ns(q)? as f64);
+        let is_whole = *epoch == flow.last && delays.count() == flow.recent.packets;
+        let ns = |q| Some(delays.quantile_ns(q).filter(|_| is_whole)? as f64);
         let quantiles = || {
             Some(FlowQuantiles {
                 p50_ns: ns(0.5)?,
@@ -783,7 +747,7 @@ impl Held {
                 max_ns: Some(ns(1.0)?),
             })
         };
-        is_whole.then(quantiles).flatten()
+        self.quantiles = quantiles();
     }
 }
 
@@ -800,7 +764,8 @@ struct Account {
 pub(crate) struct Top {
     settings: TopSettings,
     held: HashMap<(FlowKey, u32), Held>,
-    /// The indices of these flows in the directory.
+    /// The indices of these flows in the directory. Another flow that took an index since the last epoch closed may be
+    /// taken for one of these.
     named: HashSet<FlowNumber>,
     /// By segment.
     accounts: HashMap<u32, Account>,
@@ -808,16 +773,6 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Takes new settings. Flows that are too many lose their series as the settings allow.
-    pub fn set(&mut self, settings: TopSettings) {
-        self.settings = settings;
-    }
-
-    /// All that a shard has of a segment; its flows come after it.
-    pub fn credit_segment(&mut self, segment: u32, sums: &FlowSums) {
-        self.accounts.entry(segment).or_default().all.add(sums);
-    }
-
     /// What a shard of an epoch has of a flow on a segment.
     pub fn credit(
         &mut self,
@@ -836,12 +791,6 @@ impl Top {
             }
             self.accounts.entry(segment).or_default().named.add(sums);
         }
-    }
-
-    /// Whether the flow of this index has series of its own. Another flow that took the index since the last
-    /// epoch closed may be taken for it.
-    pub fn is_named(&self, number: FlowNumber) -> bool {
-        self.named.contains(&number)
     }
 
     /// These flows, by the numbers of packets in their last epochs, the greatest first.
@@ -896,9 +845,8 @@ impl Top {
         self.folded += folded;
         let wanted = self.wanted(directory, seen);
         let is_wanted = |key, segment| {
-            wanted
-                .iter()
-                .any(|(number, _)| directory.is_of(*number, key, segment))
+            let mut wanted = wanted.iter();
+            wanted.any(|(number, _)| directory.is_of(*number, key, segment))
         };
         let hold_epochs = self.settings.hold_epochs;
         self.held.retain(|&(key, segment), held| {
@@ -941,20 +889,14 @@ impl Top {
             let packets = std::cmp::Reverse(flow.recent.packets);
             (packets, flow.key, flow.segment)
         };
-        let mut pinned = Vec::new();
-        if !self.settings.pinned.is_empty() {
-            let is_pinned = |number: &FlowNumber| {
-                let mut rules = self.settings.pinned.iter();
-                rules.any(|rule| rule.selects(&flow(number).key))
-            };
-            pinned = seen.iter().copied().filter(is_pinned).collect();
-            greatest(&mut pinned, most, packets);
-        }
-        let mut by_delay: Vec<FlowNumber> = seen
-            .iter()
-            .copied()
-            .filter(|number| flow(number).recent.packets >= PACKETS_FOR_DELAY)
-            .collect();
+        let is_pinned = |number: &FlowNumber| {
+            let mut rules = self.settings.pinned.iter();
+            rules.any(|rule| rule.selects(&flow(number).key))
+        };
+        let mut pinned: Vec<FlowNumber> = seen.iter().copied().filter(is_pinned).collect();
+        greatest(&mut pinned, most, packets);
+        let is_long = |number: &FlowNumber| flow(number).recent.packets >= PACKETS_FOR_DELAY;
+        let mut by_delay: Vec<FlowNumber> = seen.iter().copied().filter(is_long).collect();
         greatest(&mut by_delay, most, |number| {
             let flow = flow(number);
             // Whole ticks order as well, and are ordered.

@@ -26,10 +26,10 @@ pub struct Published {
     beat_ms: AtomicU64,
     /// The same to the last snapshot.
     renewed_ms: AtomicU64,
-    /// Where reports are sent: what their sender counts.
-    reports: OnceLock<Arc<ReportCounters>>,
-    /// Where flows are exported: what the exporter counts.
-    ipfix: OnceLock<Arc<IpfixCounters>>,
+    /// What the sender of reports counts, where there is one.
+    pub reports: OnceLock<Arc<ReportCounters>>,
+    /// What the exporter by IPFIX counts, where there is one.
+    pub ipfix: OnceLock<Arc<IpfixCounters>>,
 }
 
 /// What a thread beside the control core counts, to be read from any other, and why it does not work.
@@ -153,26 +153,6 @@ impl Published {
         let former = std::mem::replace(&mut *self.current.write(), current);
         drop(former);
         self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
-    }
-
-    /// What the sender of reports counts, from now on; a second sender's is ignored.
-    pub fn count_reports(&self, counters: Arc<ReportCounters>) {
-        let _ = self.reports.set(counters);
-    }
-
-    /// What the sender of reports has counted; `None` where there is none.
-    pub fn reports(&self) -> Option<Reports> {
-        self.reports.get().map(|counters| counters.read())
-    }
-
-    /// What the exporter counts, from now on; a second exporter's is ignored.
-    pub fn count_ipfix(&self, counters: Arc<IpfixCounters>) {
-        let _ = self.ipfix.set(counters);
-    }
-
-    /// What the exporter has counted; `None` where there is none.
-    pub fn ipfix(&self) -> Option<IpfixExport> {
-        self.ipfix.get().map(|counters| counters.read())
     }
 
     /// Why reports are not stored, or flows not exported, in the words of the log.

@@ -2,11 +2,11 @@
 //!
 //! One module for each kind of command; every command that prints can print JSON too.
 
-use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ::topology::read::ReadError;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde::Serialize;
@@ -127,9 +127,14 @@ impl Connection {
     /// # Errors
     /// [`ClientError::TokenFile`].
     fn client(&self) -> Result<Client, ClientError> {
-        let token = self.token_file.as_deref().map(read_token).transpose()?;
-        Ok(Client::new(&self.url, token))
+        client(&self.url, self.token_file.as_deref())
     }
+}
+
+/// A client of the switch or station at `url`, whose token is in this file.
+fn client(url: &str, token_file: Option<&Path>) -> Result<Client, ClientError> {
+    let token = token_file.map(read_token).transpose()?;
+    Ok(Client::new(url, token))
 }
 
 /// How an answer is printed.
@@ -207,8 +212,8 @@ fn run(station: &station::Station, command: Command) -> anyhow::Result<u8> {
 #[error("{0}")]
 struct Correctable(String);
 
-impl Correctable {
-    fn new(error: impl Display) -> Self {
+impl From<ReadError> for Correctable {
+    fn from(error: ReadError) -> Self {
         Self(error.to_string())
     }
 }

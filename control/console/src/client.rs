@@ -309,16 +309,14 @@ pub fn read_token(path: &Path) -> Result<String, ClientError> {
     let text = file::read_text(path, TOKEN_FILE_BYTES_MAX);
     let text = text.map_err(|error| failed(error.to_string()))?;
     let token = text.lines().next().unwrap_or_default().trim();
-    let is_fine = |c: char| c.is_ascii_graphic();
     if token.is_empty() {
-        Err(failed("its first line is empty".to_owned()))
-    } else if token.chars().all(is_fine) {
-        Ok(token.to_owned())
-    } else {
-        Err(failed(
-            "a token has only visible ASCII characters".to_owned(),
-        ))
+        return Err(failed("its first line is empty".to_owned()));
     }
+    let is_fine = token.chars().all(|c| c.is_ascii_graphic());
+    let words = "a token has only visible ASCII characters";
+    is_fine
+        .then(|| token.to_owned())
+        .ok_or_else(|| failed(words.to_owned()))
 }
 
 /// The error in an answer: the `error` of an object, or the text itself on one line.

@@ -25,7 +25,7 @@ pub(crate) trait Sink {
 #[derive(Debug, Default)]
 pub(crate) struct Composer {
     /// The last epoch whose records were all taken.
-    exported: Option<u64>,
+    pub exported: Option<u64>,
     points: Names,
     classes: Names,
     /// How many names were taken, of points and of classes.
@@ -58,11 +58,6 @@ enum Kind {
 }
 
 impl Composer {
-    /// The last epoch whose records were all taken.
-    pub fn exported(&self) -> Option<u64> {
-        self.exported
-    }
-
     /// Gives the types of our own elements, and all names again.
     pub fn describe(&mut self, enterprise: u32, sink: &mut impl Sink) -> ControlFlow<()> {
         self.named = [0; 2];
@@ -142,20 +137,19 @@ impl Composer {
         let key = (kind, self.ends(segment.names()));
         let (since, taken) = self.segments.since(&key, now);
         let last = segment.last.as_ref();
-        let last = last.filter(|last| taken.is_none_or(|taken| last.epoch > taken));
+        let last = last.filter(|last| Some(last.epoch) > taken);
         let of_one = last.filter(|last| last.counts.received_packets == since.delays.packets);
+        let stamped = of_one.and_then(EpochFigures::stamped_delay);
         let line = Line {
             since,
             first_epoch: of_one.map_or(self.next_epoch(), |last| last.epoch),
             last_epoch: of_one.map_or(epoch, |last| last.epoch),
-            delay: of_one
-                .and_then(EpochFigures::stamped_delay)
-                .or_else(|| since.delays.delay()),
+            delay: stamped.or_else(|| since.delays.delay()),
             estimate: last.and_then(EpochFigures::estimated_delay),
         };
-        let epoch = last.map_or(taken, |last| Some(last.epoch));
         self.segment(key, &line, times, sink)?;
-        self.segments.enter(key, now, epoch);
+        let last = last.map(|last| last.epoch);
+        self.segments.enter(key, now, last.or(taken));
         Continue(())
     }
 
@@ -168,13 +162,11 @@ impl Composer {
         sink: &mut impl Sink,
     ) -> ControlFlow<()> {
         let now = Counted::of_wire(segment);
-        let key = (
-            Kind::Wire,
-            self.ends([&segment.from, &segment.to, &segment.class]),
-        );
+        let ends = self.ends([&segment.from, &segment.to, &segment.class]);
+        let key = (Kind::Wire, ends);
         let (since, taken) = self.segments.since(&key, now);
         let last = segment.last.as_ref();
-        let last = last.filter(|last| taken.is_none_or(|taken| last.epoch > taken));
+        let last = last.filter(|last| Some(last.epoch) > taken);
         let line = Line {
             since,
             first_epoch: self.next_epoch(),
@@ -182,9 +174,9 @@ impl Composer {
             delay: None,
             estimate: last.and_then(WireFigures::delay),
         };
-        let epoch = last.map_or(taken, |last| Some(last.epoch));
         self.segment(key, &line, times, sink)?;
-        self.segments.enter(key, now, epoch);
+        let last = last.map(|last| last.epoch);
+        self.segments.enter(key, now, last.or(taken));
         Continue(())
     }
 
@@ -241,18 +233,15 @@ impl Composer {
         }
         let last = &flow.last;
         let is_of_one = (last.packets, last.lost_packets) == (since.packets, since.lost);
-        let delay = if is_of_one {
-            flow.stamped_delay()
+        let (first_epoch, delay) = if is_of_one {
+            (flow.last_epoch, flow.stamped_delay())
         } else {
-            since.delays.delay()
+            let first_epoch = self.next_epoch().max(flow.first_epoch);
+            (first_epoch, since.delays.delay())
         };
         let line = Line {
             since,
-            first_epoch: if is_of_one {
-                flow.last_epoch
-            } else {
-                self.next_epoch().max(flow.first_epoch)
-            },
+            first_epoch,
             last_epoch: flow.last_epoch,
             delay,
             estimate: flow.estimated_delay(),
@@ -307,8 +296,8 @@ fn put_key(record: &mut Record, key: &FlowKey) {
         }
     };
     match ip.source {
-        IpAddr::V4(source) => record.octets(Element::SourceIpv4Address, &source.octets()),
-        IpAddr::V6(source) => record.octets(Element::SourceIpv6Address, &source.octets()),
+        IpAddr::V4(here) => record.octets(Element::SourceIpv4Address, &here.octets()),
+        IpAddr::V6(here) => record.octets(Element::SourceIpv6Address, &here.octets()),
     };
     match ip.destination {
         IpAddr::V4(there) => record.octets(Element::DestinationIpv4Address, &there.octets()),
@@ -364,13 +353,9 @@ impl Sums {
 
 impl Counted {
     pub fn of_flow(figures: &FlowFigures) -> Self {
-        let sums = figures.mean_ns.map(|mean_ns| {
-            Sums::of(
-                figures.packets,
-                mean_ns,
-                figures.stddev_ns.unwrap_or_default(),
-            )
-        });
+        let stddev_ns = figures.stddev_ns.unwrap_or_default();
+        let mean_ns = figures.mean_ns;
+        let sums = mean_ns.map(|mean_ns| Sums::of(figures.packets, mean_ns, stddev_ns));
         Self {
             packets: figures.packets,
             bytes: Some(figures.bytes),
@@ -404,11 +389,8 @@ impl Counted {
 
     /// What was counted since `earlier`; all of it, where counting began anew.
     pub fn since(self, earlier: Self) -> Self {
-        let earlier = if earlier.packets <= self.packets {
-            earlier
-        } else {
-            Self::default()
-        };
+        let earlier = Some(earlier).filter(|earlier| earlier.packets <= self.packets);
+        let earlier = earlier.unwrap_or_default();
         let rise = |now: Option<u64>, then: Option<u64>| {
             Some(now?.saturating_sub(then.unwrap_or_default()))
         };
@@ -483,11 +465,9 @@ impl Line<'_> {
         let delay = self.delay.unwrap_or_default();
         let estimated_ns = || Some(self.estimate?.mean_ns).filter(|ns| *ns >= 0.0);
         let mean_ns = self.delay.map(|delay| delay.mean_ns);
+        let mean_ns = mean_ns.or_else(estimated_ns);
         for (element, ns) in [
-            (
-                Element::PathDelayMeanDeltaMicroseconds,
-                mean_ns.or_else(estimated_ns),
-            ),
+            (Element::PathDelayMeanDeltaMicroseconds, mean_ns),
             (Element::PathDelayMinDeltaMicroseconds, delay.min_ns),
             (Element::PathDelayMaxDeltaMicroseconds, delay.max_ns),
         ] {
@@ -513,9 +493,7 @@ const PERCENTILES: [Element; 5] = [
 
 /// Counts by key.
 #[derive(Debug)]
-pub(crate) struct Taken<K> {
-    entries: HashMap<K, Entry>,
-}
+pub(crate) struct Taken<K>(HashMap<K, Entry>);
 
 /// Size of a value.
 pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -530,16 +508,14 @@ struct Entry {
 
 impl<K> Default for Taken<K> {
     fn default() -> Self {
-        Self {
-            entries: HashMap::new(),
-        }
+        Self(HashMap::new())
     }
 }
 
 impl<K: Hash + Eq> Taken<K> {
     /// What is new at `key`, and the epoch of the last delays that were taken.
     pub fn since(&mut self, key: &K, now: Counted) -> (Counted, Option<u64>) {
-        let Some(entry) = self.entries.get_mut(key) else {
+        let Some(entry) = self.0.get_mut(key) else {
             return (now, None);
         };
         entry.is_present = true;
@@ -553,13 +529,12 @@ impl<K: Hash + Eq> Taken<K> {
             epoch,
             is_present: true,
         };
-        self.entries.insert(key, entry);
+        self.0.insert(key, entry);
     }
 
     /// Forgets what was not asked for since the last time.
     pub fn forget_absent(&mut self) {
-        self.entries
-            .retain(|_, entry| std::mem::take(&mut entry.is_present));
+        (self.0).retain(|_, entry| std::mem::take(&mut entry.is_present));
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 /// Packs records of one stream into messages. A template goes before the first record that needs it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Encoder {
     enterprise: u32,
     domain: u32,
@@ -50,11 +50,7 @@ impl Encoder {
             enterprise: settings.enterprise,
             domain: settings.observation_domain,
             bytes_max: settings.message_bytes.into(),
-            templates: HashMap::new(),
-            sequence: 0,
-            bytes: Vec::new(),
-            records: 0,
-            set: None,
+            ..Self::default()
         }
     }
 
@@ -82,12 +78,10 @@ impl Encoder {
             is_announced: false,
         });
         let id = template.id;
-        let announced =
-            (!template.is_announced).then(|| record.shape.template(id, self.enterprise));
-        template.is_announced = true;
-        let announced_bytes = announced
-            .as_ref()
-            .map_or(0, |announced| SET_HEADER_BYTES + announced.len());
+        let is_known = std::mem::replace(&mut template.is_announced, true);
+        let announced = (!is_known).then(|| record.shape.template(id, self.enterprise));
+        let announced_bytes = announced.as_ref();
+        let announced_bytes = announced_bytes.map_or(0, |bytes| SET_HEADER_BYTES + bytes.len());
         let needed = announced_bytes + SET_HEADER_BYTES + record.bytes.len();
         let is_full = !self.bytes.is_empty() && self.bytes.len() + needed > self.bytes_max;
         let full = is_full.then(|| self.finish(unix_s)).flatten();
@@ -118,12 +112,9 @@ impl Encoder {
         self.bytes[8..12].copy_from_slice(&self.sequence.to_be_bytes());
         self.bytes[12..16].copy_from_slice(&self.domain.to_be_bytes());
         self.sequence = self.sequence.wrapping_add(self.records);
-        let message = Message {
-            bytes: self.bytes.clone(),
-            records: self.records,
-        };
+        let (bytes, records) = (self.bytes.clone(), self.records);
         self.clear();
-        Some(message)
+        Some(Message { bytes, records })
     }
 
     /// Appends to the last set, where it has this id, or to a new one.

@@ -1,7 +1,7 @@
 //! Exports: a thread of its own, which reads what is published and waits for nobody but the collector.
 
 use std::io::{self, ErrorKind, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -14,8 +14,7 @@ use control::published::{IpfixCounters, Published};
 use records::snapshot::Snapshot;
 
 use crate::compose::{Composer, Sink};
-use crate::encoder::Record;
-use crate::encoder::{Encoder, Message};
+use crate::encoder::{Encoder, Message, Record};
 
 /// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
 const LOOK_MS: (u32, u32) = (5, 100);
@@ -60,7 +59,7 @@ impl Exporter {
     /// When the system gives no thread.
     pub fn start(self, published: Arc<Published>) -> io::Result<Running> {
         let counters = Arc::new(IpfixCounters::default());
-        published.count_ipfix(Arc::clone(&counters));
+        let _ = published.ipfix.set(Arc::clone(&counters));
         let (stop, stopped) = mpsc::channel();
         let mut exporting = Exporting {
             composer: Composer::default(),
@@ -155,17 +154,14 @@ impl Exporting {
                 self.export_contained(&snapshot);
             }
             let look_ms = (snapshot.interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
-            if self
-                .sending
-                .wait(Duration::from_millis(look_ms.into()))
-                .is_break()
-            {
+            let look = Duration::from_millis(look_ms.into());
+            if self.sending.wait(look).is_break() {
                 break;
             }
         }
         self.sending.pace.deadline = Some(Instant::now() + FAREWELL);
         let snapshot = self.published.read();
-        if snapshot.epoch > self.composer.exported() {
+        if snapshot.epoch > self.composer.exported {
             self.export_contained(&snapshot);
         }
     }
@@ -173,9 +169,8 @@ impl Exporting {
     /// A panic costs this export: the collector gets a new connection, and types, names and templates again.
     fn export_contained(&mut self, snapshot: &Snapshot) {
         if contain(Part::Ipfix, || self.export(snapshot)).is_none() {
-            self.sending
-                .fault(0, "a fault of this program cut an export off");
-            self.sending.disconnect();
+            let words = "a fault of this program cut an export off";
+            self.sending.give_up(0, words);
         }
     }
 
@@ -184,14 +179,12 @@ impl Exporting {
         let interval_ms = self.sending.settings.interval().as_millis();
         let epochs = interval_ms.div_ceil(u128::from(snapshot.interval_ms.max(1)));
         let closed = snapshot.epoch.map_or(0, |epoch| epoch + 1);
-        let exported = self.composer.exported().map_or(0, |epoch| epoch + 1);
+        let exported = self.composer.exported.map_or(0, |epoch| epoch + 1);
         u128::from(closed - exported.min(closed)) >= epochs.max(1)
     }
 
     fn export(&mut self, snapshot: &Snapshot) {
-        let Self {
-            composer, sending, ..
-        } = self;
+        let (composer, sending) = (&mut self.composer, &mut self.sending);
         if !sending.connect() {
             return;
         }
@@ -234,8 +227,7 @@ impl Sending {
     /// Whether there is a connection, after an attempt where one is due.
     fn connect(&mut self) -> bool {
         if self.link.as_ref().is_some_and(Link::is_closed) {
-            self.fault(0, "the collector closed the connection");
-            self.disconnect();
+            self.give_up(0, "the collector closed the connection");
         }
         if self.link.is_none() && Instant::now() >= self.next_attempt {
             match Link::open(&self.settings) {
@@ -246,10 +238,7 @@ impl Sending {
                     self.described = None;
                     self.link = Some(link);
                 }
-                Err(error) => {
-                    self.fault(0, &error.to_string());
-                    self.disconnect();
-                }
+                Err(error) => self.give_up(0, &error.to_string()),
             }
         }
         self.link.is_some()
@@ -257,28 +246,21 @@ impl Sending {
 
     /// Sets the pace of an export: over UDP it takes half of the time until the next.
     fn begin(&mut self, snapshot: &Snapshot) {
-        let flows = snapshot
-            .flows
-            .as_ref()
-            .map_or(0, |flows| flows.list.flows.len());
+        let flows = snapshot.flows.as_ref();
+        let flows = flows.map_or(0, |flows| flows.list.flows.len());
         let bytes = RECORD_BYTES * (flows + snapshot.segments.len()) as u64;
         let messages = u32::try_from(bytes / u64::from(self.settings.message_bytes) + 1);
         let epoch = Duration::from_millis(snapshot.interval_ms.into());
-        let time = self.settings.interval().max(epoch) / 2;
         let is_paced = self.link.as_ref().is_some_and(|link| !link.is_tcp());
-        let deadline = self.pace.deadline;
-        let gap = match deadline {
+        let time = match self.pace.deadline {
+            _ if !is_paced => Duration::ZERO,
             // The whole time that is left may be used.
-            Some(_) => FAREWELL / 2 / messages.unwrap_or(u32::MAX),
-            None => time / messages.unwrap_or(u32::MAX),
+            Some(_) => FAREWELL,
+            None => self.settings.interval().max(epoch),
         };
         self.pace = Pace {
-            gap: if is_paced {
-                gap.min(GAP_MAX)
-            } else {
-                Duration::ZERO
-            },
-            deadline,
+            gap: (time / 2 / messages.unwrap_or(u32::MAX)).min(GAP_MAX),
+            deadline: self.pace.deadline,
             ..Pace::default()
         };
     }
@@ -322,8 +304,7 @@ impl Sending {
                 self.keep_pace()
             }
             Err(error) if is_tcp => {
-                self.fault(message.records, &error.to_string());
-                self.disconnect();
+                self.give_up(message.records, &error.to_string());
                 Break(())
             }
             Err(error) => {
@@ -364,8 +345,9 @@ impl Sending {
         }
     }
 
-    /// Connects again after a pause that doubles.
-    fn disconnect(&mut self) {
+    /// Connects again after a fault, and a pause that doubles.
+    fn give_up(&mut self, dropped_records: u32, why: &str) {
+        self.fault(dropped_records, why);
         self.link = None;
         let pause = Duration::from_millis(100) * 2_u32.pow(self.attempts.min(6));
         self.attempts += 1;
@@ -404,18 +386,20 @@ impl Link {
     /// When the name has no address, or no address answers.
     pub fn open(settings: &Ipfix) -> io::Result<Self> {
         let (transport, target) = settings.target().ok_or(ErrorKind::InvalidInput)?;
-        let mut fault = io::Error::new(ErrorKind::NotFound, "the name has no address");
+        let mut linked = Err(io::Error::new(
+            ErrorKind::NotFound,
+            "the name has no address",
+        ));
         for address in addresses(target)? {
-            let link = match transport {
+            linked = match transport {
                 Transport::Udp => udp(address).map(Self::Udp),
                 Transport::Tcp => tcp(address).map(Self::Tcp),
             };
-            match link {
-                Ok(link) => return Ok(link),
-                Err(error) => fault = error,
+            if linked.is_ok() {
+                break;
             }
         }
-        Err(fault)
+        linked
     }
 
     /// Sends a message.
@@ -435,10 +419,8 @@ impl Link {
         let Self::Tcp(stream) = self else {
             return false;
         };
-        let peeked = stream
-            .set_nonblocking(true)
-            .and_then(|()| stream.peek(&mut [0]));
-        let is_open = match peeked {
+        let set = stream.set_nonblocking(true);
+        let is_open = match set.and_then(|()| stream.peek(&mut [0])) {
             Ok(octets) => octets > 0,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         };
@@ -456,18 +438,17 @@ impl Link {
 fn addresses(target: &str) -> io::Result<impl Iterator<Item = SocketAddr> + use<>> {
     let (host, port) = target.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
     let port: u16 = port.parse().map_err(|_| ErrorKind::InvalidInput)?;
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let bare = host.strip_prefix('[');
+    let bare = bare.and_then(|host| host.strip_suffix(']'));
     (bare.unwrap_or(host), port).to_socket_addrs()
 }
 
 fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let any = match address {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind(any)?;
+    let socket = UdpSocket::bind((any, 0))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     socket.connect(address)?;
     Ok(socket)

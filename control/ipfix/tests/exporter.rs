@@ -61,7 +61,7 @@ impl Switch {
     }
 
     fn counts(&self) -> IpfixExport {
-        self.published.ipfix().unwrap()
+        self.published.ipfix.get().unwrap().read()
     }
 }
 

@@ -125,14 +125,7 @@ impl Connection {
     }
 
     fn options(&self) -> Result<ConnectOptions, ConnectionError> {
-        let Nats {
-            ca_file,
-            cert_file,
-            key_file,
-            credentials_file,
-            user,
-            ..
-        } = &self.nats;
+        let nats = &self.nats;
         let mut options = ConnectOptions::new()
             .connection_timeout(ANSWER_MAX)
             .request_timeout(Some(ANSWER_MAX))
@@ -143,21 +136,20 @@ impl Connection {
         options = match self.secret.clone() {
             Secret::None => options,
             Secret::Credentials(text) => options.credentials(&(text + "\n")).map_err(|error| {
-                let file = credentials_file.clone().unwrap_or_default();
+                let file = nats.credentials_file.clone().unwrap_or_default();
                 fault("credentials_file", &file, &error.to_string())
             })?,
             Secret::Nkey(seed) => options.nkey(seed),
             Secret::Token(token) => options.token(token),
             Secret::Password(password) => {
-                options.user_and_password(user.clone().unwrap_or_default(), password)
+                options.user_and_password(nats.user.clone().unwrap_or_default(), password)
             }
         };
-        if let Some(file) = ca_file {
-            options = options
-                .add_root_certificates(file.clone())
-                .require_tls(true);
+        if let Some(file) = &nats.ca_file {
+            options = options.add_root_certificates(file.clone());
+            options = options.require_tls(true);
         }
-        if let (Some(cert), Some(key)) = (cert_file, key_file) {
+        if let (Some(cert), Some(key)) = (&nats.cert_file, &nats.key_file) {
             options = options.add_client_certificate(cert.clone(), key.clone());
         }
         Ok(options)
@@ -188,10 +180,8 @@ impl Connection {
                 _ if error.to_string().contains("certificate") => SEE_TLS,
                 _ => SEE_SERVER,
             };
-            format!(
-                "cannot connect to NATS at {}: {error}; {hint}",
-                self.nats.servers.join(", ")
-            )
+            let servers = self.nats.servers.join(", ");
+            format!("cannot connect to NATS at {servers}: {error}; {hint}")
         })
     }
 

@@ -280,17 +280,9 @@ impl Segment {
         for figure in [&mut self.bound_ns, &mut self.stddev_ns] {
             *figure = figure.filter(|figure| figure.is_finite());
         }
-        self.quantiles = self.quantiles.filter(|quantiles| {
-            let Quantiles {
-                min_ns,
-                max_ns,
-                p50_ns,
-                p99_ns,
-                p999_ns,
-            } = *quantiles;
-            [min_ns, max_ns, p50_ns, p99_ns, p999_ns]
-                .into_iter()
-                .all(f32::is_finite)
+        self.quantiles = self.quantiles.filter(|of| {
+            let all = [of.min_ns, of.max_ns, of.p50_ns, of.p99_ns, of.p999_ns];
+            all.into_iter().all(f32::is_finite)
         });
         if !self.mean_ns.is_finite() {
             (self.samples, self.mean_ns) = (0, 0.0);

@@ -59,13 +59,13 @@ impl Sender {
     /// # Errors
     /// [`ConnectionError`] where no connection as configured can be.
     pub fn of(settings: Option<&Settings>) -> Result<Option<Self>, ConnectionError> {
-        let sender = settings.map(|settings| {
+        let sender = |settings: &Settings| {
             Ok(Self {
                 settings: settings.clone(),
                 connection: Connection::of(&settings.nats)?,
             })
-        });
-        sender.transpose()
+        };
+        settings.map(sender).transpose()
     }
 
     /// Reports what appears in `published`, under a random number of this run.
@@ -74,12 +74,13 @@ impl Sender {
     /// When the system gives no random number, no thread or no event queue.
     pub fn start(self, published: Arc<Published>) -> std::io::Result<Running> {
         let counters = Arc::new(ReportCounters::default());
-        published.count_reports(Arc::clone(&counters));
+        let _ = published.reports.set(Arc::clone(&counters));
         let top_flows = self.settings.top_flows as usize;
-        self.start_with(
-            Epochs::new(getrandom::u64()?, top_flows, published),
-            counters,
-        )
+        let epochs = Epochs {
+            composer: Composer::new(getrandom::u64()?, top_flows),
+            published,
+        };
+        self.start_with(epochs, counters)
     }
 
     /// Sends what this reporter gives.
@@ -176,7 +177,7 @@ impl<R: Reporter> Sending<R> {
             {}
         })
         .await;
-        let unsent = self.spool.borrow().bytes();
+        let unsent = self.spool.borrow().bytes;
         if unsent > 0 {
             tracing::warn!("{unsent} bytes of reports were not sent before the end");
         }
@@ -186,7 +187,7 @@ impl<R: Reporter> Sending<R> {
     fn reset(&self) {
         let empty = Spool::new(self.settings.spool_kib as usize * 1_024);
         let spool = self.spool.replace(empty);
-        let dropped = spool.len() as u64;
+        let dropped = spool.packets.len() as u64;
         self.counters.count(|now| {
             now.dropped += dropped;
             now.spooled_bytes = 0;
@@ -221,7 +222,7 @@ impl<R: Reporter> Sending<R> {
     }
 
     fn note_size(&self, spool: &Spool) {
-        let bytes = spool.bytes() as u64;
+        let bytes = spool.bytes as u64;
         self.counters.count(|now| now.spooled_bytes = bytes);
     }
 
@@ -235,9 +236,8 @@ impl<R: Reporter> Sending<R> {
                     tracing::info!("reports: connected to NATS");
                     let fault = self.send_over(&mut client, &mut failures).await;
                     self.counters.count(|now| now.is_connected = false);
-                    self.complain(&format!(
-                        "the connection to NATS is lost: {fault}; they wait in the spool"
-                    ));
+                    let lost = format!("the connection to NATS is lost: {fault}");
+                    self.complain(&format!("{lost}; they wait in the spool"));
                 }
                 Err(error) => self.complain(&error),
             }
@@ -367,14 +367,6 @@ impl Spool {
         }
     }
 
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub fn len(&self) -> usize {
-        self.packets.len()
-    }
-
     /// Adds a packet; how many were dropped for it. One that is larger than the spool is dropped itself.
     pub fn push(&mut self, packet: Packet) -> u64 {
         self.bytes += packet.size();
@@ -423,15 +415,6 @@ pub(crate) struct Epochs {
     published: Arc<Published>,
 }
 
-impl Epochs {
-    pub fn new(incarnation: u64, top_flows: usize, published: Arc<Published>) -> Self {
-        Self {
-            composer: Composer::new(incarnation, top_flows),
-            published,
-        }
-    }
-}
-
 impl Reporter for Epochs {
     fn next(&mut self, dropped_reports: u64) -> Option<Report> {
         self.composer
@@ -462,7 +445,7 @@ mod tests {
             for (n, &size) in sizes.iter().enumerate() {
                 let packet = Packet { id: n.to_string(), subject: String::new(), bytes: vec![0; size] };
                 dropped += spool.push(packet);
-                prop_assert!(spool.bytes() <= 1_000);
+                prop_assert!(spool.bytes <= 1_000);
                 if take > 0 && n % take == 0 && let Some(id) = spool.first().map(|first| first.id.clone()) {
                     prop_assert!(!spool.take("another"));
                     prop_assert!(spool.take(&id));
@@ -473,7 +456,7 @@ mod tests {
             prop_assert_eq!(left.len() as u64 + dropped + taken, sizes.len() as u64);
             prop_assert!(left.iter().copied().eq(sizes.len() - left.len()..sizes.len()));
             let bytes: usize = spool.packets.iter().map(Packet::size).sum();
-            prop_assert_eq!(bytes, spool.bytes());
+            prop_assert_eq!(bytes, spool.bytes);
         }
     }
 }

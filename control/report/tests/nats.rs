@@ -72,7 +72,7 @@ impl Switch {
     }
 
     fn counts(&self) -> records::snapshot::Reports {
-        self.published.reports().unwrap()
+        self.published.reports.get().unwrap().read()
     }
 
     /// Marks of a report that was taken: acknowledged, dropped or in the spool.

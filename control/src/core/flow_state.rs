@@ -248,12 +248,11 @@ impl FlowState {
 
     fn totals(&self, slots: u64, workers: &Workers) -> FlowTotals {
         let comings = self.directory.comings();
-        let mut untracked = FlowTableCounters::default()
-            .untracked()
-            .map(|(label, _)| (label, 0));
+        let reasons = FlowTableCounters::default();
+        let mut untracked = reasons.untracked().map(|(label, _)| labelled(label, 0));
         for own in workers.counters() {
             for (sum, (_, counter)) in untracked.iter_mut().zip(own.flows.untracked()) {
-                sum.1 += counter.get();
+                sum.packets += counter.get();
             }
         }
         let free_slots = workers.counters().map(|own| own.flows.free_slots.get());
@@ -264,9 +263,7 @@ impl FlowState {
             new: comings.new,
             expired: comings.expired,
             evicted: comings.evicted,
-            untracked: untracked
-                .map(|(label, packets)| labelled(label, packets))
-                .to_vec(),
+            untracked: untracked.into(),
             folded: self.directory.top().folded(),
         }
     }

@@ -48,7 +48,23 @@ impl Measurement {
                 number: older.number,
             });
         }
-        Generation::check(change, self.newest(), workers)
+        let number = change.number;
+        if let Some(present) = self.newest().filter(|&present| number <= present) {
+            return Err(ChangeError::Stale { number, present });
+        }
+        let ends = change.ends.len();
+        if ends > workers {
+            return Err(ChangeError::Ends { ends, workers });
+        }
+        let configured = change.config.segments().len();
+        let laid_out = change.layout.segments();
+        if configured != laid_out {
+            return Err(ChangeError::Segments {
+                configured,
+                laid_out,
+            });
+        }
+        Ok(())
     }
 
     /// Takes a change that was checked.
@@ -93,9 +109,10 @@ impl Measurement {
             segments,
         } = self;
         for generation in generations {
-            let (number, sums, links) = generation.parts();
+            let (number, sums) = (generation.number, &generation.sums);
+            let links = (0..).map(WorkerIndex).zip(&mut generation.links);
             for (worker, link) in links {
-                loop {
+                while let Some(link) = link {
                     // The shard first: all reports of flows that count in it are there by then.
                     let mut sealed = link.end.take_sealed();
                     let read = contain(Part::Flows, || {
@@ -109,7 +126,7 @@ impl Measurement {
                         taken.closed = taken.closed.max(closed);
                     }
                     let Some(sealed) = sealed else { break };
-                    link.give_back(sealed);
+                    link.end.give_back(sealed, link.table.named());
                 }
             }
         }
@@ -118,7 +135,10 @@ impl Measurement {
 
     /// Sends commands to the workers' flow tables.
     pub fn command(&mut self) {
-        self.generations.iter_mut().for_each(Generation::command);
+        let links = self.generations.iter_mut().flat_map(|one| &mut one.links);
+        for Link { end, table } in links.flatten() {
+            table.command(end);
+        }
     }
 
     /// The directory was emptied: workers are to forget the flows that they have, and report them with
@@ -126,7 +146,9 @@ impl Measurement {
     pub fn forget_flows(&mut self, flows: &mut Directory) {
         for generation in &mut self.generations {
             flows.reserve(generation.slots());
-            generation.forget_flows();
+            for link in generation.links.iter_mut().flatten() {
+                link.table.start_anew();
+            }
         }
     }
 
@@ -138,7 +160,9 @@ impl Measurement {
             workers.retire(&older);
             tracing::debug!(generation = older.number.0, "generation is over");
             self.segments.end(older.number);
-            older.end(flows);
+            for link in older.links.into_iter().flatten() {
+                link.table.end(flows);
+            }
             flows.forget_segments(|segment| self.segments.is_known(segment));
         }
     }
@@ -184,31 +208,6 @@ pub(super) struct Link {
 }
 
 impl Generation {
-    /// Whether a change can follow generation `present`, with so many workers.
-    pub fn check(
-        change: &Change,
-        present: Option<GenerationId>,
-        workers: usize,
-    ) -> Result<(), ChangeError> {
-        let number = change.number;
-        if let Some(present) = present.filter(|&present| number <= present) {
-            return Err(ChangeError::Stale { number, present });
-        }
-        let ends = change.ends.len();
-        if ends > workers {
-            return Err(ChangeError::Ends { ends, workers });
-        }
-        let configured = change.config.segments().len();
-        let laid_out = change.layout.segments();
-        if configured != laid_out {
-            return Err(ChangeError::Segments {
-                configured,
-                laid_out,
-            });
-        }
-        Ok(())
-    }
-
     pub fn new(change: Change) -> Self {
         let slots = change.layout.flow_slots;
         let upkeep = upkeep(&change);
@@ -225,44 +224,10 @@ impl Generation {
         }
     }
 
-    /// Its number, the layout of its sums, and every worker that measures, by index.
-    pub fn parts(
-        &mut self,
-    ) -> (
-        GenerationId,
-        &ShardLayout,
-        impl Iterator<Item = (WorkerIndex, &mut Link)>,
-    ) {
-        let links = (0..).map(WorkerIndex).zip(&mut self.links);
-        let links = links.filter_map(|(worker, link)| Some((worker, link.as_mut()?)));
-        (self.number, &self.sums, links)
-    }
-
-    /// Sends commands to the workers' flow tables.
-    pub fn command(&mut self) {
-        for Link { end, table } in self.links.iter_mut().flatten() {
-            table.command(end);
-        }
-    }
-
-    /// The directory of flows begins anew: lets the workers forget all flows.
-    pub fn forget_flows(&mut self) {
-        for link in self.links.iter_mut().flatten() {
-            link.table.start_anew();
-        }
-    }
-
     /// Whether every worker has left it and all is read.
     pub fn is_over(&self) -> bool {
         let mut links = self.links.iter().flatten();
         links.all(|link| link.end.is_over())
-    }
-
-    /// Forgets its slots.
-    pub fn end(self, flows: &mut Directory) {
-        for link in self.links.into_iter().flatten() {
-            link.table.end(flows);
-        }
     }
 
     /// Flow slots of all workers.
@@ -292,11 +257,6 @@ impl Link {
                 self.table.report(flows, &new, segment, present);
             }
         }
-    }
-
-    /// Gives a shard back, in which flows with series of their own have histograms.
-    pub fn give_back(&mut self, sealed: SealedShard) {
-        self.end.give_back(sealed, self.table.named());
     }
 
     /// Adds what a shard counted of flows, and completes it with them.

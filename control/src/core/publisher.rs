@@ -129,8 +129,8 @@ impl Publisher {
     pub fn snapshot(&mut self, uptime: Duration) -> Snapshot {
         self.draft.uptime_s = uptime.as_secs_f64();
         self.draft.contained_panics = contained();
-        self.draft.reports = self.published.reports();
-        self.draft.ipfix = self.published.ipfix();
+        self.draft.reports = self.published.reports.get().map(|counters| counters.read());
+        self.draft.ipfix = self.published.ipfix.get().map(|counters| counters.read());
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
         // A port that went is shown for what it has counted, so that sums over ports still hold.
@@ -247,11 +247,8 @@ impl Rates {
                 let packets = worker.counts.busy_packets;
                 let packets = packets.saturating_sub(before.counts.busy_packets);
                 worker.busy_ratio = (busy_s / seconds).clamp(0.0, 1.0);
-                worker.cycles_per_packet = if packets > 0 {
-                    busy_s * hz / packets as f64
-                } else {
-                    0.0
-                };
+                let cycles = busy_s * hz / packets.max(1) as f64;
+                worker.cycles_per_packet = if packets > 0 { cycles } else { 0.0 };
             }
         }
         self.base = Some((now, draft.ports.clone(), draft.workers.clone()));

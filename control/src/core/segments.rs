@@ -99,11 +99,9 @@ impl Segments {
             .collect();
         let mut by_number = vec![None; self.states.len()];
         let mut methods = vec![None; self.states.len()];
-        for (segment, &number) in segments.iter().zip(&numbers) {
+        for ((index, segment), &number) in (0..).zip(&segments).zip(&numbers) {
             let method = rli_methods[segment.egress];
             methods[number as usize] = method.filter(|_| segment.is_inside());
-        }
-        for (index, &number) in (0..).zip(&numbers) {
             let sketch = change.layout.sketch_of.get(usize::from(index));
             by_number[number as usize] =
                 sketch.map(|&sketch| (SegmentIndex(index), usize::from(sketch)));
@@ -187,13 +185,11 @@ impl Segments {
 
     /// The names of all segments, by number; empty ones where there is none.
     pub fn names(&self) -> Vec<Arc<SegmentName>> {
-        let states = self.states.iter();
-        let name = |state: &Option<SegmentState>| {
-            state
-                .as_ref()
-                .map_or_else(Arc::default, |state| Arc::clone(&state.name))
-        };
-        states.map(name).collect()
+        let name = |state: &SegmentState| Arc::clone(&state.name);
+        let states = self.states.iter().map(Option::as_ref);
+        states
+            .map(|state| state.map(name).unwrap_or_default())
+            .collect()
     }
 
     /// By number of a segment of the newest generation: how delays between its references are estimated.
@@ -279,7 +275,7 @@ impl Segments {
             match added {
                 Some(Ok(())) => (),
                 Some(Err(error)) => {
-                    tracing::error!(epoch = epoch.0, "totals not added to: {error}");
+                    tracing::error!(epoch = epoch.0, "totals not added to: {error}")
                 }
                 None => state.unusable.internal += 1,
             }
@@ -332,25 +328,17 @@ impl Segments {
 
     /// The newest generation's segments, in the order of the configuration; `present` is the epoch that is open.
     pub fn publish(&self, present: Epoch) -> Vec<Segment> {
-        let Some(Plan {
-            segments,
-            numbers,
-            interval_ms,
-            ..
-        }) = self.plans.back()
-        else {
+        let Some(plan) = self.plans.back() else {
             return Vec::new();
         };
-        let published = segments
-            .iter()
-            .zip(numbers)
-            .filter_map(|(segment, &number)| {
-                let state = self.states.get(number as usize)?.as_ref()?;
-                Some(Segment {
-                    is_around: !segment.is_inside(),
-                    ..state.segment(present, *interval_ms, self.rate)
-                })
-            });
+        let segments = plan.segments.iter().zip(&plan.numbers);
+        let published = segments.filter_map(|(segment, &number)| {
+            let state = self.states.get(number as usize)?.as_ref()?;
+            Some(Segment {
+                is_around: !segment.is_inside(),
+                ..state.segment(present, plan.interval_ms, self.rate)
+            })
+        });
         published.collect()
     }
 
@@ -659,8 +647,6 @@ impl Minute {
     pub fn figures(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Option<Delays> {
         let index = part_of(present, interval_ms);
         let parts = self.parts.iter().filter(|part| !is_over(part, index));
-        let mut parts = parts.peekable();
-        parts.peek()?;
         let (mut moments, mut histogram) = (Moments::default(), Histogram::new(rate));
         for part in parts {
             moments.merge(&part.moments);

@@ -6,7 +6,7 @@ use contract::config::Worker as WorkerConfig;
 use contract::config::{Config, FlowSelection, Flows, Forwarding, HostConfig, Lds, WireKeys};
 use contract::counters::DropReason;
 use contract::handover::FlowCommand;
-use contract::handover::{NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
+use contract::handover::{ControlEnd, NewFlow, SHARDS_PER_WORKER, WorkerEnd, handover};
 use contract::ids::{GenerationId, PortIndex, WorkerIndex};
 use measure::flows::{FlowId, Slot};
 use measure::observation::SegmentIndex;
@@ -114,23 +114,49 @@ fn change(config: &Config, number: u32, from: u64) -> (Change, Vec<WorkerEnd>) {
     let layout = shards(config);
     let workers = config.workers.iter().filter(|_| config.measurement.enabled);
     let ends = workers.map(|_| handover(&layout));
-    let (worker_ends, ends) = ends
-        .map(|(worker, control)| (worker, Some(control)))
-        .unzip();
-    let change = Change {
+    let ends = ends.map(|(worker, control)| (worker, Some(control)));
+    let (worker_ends, ends) = ends.unzip();
+    let change = generation(number, from, config.clone(), layout, ends);
+    (change, worker_ends)
+}
+
+fn generation(
+    number: u32,
+    from: u64,
+    config: Config,
+    layout: ShardLayout,
+    ends: Vec<Option<ControlEnd>>,
+) -> Change {
+    Change {
         number: GenerationId(number),
         from: Epoch(from),
-        config: config.clone(),
+        config,
         layout,
         ends,
         wires: Vec::new(),
         keys: WireKeys::default(),
-    };
-    (change, worker_ends)
+    }
 }
 
-fn hasher() -> Hasher {
-    Hasher::new([7; 16])
+/// A flow on a segment, in slot 3.
+fn new_flow(segment: u16) -> NewFlow {
+    NewFlow {
+        id: FlowId::new(FlowHash(1), SegmentIndex(segment)),
+        slot: Slot(3),
+        segment: SegmentIndex(segment),
+        key: FlowKey::parse(&[7; 14]),
+    }
+}
+
+/// A worker with 16 slots for flows.
+fn with_flows() -> Bench {
+    Bench::with(1, |config| {
+        config.measurement.flows = Some(Flows {
+            slots: 16,
+            select: FlowSelection::All,
+            idle_s: 1,
+        });
+    })
 }
 
 impl Bench {
@@ -140,26 +166,27 @@ impl Bench {
 
     fn with(workers: usize, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::demo().unwrap();
-        config.workers = vec![
-            WorkerConfig {
-                core: None,
-                idle: contract::config::Idle::Spin,
-                queues: None,
-            };
-            workers
-        ];
+        let worker = WorkerConfig {
+            core: None,
+            idle: contract::config::Idle::Spin,
+            queues: None,
+        };
+        config.workers = vec![worker; workers];
         config.measurement.interval_ms = 1_000;
         config.measurement.lds = None;
         config.measurement.flows = None;
         configure(&mut config);
         let (first, ends) = change(&config, 0, 0);
-        let counters: Vec<_> = (0..workers)
-            .map(|_| Arc::new(WorkerCounters::new(config.ports.len())))
-            .collect();
+        let counters = (0..workers).map(|_| Arc::new(WorkerCounters::new(config.ports.len())));
+        Self::beginning(first, ends, counters.collect())
+    }
+
+    fn beginning(first: Change, ends: Vec<WorkerEnd>, counters: Vec<Arc<WorkerCounters>>) -> Self {
+        let config = first.config.clone();
         let setup = Setup {
             rate: rate(),
             schedule: EpochSchedule::new(Ticks(0), INTERVAL, INTERVAL / 10),
-            hasher: hasher(),
+            hasher: Hasher::new([7; 16]),
             counters: counters.clone(),
             line: Arc::default(),
             first,
@@ -247,15 +274,8 @@ fn shards_of_two_workers_make_one_epoch() {
     assert!((last.stamped.unwrap().mean_ns - mean_ns).abs() < 1e-9);
     assert!((segment.total.delay_sum_s - sum_ticks as f64 / 2e9).abs() < 1e-15);
     assert_eq!(segment.total.estimated_epochs, 1);
-    assert_eq!(
-        segment
-            .total
-            .buckets
-            .iter()
-            .map(|bucket| bucket.packets)
-            .sum::<u64>(),
-        390
-    );
+    let buckets = segment.total.buckets.iter();
+    assert_eq!(buckets.map(|bucket| bucket.packets).sum::<u64>(), 390);
     assert_eq!(snapshot.segments[1].last, None);
 }
 
@@ -266,9 +286,8 @@ fn shards_come_back_empty_at_once() {
         // The second worker is silent, yet the first never wants for a shard.
         bench.shard(0, epoch, 5, 0);
         bench.poll();
-        let shards: Vec<_> = (0..SHARDS_PER_WORKER)
-            .map(|_| bench.ends[0].take_empty())
-            .collect();
+        let shards = (0..SHARDS_PER_WORKER).map(|_| bench.ends[0].take_empty());
+        let shards: Vec<_> = shards.collect();
         for shard in shards {
             let shard = shard.unwrap();
             assert_eq!(shard.segments()[0].tally, Tally::default());
@@ -323,10 +342,8 @@ fn totals_only_rise_and_keep_count_of_every_packet() {
         before = total.clone();
     }
     assert_eq!(before.counts.sent_packets, 50 * (7 + 2 * 6));
-    assert_eq!(
-        before.estimated_epochs, 13,
-        "epochs without packets are not estimated"
-    );
+    let estimated = before.estimated_epochs;
+    assert_eq!(estimated, 13, "epochs without packets are not estimated");
 }
 
 #[test]
@@ -353,10 +370,7 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     config.measurement.lds = Some(Lds::default());
     let (change, mut ends) = change(&config, 1, 6);
     let status = bench.status();
-    assert_eq!(
-        (status.epoch, status.generation),
-        (Epoch(4), GenerationId(0))
-    );
+    assert_eq!((status.epoch.0, status.generation.0), (4, 0));
     assert_eq!(bench.change(change).generation, 1);
     assert!(bench.status().is_busy);
     bench.set_epoch(7);
@@ -368,20 +382,16 @@ fn a_change_of_sizes_keeps_totals_and_loses_no_epoch() {
     let snapshot = bench.poll();
     let total = &snapshot.segments[0].total;
     assert_eq!(total.counts.sent_packets, 60);
-    assert_eq!(
-        total.unusable_epochs,
-        records::snapshot::UnusableEpochs::default()
-    );
+    let unusable = total.unusable_epochs.by_reason();
+    assert!(unusable.iter().all(|(_, epochs)| *epochs == 0));
     assert_eq!(snapshot.segments[0].last.as_ref().unwrap().epoch, 6);
     let sketches: Vec<_> = snapshot.sketches.iter().map(|s| s.port.as_str()).collect();
     assert_eq!(sketches, ["east", "west"]);
     let sketch = &snapshot.sketches[1];
     assert_eq!((sketch.epoch, snapshot.sketches[0].filled_cells), (6, 0));
     assert!(sketch.filled_cells > 0 && sketch.filled_cells == sketch.usable_cells);
-    assert!(
-        sketch.error_ratio.unwrap().abs() < 1e-12,
-        "nothing was lost"
-    );
+    let error = sketch.error_ratio.unwrap();
+    assert!(error.abs() < 1e-12, "nothing was lost");
     assert!(!bench.status().is_busy, "the first generation is over");
 }
 
@@ -423,10 +433,8 @@ fn measurement_goes_off_and_on_and_no_epoch_between_is_missed() {
     give(&mut ends[0], 0, 51, 10, 0);
     let total = &bench.poll().segments[0].total;
     assert_eq!(total.unusable_epochs.missed_shard, 1, "epoch 50 alone");
-    assert_eq!(
-        total.counts.sent_packets, 10,
-        "without measurement there are no segments to be kept"
-    );
+    let sent = total.counts.sent_packets;
+    assert_eq!(sent, 10, "without measurement no segments are kept");
 }
 
 #[test]
@@ -448,10 +456,8 @@ fn segments_that_come_and_go_are_told_apart_by_name() {
     assert_eq!(snapshot.segments.len(), 1);
     let segment = &snapshot.segments[0];
     assert_eq!((&segment.ingress, &segment.egress), (&west, &east));
-    assert_eq!(
-        segment.total.counts.sent_packets, 7,
-        "not those of the other way"
-    );
+    let sent = segment.total.counts.sent_packets;
+    assert_eq!(sent, 7, "not those of the other way");
 }
 
 #[test]
@@ -470,9 +476,8 @@ fn a_link_that_flaps_makes_epochs_unusable_and_loses_no_count() {
     assert_eq!(segment.total.counts.sent_packets, 500);
     assert_eq!(segment.total.estimated_epochs, 3);
     assert_eq!(segment.last.as_ref().unwrap().epoch, 7);
-    bench.event(Event::Disturbed {
-        port: PortIndex(99),
-    });
+    let port = PortIndex(99);
+    bench.event(Event::Disturbed { port });
     bench.poll();
 }
 
@@ -526,9 +531,8 @@ fn a_port_that_is_taken_away_is_not_shown_and_has_its_counts_when_it_comes_back(
         bench.change(change);
         let snapshot = bench.poll();
         let ports = snapshot.ports.iter();
-        ports
-            .map(|port| (port.name.clone(), port.counts.rx_packets))
-            .collect::<Vec<_>>()
+        let ports = ports.map(|port| (port.name.clone(), port.counts.rx_packets));
+        ports.collect::<Vec<_>>()
     };
     let (whole, mut less) = (bench.config.clone(), bench.config.clone());
     less.ports[0].device = contract::config::Device::Absent;
@@ -582,10 +586,8 @@ fn a_snapshot_that_panics_half_way_leaves_names_and_the_next_is_whole() {
     bench.shard(0, 0, 100, 0);
     let after = bench.poll();
     assert_eq!(contained_in(Part::Publish), 1);
-    assert_eq!(
-        after.epoch, None,
-        "the last one that was whole is still shown"
-    );
+    let epoch = after.epoch;
+    assert_eq!(epoch, None, "the last whole snapshot is still shown");
     let snapshot = measure_two(&mut bench, 1);
     let names =
         |of: &Snapshot| -> Vec<String> { of.ports.iter().map(|p| p.name.clone()).collect() };
@@ -624,19 +626,7 @@ fn an_epoch_whose_shard_panics_is_unusable_and_the_worker_keeps_its_shards() {
 
 #[test]
 fn flows_begin_anew_after_a_panic_and_workers_get_their_slots_back() {
-    let mut bench = Bench::with(1, |config| {
-        config.measurement.flows = Some(Flows {
-            slots: 16,
-            select: FlowSelection::All,
-            idle_s: 1,
-        });
-    });
-    let new = NewFlow {
-        id: FlowId::new(FlowHash(1), SegmentIndex(0)),
-        slot: Slot(3),
-        segment: SegmentIndex(0),
-        key: FlowKey::parse(&[7; 14]),
-    };
+    let (mut bench, new) = (with_flows(), new_flow(0));
     let tracked = |bench: &Bench| {
         let snapshot = bench.core.published().read();
         snapshot.flows.as_ref().unwrap().totals.tracked
@@ -706,16 +696,7 @@ fn host_change(number: u32, from: u64, ports: &[Option<usize>]) -> (Change, Vec<
             control
         }));
     }
-    let change = Change {
-        number: GenerationId(number),
-        from: Epoch(from),
-        config,
-        layout: whole,
-        ends,
-        wires: Vec::new(),
-        keys: WireKeys::default(),
-    };
-    (change, worker_ends)
+    (generation(number, from, config, whole, ends), worker_ends)
 }
 
 /// A transmit queue's shard, with so many packets on each segment.
@@ -733,23 +714,7 @@ fn give_host(end: &mut WorkerEnd, epoch: u64, packets: [u64; 4]) {
 /// A core in a host, without any queue yet.
 fn host_bench() -> Bench {
     let (first, _) = host_change(0, 0, &[]);
-    let config = first.config.clone();
-    let data_plane = ByHand::default();
-    let setup = Setup {
-        rate: rate(),
-        schedule: EpochSchedule::new(Ticks(0), INTERVAL, INTERVAL / 10),
-        hasher: hasher(),
-        counters: Vec::new(),
-        line: Arc::default(),
-        first,
-    };
-    Bench {
-        core: ControlCore::new(setup, data_plane.clone()).unwrap(),
-        data_plane,
-        config,
-        ends: Vec::new(),
-        counters: Vec::new(),
-    }
+    Bench::beginning(first, Vec::new(), Vec::new())
 }
 
 #[test]
@@ -774,24 +739,14 @@ fn transmit_queues_of_a_host_come_and_go() {
         give_host(&mut ends[0], epoch, [1, 10, 7, 7]);
         give_host(&mut ends[1], epoch, [7, 7, 100, 1_000]);
     }
-    let key = FlowKey::parse(&[7; 14]);
-    assert!(ends[1].report_flow(NewFlow {
-        id: FlowId::new(FlowHash(1), SegmentIndex(2)),
-        slot: Slot(3),
-        segment: SegmentIndex(2),
-        key,
-    }));
+    assert!(ends[1].report_flow(new_flow(2)));
     let snapshot = bench.poll();
     assert_eq!(snapshot.epoch, Some(3));
     let names = ["a>a", "b>a", "a>b", "b>b"].map(str::to_owned);
     let expected = |counts: [u64; 4]| names.iter().cloned().zip(counts).collect::<Vec<_>>();
     assert_eq!(received(&snapshot), expected([2, 20, 200, 2_000]));
-    let filled: Vec<_> = snapshot
-        .sketches
-        .iter()
-        .map(|s| s.filled_cells > 0)
-        .collect();
-    assert_eq!(filled, [true, true]);
+    let filled = snapshot.sketches.iter().map(|s| s.filled_cells > 0);
+    assert!(filled.eq([true, true]));
     assert!(snapshot.workers.is_empty(), "its cores are not ours");
     // The first queue goes, and another of the second port comes.
     let (change, mut next) = host_change(2, 5, &[None, Some(1), Some(1)]);
@@ -803,8 +758,8 @@ fn transmit_queues_of_a_host_come_and_go() {
     give_host(&mut next[0], 5, [0, 0, 10, 0]);
     let snapshot = bench.poll();
     assert_eq!(snapshot.epoch, Some(4), "the newcomer is waited for");
-    let flow = &snapshot.flows.as_ref().unwrap().list.flows[0];
-    let flow = snapshot.flow(&snapshot.flows.as_ref().unwrap().list, flow);
+    let list = &snapshot.flows.as_ref().unwrap().list;
+    let flow = snapshot.flow(list, &list.flows[0]);
     assert_eq!((flow.ingress.as_str(), flow.egress.as_str()), ("a", "b"));
     give_host(&mut next[1], 5, [0, 0, 0, 10]);
     give_host(&mut next[0], 7, [0; 4]);
@@ -812,11 +767,8 @@ fn transmit_queues_of_a_host_come_and_go() {
     let snapshot = bench.poll();
     assert_eq!(received(&snapshot), expected([3, 20, 211, 2_010]));
     let unusable = snapshot.segments[0].total.unusable_epochs;
-    assert_eq!(
-        (unusable.missed_shard, unusable.generation),
-        (1, 0),
-        "epoch 6 alone"
-    );
+    let unusable = (unusable.missed_shard, unusable.generation);
+    assert_eq!(unusable, (1, 0), "epoch 6 alone");
     assert_eq!(snapshot.generation, 2);
     assert!(!bench.status().is_busy);
 }
@@ -922,36 +874,20 @@ fn the_end_of_an_epoch_is_known_by_the_system_s_clock() {
     bench.set_epoch(3);
     bench.shard(0, 0, 1, 0);
     let end_s = bench.poll().epoch_end_unix_s.unwrap();
-    let now_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_secs_f64();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_s = now_s.unwrap().as_secs_f64();
     assert!((0.00125..60.0).contains(&(now_s - end_s)));
 }
 
 #[test]
 fn flows_are_known_by_their_keys_and_segments() {
-    let mut bench = Bench::with(1, |config| {
-        config.measurement.flows = Some(Flows {
-            slots: 16,
-            select: FlowSelection::All,
-            idle_s: 1,
-        });
-    });
-    let key = FlowKey::parse(&[7; 14]);
+    let (mut bench, new) = (with_flows(), new_flow(0));
     for epoch in 0..3 {
         let end = &mut bench.ends[0];
         let mut shard = end.take_empty().unwrap();
         let (_, received) = observations(0, epoch, 400);
-        if epoch == 0 {
-            assert!(end.report_flow(NewFlow {
-                id: FlowId::new(FlowHash(1), SegmentIndex(0)),
-                slot: Slot(3),
-                segment: SegmentIndex(0),
-                key,
-            }));
-        }
-        shard.passed_one(&received, Slot(3));
+        assert!(epoch > 0 || end.report_flow(new));
+        shard.passed_one(&received, new.slot);
         end.give_sealed(shard.seal(Epoch(epoch)));
         bench.poll();
     }
@@ -960,24 +896,17 @@ fn flows_are_known_by_their_keys_and_segments() {
     bench.core.publish();
     let flows = bench.core.published().read().flows.clone().unwrap();
     let totals = &flows.totals;
-    assert_eq!(
-        (totals.tracked, totals.slots, totals.free_slots),
-        (1, 16, 15)
-    );
+    let slots = (totals.tracked, totals.slots, totals.free_slots);
+    assert_eq!(slots, (1, 16, 15));
     assert_eq!(totals.untracked[2].packets, 2);
     assert_eq!(flows.list.epoch, Some(2));
     let snapshot = bench.core.published().read();
     let flow = snapshot.flow(&flows.list, &flows.list.flows[0]);
-    assert_eq!(flow.flow, key.to_string());
-    assert_eq!(
-        (flow.ingress.as_str(), flow.egress.as_str()),
-        ("east", "west")
-    );
+    assert_eq!(flow.flow, new.key.to_string());
+    assert_eq!([flow.ingress, flow.egress], ["east", "west"]);
     assert_eq!((flow.total.packets, flow.total.bytes), (3, 300));
-    assert_eq!(
-        (flow.first_epoch, flow.last_epoch, flow.last.packets),
-        (0, 2, 1)
-    );
+    let last = (flow.first_epoch, flow.last_epoch, flow.last.packets);
+    assert_eq!(last, (0, 2, 1));
     assert!((flow.total.mean_ns.unwrap() - 200.0).abs() < 1e-9);
     assert!(flow.total.stddev_ns.unwrap().abs() < 1e-6);
     assert_eq!(flow.references, None);
@@ -996,10 +925,7 @@ fn a_worker_that_stands_still_is_said_to() {
     bench.core.publish();
     let snapshot = bench.core.published().read();
     assert!(snapshot.workers[0].is_stalled);
-    assert!(
-        snapshot
-            .unready()
-            .contains(&"worker 0 has stalled".to_owned())
-    );
+    let stalled = "worker 0 has stalled".to_owned();
+    assert!(snapshot.unready().contains(&stalled));
     assert_eq!(bench.status().stalled_workers, 1);
 }

@@ -26,7 +26,7 @@ use wire::exchange::{
 };
 use wire::frame::{EpochFate, Kind, Mismatch, PortName, VERSION, seed_check};
 use wire::session::{KeyId, KeyRing};
-use wire::{Estimate, OffsetBounds, Refusal, SegmentOutcome};
+use wire::{Estimate, Refusal, SegmentOutcome};
 
 use super::flow_state::FlowState;
 use super::{REFRESH, labelled};
@@ -117,8 +117,8 @@ impl Wires {
             return Err(refused(*index, "it has no key to send under".to_owned()));
         }
         let each = ends.into_iter().map(|(index, end)| {
-            self.port(config, index, end, keys, now)
-                .map_err(|message| refused(index, message))
+            let port = self.port(config, index, end, keys, now);
+            port.map_err(|message| refused(index, message))
         });
         let new = each.collect::<Result<_, _>>()?;
         Ok(Ahead { new, keys: others })
@@ -135,7 +135,22 @@ impl Wires {
         let settings = settings(config, index, keys, self.rate)?;
         let share_bps = settings.frames.bytes_per_s as f64 * 8.0;
         let exchange = Exchange::new(settings, end, self.decoding).map_err(|e| e.to_string())?;
-        Ok(WirePort::new(index, exchange, config, share_bps, now))
+        Ok(WirePort {
+            index,
+            exchange,
+            base: named(config, index),
+            share_bps,
+            epoch_s: config.measurement.interval().as_secs_f64(),
+            control: Rate {
+                since: now,
+                bytes: 0,
+                bps: 0.0,
+            },
+            lost_max: Vec::new(),
+            is_blocked: false,
+            of_other_versions: (0, None),
+            is_contradicted: false,
+        })
     }
 
     /// A change holds: new exchanges replace old ones of their ports; those of ports that have no wire
@@ -152,9 +167,9 @@ impl Wires {
         self.ended
             .extend(over.map(|port| port.counted(port.exchange.status().as_ref())));
         for mut port in new {
-            let earlier = self.ended.iter().position(|old| old.port == port.name());
+            let earlier = self.ended.iter().position(|old| old.port == port.base.port);
             if let Some(earlier) = earlier {
-                port.continue_from(&self.ended.swap_remove(earlier));
+                port.base.continue_from(&self.ended.swap_remove(earlier));
             }
             self.ports.push(port);
         }
@@ -162,8 +177,8 @@ impl Wires {
         for (index, keys, key) in keys {
             let port = self.ports.iter_mut().find(|port| port.index == index);
             let Some(port) = port else { continue };
-            if let Err(error) = port.exchange.set_keys(keys, key) {
-                tracing::error!(port = port.name(), "keys stay as they are: {error}");
+            if let Err(error) = port.exchange.machine.set_keys(keys, key) {
+                tracing::error!(port = port.base.port, "keys stay as they are: {error}");
             }
         }
     }
@@ -210,8 +225,11 @@ impl Wires {
 
     /// Every wire that can be shown, with the names of `flows`; and what flows are looked up in.
     pub fn publish(&mut self, flows: &FlowState, now: Instant) -> (Vec<Wire>, Vec<WireFlowsOf>) {
-        let names = flows.names();
         let (mut wires, mut lookups) = (Vec::new(), Vec::new());
+        if self.ports.is_empty() {
+            return (wires, lookups);
+        }
+        let names = flows.names();
         for port in &mut self.ports {
             let shown = contain(Part::Wire, || port.publish(&names, flows.hasher(), now));
             let Some((wire, lookup)) = shown else {
@@ -222,10 +240,6 @@ impl Wires {
             wires.push(wire);
         }
         (wires, lookups)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.ports.is_empty()
     }
 }
 
@@ -298,21 +312,18 @@ fn named(config: &Config, index: PortIndex) -> Wire {
     let port = config.port_name(index).to_owned();
     let peer = format!("{port}:peer");
     let classes = config.wire_segments(index);
-    let outgoing = classes.iter().map(|class| WireSegment {
-        from: port.clone(),
-        to: peer.clone(),
-        class: class.clone(),
-        ..WireSegment::default()
-    });
-    let incoming = classes.iter().map(|class| WireSegment {
-        from: peer.clone(),
-        to: port.clone(),
-        class: class.clone(),
-        is_incoming: true,
-        ..WireSegment::default()
+    let directions = [(&port, &peer, false), (&peer, &port, true)];
+    let segments = directions.into_iter().flat_map(|(from, to, is_incoming)| {
+        classes.iter().map(move |class| WireSegment {
+            from: from.clone(),
+            to: to.clone(),
+            class: class.clone(),
+            is_incoming,
+            ..WireSegment::default()
+        })
     });
     Wire {
-        segments: outgoing.chain(incoming).collect(),
+        segments: segments.collect(),
         port: port.clone(),
         ..Wire::default()
     }
@@ -334,10 +345,7 @@ fn contradiction(offset: &OffsetView) -> Option<String> {
     if !offset.is_contradicted() {
         return None;
     }
-    let OffsetBounds {
-        at_least_ns,
-        at_most_ns,
-    } = offset.bounds;
+    let (at_least_ns, at_most_ns) = (offset.bounds.at_least_ns, offset.bounds.at_most_ns);
     // Above the claims if it is the lower end that contradicts, else below their negative.
     let (side, bounds) = match at_least_ns.filter(|ns| *ns > offset.error_ns) {
         Some(_) => ("ahead", [at_least_ns, at_most_ns]),
@@ -428,21 +436,17 @@ fn reported(epoch: &ReportedEpoch) -> WireFigures {
     let report = &epoch.report;
     // An epoch in which nothing passed has no figures: without counts, they did not arrive.
     let are_known = report.sent > 0 || report.received > 0;
-    let lda = report.mean_ns.map(|mean_ns| WireEstimate {
-        method: Method::Lda.name().to_owned(),
+    let lda = report.mean_ns.map(|mean_ns| Estimate {
+        method: Method::Lda,
         mean_ns,
         bound_ns: report.bound_ns,
-        effective_samples: Some(report.effective_samples),
     });
-    let chosen = report.chosen.map(|chosen| WireEstimate {
-        method: chosen.method.name().to_owned(),
-        mean_ns: chosen.mean_ns,
-        bound_ns: chosen.bound_ns,
-        effective_samples: None,
-    });
-    let other = chosen
-        .clone()
-        .filter(|chosen| lda.as_ref().is_none_or(|lda| lda.method != chosen.method));
+    let lda = lda.map(|lda| estimate(&lda, Some(report.effective_samples)));
+    let chosen = report.chosen.as_ref();
+    let chosen = chosen.map(|chosen| estimate(chosen, None));
+    let is_other =
+        |chosen: &WireEstimate| Some(&chosen.method) != lda.as_ref().map(|lda| &lda.method);
+    let other = chosen.clone().filter(is_other);
     WireFigures {
         epoch: epoch.epoch,
         sent_packets: are_known.then_some(report.sent),
@@ -488,66 +492,27 @@ struct Rate {
 }
 
 impl WirePort {
-    pub fn new(
-        index: PortIndex,
-        exchange: Exchange,
-        config: &Config,
-        share_bps: f64,
-        now: Instant,
-    ) -> Self {
-        Self {
-            index,
-            exchange,
-            base: named(config, index),
-            share_bps,
-            epoch_s: config.measurement.interval().as_secs_f64(),
-            control: Rate {
-                since: now,
-                bytes: 0,
-                bps: 0.0,
-            },
-            lost_max: Vec::new(),
-            is_blocked: false,
-            of_other_versions: (0, None),
-            is_contradicted: false,
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.base.port
-    }
-
-    /// Adds what earlier exchanges of the port have counted.
-    pub fn continue_from(&mut self, earlier: &Wire) {
-        self.base.continue_from(earlier);
-    }
-
     /// Lets the exchange do what is due; whether an epoch has ended.
     pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) -> bool {
-        let before = self.exchange.latest();
+        let before = self.exchange.machine.latest();
         self.exchange.poll(now, random);
         self.log_loop();
-        self.exchange.latest() != before
+        self.exchange.machine.latest() != before
     }
 
     /// Logs that data is blocked, or passes again.
     fn log_loop(&mut self) {
-        let is_blocked = self.exchange.is_blocked();
+        let is_blocked = self.exchange.machine.is_blocked();
         if std::mem::replace(&mut self.is_blocked, is_blocked) == is_blocked {
             return;
         }
         let port = &self.base.port;
-        if is_blocked {
-            tracing::warn!(
-                port,
-                "the wire leads back to this switch, or two switches share a number: no data passes"
-            );
+        let words = if is_blocked {
+            "the wire leads back to this switch, or two switches share a number: no data passes"
         } else {
-            tracing::warn!(
-                port,
-                "the wire does not lead back any more: data passes again"
-            );
-        }
+            "the wire does not lead back any more: data passes again"
+        };
+        tracing::warn!(port, "{words}");
     }
 
     /// Logs that the clocks contradict their claims, or no longer do.
@@ -585,12 +550,11 @@ impl WirePort {
 
     fn totals(&self, status: Option<&WireStatus>) -> WireTotals {
         // Those of its worker.
-        let counters = &self.exchange.end().counters;
+        let counters = &self.exchange.end.counters;
         let kinds = |counts: &[Counter; Kind::COUNT]| -> Vec<Labelled> {
             let counts = Kind::ALL.iter().zip(counts);
-            counts
-                .map(|(kind, n)| labelled(kind.label(), n.get()))
-                .collect()
+            let counts = counts.map(|(kind, n)| labelled(kind.label(), n.get()));
+            counts.collect()
         };
         let rejected = Rejection::ALL.iter().zip(&counters.rejected);
         let [sender, receiver] = &counters.unmeasured_epochs;
@@ -629,7 +593,7 @@ impl WirePort {
             *most = (*most).max(u64::try_from(segment.lost_packets).unwrap_or(0));
             segment.lost_packets_max = *most;
         }
-        wire.lda = lda(self.exchange.lda());
+        wire.lda = lda(self.exchange.machine.lda());
         wire.share_bps = self.share_bps;
         wire.control_bps = self.control.renew(wire.total.sent_bytes, now);
         let Some(status) = status else {
@@ -656,30 +620,34 @@ impl WirePort {
         wire.is_clock_contradicted = wire.contradiction.is_some();
         self.log_contradiction(wire.contradiction.as_deref());
         let is_up = status.session == SessionState::Established;
+        let epoch_s = self.epoch_s;
+        // Not much older than the latest.
+        let is_shown = |epoch: u64, latest: Option<u64>| {
+            let epochs = latest.map_or(u64::MAX, |latest| latest.saturating_sub(epoch));
+            is_up && epochs as f64 * epoch_s <= FRESH_S
+        };
         let (outgoing, incoming) = directions(&mut wire.segments);
         for (segment, now) in outgoing.iter_mut().zip(&status.sending) {
             segment.fate = now.latest.map(|one| one.report.fate.label().to_owned());
-            let last = now.usable.filter(|one| {
-                is_up && self.is_recent(one.epoch, now.latest.map(|latest| latest.epoch))
-            });
+            let latest = now.latest.map(|latest| latest.epoch);
+            let last = now.usable.filter(|one| is_shown(one.epoch, latest));
             segment.last = last.map(|one| reported(&one));
         }
         for (segment, now) in incoming.iter_mut().zip(&status.receiving) {
             segment.fate = now.latest.map(|one| one.fate.label().to_owned());
-            let last = now.usable.filter(|one| {
-                is_up && self.is_recent(one.epoch, now.latest.map(|latest| latest.epoch))
-            });
+            let latest = now.latest.map(|latest| latest.epoch);
+            let last = now.usable.filter(|one| is_shown(one.epoch, latest));
             segment.last = last.as_ref().and_then(measured);
         }
         let flows = self.exchange.flows().filter(|_| is_up);
-        let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), self.epoch_s));
+        let flows = flows.map(|view| WireFlowsOf::new(&wire, view, hasher.clone(), epoch_s));
         wire.flows = flows.as_ref().map(|flows| flows.published(names));
         (wire, flows)
     }
 
     /// Of a peer that speaks another version of the protocol and was heard lately: both versions, and what to do.
     fn other_version(&mut self, now: Instant) -> Option<String> {
-        let counters = &self.exchange.end().counters;
+        let counters = &self.exchange.end.counters;
         let rejected = counters.rejected[Rejection::Version as usize].get();
         let (before, heard) = &mut self.of_other_versions;
         if std::mem::replace(before, rejected) != rejected {
@@ -688,12 +656,6 @@ impl WirePort {
         let silence = now.saturating_duration_since((*heard)?);
         let version = u8::try_from(counters.other_version.get()).ok()?;
         (silence < VERSION_FRESH).then(|| Refusal::Version(version).to_string())
-    }
-
-    /// Whether an epoch is not much older than the latest.
-    fn is_recent(&self, epoch: u64, latest: Option<u64>) -> bool {
-        let epochs = latest.map_or(u64::MAX, |latest| latest.saturating_sub(epoch));
-        epochs as f64 * self.epoch_s <= FRESH_S
     }
 }
 

@@ -130,39 +130,34 @@ impl Workers {
         rate: TickRate,
     ) -> Vec<WorkerRecord> {
         let has_begun = |worker: &Worker| worker.counters.passes.get() > 0;
-        let shown = self
-            .all
-            .iter()
-            .rposition(has_begun)
-            .map_or(0, |last| last + 1);
+        let last = self.all.iter().rposition(has_begun);
+        let shown = last.map_or(0, |last| last + 1);
         let workers = self.all.iter().take(shown).enumerate();
-        workers
-            .map(|(index, worker)| {
-                let before = before.get(index);
-                WorkerRecord {
-                    busy_ratio: before.map_or(0.0, |worker| worker.busy_ratio),
-                    cycles_per_packet: before.map_or(0.0, |worker| worker.cycles_per_packet),
-                    missed_epochs: worker.missed_epochs + missed_epochs(WorkerIndex::new(index)),
-                    is_stalled: worker.is_stalled(),
-                    ..record(&worker.counters, rate)
-                }
-            })
-            .collect()
+        let records = workers.map(|(index, worker)| {
+            let before = before.get(index);
+            WorkerRecord {
+                busy_ratio: before.map_or(0.0, |worker| worker.busy_ratio),
+                cycles_per_packet: before.map_or(0.0, |worker| worker.cycles_per_packet),
+                missed_epochs: worker.missed_epochs + missed_epochs(WorkerIndex::new(index)),
+                is_stalled: worker.is_stalled(),
+                ..record(&worker.counters, rate)
+            }
+        });
+        records.collect()
     }
 }
 
 fn record(counters: &WorkerCounters, rate: TickRate) -> WorkerRecord {
     let bursts = counters.bursts.iter().enumerate();
+    let bursts = bursts.map(|(n, bursts)| Bursts {
+        le_packets: (n + 1 < BURST_BUCKETS).then_some(1 << n),
+        bursts: bursts.get(),
+    });
     WorkerRecord {
         counts: counters.read(),
         busy_s: counters.busy_ticks.get() as f64 / rate.hz() as f64,
         poll_gap_max_ns: rate.to_ns(counters.poll_gap_ticks_max.get() as f64),
-        bursts: bursts
-            .map(|(n, bursts)| Bursts {
-                le_packets: (n + 1 < BURST_BUCKETS).then_some(1 << n),
-                bursts: bursts.get(),
-            })
-            .collect(),
+        bursts: bursts.collect(),
         references: counters.references.read(),
         ..WorkerRecord::default()
     }

@@ -400,9 +400,7 @@ impl Bench {
                     all.add(&flow_sums(packets, delay));
                 }
             }
-            directory
-                .top
-                .credit_segment(u32::try_from(segment).unwrap(), &all);
+            directory.add_segment(u32::try_from(segment).unwrap(), &all);
         }
         for (&number, &(packets, delay)) in numbers.iter().zip(flows) {
             let flow = &mut directory.flows[number.0 as usize];
@@ -410,7 +408,7 @@ impl Bench {
             flow.add(Epoch(epoch), &sums, None);
             let mut delays = SmallHistogram::default();
             delays.add(delay, packets.try_into().unwrap());
-            let is_kept = directory.top.is_named(number);
+            let is_kept = directory.top.named.contains(&number);
             let delays = is_kept.then_some(&delays);
             let of = (flow.key, flow.segment);
             directory.top.credit(of, Epoch(epoch), &sums, delays);

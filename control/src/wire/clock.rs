@@ -63,16 +63,16 @@ impl KernelClock {
 
 /// Follows the state of the clock.
 #[derive(Debug)]
-pub struct Discipline {
+struct Discipline {
     configured: WireClock,
     /// When the clock was last synchronised, by a clock that never steps, and its error.
     kept: Option<(Duration, f64)>,
+    /// What the error is that was last returned, where the clock is not free.
     source: ErrorSource,
 }
 
 impl Discipline {
-    /// As the configuration says.
-    pub fn new(configured: WireClock) -> Self {
+    fn new(configured: WireClock) -> Self {
         Self {
             configured,
             kept: None,
@@ -80,19 +80,9 @@ impl Discipline {
         }
     }
 
-    /// Another configuration.
-    pub fn configure(&mut self, configured: WireClock) {
-        self.configured = configured;
-    }
-
-    /// The PTP domain that is configured.
-    pub fn ptp_domain(&self) -> u8 {
-        self.configured.ptp_domain
-    }
-
     /// Takes the kernel's state `now`, by a clock that never steps; the clock's state, and its error in
     /// nanoseconds.
-    pub fn look(&mut self, now: Duration, kernel: Option<KernelClock>) -> (ClockState, f64) {
+    fn look(&mut self, now: Duration, kernel: Option<KernelClock>) -> (ClockState, f64) {
         if let Some(error_ns) = self.configured.error_ns {
             self.source = ErrorSource::Configured;
             return (ClockState::Locked, f64::from(error_ns));
@@ -112,16 +102,6 @@ impl Discipline {
             return (ClockState::Free, HOLDOVER_ERROR_NS_MAX);
         }
         (ClockState::HoldingOver, error_ns)
-    }
-
-    /// What the error is that was last returned, where the clock is not free.
-    pub fn source(&self) -> ErrorSource {
-        self.source
-    }
-
-    /// The clock was set: nothing is known of it any more, unless it is still synchronised.
-    pub fn stepped(&mut self) {
-        self.kept = None;
     }
 }
 
@@ -266,7 +246,7 @@ impl TaiClock {
 
     /// Another configuration.
     pub fn configure(&mut self, configured: WireClock) {
-        self.discipline.configure(configured);
+        self.discipline.configured = configured;
     }
 
     /// The line; `None` before the first look.
@@ -298,14 +278,14 @@ impl TaiClock {
         self.take(reading);
         let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks.0 as f64)));
         let (state, error_ns) = self.discipline.look(now, source.kernel());
-        self.status.error_source = self.discipline.source();
+        self.status.error_source = self.discipline.source;
         let is_known = self.readings.len() >= READINGS_MIN;
         self.status.view = ClockView {
             state: if is_known { state } else { ClockState::Free },
             error_ns: u32::try_from(whole((error_ns + self.status.fit_error_ns).ceil()))
                 .unwrap_or(u32::MAX),
             tai_utc_s: reading.system.tai_utc_s,
-            ptp_domain: self.discipline.ptp_domain(),
+            ptp_domain: self.discipline.configured.ptp_domain,
         };
         self.status
     }
@@ -367,7 +347,8 @@ impl TaiClock {
         self.status.steps += 1;
         self.status.last_step_ns = Some(by_ns);
         self.readings.clear();
-        self.discipline.stepped();
+        // Nothing is known of it any more, unless it is still synchronised.
+        self.discipline.kept = None;
         self.line.count_step();
     }
 
@@ -383,11 +364,9 @@ impl TaiClock {
         let window_ns = WINDOW.as_nanos() as f64;
         while self
             .readings
-            .front()
-            .is_some_and(|old| age_ns(old) > window_ns)
-        {
-            self.readings.pop_front();
-        }
+            .pop_front_if(|old| age_ns(old) > window_ns)
+            .is_some()
+        {}
         let ns_per_tick = self.slope(&reading);
         let line = self.through(&reading, ns_per_tick);
         let off = self.readings.iter().map(|one| off_ns(&line, one).abs());
@@ -458,11 +437,8 @@ fn read(source: &mut impl ClockSource) -> Reading {
     let first = attempt();
     (1..ATTEMPTS).fold(first, |best, _| {
         let next = attempt();
-        if next.width_ticks < best.width_ticks {
-            next
-        } else {
-            best
-        }
+        let is_tighter = next.width_ticks < best.width_ticks;
+        if is_tighter { next } else { best }
     })
 }
 

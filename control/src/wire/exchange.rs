@@ -3,11 +3,9 @@
 
 use std::sync::Arc;
 
-use measure::lda::LdaLayout;
 use measure::observation::End;
 use wire::exchange::{self, ExchangeError, Moment, Settings, WireStatus};
 use wire::frame::ClockState;
-use wire::session::{KeyId, KeyRing};
 
 use super::flows::{Decoding, WireFlowsView};
 use crate::background::ResultMode;
@@ -20,8 +18,10 @@ const PAUSE_NS: u64 = 1_000_000_000;
 /// One wire port.
 #[derive(Debug)]
 pub struct Exchange {
-    machine: exchange::Exchange,
-    end: WireControlEnd,
+    /// The session, and the pairing of epochs.
+    pub machine: exchange::Exchange,
+    /// The handover to the worker, with its counters.
+    pub end: WireControlEnd,
     decoding: Decoding,
     /// A fault was seen; the pause has not begun.
     is_faulty: bool,
@@ -165,34 +165,6 @@ impl Exchange {
     /// The flows of what arrives here that were decoded last.
     pub fn flows(&self) -> Option<Arc<WireFlowsView>> {
         self.decoding.latest()
-    }
-
-    /// The last epoch that has ended of what arrives here.
-    pub fn latest(&self) -> Option<u64> {
-        self.machine.latest()
-    }
-
-    /// As [`exchange::Exchange::lda`].
-    pub fn lda(&self) -> (&LdaLayout, Option<f64>) {
-        self.machine.lda()
-    }
-
-    /// Whether data must not pass: the port is looped.
-    pub fn is_blocked(&self) -> bool {
-        self.machine.is_blocked()
-    }
-
-    /// The handover to the worker, with its counters.
-    pub fn end(&self) -> &WireControlEnd {
-        &self.end
-    }
-
-    /// As [`exchange::Exchange::set_keys`].
-    ///
-    /// # Errors
-    /// [`ExchangeError::Key`] where `key` is none of `keys`; nothing is changed then.
-    pub fn set_keys(&mut self, keys: KeyRing, key: KeyId) -> Result<(), ExchangeError> {
-        self.machine.set_keys(keys, key)
     }
 }
 

@@ -158,7 +158,7 @@ const _: () = assert!(size_of::<SeenFlow>() == WIRE_SEEN_FLOW_BYTES);
 const _: () = assert!(size_of::<(FlowOnSegment, SeenFlow)>() == WIRE_SEEN_ENTRY_BYTES);
 
 /// A flow since it was first seen, over the epochs that were decoded.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SeenFlow {
     /// The first epoch in which it had packets,
     pub first: u64,
@@ -184,13 +184,8 @@ impl SeenFlow {
         Self {
             first: epoch,
             last: epoch,
-            packets: 0,
-            bytes: 0,
             lost_max: Some(0),
-            bounded_epochs: 0,
-            bounded_packets: 0,
-            mean_sum_ns: 0.0,
-            bound_sum_ns: 0.0,
+            ..Self::default()
         }
     }
 
@@ -325,16 +320,6 @@ impl WireFlowsOf {
         }
     }
 
-    /// What flows are known by.
-    pub fn hasher(&self) -> &Hasher {
-        &self.hasher
-    }
-
-    /// The flows' hashes.
-    pub fn hashes(&self) -> impl Iterator<Item = FlowHash> {
-        self.view.flows.iter().map(|flow| flow.flow)
-    }
-
     /// All flows, by name where it is known.
     pub fn list(&self, names: &HashMap<FlowHash, FlowKey>) -> FlowList {
         let all = || self.view.flows.iter().zip(&self.view.seen);
@@ -390,12 +375,9 @@ impl WireFlowsOf {
             .ask(flows, hash, segments)
             .inspect_err(|error| tracing::warn!(epoch, "a flow of a wire: {error}"))
             .unwrap_or_default();
-        let answer = |AskedFlow {
-                          outcome,
-                          is_counted,
-                      }: &AskedFlow| {
-            let seen = self.seen(outcome.flow, outcome.segment);
-            self.flow(name, outcome, seen, *is_counted)
+        let answer = |asked: &AskedFlow| {
+            let seen = self.seen(asked.outcome.flow, asked.outcome.segment);
+            self.flow(name, &asked.outcome, seen, asked.is_counted)
         };
         asked.iter().map(answer).collect()
     }
@@ -480,11 +462,12 @@ pub(crate) fn lists<'l>(
     let Some(first) = wires.first() else {
         return Vec::new();
     };
-    let hashes = wires.iter().flat_map(WireFlowsOf::hashes);
-    let mut found: HashMap<FlowHash, Option<FlowKey>> = hashes.map(|hash| (hash, None)).collect();
+    let flows = wires.iter().flat_map(|wire| &wire.view.flows);
+    let mut found: HashMap<FlowHash, Option<FlowKey>> =
+        flows.map(|flow| (flow.flow, None)).collect();
     for record in inside.flat_map(|list| &list.flows) {
         if let Some(key) = record.key()
-            && let Some(found) = found.get_mut(&first.hasher().flow_hash(key))
+            && let Some(found) = found.get_mut(&first.hasher.flow_hash(key))
         {
             *found = Some(*key);
         }

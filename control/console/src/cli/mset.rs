@@ -157,13 +157,12 @@ pub fn run_chains(chains: &Chains) -> anyhow::Result<u8> {
 
 impl Network {
     fn load(&self) -> Result<Loaded, Correctable> {
-        let topology = read::file(&self.topology).map_err(Correctable::new)?;
+        let topology = read::file(&self.topology)?;
         let file = self.topology.display().to_string();
         let all = |argument, lists: &[String]| {
             let names = lists.iter().flat_map(|list| names(&topology, list));
-            names
-                .map(|name| find(&topology, argument, &name, &file))
-                .collect::<Result<Vec<_>, _>>()
+            let found = names.map(|name| find(&topology, argument, &name, &file));
+            found.collect::<Result<Vec<_>, _>>()
         };
         let given = |argument, names: &Option<Vec<String>>, role| match names {
             Some(names) => all(argument, names).map(Some),
@@ -190,9 +189,8 @@ pub(super) fn paths(topology: &Topology, file: &str) -> Result<Paths, Correctabl
 /// The names in a list with commas between them. Names may have commas themselves: the longest that there is, is meant.
 fn names(topology: &Topology, list: &str) -> Vec<String> {
     let parts: Vec<&str> = list.split(',').collect();
-    let commas = topology
-        .routers()
-        .map(|router| topology.name(router).matches(',').count());
+    let routers = topology.routers();
+    let commas = routers.map(|router| topology.name(router).matches(',').count());
     let parts_max = 1 + commas.max().unwrap_or(0);
     let mut rest = &parts[..];
     let mut names = Vec::new();

@@ -108,7 +108,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<u8> {
 
 impl Answer {
     fn of(plan: &Plan) -> Result<Self, Correctable> {
-        let topology = read::file(&plan.topology).map_err(Correctable::new)?;
+        let topology = read::file(&plan.topology)?;
         let file = plan.topology.display().to_string();
         let (routers, upgrades) = (topology.routers().len(), plan.upgrade);
         if upgrades > routers {

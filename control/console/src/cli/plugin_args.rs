@@ -57,15 +57,9 @@ pub(super) struct PluginArgs {
 }
 
 pub(super) fn run(asked: &PluginArgs) -> Result<u8> {
-    let plugin = match &asked.plugin {
-        Some(file) => file.clone(),
-        None => installed_plugin()?,
-    };
+    let plugin = asked.plugin.clone().map_or_else(installed_plugin, Ok)?;
     ensure!(plugin.is_file(), "{} is not a file", plugin.display());
-    let drivers = match &asked.drivers {
-        Some(folder) => folder.clone(),
-        None => installed_drivers()?,
-    };
+    let drivers = asked.drivers.clone().map_or_else(installed_drivers, Ok)?;
     ensure!(drivers.is_dir(), "{} is not a folder", drivers.display());
     let (plugin, drivers) = (word(&plugin)?, word(&drivers)?);
     if asked.apply {
@@ -89,12 +83,8 @@ fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
     record(&asked.record, &added)?;
     let options = format!("{present} {added}");
     let options = options.trim();
-    vsctl.run(&[
-        "set",
-        "Open_vSwitch",
-        ".",
-        &format!("{KEY}={}", serde_json::to_string(options)?),
-    ])?;
+    let setting = format!("{KEY}={}", serde_json::to_string(options)?);
+    vsctl.run(&["set", "Open_vSwitch", ".", &setting])?;
     let mut text = format!(
         "Open vSwitch's dpdk-extra is now: {options}\n\
          It applies from the next start on: systemctl restart openvswitch-switch\n"
@@ -107,14 +97,11 @@ fn apply(asked: &PluginArgs, plugin: &str, drivers: &str) -> Result<u8> {
 
 /// Returns the options to add to the `present` ones; `None` if these name the plugin already.
 fn missing(present: &str, plugin: &str, drivers: &str) -> Result<Option<String>> {
-    let mut files = present
-        .split_whitespace()
-        .map(|word| word.strip_prefix("-d").unwrap_or(word));
+    let words = present.split_whitespace();
+    let mut files = words.map(|word| word.strip_prefix("-d").unwrap_or(word));
     let name = Path::new(plugin).file_name();
-    let other = files
-        .clone()
-        .find(|file| *file != plugin && Path::new(file).file_name() == name);
-    if let Some(other) = other {
+    let is_copy = |file: &&str| *file != plugin && Path::new(file).file_name() == name;
+    if let Some(other) = files.clone().find(is_copy) {
         bail!(
             "Open vSwitch's dpdk-extra names {other}, another copy of the plugin; take it out first, since only one of \
              them can measure"
@@ -172,10 +159,8 @@ impl Vsctl<'_> {
         })?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "ovs-vsctl failed; does Open vSwitch run, and are you root? {}",
-                said.trim()
-            );
+            let said = said.trim();
+            bail!("ovs-vsctl failed; does Open vSwitch run, and are you root? {said}");
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -197,12 +182,8 @@ fn word(path: &Path) -> Result<&str> {
 fn installed_plugin() -> Result<PathBuf> {
     let mut files = PLUGINS.iter().map(PathBuf::from);
     let found = files.find(|file| file.exists());
-    found.with_context(|| {
-        format!(
-            "the plugin is at none of {}; name it by --plugin",
-            PLUGINS.join(", ")
-        )
-    })
+    let places = PLUGINS.join(", ");
+    found.with_context(|| format!("the plugin is at none of {places}; name it by --plugin"))
 }
 
 fn installed_drivers() -> Result<PathBuf> {
@@ -222,14 +203,13 @@ fn installed_drivers() -> Result<PathBuf> {
             "DPDK's folder of drivers (dpdk/pmds-*) is not in {}; name it by --drivers",
             LIBRARIES.join(", ")
         ),
-        several => bail!(
-            "there are several folders of drivers: {}; name the one of the program's DPDK by --drivers",
-            several
-                .iter()
-                .map(|folder| folder.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+        several => {
+            let names = several.iter().map(|folder| folder.display().to_string());
+            bail!(
+                "there are several folders of drivers: {}; name the one of the program's DPDK by --drivers",
+                names.collect::<Vec<_>>().join(", ")
+            )
+        }
     }
 }
 

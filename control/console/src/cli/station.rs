@@ -4,8 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Form;
-use crate::client::{Client, read_token};
+use super::{Form, client};
 use crate::view;
 use records::station::{Blame as Fleet, FlowPath, PathBlames};
 use records::station::{Missing, Paths, StationSegments};
@@ -81,13 +80,9 @@ impl Station {
         form: Form,
         table: fn(&T) -> String,
     ) -> anyhow::Result<u8> {
-        let token = self
-            .station_token_file
-            .as_deref()
-            .map(read_token)
-            .transpose()?;
         let url = self.station.as_deref().unwrap_or(DEFAULT_URL);
-        let answer: T = Client::new(url, token).of_station().get(path, query)?;
+        let client = client(url, self.station_token_file.as_deref())?;
+        let answer: T = client.of_station().get(path, query)?;
         form.show(&answer, table)
     }
 
@@ -111,7 +106,7 @@ impl Station {
 
     /// `vernier blame`.
     pub fn blame(&self, asked: &Blame) -> anyhow::Result<u8> {
-        let Blame { form, .. } = *asked;
+        let form = asked.form;
         if let Some(flow) = &asked.flow {
             let query = [("flow", flow.clone())];
             return self.show::<FlowPath>("/api/v1/flow", &query, form, view::flow_path);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Connection, DONE, Question, print, print_json};
+use super::{DONE, Question, client, print, print_json};
 use crate::client::DEFAULT_URL;
 use crate::{top, view};
 use records::answers::Segments;
@@ -38,11 +38,9 @@ pub fn top(asked: Top) -> anyhow::Result<u8> {
         Some(file) => hosts(file)?,
         None => asked.urls,
     };
-    let client = |url| {
-        let token_file = asked.token_file.clone();
-        Connection { url, token_file }.client()
-    };
-    let clients = urls.into_iter().map(client).collect::<Result<_, _>>()?;
+    let token_file = asked.token_file.as_deref();
+    let clients = urls.iter().map(|url| client(url, token_file));
+    let clients = clients.collect::<Result<_, _>>()?;
     top::run(clients, || stop.load(Ordering::Relaxed))?;
     Ok(DONE)
 }
@@ -54,14 +52,10 @@ const HOSTS_BYTES_MAX: u64 = 1 << 20;
 fn hosts(file: &Path) -> anyhow::Result<Vec<String>> {
     let text = contract::file::read_text(file, HOSTS_BYTES_MAX)
         .with_context(|| format!("{}: cannot read the addresses of switches", file.display()))?;
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or(""));
-    let urls: Vec<String> = lines
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let lines = text.lines().map(|line| line.split('#').next());
+    let lines = lines.flatten().map(str::trim);
+    let urls = lines.filter(|line| !line.is_empty()).map(str::to_owned);
+    let urls: Vec<String> = urls.collect();
     anyhow::ensure!(
         !urls.is_empty(),
         "{}: expected addresses of switches, one on a line, such as {DEFAULT_URL}; it has none",

@@ -120,42 +120,33 @@ fn incomplete(unreadable: u64, refused: u64) {
 
 /// Waits for a change, and for those that follow at once.
 fn settle(client: &mut Client, database: &mut Database) -> anyhow::Result<()> {
-    let mut is_changed = false;
+    let mut wait = Duration::from_mins(1);
     loop {
-        let wait = if is_changed {
-            SETTLE
-        } else {
-            Duration::from_mins(1)
-        };
         match client.next(Instant::now() + wait)? {
-            Some(change) => is_changed |= database.apply(change),
-            None if is_changed => return Ok(()),
-            None => {}
+            Some(change) => wait = if database.apply(change) { SETTLE } else { wait },
+            None if wait == SETTLE => return Ok(()),
+            _ => {}
         }
     }
 }
 
 fn show(view: &View, id: Ipv4Addr, form: Form) -> anyhow::Result<u8> {
-    if form.json {
-        return print_json(&view.record());
-    }
     let record = view.record();
+    if form.json {
+        return print_json(&record);
+    }
     let neighbours = |name: &str| {
         let links = record.links.iter().filter(|link| link.from == name);
         let links = links.map(|link| format!("{} {}", link.to, link.weight.unwrap_or(1.0)));
         links.collect::<Vec<_>>().join(", ")
     };
     let rows = record.nodes.iter().map(|node| {
-        let own = if node.id == Some(id.to_string()) {
-            "here"
-        } else {
-            ""
-        };
+        let is_own = node.id == Some(id.to_string());
         [
             node.name.clone(),
             node.id.clone().unwrap_or_default(),
             node.role.map(Role::name).unwrap_or_default().to_owned(),
-            own.to_owned(),
+            if is_own { "here" } else { "" }.to_owned(),
             neighbours(&node.name),
         ]
     });
@@ -190,8 +181,9 @@ fn follow(
 
 fn lines(view: &View) -> BTreeSet<String> {
     let name = |router| view.topology.name(router);
-    let links = view.topology.all_links();
-    let links = links
+    let links = view
+        .topology
+        .all_links()
         .map(|(from, to, weight)| format!("link {} {} {}", name(from), name(to), weight.value()));
     let roles = view.topology.roles().iter();
     let roles = roles.map(|(&router, &has)| format!("{} {}", has.name(), name(router)));

@@ -50,6 +50,11 @@ fn press(app: &mut App, code: KeyCode) -> KeyEffect {
     app.press(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
+/// The source answers the app's request.
+fn answer(app: &mut App, snapshot: Snapshot) {
+    app.take(Ok(update(app, snapshot)));
+}
+
 /// What a source would say to the app's request.
 fn update(app: &App, snapshot: Snapshot) -> Update {
     let request = app.request();
@@ -64,10 +69,7 @@ fn update(app: &App, snapshot: Snapshot) -> Update {
         }],
     };
     Update {
-        course: request
-            .course
-            .as_ref()
-            .map(|query| course(query.width_s.unwrap().seconds())),
+        course: (request.course.as_ref()).map(|query| course(query.width_s.unwrap().seconds())),
         flows: request.flows.as_ref().map(|_| page(&[80, 443])),
         flow: request.flow.map(|name| FlowAnswer {
             flow: name.to_string(),
@@ -111,8 +113,7 @@ fn unreachable() -> ClientError {
 #[test]
 fn the_screen_holds_headline_tabs_segments_chart_ports_and_keys() {
     let mut app = app();
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     let screen = screen(&app);
     assert_eq!(
         screen[0],
@@ -143,8 +144,7 @@ fn eighty_columns_hold_whole_columns_and_the_chart() {
         many.segments.push(segment);
         many.ports.push(many.ports[0].clone());
     }
-    let latest = update(&app, many);
-    app.take(Ok(latest));
+    answer(&mut app, many);
     let screen = screen_of(&app, 80, 24);
     let headline = &screen[0];
     assert!(
@@ -171,8 +171,7 @@ fn any_size_of_terminal_will_do() {
             for key in ['1', '2', '3', '4', '5', '?'] {
                 press(&mut app, KeyCode::Char(key));
                 screen_of(&app, width, height);
-                let latest = update(&app, snapshot.clone());
-                app.take(Ok(latest));
+                answer(&mut app, snapshot.clone());
                 screen_of(&app, width, height);
             }
         }
@@ -200,13 +199,11 @@ fn the_selection_stays_with_its_segment_when_others_come_and_go() {
     press(&mut app, KeyCode::End);
     let mut snapshot = Snapshot::example();
     snapshot.segments.insert(0, snapshot.segments[0].clone());
-    let latest = update(&app, snapshot);
-    app.take(Ok(latest));
+    answer(&mut app, snapshot);
     assert_eq!(app.selected, 2);
     let mut without = Snapshot::example();
     without.segments.truncate(1);
-    let latest = update(&app, without);
-    app.take(Ok(latest));
+    answer(&mut app, without);
     assert_eq!(app.selected, 0);
 }
 
@@ -259,12 +256,7 @@ fn only_what_is_shown_is_asked_for() {
         }),
         ..Request::default()
     };
-    for width in [
-        Width::Second,
-        Width::TenSeconds,
-        Width::Minute,
-        Width::Second,
-    ] {
+    for width in Width::ALL.into_iter().chain([Width::Second]) {
         assert_eq!(app.request(), course(width));
         press(&mut app, KeyCode::Char('w'));
     }
@@ -288,8 +280,7 @@ fn only_what_is_shown_is_asked_for() {
 fn a_course_is_shown_for_what_it_is_of() {
     let mut app = app();
     assert_shows(&screen(&app), "asking ...");
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     assert!(app.course().is_some());
     assert_shows(&screen(&app), "461 us");
     press(&mut app, KeyCode::Char('w'));
@@ -308,14 +299,11 @@ fn flows_are_listed_and_the_selected_one_is_shown_in_full() {
     let mut app = app();
     press(&mut app, KeyCode::Char('2'));
     assert_shows(&screen(&app), "asking ...");
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     let lines = screen(&app);
     assert_shows(&lines, "flows: the first 2 of 50000 by packets/s");
-    assert_shows(
-        &lines,
-        "10.0.0.1:1024>10.0.0.2:443/tcp  east>west      900     0  401 us",
-    );
+    let row = "10.0.0.1:1024>10.0.0.2:443/tcp  east>west      900     0  401 us";
+    assert_shows(&lines, row);
     assert_shows(&lines, "since epoch 2   70.0 k");
     assert_shows(&lines, "jointly with all flows");
     press(&mut app, KeyCode::Down);
@@ -340,13 +328,10 @@ fn flows_are_listed_and_the_selected_one_is_shown_in_full() {
         wires: Vec::new(),
         ..Snapshot::example()
     };
-    let latest = update(&app, off);
-    app.take(Ok(latest));
+    answer(&mut app, off);
     assert_eq!(app.request(), Request::default());
-    assert_shows(
-        &screen(&app),
-        "this switch tracks no flows (measurement.flows)",
-    );
+    let none = "this switch tracks no flows (measurement.flows)";
+    assert_shows(&screen(&app), none);
 }
 
 #[test]
@@ -356,15 +341,13 @@ fn classes_are_listed_with_the_segments_of_the_selected_one() {
     let mut app = App::new(URL.to_owned(), Arc::new(snapshot));
     press(&mut app, KeyCode::Char('3'));
     let lines = screen(&app);
-    assert_shows(
-        &lines,
+    for text in [
         "class  segments  packets/s  lost    mean  stddev      p99    p99.9      max",
-    );
-    assert_shows(
-        &lines,
         "all           1     80.0 k    12  412 us  310 us  1.40 ms",
-    );
-    assert_shows(&lines, "east>west");
+        "east>west",
+    ] {
+        assert_shows(&lines, text);
+    }
     assert!(lines.iter().all(|line| !line.contains("west>east")));
     press(&mut app, KeyCode::Down);
     let lines = screen(&app);
@@ -393,8 +376,7 @@ fn trouble_is_shown_until_it_is_over() {
         "{lines:?}"
     );
     assert_shows(&lines, "east>west");
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     let lines = screen(&app);
     assert!(lines[29].contains("quit") && lines[0].contains("running"));
 }
@@ -402,8 +384,7 @@ fn trouble_is_shown_until_it_is_over() {
 #[test]
 fn seventy_columns_and_twenty_rows_hold_the_tail_and_the_chart() {
     let mut app = app();
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     let lines = screen_of(&app, 70, 20);
     for text in [
         "segment    packets/s  lost  true mean      p99    p99.9      max",
@@ -445,8 +426,7 @@ fn a_filter_hides_rows_and_is_asked_of_flows() {
 fn one_flow_is_told_whole_and_left_again() {
     let mut app = app();
     press(&mut app, KeyCode::Char('2'));
-    let latest = update(&app, Snapshot::example());
-    app.take(Ok(latest));
+    answer(&mut app, Snapshot::example());
     press(&mut app, KeyCode::Enter);
     assert!(matches!(&app.view, View::Flow(flow) if flow.name.ends_with(":80/tcp")));
     assert_shows(&screen(&app), "asking ...");
@@ -488,18 +468,13 @@ fn several_switches_are_listed_and_one_is_opened() {
     let lines = show(&fleet);
     assert_shows(&lines, " 0 switches   1 segments");
     let row = |name: &str| {
-        lines
-            .iter()
-            .find(|line| line.contains(name))
-            .unwrap()
-            .clone()
+        let row = lines.iter().find(|line| line.contains(name));
+        row.unwrap().clone()
     };
-    let (demo, y) = (row("east>west"), row("http://y"));
-    assert!(
-        demo.contains("demo") && demo.contains("running") && demo.contains("2.79 ms"),
-        "{demo}"
-    );
-    assert!(y.contains("NO ANSWER for"), "{y}");
+    for words in ["demo", "running", "2.79 ms"] {
+        assert!(row("east>west").contains(words), "{words}");
+    }
+    assert!(row("http://y").contains("NO ANSWER for"));
     assert_eq!(press(&mut fleet, KeyCode::Enter), KeyEffect::Stay);
     assert_shows(&show(&fleet), "mean delay of east>west");
     press(&mut fleet, KeyCode::Char('4'));

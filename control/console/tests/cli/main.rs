@@ -6,7 +6,7 @@
 )]
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
 
 use api::http::{Running, Server};
@@ -18,18 +18,15 @@ mod plugin_args;
 mod running;
 mod terminal;
 
-fn vernier(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vernier"))
-        .args(arguments)
-        .env_remove("VERNIER_URL")
-        .env_remove("VERNIER_TOKEN_FILE")
-        .output()
-        .unwrap()
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_vernier"));
+    tool.env_remove("VERNIER_URL");
+    said(tool.env_remove("VERNIER_TOKEN_FILE").args(arguments))
 }
 
 /// Exit code, standard output, standard error.
-fn run(arguments: &[&str]) -> (i32, String, String) {
-    let output = vernier(arguments);
+fn said(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code().unwrap(),
@@ -38,30 +35,52 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
-fn serve() -> Running {
+/// The built-in configuration.
+const DEMO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../contract/src/config/demo.json"
+);
+
+/// Runs the tool, which ends with `code` and prints `part`; lines begin and end with `\n`.
+fn expect(arguments: &[&str], code: i32, part: &str) {
+    let (own, out, error) = run(arguments);
+    let text = format!("\n{out}{error}");
+    assert!(
+        own == code && text.contains(part),
+        "{arguments:?}: {own}{text}"
+    );
+}
+
+fn server() -> Server {
+    Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap()
+}
+
+/// A switch with this snapshot, and its address.
+fn serve(snapshot: Snapshot) -> (Running, String) {
+    let running = server().serve(Arc::new(Published::new(snapshot))).unwrap();
+    let url = running.address().to_string();
+    (running, url)
+}
+
+/// A switch with a segment.
+fn serve_one() -> (Running, String) {
     let segment = Segment {
         ingress: "east".to_owned(),
         egress: "west".to_owned(),
         ..Segment::default()
     };
-    let snapshot = Snapshot {
+    serve(Snapshot {
         segments: vec![segment],
         ..Snapshot::default()
-    };
-    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-    server.serve(Arc::new(Published::new(snapshot))).unwrap()
+    })
 }
 
 #[test]
-fn segments_are_printed_as_a_table_or_as_json() {
-    let server = serve();
-    let url = server.address().to_string();
-    let (code, out, _) = run(&["segments", "--url", &url]);
-    assert_eq!(code, 0);
-    assert!(
-        out.starts_with("segment ") && out.contains("\neast>west "),
-        "{out}"
-    );
+fn segments_and_ports_are_printed_as_a_table_or_as_json() {
+    let (_server, url) = serve_one();
+    expect(&["segments", "--url", &url], 0, "\nsegment ");
+    expect(&["segments", "--url", &url], 0, "\neast>west ");
+    expect(&["ports", "--url", &url], 0, "\nport ");
     let (code, out, _) = run(&["segments", "--json", "--url", &url]);
     assert_eq!(code, 0);
     let segments: Segments = serde_json::from_str(&out).unwrap();
@@ -83,23 +102,15 @@ fn an_absent_switch_is_a_failure_with_one_message() {
 
 #[test]
 fn the_live_table_needs_a_terminal() {
-    let (code, _, error) = run(&["top", "--url", &serve().address().to_string()]);
-    assert_eq!(code, 1);
-    assert!(
-        error.contains("needs a terminal; `vernier segments`"),
-        "{error}"
-    );
+    let (_server, url) = serve_one();
+    let words = "needs a terminal; `vernier segments`";
+    expect(&["top", "--url", &url], 1, words);
 }
 
 #[test]
 fn check_accepts_the_embedded_demo_and_says_what_it_would_use() {
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
-    let (code, out, _) = run(&["check", demo, "--offline", "--static"]);
-    assert_eq!(code, 0);
-    assert!(out.contains("segments    2: east>west, west>east"), "{out}");
+    let segments = "segments    2: east>west, west>east";
+    expect(&["check", DEMO, "--offline", "--static"], 0, segments);
 }
 
 /// What `check --json` and others print.
@@ -116,20 +127,11 @@ fn nobody() -> String {
 
 #[test]
 fn check_says_that_no_switch_answers_unless_it_need_not_ask() {
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
-    let (code, out, _) = run(&["check", demo, "--static", "--url", &nobody()]);
-    assert_eq!(code, 0);
-    let last = out.lines().last().unwrap();
-    assert!(
-        last.starts_with("a reload was not checked: no switch answers at "),
-        "{last}"
-    );
-    let (code, out, _) = run(&["check", demo, "--offline", "--static"]);
+    let unasked = "\na reload was not checked: no switch answers at ";
+    expect(&["check", DEMO, "--static", "--url", &nobody()], 0, unasked);
+    let (code, out, _) = run(&["check", DEMO, "--offline", "--static"]);
     assert_eq!((code, out.contains("reload")), (0, false), "{out}");
-    let (code, checked) = json(&["check", demo, "--offline", "--static", "--json"]);
+    let (code, checked) = json(&["check", DEMO, "--offline", "--static", "--json"]);
     assert_eq!(
         (code, &checked["valid"], &checked["reload"]),
         (0, &true.into(), &serde_json::Value::Null)
@@ -162,16 +164,12 @@ fn check_gives_every_fault_with_its_place() {
 
 #[test]
 fn check_says_where_no_switch_could_be_asked_to_look() {
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
     // Alone, in a folder without `vernierd`.
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("vernier");
     std::fs::copy(env!("CARGO_BIN_EXE_vernier"), &alone).unwrap();
     let output = std::process::Command::new(alone)
-        .args(["check", demo, "--offline"])
+        .args(["check", DEMO, "--offline"])
         .env("PATH", "/nowhere")
         .output()
         .unwrap();
@@ -185,70 +183,49 @@ fn check_says_where_no_switch_could_be_asked_to_look() {
 
 #[test]
 fn two_configurations_are_compared_key_by_key() {
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
     let mut changed: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(demo).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(DEMO).unwrap()).unwrap();
     changed["name"] = "other".into();
-    changed["measurement"]
-        .as_object_mut()
-        .unwrap()
-        .remove("rli");
+    let measurement = changed["measurement"].as_object_mut();
+    measurement.unwrap().remove("rli");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), changed.to_string()).unwrap();
     let file = file.path().to_str().unwrap();
-    let (code, out, error) = run(&["config", "diff", demo, file]);
+    let (code, out, error) = run(&["config", "diff", DEMO, file]);
     assert_eq!((code, error.as_str()), (1, ""));
     let mut lines: Vec<_> = out.lines().collect();
     lines.sort_unstable();
-    assert!(
-        lines[0].starts_with("measurement.rli: {\"method\":\"auto\""),
-        "{out}"
-    );
+    let start = "measurement.rli: {\"method\":\"auto\"";
+    assert!(lines[0].starts_with(start), "{out}");
     assert!(lines[0].ends_with(" -> null (live)"), "{out}");
     assert_eq!(
         lines[1],
         "name: \"demo\" -> \"other\" (needs a restart: measurement points are named by it)"
     );
     assert_eq!(lines.len(), 2);
-    let (code, differences) = json(&["config", "diff", demo, file, "--json"]);
-    let packets = differences
-        .as_array()
-        .unwrap()
-        .iter()
-        .find_map(|one| one["old"]["policy"]["packets"].as_u64());
+    let (code, differences) = json(&["config", "diff", DEMO, file, "--json"]);
+    let mut differences = differences.as_array().unwrap().iter();
+    let packets = differences.find_map(|one| one["old"]["policy"]["packets"].as_u64());
     assert_eq!((code, packets), (1, Some(20)));
     assert_eq!(
-        run(&["config", "diff", demo, demo]),
+        run(&["config", "diff", DEMO, DEMO]),
         (0, String::new(), String::new())
     );
-    assert_eq!(run(&["config", "diff", demo, "/nowhere"]).0, 2);
-    assert_eq!(run(&["config", "diff", demo, "--url", &nobody()]).0, 2);
+    expect(&["config", "diff", DEMO, "/nowhere"], 2, "");
+    expect(&["config", "diff", DEMO, "--url", &nobody()], 2, "");
 }
 
 #[test]
 fn a_size_is_a_plan_with_its_configuration() {
-    let (code, plan) = json(&[
-        "size",
-        "--packets-per-second",
-        "1e5",
-        "--flows",
-        "20000",
-        "--json",
-    ]);
+    let demand = "size --packets-per-second 1e5 --flows 20000 --json";
+    let (code, plan) = json(&demand.split(' ').collect::<Vec<_>>());
     assert_eq!(code, 0);
     let measurement = &plan["configuration"]["measurement"];
     assert_eq!(measurement["lds"]["cells"], plan["lds"]["cells"]);
     assert_eq!(measurement["lda"]["banks"], plan["lda"]["banks"]);
-    let (code, _, error) = run(&["size", "--packets-per-second", "0"]);
-    assert_eq!(code, 2);
-    assert!(
-        error.starts_with("vernier: LDA: the number of packets a second is 0;"),
-        "{error}"
-    );
-    assert_eq!(run(&["size"]).0, 2);
+    let none = "\nvernier: LDA: the number of packets a second is 0;";
+    expect(&["size", "--packets-per-second", "0"], 2, none);
+    expect(&["size"], 2, "");
 }
 
 #[test]
@@ -273,36 +250,25 @@ fn a_plan_of_upgrades_needs_no_switch() {
     assert_eq!(one["router"], "b");
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg "));
     write(r#"{ "from": "a", "to": "d" }"#);
-    let (code, _, error) = run(&arguments);
-    let expected =
-        format!("vernier: {file}: links[0].to: expected the name of a node, not \"d\"\n");
-    assert_eq!((code, error), (2, expected));
+    let expected = "links[0].to: expected the name of a node, not \"d\"";
+    expect(&arguments, 2, &format!("\nvernier: {file}: {expected}\n"));
 }
 
 #[test]
 fn shells_get_a_completion() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, out, _) = run(&["completion", shell]);
-        assert!(code == 0 && out.contains("segments"), "{shell}");
+        expect(&["completion", shell], 0, "segments");
     }
 }
 
 #[test]
 fn a_token_file_that_cannot_be_read_is_a_usage_error() {
-    let (code, _, error) = run(&["segments", "--token-file", "/nowhere/token"]);
-    assert_eq!(code, 2);
-    assert!(
-        error.starts_with("vernier: /nowhere/token: cannot read the token: "),
-        "{error}"
+    let unreadable = "\nvernier: /nowhere/token: cannot read the token: ";
+    expect(
+        &["segments", "--token-file", "/nowhere/token"],
+        2,
+        unreadable,
     );
-}
-
-#[test]
-fn ports_are_printed_too() {
-    let server = serve();
-    let url = server.address().to_string();
-    let (code, out, _) = run(&["ports", "--url", &url]);
-    assert!(code == 0 && out.starts_with("port "), "{out}");
 }
 
 #[test]
@@ -321,16 +287,14 @@ fn a_bad_configuration_is_a_usage_error_that_says_where() {
         error.lines().all(|line| line.starts_with("vernier: ")),
         "{error}"
     );
-    let (code, _, error) = run(&["check", "/nowhere/v.json"]);
-    assert_eq!(code, 2);
-    let expected = "vernier: /nowhere/v.json: cannot read the configuration: No such file or \
+    let expected = "\nvernier: /nowhere/v.json: cannot read the configuration: No such file or \
                     directory (os error 2)\n";
-    assert_eq!(error, expected);
+    expect(&["check", "/nowhere/v.json"], 2, expected);
 }
 
 #[test]
 fn usage_errors_have_code_2_and_the_version_is_the_tool_s() {
-    assert_eq!(run(&["frob"]).0, 2);
+    expect(&["frob"], 2, "");
     let version = concat!("vernier ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!(run(&["--version"]), (0, version.to_owned(), String::new()));
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use super::run;
+use super::{run, said};
 
 /// Where Open vSwitch is: installed, or unpacked beside the sources.
 fn root() -> Option<PathBuf> {
@@ -68,13 +68,9 @@ impl Scene {
             command.env(variable, self.folder.path());
         }
         let programs = ["usr/bin", "usr/sbin"].map(|folder| self.root.join(folder));
-        let programs = programs
-            .map(|folder| folder.display().to_string())
-            .join(":");
-        command.env(
-            "PATH",
-            format!("{programs}:{}", std::env::var("PATH").unwrap()),
-        );
+        let programs = programs.map(|folder| folder.display().to_string());
+        let path = format!("{}:{}", programs.join(":"), std::env::var("PATH").unwrap());
+        command.env("PATH", path);
         command
     }
 
@@ -134,13 +130,7 @@ impl Scene {
         let (plugin, drivers) = (self.path("librte_vernier.so"), self.path("pmds-23.0"));
         let mut tool = self.settled(Command::new(env!("CARGO_BIN_EXE_vernier")));
         tool.args(["plugin-args", "--plugin", &plugin, "--drivers", &drivers]);
-        let output = tool.args(rest).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        said(tool.args(rest))
     }
 
     fn apply(&self) -> (i32, String, String) {
@@ -241,22 +231,14 @@ fn what_cannot_be_applied_changes_nothing() {
         return;
     };
     scene.set_extra("-d /opt/librte_vernier.so");
-    let (code, _, complained) = scene.apply();
-    assert!(
-        code == 1 && complained.contains("/opt/librte_vernier.so"),
-        "{complained}"
-    );
+    let fails = |(code, _, error): (i32, String, String), words| {
+        assert!(code == 1 && error.contains(words), "{code} {error}");
+    };
+    fails(scene.apply(), "/opt/librte_vernier.so");
     assert_eq!(scene.extra(), "\"-d /opt/librte_vernier.so\"");
     assert!(!Path::new(&scene.path("state/dpdk-extra")).exists());
     scene.stop();
-    let (code, _, complained) = scene.apply();
-    assert!(
-        code == 1 && complained.contains("does Open vSwitch run"),
-        "{complained}"
-    );
-    let (code, _, complained) = run(&["plugin-args", "--plugin", "/nowhere/x.so"]);
-    assert!(
-        code == 1 && complained.contains("/nowhere/x.so"),
-        "{complained}"
-    );
+    fails(scene.apply(), "does Open vSwitch run");
+    let missing = "/nowhere/x.so";
+    fails(run(&["plugin-args", "--plugin", missing]), missing);
 }

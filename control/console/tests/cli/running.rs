@@ -2,7 +2,6 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -82,26 +81,14 @@ fn busy() -> Snapshot {
     }
 }
 
-fn serve_busy() -> Running {
-    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-    server.serve(Arc::new(Published::new(busy()))).unwrap()
-}
-
 #[test]
 fn flows_are_listed_in_the_order_and_part_that_is_wanted() {
-    let server = serve_busy();
-    let url = server.address().to_string();
+    let (_server, url) = serve(busy());
     let (code, out, _) = run(&["flows", "--url", &url]);
     assert_eq!(code, 0);
-    let names: Vec<_> = out
-        .lines()
-        .map(|line| line.split(' ').next().unwrap())
-        .collect();
-    assert_eq!(
-        names,
-        ["flow", &flow(3).1, &flow(2).1, &flow(1).1, "1"],
-        "{out}"
-    );
+    let names = out.lines().map(|line| line.split(' ').next().unwrap());
+    let expected = ["flow", &flow(3).1, &flow(2).1, &flow(1).1, "1"];
+    assert!(names.eq(expected), "{out}");
     let mean = ["flows", "--sort", "mean", "--limit", "1", "--offset", "1"];
     let (code, page) = json(&[&mean[..], &["--json", "--url", &url]].concat());
     assert_eq!(
@@ -109,76 +96,51 @@ fn flows_are_listed_in_the_order_and_part_that_is_wanted() {
         (0, &3.into(), &1.into())
     );
     assert_eq!(page["flows"][0]["flow"], flow(2).1);
-    let (_, page) = json(&[
-        "flows",
-        "--contains",
-        ":3>",
-        "--ascending",
-        "--json",
-        "--url",
-        &url,
-    ]);
+    let third = ["flows", "--contains", ":3>", "--ascending"];
+    let (_, page) = json(&[&third[..], &["--json", "--url", &url]].concat());
     assert_eq!(
         (&page["matching"], &page["flows"][0]["flow"]),
         (&1.into(), &flow(3).1.into())
     );
-    let (code, out, _) = run(&["flows", "--egress", "east", "--url", &url]);
-    assert!(code == 0 && out.ends_with("ago\nno flow\n"), "{code} {out}");
+    let none = ["flows", "--egress", "east", "--url", &url];
+    expect(&none, 0, "ago\nno flow\n");
     let (_, page) = json(&["flows", "--ended", "--json", "--url", &url]);
     assert_eq!(
         (&page["state"], &page["matching"]),
         (&"ended".into(), &0.into())
     );
-    assert_eq!(run(&["flows", "--sort", "size", "--url", &url]).0, 2);
-    let (code, _, error) = run(&["flows", "--limit", "999999", "--url", &url]);
-    assert!(code == 2 && error.contains("limit"), "{code} {error}");
+    expect(&["flows", "--sort", "size", "--url", &url], 2, "");
+    expect(&["flows", "--limit", "999999", "--url", &url], 2, "limit");
 }
 
 #[test]
 fn one_flow_is_found_by_its_parts_and_by_its_name() {
-    let server = serve_busy();
-    let url = server.address().to_string();
+    let (_server, url) = serve(busy());
     let by_parts = ["flow", "10.0.0.1:2", "10.0.0.2:80", "tcp", "--url", &url];
     let (code, out, error) = run(&by_parts);
     assert_eq!((code, error.as_str()), (0, ""));
-    assert!(
-        out.contains("east>west: tracked, its last packet 0s ago"),
-        "{out}"
-    );
-    assert!(out.contains("epoch 7            200"), "{out}");
+    expect(&by_parts, 0, "east>west: tracked, its last packet 0s ago");
+    expect(&by_parts, 0, "epoch 7            200");
     let (code, by_name, _) = run(&["flow", &flow(2).1, "--url", &url]);
     assert_eq!((code, by_name), (0, out));
     let (_, answer) = json(&[&by_parts[..], &["--json"]].concat());
     assert_eq!(answer["tracked"][0]["last"]["packets"], 200);
-    let (code, out, _) = run(&["flow", &flow(9).1, "--url", &url]);
-    assert_eq!(code, 0);
-    assert!(
-        out.contains("not tracked, and no sketch of the last whole epoch has a packet of it"),
-        "{out}"
-    );
-    let (code, _, error) = run(&["flow", "10.0.0.1", "--url", &url]);
-    assert!(
-        code == 2 && error.contains("SOURCE>DESTINATION/PROTOCOL"),
-        "{code} {error}"
-    );
-    assert_eq!(
-        run(&["flow", "10.0.0.1:2", "10.0.0.2:80", "--url", &url]).0,
-        2
-    );
+    let unknown = "not tracked, and no sketch of the last whole epoch has a packet of it";
+    expect(&["flow", &flow(9).1, "--url", &url], 0, unknown);
+    let words = "SOURCE>DESTINATION/PROTOCOL";
+    expect(&["flow", "10.0.0.1", "--url", &url], 2, words);
+    let half = ["flow", "10.0.0.1:2", "10.0.0.2:80", "--url", &url];
+    expect(&half, 2, "");
 }
 
 #[test]
 fn status_classes_and_configuration_are_printed() {
-    let server = serve_busy();
-    let url = server.address().to_string();
-    let (code, out, _) = run(&["status", "--url", &url]);
-    assert!(code == 0 && out.contains("\nflows      3 tracked"), "{out}");
-    assert_eq!(
-        json(&["status", "--json", "--url", &url]).1["switch"],
-        "demo"
-    );
-    let (code, out, _) = run(&["classes", "--url", &url]);
-    assert!(code == 0 && out.starts_with("class "), "{out}");
+    let (_server, url) = serve(busy());
+    let flows = "\nflows      3 tracked";
+    expect(&["status", "--url", &url], 0, flows);
+    let (_, status) = json(&["status", "--json", "--url", &url]);
+    assert_eq!(status["switch"], "demo");
+    expect(&["classes", "--url", &url], 0, "\nclass ");
     assert!(json(&["classes", "--json", "--url", &url]).1["classes"].is_array());
     let (code, config) = json(&["config", "show", "--url", &url]);
     assert_eq!((code, &config["name"]), (0, &"demo".into()));
@@ -186,13 +148,8 @@ fn status_classes_and_configuration_are_printed() {
 
 #[test]
 fn check_and_diff_compare_with_what_runs() {
-    let server = serve_busy();
-    let url = server.address().to_string();
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
-    let text = std::fs::read_to_string(demo).unwrap();
+    let (_server, url) = serve(busy());
+    let text = std::fs::read_to_string(DEMO).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     // A switch does not tell its seed: whatever stands in the file is no difference.
     value["measurement"]["hash_seed"] = "00112233445566778899aabbccddeeff".into();
@@ -204,33 +161,22 @@ fn check_and_diff_compare_with_what_runs() {
         std::fs::write(&file, value.to_string()).unwrap();
     };
     change("/ports/0/egress/queue_packets", 512.into());
-    let (code, out, _) = run(&["check", path, "--url", &url]);
-    assert!(
-        code == 0 && out.ends_with(" would change nothing\n"),
-        "{code} {out}"
+    let (check, diff) = (
+        ["check", path, "--url", &url],
+        ["config", "diff", path, "--url", &url],
     );
-    assert_eq!(
-        run(&["config", "diff", path, "--url", &url]),
-        (0, String::new(), String::new())
-    );
+    expect(&check, 0, " would change nothing\n");
+    assert_eq!(run(&diff), (0, String::new(), String::new()));
 
     change("/ports/0/egress/queue_packets", 64.into());
-    let (code, out, _) = run(&["check", path, "--url", &url]);
-    let live =
-        "would change, at the end of an epoch:\n  ports[east].egress.queue_packets: 512 -> 64\n";
-    assert!(code == 0 && out.ends_with(live), "{code} {out}");
-    let (code, out, _) = run(&["config", "diff", path, "--url", &url]);
-    assert_eq!(
-        (code, out.as_str()),
-        (1, "ports[east].egress.queue_packets: 512 -> 64 (live)\n")
-    );
+    let live = "ports[east].egress.queue_packets: 512 -> 64";
+    let words = format!("would change, at the end of an epoch:\n  {live}\n");
+    expect(&check, 0, &words);
+    assert_eq!(run(&diff), (1, format!("{live} (live)\n"), String::new()));
 
     change("/measurement/interval_ms", 100.into());
-    let (code, out, _) = run(&["check", path, "--url", &url]);
-    assert!(
-        code == 3 && out.contains("REFUSED") && out.contains("interval_ms: 250 -> 100"),
-        "{out}"
-    );
+    expect(&check, 3, "REFUSED");
+    expect(&check, 3, "interval_ms: 250 -> 100");
     let (code, checked) = json(&["check", path, "--json", "--url", &url]);
     let reload = &checked["reload"];
     assert_eq!(
@@ -238,25 +184,25 @@ fn check_and_diff_compare_with_what_runs() {
         (3, &true.into(), &"demo".into())
     );
     assert_eq!(reload["changes"].as_array().unwrap().len(), 2);
-    assert_eq!(run(&["check", path, "--offline", "--static"]).0, 0);
+    expect(&["check", path, "--offline", "--static"], 0, "");
 }
 
 /// A switch that takes up a reload once it is asked for.
-fn serve_reloads(outcomes: &'static [(u64, ReloadOutcome)]) -> Running {
+fn serve_reloads(outcomes: &'static [ReloadOutcome]) -> (Running, String) {
     let wanted = Arc::new(AtomicBool::new(false));
-    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
     let published = Arc::new(Published::new(busy()));
-    let running = server.with_reload(Arc::clone(&wanted));
+    let running = server().with_reload(Arc::clone(&wanted));
     let running = running.serve(Arc::clone(&published)).unwrap();
+    let url = running.address().to_string();
     std::thread::spawn(move || {
         while !wanted.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        for &(number, outcome) in outcomes {
+        for &outcome in outcomes {
             let mut snapshot = busy();
             snapshot.generation = 4;
             snapshot.reload = Some(Reload {
-                number,
+                number: 1,
                 outcome,
                 message: "a.b, c".to_owned(),
             });
@@ -264,55 +210,41 @@ fn serve_reloads(outcomes: &'static [(u64, ReloadOutcome)]) -> Running {
             std::thread::sleep(Duration::from_millis(150));
         }
     });
-    running
+    (running, url)
 }
 
 #[test]
 fn a_reload_is_waited_for_and_its_outcome_told() {
     use ReloadOutcome::{Done, Reading, Refused, Unchanged, UnderWay};
-    let server = serve_reloads(&[(1, Reading), (1, UnderWay), (1, Done)]);
-    let url = server.address().to_string();
-    let expected = "generation 4 is in use; changed:\n  a.b\n  c\n".to_owned();
-    assert_eq!(
-        run(&["reload", "--url", &url]),
-        (0, expected, String::new())
-    );
+    let done: &[ReloadOutcome] = &[Reading, UnderWay, Done];
+    for (outcomes, expected) in [
+        (done, "generation 4 is in use; changed:\n  a.b\n  c\n"),
+        (
+            &[Reading, Unchanged],
+            "the configuration is the same as before\n",
+        ),
+    ] {
+        let (_server, url) = serve_reloads(outcomes);
+        let printed = (0, expected.to_owned(), String::new());
+        assert_eq!(run(&["reload", "--url", &url]), printed);
+    }
 
-    let server = serve_reloads(&[(1, Reading), (1, Unchanged)]);
-    let (code, out, _) = run(&["reload", "--url", &server.address().to_string()]);
-    assert_eq!(
-        (code, out.as_str()),
-        (0, "the configuration is the same as before\n")
-    );
-
-    let server = serve_reloads(&[(1, Refused)]);
-    let (code, reload, error) = run(&["reload", "--json", "--url", &server.address().to_string()]);
+    let (_server, url) = serve_reloads(&[Refused]);
+    let (code, reload, error) = run(&["reload", "--json", "--url", &url]);
     let reload: serde_json::Value = serde_json::from_str(&reload).unwrap();
     assert_eq!((code, &reload["outcome"]), (3, &"refused".into()));
-    assert_eq!(
-        error,
-        "vernier: the reload is refused, and nothing has changed: a.b, c\n"
-    );
+    let refused = "vernier: the reload is refused, and nothing has changed: a.b, c\n";
+    assert_eq!(error, refused);
 
-    let server = serve_reloads(&[(1, Reading)]);
-    let slow = [
-        "reload",
-        "--timeout",
-        "1",
-        "--url",
-        &server.address().to_string(),
-    ];
-    let (code, _, error) = run(&slow);
-    assert!(
-        code == 1 && error.contains("within 1 s: the file is being read"),
-        "{code} {error}"
-    );
+    let (_server, url) = serve_reloads(&[Reading]);
+    let slow = ["reload", "--timeout", "1", "--url", &url];
+    expect(&slow, 1, "within 1 s: the file is being read");
 }
 
 #[test]
 fn a_switch_without_a_file_refuses_to_reload() {
-    let server = serve_busy();
-    let (code, out, error) = run(&["reload", "--url", &server.address().to_string()]);
+    let (_server, url) = serve(busy());
+    let (code, out, error) = run(&["reload", "--url", &url]);
     assert_eq!((code, out.as_str()), (3, ""));
     assert!(error.contains("--config FILE"), "{error}");
 }
@@ -326,41 +258,17 @@ fn a_token_is_shown_from_its_file() {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         path
     };
-    let (right, wrong) = (
-        write("right", "0123456789abcdef\n"),
-        write("wrong", "fedcba9876543210\n"),
-    );
-    let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-    let server = server.with_token(&right).unwrap();
+    let right = write("right", "0123456789abcdef\n");
+    let wrong = write("wrong", "fedcba9876543210\n");
+    let server = server().with_token(&right).unwrap();
     let server = server.serve(Arc::new(Published::new(busy()))).unwrap();
     let url = server.address().to_string();
-    let shown = |path: &Path| {
-        run(&[
-            "status",
-            "--url",
-            &url,
-            "--token-file",
-            path.to_str().unwrap(),
-        ])
-    };
-    assert_eq!(shown(&right).0, 0);
-    let (code, _, error) = shown(&wrong);
-    assert!(
-        code == 1 && error.contains("does not take the token"),
-        "{code} {error}"
-    );
-    let (code, _, error) = run(&["status", "--url", &url]);
-    assert!(
-        code == 1 && error.contains("needs a token; name the file"),
-        "{code} {error}"
-    );
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../contract/src/config/demo.json"
-    );
-    let (code, out, _) = run(&["check", demo, "--url", &url]);
-    assert!(
-        code == 0 && out.contains("\na reload was not checked: the switch at"),
-        "{out}"
-    );
+    let status = ["status", "--url", &url];
+    for (file, code, words) in [(&right, 0, ""), (&wrong, 1, "does not take the token")] {
+        let token = ["--token-file", file.to_str().unwrap()];
+        expect(&[&status[..], &token].concat(), code, words);
+    }
+    expect(&status, 1, "needs a token; name the file");
+    let unasked = "\na reload was not checked: the switch at";
+    expect(&["check", DEMO, "--url", &url], 0, unasked);
 }

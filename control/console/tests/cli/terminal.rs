@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::serve;
+use super::serve_one;
 
 #[test]
 fn the_live_table_ends_with_its_terminal() {
-    let server = serve();
+    let (server, _) = serve_one();
     let controller =
         openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&controller).unwrap();
@@ -19,10 +19,8 @@ fn the_live_table_ends_with_its_terminal() {
     let name = ptsname(&controller, Vec::new()).unwrap().into_string();
     // The test is no session leader, so that this does not become its controlling terminal.
     let terminal = || {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(name.as_ref().unwrap());
+        let mut options = File::options();
+        let file = options.read(true).write(true).open(name.as_ref().unwrap());
         Stdio::from(file.unwrap())
     };
     let mut top = Command::new(env!("CARGO_BIN_EXE_vernier"))

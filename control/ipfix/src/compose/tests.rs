@@ -133,7 +133,7 @@ fn counts_add_up_over_missed_epochs_breaks_and_ends() {
     for left in 0..4 {
         given.extend(flows(&exported(&mut composer, &after, left)));
     }
-    assert_eq!(composer.exported(), Some(83));
+    assert_eq!(composer.exported, Some(83));
     given.sort_unstable();
     assert_eq!(given, [(1_024, 8), (1_024, 20), (1_026, 20)]);
 }

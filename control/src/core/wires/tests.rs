@@ -336,7 +336,7 @@ fn a_change_whose_keys_were_not_read_is_refused_and_changes_nothing() {
 
 fn words(at_least_ns: Option<f64>, at_most_ns: Option<f64>) -> Option<String> {
     contradiction(&OffsetView {
-        bounds: OffsetBounds {
+        bounds: wire::OffsetBounds {
             at_least_ns,
             at_most_ns,
         },

@@ -157,7 +157,7 @@ fn three_epochs_after_losses_change_the_error_is_near_that_of_the_best_probabili
 fn what_is_announced_is_what_is_shown() {
     let mut bench = bench(1);
     bench.establish();
-    let first = bench.switches[0].exchange.lda();
+    let first = bench.switches[0].exchange.machine.lda();
     assert_eq!(
         first,
         (
@@ -169,12 +169,12 @@ fn what_is_announced_is_what_is_shown() {
     for _ in 0..6 {
         bench.epoch();
     }
-    let (lda, losses) = bench.switches[0].exchange.lda();
+    let (lda, losses) = bench.switches[0].exchange.machine.lda();
     assert!((600.0..900.0).contains(&losses.unwrap()), "{losses:?}");
     let shares: Vec<f64> = lda.banks().map(|bank| bank.probability).collect();
     assert!((shares[2] - 104.0 / 750.0).abs() < 0.03, "{shares:?}");
     // Nothing comes back: the other end has nothing to follow.
-    let (other, losses) = bench.switches[1].exchange.lda();
+    let (other, losses) = bench.switches[1].exchange.machine.lda();
     assert_eq!(
         (other, losses),
         (
@@ -192,18 +192,18 @@ fn a_fault_and_a_new_session_keep_what_is_known_of_the_path() {
     for _ in 0..6 {
         bench.epoch();
     }
-    let (before, _) = bench.switches[0].exchange.lda();
+    let (before, _) = bench.switches[0].exchange.machine.lda();
     let before = before.clone();
     bench.switches[0].exchange.start_anew();
     bench.epoch();
-    assert_eq!(bench.switches[0].exchange.lda().0, &before);
+    assert_eq!(bench.switches[0].exchange.machine.lda().0, &before);
     // Until the session is there again.
     for _ in 0..14 {
         bench.epoch();
     }
     bench.steps(30);
     assert!(bench.switches[0].status().counters.sessions >= 2);
-    let (_, losses) = bench.switches[0].exchange.lda();
+    let (_, losses) = bench.switches[0].exchange.machine.lda();
     assert!((600.0..900.0).contains(&losses.unwrap()), "{losses:?}");
     let seen = latest(&bench);
     assert_true(&seen);

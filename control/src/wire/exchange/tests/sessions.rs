@@ -250,7 +250,7 @@ fn keys_are_changed_at_one_end_after_the_other_and_nothing_is_lost() {
         for end in 0..2 {
             (0..3).for_each(|_| bench.epoch());
             let exchange = &mut bench.switches[end].exchange;
-            exchange.set_keys(ring.clone(), id).unwrap();
+            exchange.machine.set_keys(ring.clone(), id).unwrap();
         }
     }
     (0..4).for_each(|_| bench.epoch());
@@ -259,7 +259,7 @@ fn keys_are_changed_at_one_end_after_the_other_and_nothing_is_lost() {
     for switch in &mut bench.switches {
         assert_eq!(switch.refused, []);
         assert_eq!(switch.status().counters.sessions, 1);
-        let refused = switch.exchange.set_keys(keys(), new);
+        let refused = switch.exchange.machine.set_keys(keys(), new);
         assert!(refused.is_err(), "no such key");
     }
     let usable = fates(&bench.switches[1].status(), EpochFate::Usable);
