@@ -188,10 +188,7 @@ impl Probes {
     fn mean_ns(&self, first_ps: u64, last_ps: u64) -> f64 {
         let from = self.sent_ps.partition_point(|&at_ps| at_ps < first_ps);
         let to = self.sent_ps.partition_point(|&at_ps| at_ps <= last_ps);
-        match (self.sums_ns.get(from), self.sums_ns.get(to)) {
-            (Some(before), Some(behind)) => (behind - before) / (to - from) as f64,
-            _ => f64::NAN,
-        }
+        (self.sums_ns[to] - self.sums_ns[from]) / (to - from) as f64
     }
 
     /// The mean delay of each flow in nanoseconds: that of the probes during its life, or of all
@@ -217,13 +214,13 @@ fn picks(hash: u64, share: f64) -> bool {
 /// Trajectory sampling (Duffield and Grossglauser 2001): a share of all packets is stamped at both
 /// ends. A flow's mean is that of its samples; of a flow without any, that of all samples.
 fn trajectories_ns(crossings: &[Crossing], flows: u32, share: f64, seed: u64) -> Vec<f64> {
-    let picked: Vec<Crossing> = crossings
+    let regular = crossings
         .iter()
-        .filter(|crossing| crossing.kind == Kind::Regular)
+        .filter(|crossing| crossing.kind == Kind::Regular);
+    let picked = regular
         .zip(0_u64..)
-        .filter(|(_, number)| picks(mix(number ^ seed.rotate_left(32)), share))
-        .map(|(crossing, _)| *crossing)
-        .collect();
+        .filter(|(_, number)| picks(mix(number ^ seed.rotate_left(32)), share));
+    let picked: Vec<Crossing> = picked.map(|(crossing, _)| *crossing).collect();
     let samples = Truth::of(&picked, flows);
     let overall_ns = samples.segment.mean_ns();
     let mean_ns = |flow: &FlowTruth| {

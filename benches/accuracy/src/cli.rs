@@ -180,15 +180,15 @@ where
     write(output).with_context(failed)
 }
 
-/// Writes a CSV file line by line.
+/// Writes a CSV file line by line; `header` are the names of its columns between commas.
 fn write_lines(
     path: &Path,
-    header: &[&str],
+    header: &str,
     lines: impl IntoIterator<Item = Vec<String>>,
 ) -> Result<()> {
     write_to(path, |output| -> csv::Result<()> {
         let mut writer = csv::Writer::from_writer(output);
-        writer.write_record(header)?;
+        writer.write_record(header.split(','))?;
         for line in lines {
             writer.write_record(line)?;
         }

@@ -205,14 +205,14 @@ fn choices(
     let choice = |flow: usize| {
         let decoded = |of: &Decoded, decoding| Candidate::decoded(of.flows.get(flow)?, decoding);
         let of_rli = rli.mean_ns.get(flow).zip(rli.bound_ns.get(flow));
-        let candidates =
-            [
-                decoded(hybrid, Decoding::CellsAndReferences),
-                decoded(joint, Decoding::Cells),
-                of_rli.filter(|_| trace.shares_reference_queue(flow)).map(
-                    |(&mean_ns, &bound_ns)| Candidate::rli(rli::Method::Linear, mean_ns, bound_ns),
-                ),
-            ];
+        let of_rli = of_rli.filter(|_| trace.shares_reference_queue(flow));
+        let candidate =
+            |(&mean_ns, &bound_ns)| Candidate::rli(rli::Method::Linear, mean_ns, bound_ns);
+        let candidates = [
+            decoded(hybrid, Decoding::CellsAndReferences),
+            decoded(joint, Decoding::Cells),
+            of_rli.map(candidate),
+        ];
         choose(candidates.into_iter().flatten(), FLOOR_NS)
     };
     (0..trace.flows()).map(choice).collect()

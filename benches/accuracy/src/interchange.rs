@@ -16,9 +16,7 @@ pub(crate) use sheet::whole;
 use sheet::{Sheet, bits, finite, time_ps, whole_to, wrapping_sum};
 
 /// Columns of a cells file.
-const CELL_COLUMNS: [&str; 8] = [
-    "row", "col", "n_tx", "s_tx_ns", "d_tx", "n_rx", "s_rx_ns", "d_rx",
-];
+const CELL_COLUMNS: &str = "row,col,n_tx,s_tx_ns,d_tx,n_rx,s_rx_ns,d_rx";
 /// Most columns of a sketch: 2^22.
 pub const SKETCH_COLUMNS_MAX: u32 = 1 << 22;
 
@@ -72,10 +70,9 @@ impl CellRecord {
 /// # Errors
 /// [`ReadError`]; also where a cell is there twice.
 pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>, ReadError> {
-    let needed = "row,col,n_tx,s_tx_ns,d_tx,n_rx,s_rx_ns,d_rx";
-    let mut sheet = Sheet::open(file, input, needed)?;
-    let columns = CELL_COLUMNS.map(|name| sheet.column(name));
-    let columns = columns.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut sheet = Sheet::open(file, input, CELL_COLUMNS)?;
+    let columns = CELL_COLUMNS.split(',').map(|name| sheet.column(name));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let mut cells = Vec::new();
     let mut seen = HashMap::new();
     while sheet.next_line()? {
@@ -120,7 +117,7 @@ pub fn write_cells(
     cells: impl IntoIterator<Item = CellRecord>,
 ) -> csv::Result<()> {
     let mut writer = csv::Writer::from_writer(output);
-    writer.write_record(CELL_COLUMNS)?;
+    writer.write_record(CELL_COLUMNS.split(','))?;
     for cell in cells {
         let place = [cell.row.into(), cell.column.into()].map(Some);
         let halves = [cell.sender, cell.receiver];
@@ -168,10 +165,8 @@ pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
     if columns.is_empty() || base.flatten().next().is_some() {
         return Err(sheet.missing(&format!("col_{}", columns.len())));
     }
-    let (rli, truth) = (
-        sheet.optional("rli_mean_ns")?,
-        sheet.optional("true_mean_ns")?,
-    );
+    let rli = sheet.optional("rli_mean_ns")?;
+    let truth = sheet.optional("true_mean_ns")?;
 
     let mut flows = FlowList {
         rows: columns.len(),
@@ -193,10 +188,11 @@ pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
         let count = sheet.field(&packets, "a number of packets, 0 or more", from_0)?;
         flows.packets.push(count.unwrap_or(f64::NAN));
         let mean = |column: &Option<_>| {
-            let mean = column
-                .as_ref()
-                .map(|column| sheet.field(column, "a finite number of nanoseconds", finite));
-            Ok(mean.transpose()?.flatten().unwrap_or(f64::NAN))
+            let Some(column) = column else {
+                return Ok(f64::NAN);
+            };
+            let mean = sheet.field(column, "a finite number of nanoseconds", finite)?;
+            Ok(mean.unwrap_or(f64::NAN))
         };
         flows.rli_mean_ns.push(mean(&rli)?);
         flows.true_mean_ns.push(mean(&truth)?);
@@ -351,9 +347,8 @@ pub fn read_link(
             receive_ps: sheet.field(&receive, TIME, time_ps)?,
         };
         if packet.send_ps < last_ps {
-            let problem =
-                "sent sooner than the packet on the line before; sort the file by send_ns";
-            return Err(sheet.error(problem));
+            let problem = "sent sooner than the packet on the line before";
+            return Err(sheet.error(format!("{problem}; sort the file by send_ns")));
         }
         last_ps = packet.send_ps;
         each(packet);

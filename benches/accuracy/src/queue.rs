@@ -26,7 +26,7 @@ pub struct LinkConfig {
     pub buffer_bytes: u64,
     /// What is dropped before that.
     pub dropping: Dropping,
-    /// Queues, the first served first; a packet of a class past the last joins the last.
+    /// Queues, one or more, the first served first; a packet of a class past the last joins the last.
     pub queues: usize,
 }
 
@@ -108,11 +108,8 @@ impl Link {
         let index = self.crossings.len();
         self.crossings.push(arrival);
         self.serve(arrival.sent_ps);
-        let last = self.queues.len().saturating_sub(1);
-        let class = usize::from(arrival.class).min(last);
-        let Some(queue) = self.queues.get_mut(class) else {
-            return;
-        };
+        let class = usize::from(arrival.class).min(self.queues.len() - 1);
+        let queue = &mut self.queues[class];
         if queue.admits(&arrival, self.capacity_bps, &mut self.rng) {
             queue.waiting.push_back(index);
             queue.backlog_bytes += u64::from(arrival.bytes);
@@ -125,10 +122,8 @@ impl Link {
     /// busy, so that it starts when the link is free.
     fn serve(&mut self, now_ps: u64) {
         while self.free_at_ps <= now_ps {
-            if let Some((class, bytes)) = self.in_service.take()
-                && let Some(queue) = self.queues.get_mut(class)
-            {
-                queue.leave(bytes, self.free_at_ps);
+            if let Some((class, bytes)) = self.in_service.take() {
+                self.queues[class].leave(bytes, self.free_at_ps);
             }
             let mut queues = self.queues.iter_mut().enumerate();
             let next = queues.find_map(|(class, queue)| Some((class, queue.waiting.pop_front()?)));
@@ -161,7 +156,7 @@ impl Queue {
         if self.backlog_bytes == 0
             && let Some(red) = &mut self.red
         {
-            red.idle_from(at_ps);
+            red.idle_from_ps = Some(at_ps);
         }
     }
 }
@@ -212,6 +207,7 @@ struct Red {
     average_bytes: f64,
     /// Packets let in since the last drop, while between the thresholds.
     since_drop: u32,
+    /// Since when the queue is empty, if it is.
     idle_from_ps: Option<u64>,
 }
 
@@ -225,11 +221,6 @@ impl Red {
             since_drop: 0,
             idle_from_ps: None,
         }
-    }
-
-    /// The queue has run empty.
-    fn idle_from(&mut self, at_ps: u64) {
-        self.idle_from_ps = Some(at_ps);
     }
 
     /// Whether a packet that finds `backlog_bytes` is dropped.

@@ -193,15 +193,11 @@ impl Report {
 impl Section {
     /// Its part of the page.
     pub fn markdown(&self) -> String {
-        let Self {
-            name,
-            title,
-            seconds,
-            tables,
-        } = self;
-        let mut text =
-            format!("\n## {title}\n\n`vernier-accuracy tables {name}`, {seconds:.0} s.\n");
-        for table in tables {
+        let mut text = format!(
+            "\n## {}\n\n`vernier-accuracy tables {}`, {:.0} s.\n",
+            self.title, self.name, self.seconds
+        );
+        for table in &self.tables {
             let (title, about, rows) = (&table.title, &table.about, printed(table).markdown());
             let _ = write!(text, "\n### {title}\n\n{about}\n\n{rows}");
         }

@@ -107,15 +107,9 @@ impl Trace {
         let flows = whole(FLOWS * scale).max(1);
         let duration_ns = (DURATION_NS as f64 * scale.min(1.0)).max(REFERENCE_NS);
         let sizes = sizes(flows, &mut rng);
-        let queues: Vec<Queue> = scenario
-            .modes
-            .iter()
-            .map(|_| Queue::draw(duration_ns, &mut rng))
-            .collect();
-        let delays = Delays {
-            scenario,
-            queues: &queues,
-        };
+        let queues = (scenario.modes.iter()).map(|_| Queue::draw(duration_ns, &mut rng));
+        let queues = queues.collect();
+        let delays = Delays { scenario, queues };
 
         let starts = ends_of(&sizes);
         let mut packets = Vec::with_capacity(sizes.iter().sum());
@@ -184,11 +178,9 @@ impl Trace {
     pub fn of_flow(&self, flow: usize) -> impl Iterator<Item = (PacketHash, Packet)> + '_ {
         let bounds = self.starts.get(flow).zip(self.starts.get(flow + 1));
         let range = bounds.map_or(0..0, |(&start, &end)| start..end);
-        let seed = self.seed;
-        range
-            .clone()
-            .zip(&self.packets[range])
-            .map(move |(n, &packet)| (PacketHash(mix(seed.rotate_left(32) ^ n as u64)), packet))
+        let seed = self.seed.rotate_left(32);
+        let numbered = range.clone().zip(&self.packets[range]);
+        numbered.map(move |(n, &packet)| (PacketHash(mix(seed ^ n as u64)), packet))
     }
 
     pub fn flow_hash(&self, flow: usize) -> FlowHash {
@@ -312,20 +304,14 @@ fn sizes(flows: usize, rng: &mut Pcg64) -> Vec<usize> {
             }
         })
         .collect();
-    let (large, small) = drawn.iter().fold((0.0, 0.0), |(large, small), &size| {
-        if size > 1000.0 {
-            (large + size, small)
-        } else {
-            (large, small + size)
-        }
-    });
+    let (large, small): (Vec<f64>, Vec<f64>) = drawn.iter().partition(|&&size| size > 1000.0);
+    let [large, small] = [large, small].map(|sizes| sizes.into_iter().sum::<f64>());
     // Few flows may hold none over 1000, or too many packets in the others: the mean is a matter
     // of scale 1.
     let factor = ((MEAN_PACKETS * flows as f64 - small) / large).max(0.1);
-    drawn
-        .into_iter()
-        .map(|size| whole(if size > 1000.0 { size * factor } else { size }.round()).max(1))
-        .collect()
+    let scaled = |size: f64| if size > 1000.0 { size * factor } else { size };
+    let sizes = drawn.into_iter().map(scaled);
+    sizes.map(|size| whole(size.round()).max(1)).collect()
 }
 
 /// A Pareto distribution of this shape, truncated to `least..=most`, by inversion.
@@ -378,7 +364,7 @@ fn references(
 /// What packets meet.
 struct Delays<'a> {
     scenario: &'a Scenario,
-    queues: &'a [Queue],
+    queues: Vec<Queue>,
 }
 
 impl Delays<'_> {
@@ -526,13 +512,8 @@ impl LossMask {
         if self.under > 0 && mix(hash ^ self.seed) < self.under {
             return true;
         }
-        if self.episodes.is_empty() {
-            return false;
-        }
-        let begun = self
-            .episodes
-            .partition_point(|&(begin, _)| begin <= sent_ns);
-        let last = begun.checked_sub(1).and_then(|n| self.episodes.get(n));
+        let begun = (self.episodes).partition_point(|&(begin, _)| begin <= sent_ns);
+        let last = self.episodes[..begun].last();
         last.is_some_and(|&(_, end)| sent_ns < end)
     }
 }
@@ -568,12 +549,9 @@ impl Truth {
 
     /// Flows with a packet that arrived, by their packets sent.
     pub fn flows(&self, packets: Sizes) -> impl Iterator<Item = usize> + '_ {
-        let counts = self.sent.iter().zip(&self.received).enumerate();
-        counts
-            .filter(move |(_, (sent, received))| {
-                **received > 0.0 && (packets.0..packets.1).contains(*sent)
-            })
-            .map(|(flow, _)| flow)
+        (0..self.sent.len()).filter(move |&flow| {
+            self.received[flow] > 0.0 && (packets.0..packets.1).contains(&self.sent[flow])
+        })
     }
 
     /// Relative errors in per cent of mean delays of the flows of this many packets.

@@ -11,7 +11,6 @@ use testkit::process::{beside_this_program, stop_on_signals};
 
 use crate::bench::contender::EVERYTHING;
 use crate::bench::load::Load;
-use crate::bench::ovs::OvsPrograms;
 use crate::bench::plan::{Comparison, PLUGIN, Run, Suite, THROUGHPUT};
 use crate::bench::profile::Division;
 use crate::bench::report::{Page, Step, part, rates, ratios, source};
@@ -216,11 +215,8 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
         Part::Plugin { .. } | Part::Steps | Part::Profile { .. } => vec![Load::Small],
         Part::Instructions { .. } | Part::Scrape => Vec::new(),
     };
-    let memory_mib = loads
-        .iter()
-        .map(|load| load.memory_mib(Memory::Hugepages))
-        .max();
-    let hugepages = memory_mib.and_then(|memory_mib| {
+    let memory_mib = (loads.iter()).map(|load| load.memory_mib(Memory::Hugepages));
+    let hugepages = memory_mib.max().and_then(|memory_mib| {
         Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB + ovs::MACHINE_MIB))
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
             .ok()
@@ -234,7 +230,7 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
         vernierd: program("vernierd")?,
         base: arguments.base.clone(),
         plugin: program("librte_vernier.so")?,
-        ovs: OvsPrograms::find(&arguments.ovs),
+        ovs: ovs::find(&arguments.ovs),
         cpus: [arguments.core, arguments.main_core],
         memory: match hugepages {
             Some(_) => Memory::Hugepages,

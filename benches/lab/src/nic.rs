@@ -76,17 +76,13 @@ fn show(arguments: &Arguments) -> Result<bool> {
     let is_asked = |driver: &Driver| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == driver.name)
     };
-    let drivers: Vec<Driver> = DRIVERS.into_iter().filter(is_asked).collect();
-    let shown: Vec<(Driver, Vec<Shown>)> = drivers
-        .into_iter()
-        .map(|driver| {
-            let folder = folder.join(driver.name);
-            (
-                driver,
-                checks::all(driver, &image, programs, &folder, &stop),
-            )
-        })
-        .collect();
+    let show = |driver: Driver| {
+        let folder = folder.join(driver.name);
+        let shown = checks::all(driver, &image, programs, &folder, &stop);
+        (driver, shown)
+    };
+    let shown = DRIVERS.into_iter().filter(is_asked).map(show);
+    let shown: Vec<(Driver, Vec<Shown>)> = shown.collect();
     let table = table(&shown);
     print!("{table}");
     let has_failed = complain(&shown);

@@ -69,13 +69,11 @@ impl Decode {
         let cells = read_cells(&name, input)?;
         let (name, input) = open(&self.flows)?;
         let flows = read_flows(&name, input)?;
-        let weights = match &self.weights {
-            Some(path) => {
-                let (name, input) = open(path)?;
-                read_weights(&name, input, &flows)?
-            }
-            None => Vec::new(),
-        };
+        let mut weights = Vec::new();
+        if let Some(path) = &self.weights {
+            let (name, input) = open(path)?;
+            weights = read_weights(&name, input, &flows)?;
+        }
         let layout = layout(self, &cells, &flows)?;
         let sketched = Sketched {
             cells: delay_cells(layout, &cells)?,
@@ -105,14 +103,7 @@ impl Decode {
         joint: &Decoded,
         hybrid: Option<&Decoded>,
     ) -> Result<()> {
-        let header = [
-            "flow",
-            "packets",
-            "paper_ns",
-            "joint_ns",
-            "joint_sd_ns",
-            "hybrid_ns",
-        ];
+        let header = "flow,packets,paper_ns,joint_ns,joint_sd_ns,hybrid_ns";
         // Where nothing is known, the mean is a placeholder.
         let mean = |flow: &FlowDelay| match flow.source {
             Source::Nothing => f64::NAN,
@@ -131,16 +122,14 @@ impl Decode {
             let numbers = numbers.into_iter().map(known);
             std::iter::once(name.clone()).chain(numbers).collect()
         });
-        write_lines(&self.out, &header, lines)
+        write_lines(&self.out, header, lines)
     }
 }
 
 /// The sketch that both files speak of.
 fn layout(arguments: &Decode, cells: &[(u64, CellRecord)], flows: &FlowList) -> Result<LdsLayout> {
-    let greatest = (cells.iter())
-        .map(|(_, cell)| cell.column)
-        .chain(flows.columns.iter().copied())
-        .max();
+    let named = cells.iter().map(|(_, cell)| cell.column);
+    let greatest = named.chain(flows.columns.iter().copied()).max();
     let needed = greatest.map_or(1, |column| column + 1);
     let columns = arguments.columns.unwrap_or(needed.max(arguments.k));
     ensure!(
@@ -183,18 +172,17 @@ fn delay_cells(layout: LdsLayout, named: &[(u64, CellRecord)]) -> Result<DelayCe
         let delays = record.delays();
         let (count, delay_sum) = delays.unwrap_or((0, 0));
         let (sent, received) = (record.sender.count, record.receiver.count);
-        let Some(cell) = cells.get_mut(row + record.column as usize) else {
-            continue;
-        };
-        *cell = DelayCell {
-            sent: sent.unwrap_or(0),
-            received: received.unwrap_or(0),
-            count,
-            delay_sum,
-            usable: delays.is_some(),
-            partial: false,
-            missing: sent.is_none() || received.is_none(),
-        };
+        if let Some(cell) = cells.get_mut(row + record.column as usize) {
+            *cell = DelayCell {
+                sent: sent.unwrap_or(0),
+                received: received.unwrap_or(0),
+                count,
+                delay_sum,
+                usable: delays.is_some(),
+                partial: false,
+                missing: sent.is_none() || received.is_none(),
+            };
+        }
     }
     Ok(DelayCells::new(layout, cells)?)
 }

@@ -126,7 +126,7 @@ impl Dump {
         if !sketched.weights.is_empty() {
             let lines = flows.names.iter().zip(&sketched.weights);
             let lines = lines.map(|(name, weight)| vec![name.clone(), weight.to_string()]);
-            write_lines(&folder.join("weights.csv"), &["flow", "weight"], lines)?;
+            write_lines(&folder.join("weights.csv"), "flow,weight", lines)?;
         }
         eprintln!("{}: {}", case.name, case.title);
         Ok(ExitCode::SUCCESS)

@@ -83,9 +83,8 @@ impl Packets {
                 let hash = PacketHash(mix(self.regular));
                 self.sender.record(hash, send_ns);
                 let flow = self.flow(packet.flow);
-                if let (Some(receive_ps), Some((_, count, sum_ps))) =
-                    (receive_ps, self.truth.get_mut(flow as usize))
-                {
+                if let Some(receive_ps) = receive_ps {
+                    let (_, count, sum_ps) = &mut self.truth[flow as usize];
                     *count += 1;
                     *sum_ps += receive_ps - packet.send_ps;
                 }
@@ -127,9 +126,8 @@ impl Rli {
         let mut packets = Packets::new();
         read_link(&name, input, |packet| packets.take(packet))?;
         // In the order of arrival; the order of sending where that is the same.
-        packets
-            .arrivals
-            .sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
+        let arrivals = &mut packets.arrivals;
+        arrivals.sort_by_key(|&(receive_ns, ..)| receive_ns.cast_signed());
         let estimate = |method: Method| {
             let config = ReceiverConfig {
                 buffer_packets: BUFFER_PACKETS,
@@ -152,16 +150,7 @@ impl Rli {
     }
 
     fn write(&self, packets: &Packets, estimates: &[Vec<FlowDelay>; 4]) -> Result<()> {
-        let header = [
-            "flow",
-            "packets",
-            "rli_l_ns",
-            "rli_ns",
-            "rli_s_ns",
-            "rli_as_ns",
-            "rli_bound_ns",
-            "true_ns",
-        ];
+        let header = "flow,packets,rli_l_ns,rli_ns,rli_s_ns,rli_as_ns,rli_bound_ns,true_ns";
         let text = |value: Option<f64>| value.map(known).unwrap_or_default();
         let flows = packets.truth.iter().enumerate();
         let lines = flows.map(|(flow, (name, count, sum_ps))| {
@@ -173,36 +162,28 @@ impl Rli {
             let named = [name.clone(), count.to_string()].into_iter();
             named.chain(figures).collect()
         });
-        write_lines(&self.out, &header, lines)
+        write_lines(&self.out, header, lines)
     }
 }
 
 /// What a reader of the estimates should know, on standard error.
 fn report(counters: &ReceiverCounters) {
-    let ReceiverCounters {
-        references,
-        lost_references,
-        stale_references,
-        early_packets,
-        overflowed_packets,
-        ..
-    } = *counters;
-    if references == 0 {
+    if counters.references == 0 {
         eprintln!("rli: no reference arrived, so nothing can be estimated");
         return;
     }
     for (count, what) in [
-        (lost_references, "references were lost"),
+        (counters.lost_references, "references were lost"),
         (
-            stale_references,
+            counters.stale_references,
             "references were overtaken by later ones, and not used",
         ),
         (
-            early_packets,
+            counters.early_packets,
             "packets came before the first reference: no estimate",
         ),
         (
-            overflowed_packets,
+            counters.overflowed_packets,
             "packets found no room between two references: estimated by RLI-L",
         ),
     ] {

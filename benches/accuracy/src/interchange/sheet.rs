@@ -1,5 +1,6 @@
 //! A CSV file with a header, read line by line within bounds, and numbers as such files have them.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, Trim};
@@ -91,10 +92,8 @@ impl<R: Read> Sheet<R> {
             let remedy = "leave those that are needed";
             return Err(sheet.too_much(COLUMNS_MAX as u64, "columns", remedy));
         }
-        let names = sheet.record.iter();
-        sheet.header = names
-            .map(|name| String::from_utf8_lossy(name).into_owned())
-            .collect();
+        let names = sheet.record.iter().map(String::from_utf8_lossy);
+        sheet.header = names.map(Cow::into_owned).collect();
         Ok(sheet)
     }
 
@@ -149,10 +148,9 @@ impl<R: Read> Sheet<R> {
             let message = error.to_string();
             let unreadable = |why| ReadError(format!("{}: cannot be read: {why}", self.file));
             match error.into_kind() {
-                ErrorKind::UnequalLengths {
-                    expected_len, len, ..
-                } => self.error(format!(
-                    "{len} fields, but the first line names {expected_len} columns"
+                ErrorKind::UnequalLengths { len, .. } => self.error(format!(
+                    "{len} fields, but the first line names {} columns",
+                    self.header.len()
                 )),
                 ErrorKind::Io(source) if source.kind() == io::ErrorKind::FileTooLarge => {
                     let limit = LINE_BYTES_MAX as u64;

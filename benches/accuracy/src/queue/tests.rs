@@ -240,7 +240,7 @@ fn red_forgets_while_idle() {
         state.drops(80_000, 0, RATE, &mut rng);
     }
     assert!(state.drops(80_000, 0, RATE, &mut rng));
-    state.idle_from(0);
+    state.idle_from_ps = Some(0);
     assert!(!state.drops(0, PS_PER_S / 100, RATE, &mut rng));
 }
 

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 
-use crate::bench::ovs::{OpenVSwitch, Rules, Second};
-use crate::bench::setting::{Bench, Build, Input, Memory};
+use crate::bench::ovs::{OpenVSwitch, Setup};
+use crate::bench::setting::{Bench, Input, Memory};
 use crate::bench::testpmd::{Meter, Testpmd};
 use crate::bench::vernierd::{Extent, Forwarding, Vernierd};
 
@@ -38,10 +38,10 @@ impl Contender {
                 (format!("testpmd {mode}{meter}"), ", two CPUs")
             }
             Program::OpenVSwitch(ovs) => {
-                let ports = match (ovs.second, ovs.rules) {
-                    (Second::Machine, _) => "a port and a virtual machine",
-                    (Second::Capture, Rules::AfterPorts) => "two in_port rules",
-                    (Second::Capture, Rules::BeforePorts) => "two in_port rules before ports",
+                let ports = match ovs.setup {
+                    Setup::RulesAfterPorts => "two in_port rules",
+                    Setup::RulesBeforePorts => "two in_port rules before ports",
+                    Setup::Machine => "a port and a virtual machine",
                 };
                 let plugin = ovs.plugin.map_or("", with_plugin);
                 (format!("OVS-DPDK, {ports}{plugin}"), "")
@@ -73,7 +73,7 @@ impl Contender {
 
     /// Whether it is the base's vernierd.
     pub fn is_base(&self) -> bool {
-        matches!(self.program, Program::Vernierd(vernierd) if vernierd.build == Build::Base)
+        matches!(self.program, Program::Vernierd(vernierd) if vernierd.is_base)
     }
 
     /// Packets a second that it forwards, both ways together.
@@ -82,7 +82,7 @@ impl Contender {
             Program::Testpmd(testpmd) => testpmd.rate_pps(bench, input, self.cpus),
             Program::Vernierd(vernierd) => vernierd.rate_pps(bench, input, self.cpus),
             Program::OpenVSwitch(ovs) => match &bench.ovs {
-                Ok(programs) => programs.rate_pps(bench, input, ovs),
+                Ok(root) => ovs.rate_pps(bench, input, root),
                 Err(missing) => Err(anyhow::anyhow!("{missing}")),
             },
         };
@@ -106,18 +106,13 @@ impl Contender {
         Self::new(id, Program::Testpmd(Testpmd { mode, meter }))
     }
 
-    const fn ovs(id: &'static str, rules: Rules, second: Second, plugin: Option<Extent>) -> Self {
-        let ovs = OpenVSwitch {
-            rules,
-            second,
-            plugin,
-        };
-        Self::new(id, Program::OpenVSwitch(ovs))
+    const fn ovs(id: &'static str, setup: Setup, plugin: Option<Extent>) -> Self {
+        Self::new(id, Program::OpenVSwitch(OpenVSwitch { setup, plugin }))
     }
 
     const fn vernierd(id: &'static str, forwarding: Forwarding, extent: Extent) -> Self {
         let vernierd = Vernierd {
-            build: Build::This,
+            is_base: false,
             forwarding,
             extent,
         };
@@ -127,7 +122,7 @@ impl Contender {
     /// The same of the base.
     const fn of_base(mut self, id: &'static str) -> Self {
         if let Program::Vernierd(vernierd) = &mut self.program {
-            vernierd.build = Build::Base;
+            vernierd.is_base = true;
         }
         Self { id, ..self }
     }
@@ -160,23 +155,16 @@ pub const PLUGIN_EVERYTHING: Contender =
     Contender::testpmd("plugin_everything", "macswap", Meter::Plugin(Extent::Flows));
 
 /// Open vSwitch as a patch panel, as an operator types it.
-pub const OVS: Contender = Contender::ovs("ovs", Rules::AfterPorts, Second::Capture, None);
+pub const OVS: Contender = Contender::ovs("ovs", Setup::RulesAfterPorts, None);
 /// Open vSwitch as a patch panel at its best.
-pub const OVS_SIMPLE: Contender =
-    Contender::ovs("ovs_simple", Rules::BeforePorts, Second::Capture, None);
+pub const OVS_SIMPLE: Contender = Contender::ovs("ovs_simple", Setup::RulesBeforePorts, None);
 /// Open vSwitch between a port of DPDK's and a virtual machine's.
-pub const MACHINE: Contender = Contender::ovs("machine", Rules::AfterPorts, Second::Machine, None);
+pub const MACHINE: Contender = Contender::ovs("machine", Setup::Machine, None);
 const LDA_ALONE: Option<Extent> = Some(Extent::Lda);
 /// The patch panel with the plugin: LDA, moments and histogram.
-pub const OVS_PLUGIN: Contender =
-    Contender::ovs("ovs_plugin", Rules::AfterPorts, Second::Capture, LDA_ALONE);
+pub const OVS_PLUGIN: Contender = Contender::ovs("ovs_plugin", Setup::RulesAfterPorts, LDA_ALONE);
 /// The virtual machine with the plugin, and the object for ports of virtual machines preloaded.
-pub const MACHINE_PLUGIN: Contender = Contender::ovs(
-    "machine_plugin",
-    Rules::AfterPorts,
-    Second::Machine,
-    LDA_ALONE,
-);
+pub const MACHINE_PLUGIN: Contender = Contender::ovs("machine_plugin", Setup::Machine, LDA_ALONE);
 
 pub const OFF_PATCH: Contender = Contender::vernierd("off_patch", Forwarding::Patch, Extent::Off);
 pub const OFF: Contender = Contender::vernierd("off", Forwarding::Bridge, Extent::Off);

@@ -27,83 +27,53 @@ const CONFIGURED_S: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenVSwitch {
-    /// When it gets its rules.
-    pub rules: Rules,
-    /// What its second port leads to.
-    pub second: Second,
+    pub setup: Setup,
     /// What the plugin measures in it, where it is loaded.
     pub plugin: Option<Extent>,
 }
 
-/// What the second port of a bridge leads to.
+/// A bridge of two ports, and when it gets two rules on `in_port`: all that enters one port leaves by the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Second {
-    /// A capture, as the first.
-    Capture,
-    /// A virtual machine that gives back what it is sent: testpmd on virtio-user, on the CPU of the other threads.
-    Machine,
-}
-
-/// When it gets two rules on `in_port`: all that enters one port leaves by the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rules {
+pub enum Setup {
     /// As an operator types it: a bridge, ports, then rules that replace the one that is there.
     /// Until then it is a learning bridge, whose cached entries, one for each pair of addresses, stay
     /// in use: they do the same as the rules.
-    AfterPorts,
-    /// Before the ports: its cache then never holds anything but two entries, and it takes its
-    /// fastest path (simple match).
-    BeforePorts,
+    RulesAfterPorts,
+    /// Its cache then never holds anything but two entries, and it takes its fastest path (simple match).
+    RulesBeforePorts,
+    /// As an operator types it, and the second port leads to a virtual machine that gives back what it is sent: testpmd on
+    /// virtio-user, on the CPU of the other threads.
+    Machine,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OvsPrograms {
-    root: PathBuf,
+/// Looks for its programs below `root`, which is `/` where the package is installed, and the folder it was
+/// unpacked into elsewhere.
+pub fn find(root: &Path) -> Result<PathBuf, String> {
+    let mut needed = ["usr/bin/ovsdb-tool", "usr/bin/ovs-vsctl", SCHEMA, VSWITCHD].into_iter();
+    if needed.all(|file| root.join(file).exists()) {
+        return Ok(root.to_owned());
+    }
+    Err(
+        "Open vSwitch with DPDK is not here; make bench unpacks it, and so does \
+         `apt-get install openvswitch-switch-dpdk`, which starts its service"
+            .to_owned(),
+    )
 }
 
-impl OvsPrograms {
-    /// Looks below `root`, which is `/` where the package is installed, and the folder it was
-    /// unpacked into elsewhere.
-    pub fn find(root: &Path) -> Result<Self, String> {
-        let found = Self {
-            root: root.to_owned(),
-        };
-        let needed = ["usr/bin/ovsdb-tool", "usr/bin/ovs-vsctl", SCHEMA, VSWITCHD];
-        match needed.iter().find(|file| !root.join(file).exists()) {
-            None => Ok(found),
-            Some(_) => Err(
-                "Open vSwitch with DPDK is not here; make bench unpacks it, and so does \
-                 `apt-get install openvswitch-switch-dpdk`, which starts its service"
-                    .to_owned(),
-            ),
-        }
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.root.join(file)
-    }
-
-    /// Packets a second that it forwards, set up as `ovs` says.
-    pub fn rate_pps(&self, bench: &Bench, input: &Input, ovs: OpenVSwitch) -> Result<f64> {
-        let OpenVSwitch {
-            rules,
-            second,
-            plugin,
-        } = ovs;
+impl OpenVSwitch {
+    /// Packets a second that it forwards; its programs are below `root`.
+    pub fn rate_pps(self, bench: &Bench, input: &Input, root: &Path) -> Result<f64> {
         let install = |extent| Plugin::install(bench, extent, input.flows);
-        let plugin = plugin.map(install).transpose()?;
+        let plugin = self.plugin.map(install).transpose()?;
         let plugin = plugin.as_ref();
         let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
-        let instance = Instance {
-            programs: self,
-            folder: folder.path(),
+        let folder = folder.path();
+        let mut ovs = Running::start(Instance { root, folder }, bench, plugin)?;
+        let mut machine = match self.setup {
+            Setup::Machine => Some(Machine::start(bench, folder)?),
+            _ => None,
         };
-        let mut ovs = Running::start(instance, bench, plugin)?;
-        let mut machine = match second {
-            Second::Capture => None,
-            Second::Machine => Some(Machine::start(bench, folder.path())?),
-        };
-        ovs.forward(input, rules, machine.as_ref())?;
+        ovs.forward(input, self.setup, machine.as_ref())?;
         until(PATIENCE, &bench.stop, "it forwarded nothing", || {
             if let Some(machine) = &mut machine {
                 machine.testpmd.check_alive()?;
@@ -173,17 +143,16 @@ struct Running<'p> {
 impl<'p> Running<'p> {
     fn start(instance: Instance<'p>, bench: &Bench, plugin: Option<&Plugin>) -> Result<Self> {
         let file = instance.folder.join("conf.db");
+        let mut create = instance.command("usr/bin/ovsdb-tool");
         output(
-            instance
-                .command("usr/bin/ovsdb-tool")
+            create
                 .arg("create")
-                .arg(&file)
-                .arg(instance.programs.path(SCHEMA)),
+                .args([&file, &instance.root.join(SCHEMA)]),
         )?;
         let mut server = instance.command("usr/sbin/ovsdb-server");
         server
             .arg(&file)
-            .arg(format!("--remote=punix:{}", instance.socket("db.sock")));
+            .arg(format!("--remote=p{}", instance.database()));
         let database = instance.start(&mut server, "database", bench)?;
 
         let [worker, other] = bench.cpus.map(|cpu| format!("{:#x}", 1_u128 << cpu));
@@ -191,18 +160,20 @@ impl<'p> Running<'p> {
         let loaded = plugin.map_or_else(Vec::new, |plugin| plugin.arguments().to_vec());
         let eal = [&[eal], &*loaded].concat().join(" ");
         output(instance.vsctl().args(["--no-wait", "init"]))?;
-        output(
-            instance
-                .vsctl()
-                .args(["--no-wait", "set", "Open_vSwitch", "."])
-                .arg("other_config:dpdk-init=true")
-                .arg(format!("other_config:pmd-cpu-mask={worker}"))
-                .arg(format!("other_config:dpdk-lcore-mask={other}"))
-                .arg(format!("other_config:dpdk-socket-mem={MEMORY_MIB}"))
-                .arg(format!("other_config:dpdk-extra={eal}")),
-        )?;
+        let mut set = instance.vsctl();
+        set.args(["--no-wait", "set", "Open_vSwitch", "."]);
+        for setting in [
+            "dpdk-init=true",
+            &format!("pmd-cpu-mask={worker}"),
+            &format!("dpdk-lcore-mask={other}"),
+            &format!("dpdk-socket-mem={MEMORY_MIB}"),
+            &format!("dpdk-extra={eal}"),
+        ] {
+            set.arg(format!("other_config:{setting}"));
+        }
+        output(&mut set)?;
         let mut switch = instance.command(VSWITCHD);
-        switch.arg(format!("unix:{}", instance.socket("db.sock")));
+        switch.arg(instance.database());
         if let Some(plugin) = plugin {
             plugin.configure(&mut switch);
             plugin.preload(&mut switch);
@@ -215,22 +186,19 @@ impl<'p> Running<'p> {
     }
 
     /// Makes a bridge of two ports.
-    fn forward(&mut self, input: &Input, rules: Rules, machine: Option<&Machine>) -> Result<()> {
+    fn forward(&mut self, input: &Input, setup: Setup, machine: Option<&Machine>) -> Result<()> {
         let mut bridge = self.instance.vsctl();
         bridge.args(["add-br", "br0", "--", "set", "bridge", "br0"]);
         bridge.arg("datapath_type=netdev");
-        match rules {
-            Rules::AfterPorts => {
-                output(&mut bridge)?;
-                self.add_ports(input, machine)?;
-                self.add_rules()?;
-            }
-            Rules::BeforePorts => {
-                // A bridge that is not secure learns until it has rules.
-                output(bridge.arg("fail_mode=secure"))?;
-                self.add_rules()?;
-                self.add_ports(input, machine)?;
-            }
+        if setup == Setup::RulesBeforePorts {
+            // A bridge that is not secure learns until it has rules.
+            output(bridge.arg("fail_mode=secure"))?;
+            self.add_rules()?;
+            self.add_ports(input, machine)?;
+        } else {
+            output(&mut bridge)?;
+            self.add_ports(input, machine)?;
+            self.add_rules()?;
         }
         self.switch.check_alive()
     }
@@ -261,9 +229,8 @@ impl<'p> Running<'p> {
                 .arg(format!("ofport_request={number}"))
                 .arg(format!("options:{option}"));
         }
-        output(&mut vsctl)
-            .map(drop)
-            .with_context(|| self.switch.log())
+        output(&mut vsctl).with_context(|| self.switch.log())?;
+        Ok(())
     }
 
     /// Packets that both ports have sent since they were added.
@@ -275,10 +242,8 @@ impl<'p> Running<'p> {
     }
 
     fn end(mut self, bench: &Bench) -> Result<()> {
-        for (name, process) in [
-            ("switch", &mut self.switch),
-            ("database", &mut self.database),
-        ] {
+        let processes = [&mut self.switch, &mut self.database];
+        for (name, process) in ["switch", "database"].into_iter().zip(processes) {
             let control = self.instance.socket(&format!("{name}.ctl"));
             let mut exit = self.instance.command("usr/bin/ovs-appctl");
             output(exit.args(["-t", &control, "exit"]))?;
@@ -288,25 +253,27 @@ impl<'p> Running<'p> {
     }
 }
 
-/// Programs, and the folder of one run.
+/// Where the programs are, and the folder of one run.
 #[derive(Debug, Clone, Copy)]
 struct Instance<'p> {
-    programs: &'p OvsPrograms,
+    root: &'p Path,
     folder: &'p Path,
 }
 
 impl Instance<'_> {
     /// A program of it that leaves nothing outside of the folder.
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.programs.path(program));
+        let mut command = Command::new(self.root.join(program));
         for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
             command.env(variable, self.folder);
         }
-        command.env(
-            "OVS_PKGDATADIR",
-            self.programs.path("usr/share/openvswitch"),
-        );
+        command.env("OVS_PKGDATADIR", self.root.join("usr/share/openvswitch"));
         command
+    }
+
+    /// The address of its database.
+    fn database(&self) -> String {
+        format!("unix:{}", self.socket("db.sock"))
     }
 
     fn socket(&self, name: &str) -> String {
@@ -315,9 +282,8 @@ impl Instance<'_> {
 
     fn vsctl(&self) -> Command {
         let mut command = self.command("usr/bin/ovs-vsctl");
-        command
-            .arg(format!("--db=unix:{}", self.socket("db.sock")))
-            .arg(format!("--timeout={CONFIGURED_S}"));
+        command.arg(format!("--db={}", self.database()));
+        command.arg(format!("--timeout={CONFIGURED_S}"));
         command
     }
 
@@ -384,13 +350,10 @@ mod tests {
             Ok(_) => return eprintln!("SKIPPED: Open vSwitch takes two CPUs and hugepages"),
             Err(missing) => return eprintln!("SKIPPED: {missing}"),
         };
-        for rules in [Rules::AfterPorts, Rules::BeforePorts] {
-            let setup = OpenVSwitch {
-                rules,
-                second: Second::Capture,
-                plugin: None,
-            };
-            let rate_pps = ovs.rate_pps(&bench, &input, setup).unwrap();
+        for setup in [Setup::RulesAfterPorts, Setup::RulesBeforePorts] {
+            let plugin = None;
+            let setup = OpenVSwitch { setup, plugin };
+            let rate_pps = setup.rate_pps(&bench, &input, ovs).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }
@@ -398,7 +361,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let missing = OvsPrograms::find(folder.path()).unwrap_err();
+        let missing = find(folder.path()).unwrap_err();
         assert!(missing.contains("openvswitch-switch-dpdk"), "{missing}");
     }
 

@@ -7,7 +7,6 @@ use crate::bench::contender::{
     PLUGIN_LDA, Program, STAMPS,
 };
 use crate::bench::load::Load;
-use crate::bench::setting::Build;
 use crate::bench::vernierd::Vernierd;
 
 /// What one target of `make` compares.
@@ -144,9 +143,7 @@ pub const STEPS: Suite = Suite {
 /// The steps of this vernierd.
 pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
     STEPS.runs().filter_map(|run| match run.contender.program {
-        Program::Vernierd(vernierd) if vernierd.build == Build::This => {
-            Some((run.contender, vernierd))
-        }
+        Program::Vernierd(vernierd) if !vernierd.is_base => Some((run.contender, vernierd)),
         _ => None,
     })
 }

@@ -160,14 +160,13 @@ fn epoch_end(
 fn drivers(folder: &Path) -> Result<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .with_context(|| format!("cannot look for DPDK's drivers in {}", folder.display()))?;
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with("pmds-"))
-        })
-        .max()
-        .with_context(|| format!("DPDK has no drivers in {}", folder.display()))
+    let is_of_drivers = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.as_encoded_bytes().starts_with(b"pmds-")
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let latest = paths.filter(is_of_drivers).max();
+    latest.with_context(|| format!("DPDK has no drivers in {}", folder.display()))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub fn instructions(bench: &Bench, program: Program) -> Result<f64> {
 
 /// What each part of vernierd costs a packet, the dearest first.
 pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Table> {
-    let program = bench.vernierd(vernierd.build)?;
+    let program = bench.vernierd(vernierd.is_base)?;
     let ns = by_source(program, &sampled(bench, vernierd)?, division)?;
     let instructions = counted(bench, Program::Vernierd(vernierd))?;
     let instructions = by_source(program, &instructions, division)?;
@@ -54,21 +54,14 @@ pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Ta
     };
     let mut rest = [0.0; 2];
     let mut parts = Vec::new();
-    let sources: BTreeSet<&str> = ns
-        .keys()
-        .chain(instructions.keys())
-        .map(|of| &**of)
-        .collect();
+    let sources: BTreeSet<&String> = ns.keys().chain(instructions.keys()).collect();
     for source in sources {
         let of = [&ns, &instructions].map(|of| of.get(source).copied().unwrap_or(0.0));
-        if of
-            .iter()
-            .zip(total)
-            .all(|(of, total)| *of < share_min * total)
-        {
+        let is_small = |n: usize| of[n] < share_min * total[n];
+        if is_small(0) && is_small(1) {
             rest = [rest[0] + of[0], rest[1] + of[1]];
         } else {
-            parts.push((source, of));
+            parts.push((&**source, of));
         }
     }
     parts.sort_by(|(_, a), (_, b)| b[0].total_cmp(&a[0]));
@@ -118,14 +111,12 @@ fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
             *by_address.entry(address).or_default() += sign * spent.amount / packets;
         }
     }
-    let spent = by_address
-        .into_iter()
-        .map(|((object, address), amount)| Spent {
-            object,
-            address,
-            amount,
-        });
-    Ok(spent.collect())
+    let spent = |((object, address), amount)| Spent {
+        object,
+        address,
+        amount,
+    };
+    Ok(by_address.into_iter().map(spent).collect())
 }
 
 /// Instructions of the thread that forwards until `packets` are sent, and the packets that were.
@@ -193,10 +184,8 @@ fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
             }
         }
     }
-    ensure!(
-        busiest.0 > 0.0,
-        "no thread of it polled a port under valgrind"
-    );
+    let has_polled = busiest.0 > 0.0;
+    ensure!(has_polled, "no thread of it polled a port under valgrind");
     Ok(busiest.1)
 }
 
@@ -219,18 +208,15 @@ fn parse(file: impl BufRead) -> Result<Vec<Spent>> {
                 let (Some(Ok(address)), Some(Ok(amount))) = (address, amount) else {
                     bail!("callgrind wrote a line not understood: {line}");
                 };
-                let object = object.clone();
                 spent.push(Spent {
-                    object,
+                    object: object.clone(),
                     address,
                     amount,
                 });
             }
         } else if let Some(positions) = line.strip_prefix("positions:") {
-            ensure!(
-                positions.trim() == "instr line",
-                "callgrind gave no addresses"
-            );
+            let has_addresses = positions.trim() == "instr line";
+            ensure!(has_addresses, "callgrind gave no addresses");
         }
     }
     Ok(spent)

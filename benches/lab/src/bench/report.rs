@@ -173,11 +173,11 @@ pub fn ratios(claims: &[Claim], base: Option<&str>, all: &[Series]) -> (Table, b
 /// One line for each contender, one column for each load: Mpps, and nanoseconds a packet.
 pub fn rates(all: &[Series]) -> Table {
     let (mut loads, mut contenders) = (Vec::new(), Vec::new());
-    for Series { run, rates_pps } in all {
-        if rates_pps.is_ok() && !loads.contains(&run.load) {
+    for Series { run, .. } in all.iter().filter(|series| series.rates_pps.is_ok()) {
+        if !loads.contains(&run.load) {
             loads.push(run.load);
         }
-        if rates_pps.is_ok() && !contenders.contains(&run.contender) {
+        if !contenders.contains(&run.contender) {
             contenders.push(run.contender);
         }
     }
@@ -187,10 +187,8 @@ pub fn rates(all: &[Series]) -> Table {
     for contender in contenders {
         let cells = loads.iter().map(|load| {
             let is_it = |of: &&Series| of.run.contender == contender && of.run.load == *load;
-            let rates_pps = all
-                .iter()
-                .find(is_it)
-                .and_then(|of| of.rates_pps.as_ref().ok());
+            let of = all.iter().find(is_it);
+            let rates_pps = of.and_then(|of| of.rates_pps.as_ref().ok());
             rates_pps.map_or_else(String::new, |rates_pps| {
                 let mpps = median(rates_pps.iter().copied()) / 1e6;
                 format!("{mpps:.1} ({:.1})", 1e3 / mpps)

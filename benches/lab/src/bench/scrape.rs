@@ -57,11 +57,8 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> 
     let command = &mut Command::new(vernierd);
     command.env("VERNIER_LOG", "error");
     let mut process = Process::start_vernierd(command, folder, "scrape", &config(address))?;
-    process.until(
-        stop,
-        "it is not ready",
-        |_| Ok(get(address, "/readyz").ok()),
-    )?;
+    let is_ready = |_: &Process| Ok(get(address, "/readyz").ok());
+    process.until(stop, "it is not ready", is_ready)?;
     let mut report = Report {
         rounds,
         load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
@@ -112,18 +109,12 @@ impl Report {
         table.row(&[&"series", &self.series]);
         table.row(&[&"bytes", &self.bytes]);
         table.row(&[&"scrapes", &self.scrapes_s.len()]);
-        let spreads = [
-            ("time of a scrape", &self.scrapes_s),
-            (
-                "longest gap between two polls, without scrapes",
-                &self.idle_gaps_s,
-            ),
-            (
-                "longest gap between two polls, scraped",
-                &self.scraped_gaps_s,
-            ),
-        ];
-        for (what, seconds) in spreads {
+        table.row(&[&"time of a scrape", &spread_ms(&self.scrapes_s)]);
+        for (when, seconds) in [
+            ("without scrapes", &self.idle_gaps_s),
+            ("scraped", &self.scraped_gaps_s),
+        ] {
+            let what = format!("longest gap between two polls, {when}");
             table.row(&[&what, &spread_ms(seconds)]);
         }
         table.row(&[&"epochs that workers missed", &self.missed_epochs]);
@@ -167,11 +158,11 @@ fn spread_ms(seconds: &[f64]) -> String {
 
 fn config(address: SocketAddr) -> Value {
     let ports = (0..PORTS).map(|port| {
-        let device = match port {
-            port if port < GENERATORS => {
-                format!("generate:flows=1000,rate=20000,seed={port},side={port}")
-            }
-            _ => "sink".to_owned(),
+        let generator = format!("generate:flows=1000,rate=20000,seed={port},side={port}");
+        let device = if port < GENERATORS {
+            &*generator
+        } else {
+            "sink"
         };
         json!({ "name": format!("port{port}"), "device": device })
     });

@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench::load::Load;
-use crate::bench::ovs::OvsPrograms;
 
 /// What all runs have in common.
 #[derive(Debug, Clone)]
@@ -22,8 +21,8 @@ pub struct Bench {
     /// Another commit's vernierd that runs in the same rounds.
     pub base: Option<Base>,
     pub plugin: PathBuf,
-    /// Open vSwitch, or why it is missing.
-    pub ovs: Result<OvsPrograms, String>,
+    /// Where Open vSwitch is, or why it is missing.
+    pub ovs: Result<PathBuf, String>,
     /// The CPU that forwards; then the one of all other threads, which forwards, too, where two
     /// are asked for.
     pub cpus: [usize; 2],
@@ -47,20 +46,9 @@ impl FromStr for Base {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (commit, vernierd) = text.split_once('=').ok_or("no `=` in it")?;
-        Ok(Self {
-            commit: commit.to_owned(),
-            vernierd: vernierd.into(),
-        })
+        let (commit, vernierd) = (commit.to_owned(), vernierd.into());
+        Ok(Self { commit, vernierd })
     }
-}
-
-/// Which vernierd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Build {
-    /// The one beside this program.
-    This,
-    /// The base's.
-    Base,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,15 +89,11 @@ impl Bench {
         })
     }
 
-    /// The program of a build. Fails for the base's when there is no base.
-    pub fn vernierd(&self, build: Build) -> Result<&Path> {
-        match build {
-            Build::This => Ok(&self.vernierd),
-            Build::Base => {
-                let base = self.base.as_ref().context("there is no base")?;
-                Ok(&base.vernierd)
-            }
-        }
+    /// The `vernierd` beside this program, or the base's. Fails for the base's when there is no base.
+    pub fn vernierd(&self, is_base: bool) -> Result<&Path> {
+        let base = self.base.as_ref().filter(|_| is_base);
+        ensure!(base.is_some() || !is_base, "there is no base");
+        Ok(base.map_or(&self.vernierd, |base| &base.vernierd))
     }
 
     /// Fails once the user has interrupted.
@@ -138,7 +122,7 @@ impl Bench {
             vernierd: folder.join("vernierd"),
             base: None,
             plugin: folder.join("librte_vernier.so"),
-            ovs: OvsPrograms::find(Path::new("/")),
+            ovs: crate::bench::ovs::find(Path::new("/")),
             cpus: [1, 0],
             memory: Memory::OrdinaryPages,
             warm_up: Duration::from_millis(100),
@@ -191,21 +175,20 @@ impl Hugepages {
     /// more can be reserved (which takes root, and memory that is not fragmented); nothing has changed then.
     pub fn reserve(mebibytes: u64) -> io::Result<Self> {
         let missing = missing_pages(mebibytes)?;
+        let mut reservation = Self {
+            reserved_before: None,
+        };
         if missing == 0 {
-            let reserved_before = None;
-            return Ok(Self { reserved_before });
+            return Ok(reservation);
         }
         let before = fs::read_to_string(RESERVED)?;
         let before: u64 = before.trim().parse().map_err(io::Error::other)?;
         fs::write(RESERVED, (before + missing).to_string())?;
-        let reserved_before = Some(before);
-        let reservation = Self { reserved_before };
+        reservation.reserved_before = Some(before);
         // The kernel reserves what it can and does not complain.
         if missing_pages(mebibytes)? > 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::OutOfMemory,
-                format!("the kernel found no {mebibytes} MiB of unfragmented memory"),
-            ));
+            let complaint = format!("the kernel found no {mebibytes} MiB of unfragmented memory");
+            return Err(io::Error::other(complaint));
         }
         Ok(reservation)
     }

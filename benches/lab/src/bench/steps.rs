@@ -18,11 +18,7 @@ use crate::bench::setting::Bench;
 /// Runs the steps in turn for `rounds` rounds, and counts their instructions if valgrind is here.
 pub fn run(bench: &Bench, rounds: usize) -> Result<Vec<Step>> {
     let all = rounds::run(bench, &STEPS, rounds, |_| true)?;
-    let mut steps = of(&all)?;
-    for (step, series) in steps.iter_mut().zip(&all) {
-        step.instructions = count(bench, &series.run.contender)?;
-    }
-    Ok(steps)
+    of(&all, |contender| count(bench, contender))
 }
 
 /// Instructions of a contender for a packet; fails only when the user interrupts.
@@ -40,8 +36,11 @@ fn count(bench: &Bench, contender: &Contender) -> Result<Result<f64, Absence>> {
     Ok(counted.map_err(|error| Absence::Failed(format!("{error:#}"))))
 }
 
-/// Medians of rounds, and of differences to the step before.
-fn of(all: &[Series]) -> Result<Vec<Step>> {
+/// Medians of rounds, and of differences to the step before; `count` counts instructions.
+fn of(
+    all: &[Series],
+    count: impl Fn(&Contender) -> Result<Result<f64, Absence>>,
+) -> Result<Vec<Step>> {
     let mut before: Option<Vec<f64>> = None;
     let mut steps = Vec::new();
     for Series { run, rates_pps } in all {
@@ -60,7 +59,7 @@ fn of(all: &[Series]) -> Result<Vec<Step>> {
             label,
             ns: median(ns.iter().copied()),
             added_ns,
-            instructions: Err(Absence::Skipped("not counted".to_owned())),
+            instructions: count(&contender)?,
             goal: plan::instructions(&contender),
         });
         // A peer is no step.
@@ -82,18 +81,17 @@ pub fn check(bench: &Bench, file: &Path) -> Result<bool> {
     let name = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     if !text.contains(&compiler()) {
-        println!(
-            "{name} was written with another compiler than {}",
-            compiler()
-        );
+        let compiler = compiler();
+        println!("{name} was written with another compiler than {compiler}");
     }
     let mut holds = true;
     for (step, instructions) in counted(bench)? {
         let committed = committed(&text, step).with_context(|| {
             format!("{name} has no figure of {step}: write it anew by `make instructions RENEW=1`")
         })?;
-        let (is_kept, advice) = judge(instructions / committed - 1.0, step);
-        let percent = 100.0 * (instructions / committed - 1.0);
+        let change = instructions / committed - 1.0;
+        let (is_kept, advice) = judge(change, step);
+        let percent = 100.0 * change;
         println!(
             "{step}: {instructions:.1} instructions a packet, {percent:+.1} % of {committed:.1}{advice}"
         );
@@ -136,19 +134,18 @@ fn committed(text: &str, step: &str) -> Option<f64> {
 
 /// Whether a change, as a share of the committed figure, is accepted; what to do, behind the figures.
 fn judge(change: f64, step: &str) -> (bool, String) {
-    if change > CHANGE_MAX {
-        let advice = format!(
+    let advice = if change > CHANGE_MAX {
+        format!(
             ": too many. `make profile STEP={step}` shows where they go; if they are meant, commit what \
              `make instructions RENEW=1` writes"
-        );
-        return (false, advice);
-    }
-    let advice = if change < -CHANGE_MAX {
+        )
+    } else if change < -CHANGE_MAX {
         ": fewer. Commit what `make instructions RENEW=1` writes, or they may come back unseen"
+            .to_owned()
     } else {
-        ""
+        String::new()
     };
-    (true, advice.to_owned())
+    (change <= CHANGE_MAX, advice)
 }
 
 #[cfg(test)]
@@ -172,7 +169,7 @@ mod tests {
             series(OFF_PATCH, &[40e6, 20e6]),
             series(OFF, &[25e6, 12.5e6]),
         ];
-        let steps = of(&all).unwrap();
+        let steps = of(&all, |_| Ok(Ok(100.0))).unwrap();
         let found: Vec<_> = steps.iter().map(|step| (step.ns, step.added_ns)).collect();
         // A peer is no step; 15 ns more in one round, 30 in the slower one.
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;

@@ -11,7 +11,7 @@ use records::snapshot::{Port, PortReading, Snapshot};
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
-use crate::bench::setting::{Bench, Build, Input, Memory};
+use crate::bench::setting::{Bench, Input, Memory};
 
 /// Least share of the packets sent that have to be measured where measurement is on: epochs that
 /// went unmeasured would make a switch look fast.
@@ -19,7 +19,8 @@ pub const MEASURED_SHARE_MIN: f64 = 0.9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vernierd {
-    pub build: Build,
+    /// Of the base, not the one beside this program.
+    pub is_base: bool,
     pub forwarding: Forwarding,
     pub extent: Extent,
 }
@@ -106,15 +107,10 @@ impl Vernierd {
 
     /// Starts it under a tool, if there are words of one.
     pub fn start(self, bench: &Bench, config: &Config, tool: &[String]) -> Result<Running> {
-        let program = bench.vernierd(self.build)?;
-        let mut command = match tool {
-            [] => Command::new(program),
-            [tool, words @ ..] => {
-                let mut command = Command::new(tool);
-                command.args(words).arg(program);
-                command
-            }
-        };
+        let program = bench.vernierd(self.is_base)?;
+        let mut words = tool.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
         let summary = bench.folder.join("summary.json");
         // Whatever is there afterwards is then of this run.
         fs::write(&summary, "").context("cannot write a summary")?;
@@ -233,10 +229,12 @@ fn sent(snapshot: &Snapshot) -> u64 {
 
 /// Packets that left their segments, in time or late.
 pub fn measured_packets(snapshot: &Snapshot) -> u64 {
-    let counts = snapshot.segments.iter().map(|segment| segment.total.counts);
-    counts
-        .map(|counts| counts.received_packets + counts.late_packets)
-        .sum()
+    let segments = snapshot
+        .segments
+        .iter()
+        .map(|segment| &segment.total.counts);
+    let packets = segments.map(|counts| counts.received_packets + counts.late_packets);
+    packets.sum()
 }
 
 /// Every packet has to be accounted for, and measured where that was asked for.
@@ -251,16 +249,15 @@ fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
         "it lost count: {came} packets received and copied, {went} sent, dropped and queued"
     );
     let share = measured_packets(snapshot) as f64 / sent(snapshot).max(1) as f64;
-    match extent {
-        Extent::Off => ensure!(
-            snapshot.segments.is_empty(),
-            "it measured; measurement was off"
-        ),
-        _ => ensure!(
+    if extent == Extent::Off {
+        let is_off = snapshot.segments.is_empty();
+        ensure!(is_off, "it measured; measurement was off");
+    } else {
+        let percent = 100.0 * share;
+        ensure!(
             share >= MEASURED_SHARE_MIN,
-            "it measured {:.0} % of its packets",
-            100.0 * share
-        ),
+            "it measured {percent:.0} % of its packets"
+        );
     }
     Ok(())
 }

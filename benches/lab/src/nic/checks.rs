@@ -122,19 +122,12 @@ fn checks(
 /// Where figures go.
 type Say<'s> = &'s mut dyn FnMut(&'static str, String);
 
-/// What DPDK's memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Memory {
-    Hugepages,
-    Ordinary,
-}
-
 /// The configuration of two patched pairs, and of a worker that sleeps.
-fn config(ports: &Value, pairs: &Value, workers: &Value, memory: Memory) -> Value {
+fn config(ports: &Value, pairs: &Value, workers: &Value, hugepages: bool) -> Value {
     json!({
         "ports": ports,
         "forwarding": { "mode": "patch", "pairs": pairs, "link_loss_forwarding": true },
-        "dpdk": { "hugepages": memory == Memory::Hugepages, "memory_mib": 96, "mbufs": 16_383 },
+        "dpdk": { "hugepages": hugepages, "memory_mib": 96, "mbufs": 16_383 },
         "measurement": { "interval_ms": 250 },
         "workers": workers,
     })
@@ -157,20 +150,13 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
         { "core": 1, "idle": "sleep", "queues": [["many", 0], ["one", 0]] },
         { "core": 2, "idle": "sleep", "queues": [["many", 1]] },
     ]);
-    let config = config(
-        &ports,
-        &json!([["many", "one"]]),
-        &workers,
-        Memory::Hugepages,
-    );
-    let command = vernierd(guest, &config)?;
+    let pairs = json!([["many", "one"]]);
+    let command = vernierd(guest, &config(&ports, &pairs, &workers, true))?;
     let free = "grep HugePages_Free /proc/meminfo";
     let before = guest.run(free)?;
     let mut program = Program::start(guest, command)?;
-    ensure!(
-        program.guest.run(free)? != before,
-        "no hugepages are in use"
-    );
+    let is_in_use = program.guest.run(free)? != before;
+    ensure!(is_in_use, "no hugepages are in use");
     let start = program.start.as_secs_f64();
     say("start with hugepages", format!("{start:.1} s"));
     let packets = usize::from(FLOWS) * PACKETS as usize;
@@ -189,24 +175,17 @@ fn several_queues(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()>
     let total: u64 = by_worker.iter().sum();
     ensure!(total == sent as u64, "{sent} packets came by {by_worker:?}");
     let is_spread = by_worker.iter().filter(|packets| **packets > 0).count() > 1;
-    ensure!(
-        is_spread == (driver.queues == Queues::Two),
-        "{by_worker:?} packets by queue"
-    );
-    let counts: Vec<String> = by_worker.iter().map(ToString::to_string).collect();
+    let is_expected = is_spread == (driver.queues == Queues::Two);
+    ensure!(is_expected, "{by_worker:?} packets by queue");
     let figure = match driver.queues {
         Queues::First => "2 set up, the first used",
         Queues::Two => "2, flows spread over both",
     };
     say("receive queues", figure.to_owned());
-    say(
-        "packets by queue",
-        format!(
-            "{} ({FLOWS} flows of {PACKETS}, each in order){}",
-            counts.join(" + "),
-            measured.note()
-        ),
-    );
+    let counts: Vec<String> = by_worker.iter().map(ToString::to_string).collect();
+    let (counts, note) = (counts.join(" + "), measured.note());
+    let figure = format!("{counts} ({FLOWS} flows of {PACKETS}, each in order){note}");
+    say("packets by queue", figure);
     let (_, log) = program.end()?;
     ensure!(!log.contains("ERROR"), "{log}");
     Ok(())
@@ -238,10 +217,8 @@ fn plugin(guest: &mut Guest, say: Say<'_>) -> Result<()> {
     })?;
     let measured = both_ways_counted(&mut program, (&a, &b), 1500, 3)?;
     program.guest.run("echo quit >/tmp/prompt")?;
-    program
-        .until("", |_| Ok(None::<()>))
-        .err()
-        .context("testpmd goes on")?;
+    let goes_on = program.until("", |_| Ok(None::<()>));
+    goes_on.err().context("testpmd goes on")?;
     let code = program.guest.run("cat /tmp/code")?;
     ensure!(code.trim() == "0", "testpmd ended with {code}");
     let note = measured.note();
@@ -292,7 +269,7 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
     ]);
     let pairs = json!([["a", "b"], ["c", "drain"]]);
     let workers = json!([{ "core": 1, "idle": "sleep" }]);
-    let command = vernierd(guest, &config(&ports, &pairs, &workers, Memory::Ordinary))?;
+    let command = vernierd(guest, &config(&ports, &pairs, &workers, false))?;
     let mut program = Program::start(guest, command)?;
     let start = program.start.as_secs_f64();
     say("start without hugepages", format!("{start:.1} s"));
@@ -300,29 +277,19 @@ fn forwarding(driver: Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
     ensure!(driver_name == driver.dpdk, "the driver is {driver_name:?}");
 
     let measured = both_ways_counted(&mut program, ("a", "b"), mtu, 5)?;
-    say(
-        "frames byte for byte",
-        format!(
-            "{FRAMES} each way, 60 to {} bytes, in order",
-            mtu + ethernet::BYTES
-        ),
-    );
+    let longest = mtu + ethernet::BYTES;
+    let figure = format!("{FRAMES} each way, 60 to {longest} bytes, in order");
+    say("frames byte for byte", figure);
     let (there_us, back_us) = (measured.mean_us[0], measured.mean_us[1]);
-    say(
-        "counters and segments",
-        format!(
-            "exact; mean delay {there_us:.0} and {back_us:.0} us{}",
-            measured.note()
-        ),
-    );
+    let note = measured.note();
+    let figure = format!("exact; mean delay {there_us:.0} and {back_us:.0} us{note}");
+    say("counters and segments", figure);
     links(&mut program, say)?;
     pulled(&mut program, say)?;
     let (end, log) = program.end()?;
     ensure!(!log.contains("panic"), "{log}");
-    say(
-        "end by SIGTERM",
-        format!("exit code 0 in {:.1} s", end.as_secs_f64()),
-    );
+    let figure = format!("exit code 0 in {:.1} s", end.as_secs_f64());
+    say("end by SIGTERM", figure);
     Ok(())
 }
 
@@ -357,10 +324,8 @@ fn links(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
     let flaps = program.port("a")?.facts.link_flaps;
     ensure!(flaps == before + 1, "one flap is counted");
     both_ways(program, 1500, 9)?;
-    say(
-        "link down, and up",
-        format!("in {down:.1} s, and {up:.1} s; {FRAMES} frames each way after it"),
-    );
+    let figure = format!("in {down:.1} s, and {up:.1} s; {FRAMES} frames each way after it");
+    say("link down, and up", figure);
     say("link-loss forwarding", forwarded.to_owned());
     Ok(())
 }
@@ -394,9 +359,8 @@ fn pulled(program: &mut Program<'_>, say: Say<'_>) -> Result<()> {
         Ok(is_gone.then_some(()))
     })?;
     let took = began.elapsed().as_secs_f64();
-    let gone = program
-        .guest
-        .try_run(&format!("test -e /sys/bus/pci/devices/{}", address(2)))?;
+    let is_there = format!("test -e /sys/bus/pci/devices/{}", address(2));
+    let gone = program.guest.try_run(&is_there)?;
     ensure!(gone.0 != 0, "the guest's kernel still has it");
     let unready = program.snapshot()?.unready();
     let removed = "port c: device was removed".to_owned();

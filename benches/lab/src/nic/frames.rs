@@ -53,20 +53,8 @@ pub fn of_all_kinds(count: usize, mtu: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Pcg64::seed_from_u64(seed);
     let longest = mtu + ethernet::BYTES;
     // The ends of the range, what is around the room of a buffer, and anything between.
-    let special = [
-        FRAME_BYTES_MIN,
-        FRAME_BYTES_MIN + 1,
-        64,
-        65,
-        127,
-        128,
-        1514,
-        2047,
-        2048,
-        2049,
-        longest - 1,
-        longest,
-    ];
+    let special = [60, 61, 64, 65, 127, 128, 1514, 2047, 2048, 2049];
+    let special = [&special[..], &[longest - 1, longest]].concat();
     let frame = |n: usize| {
         let len = match n % 3 {
             0 => special[n / 3 % special.len()].min(longest),
@@ -128,11 +116,7 @@ pub fn exchange(mut ways: Vec<Way<'_>>) -> Result<()> {
     let (mut sent, mut received) = (vec![0; ways.len()], vec![0; ways.len()]);
     let mut buffer = vec![0; 1 << 16];
     let mut moved = Instant::now();
-    while ways
-        .iter()
-        .zip(&received)
-        .any(|(way, received)| *received < way.packets)
-    {
+    while (ways.iter().zip(&received)).any(|(way, received)| *received < way.packets) {
         let before = (sent.clone(), received.clone());
         for (n, way) in ways.iter_mut().enumerate() {
             while sent[n] < way.packets.min(received[n] + WINDOW) && (way.send)(sent[n])? {

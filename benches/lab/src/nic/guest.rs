@@ -76,8 +76,15 @@ impl Guest {
             Ok(listener)
         };
         let (monitor, agent) = (listen("monitor")?, listen("agent")?);
-        let ends = (0..).zip(fars).map(|(n, far)| end(folder, n, *far));
-        let ends = ends.collect::<Result<_>>()?;
+        let end = |(n, far): (usize, &Far)| -> Result<_> {
+            if *far == Far::Tap {
+                return Ok(None);
+            }
+            let end = UnixDatagram::bind(folder.join(format!("far{n}")))?;
+            end.set_nonblocking(true)?;
+            Ok(Some(end))
+        };
+        let ends = fars.iter().enumerate().map(end).collect::<Result<_>>()?;
         let mut command = Command::new("timeout");
         // Should this process be killed, nothing is left for long.
         command.args(["--kill-after=1", "180", QEMU]);
@@ -109,9 +116,8 @@ impl Guest {
         greeted.with_context(|| format!("the guest does not boot: {}", guest.console()))?;
         ensure!(ready == "ready\n", "the guest says {ready:?}");
         for (n, end) in guest.ends.iter().enumerate() {
-            if let Some(end) = end {
-                end.connect(folder.join(format!("near{n}")))?;
-            }
+            let near = folder.join(format!("near{n}"));
+            end.as_ref().map_or(Ok(()), |end| end.connect(near))?;
         }
         guest.boot = began.elapsed();
         Ok(guest)
@@ -129,8 +135,9 @@ impl Guest {
         let mut said = Vec::new();
         let read = self.agent.read_until(END_OF_OUTPUT, &mut said);
         read.with_context(|| format!("{command}: no answer: {}", self.console()))?;
+        let has_ended = said.pop() != Some(END_OF_OUTPUT);
         ensure!(
-            said.pop() == Some(END_OF_OUTPUT),
+            !has_ended,
             "{command}: the guest has ended: {}",
             self.console()
         );
@@ -174,15 +181,6 @@ impl Guest {
     }
 }
 
-fn end(folder: &Path, n: usize, far: Far) -> Result<Option<UnixDatagram>> {
-    if far != Far::Socket {
-        return Ok(None);
-    }
-    let end = UnixDatagram::bind(folder.join(format!("far{n}")))?;
-    end.set_nonblocking(true)?;
-    Ok(Some(end))
-}
-
 /// The machine and all that is not a network device. Emulation by itself: KVM in a virtual machine
 /// starts, and then its guest hangs.
 fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &Path) {
@@ -197,10 +195,8 @@ fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &P
     }
     command.args(words.split_whitespace());
     for (tag, path) in [("usr", Path::new("/usr")), ("vernier", programs)] {
-        let share = format!(
-            "local,id={tag},path={},security_model=none,readonly=on",
-            path.display()
-        );
+        let path = path.display();
+        let share = format!("local,id={tag},path={path},security_model=none,readonly=on");
         let device = format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}");
         command.args(["-fsdev", &share, "-device", &device]);
     }
@@ -216,14 +212,11 @@ fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &P
 fn add_network_device(command: &mut Command, model: &str, n: usize, far: Far, folder: &Path) {
     let at = |name: &str| folder.join(format!("{name}{n}")).display().to_string();
     let (netdev, more) = match far {
-        Far::Socket => (
-            format!(
-                "dgram,id=net{n},local.type=unix,local.path={},remote.type=unix,remote.path={}",
-                at("near"),
-                at("far")
-            ),
-            "",
-        ),
+        Far::Socket => {
+            let (near, far) = (at("near"), at("far"));
+            let ends = format!("local.path={near},remote.type=unix,remote.path={far}");
+            (format!("dgram,id=net{n},local.type=unix,{ends}"), "")
+        }
         Far::Tap => (
             format!("tap,id=net{n},ifname={TAP},queues=2,script=no,downscript=no,vhost=off"),
             ",mq=on,rss=on,vectors=6",

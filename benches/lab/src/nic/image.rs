@@ -39,15 +39,13 @@ impl Image {
     /// Makes one in `folder`, of the kernel's package that was unpacked into `package`.
     pub fn build(package: &Path, folder: &Path) -> Result<Self> {
         let files = files_below(package)?;
-        let named = |name: &str| {
-            let is_named = |file: &&PathBuf| file.file_name().is_some_and(|file| file == name);
-            files.iter().find(is_named)
+        let find = |is_it: &dyn Fn(&str) -> bool| {
+            let name = |file: &PathBuf| Some(file.file_name()?.to_string_lossy().into_owned());
+            files
+                .iter()
+                .find(|file| name(file).is_some_and(|name| is_it(&name)))
         };
-        let is_kernel = |file: &&PathBuf| {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("vmlinuz-")
-        };
-        let kernel = files.iter().find(is_kernel).context("no kernel")?;
+        let kernel = find(&|name| name.starts_with("vmlinuz-")).context("no kernel")?;
         let root = folder.join("root");
         for empty in [
             "bin", "dev", "proc", "sys", "tmp", "run", "usr", "vernier", "modules",
@@ -56,7 +54,8 @@ impl Image {
         }
         for name in MODULES {
             let file = format!("{name}.ko");
-            let module = named(&file).with_context(|| format!("the kernel has no {file}"))?;
+            let module =
+                find(&|name| name == file).with_context(|| format!("the kernel has no {file}"))?;
             fs::copy(module, root.join("modules").join(file))?;
         }
         fs::write(root.join("modules/order"), MODULES.join("\n"))?;
@@ -85,11 +84,11 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
-        if path.is_dir() {
-            files.append(&mut files_below(&path)?);
+        files.extend(if path.is_dir() {
+            files_below(&path)?
         } else {
-            files.push(path);
-        }
+            vec![path]
+        });
     }
     Ok(files)
 }

@@ -59,9 +59,8 @@ impl<'g> Program<'g> {
             start: Duration::ZERO,
         };
         program.until("it is not ready", |program| {
-            let (code, _) = program
-                .guest
-                .try_run("wget -qO- http://127.0.0.1:9464/readyz")?;
+            let ready = "wget -qO- http://127.0.0.1:9464/readyz";
+            let (code, _) = program.guest.try_run(ready)?;
             Ok((code == 0).then_some(()))
         })?;
         program.start = began.elapsed();
@@ -216,7 +215,7 @@ impl<'g> Program<'g> {
     }
 
     /// Ends it by SIGTERM; it must end with 0. How long that took, and what it has said in all.
-    pub fn end(self) -> Result<(Duration, String)> {
+    pub fn end(mut self) -> Result<(Duration, String)> {
         let began = Instant::now();
         self.guest.run("kill $(cat /tmp/pid)")?;
         let mut code = String::new();
@@ -224,7 +223,7 @@ impl<'g> Program<'g> {
             std::thread::sleep(LOOK);
             code = self.guest.try_run("cat /tmp/code 2>/dev/null")?.1;
         }
-        let log = self.guest.run("cat /tmp/log")?;
+        let log = self.log()?;
         ensure!(code.trim() == "0", "it ended with {code:?}: {log}");
         Ok((began.elapsed(), log))
     }

@@ -1,6 +1,6 @@
 //! QEMU's monitor, in JSON.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -39,9 +39,7 @@ impl Qmp {
         writeln!(self.lines.get_mut(), "{line}")?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            let Some(mut answer) = self.next(PATIENCE)? else {
-                continue;
-            };
+            let mut answer = self.next(PATIENCE)?.unwrap_or_default();
             if let Some(error) = answer.get("error") {
                 bail!("{command} {arguments}: {error}");
             }
@@ -61,18 +59,13 @@ impl Qmp {
 
     /// The next message that comes within `patience`; events are noted as well.
     fn next(&mut self, patience: Duration) -> Result<Option<Value>> {
+        let is_late =
+            |error: &io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
         self.lines.get_ref().set_read_timeout(Some(patience))?;
         match self.lines.read_line(&mut self.partial) {
             Ok(0) => bail!("QEMU has ended"),
             Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                ) =>
-            {
-                return Ok(None);
-            }
+            Err(error) if is_late(&error) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
         let line = std::mem::take(&mut self.partial);

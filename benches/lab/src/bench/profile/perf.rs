@@ -24,19 +24,18 @@ impl Sampling {
     pub fn start(process: &Process, bench: &Bench) -> Result<Self> {
         let id = process.child.id();
         let data = bench.folder.join("perf.data");
-        let maps =
-            fs::read_to_string(format!("/proc/{id}/maps")).context("cannot read its maps")?;
-        let thread = busiest_thread(Path::new(&format!("/proc/{id}/task")))?;
+        let of_process = Path::new("/proc").join(id.to_string());
+        let maps = fs::read_to_string(of_process.join("maps")).context("cannot read its maps")?;
+        let thread = busiest_thread(&of_process.join("task"))?;
         let mut perf = Command::new("perf");
         perf.args(["record", "--quiet", "--event=cpu-clock"])
             .arg(format!("--freq={RATE_HZ}"))
             .arg(format!("--tid={thread}"))
             .arg(format!("--output={}", data.display()));
-        perf.stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        let perf = perf.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(Self {
-            perf: Process::start(&mut perf).context("perf is in the Debian package linux-perf")?,
+            perf: Process::start(perf.stderr(Stdio::null()))
+                .context("perf is in the Debian package linux-perf")?,
             data,
             maps: maps.lines().filter_map(Mapping::parse).collect(),
         })
@@ -48,15 +47,11 @@ impl Sampling {
         // It writes what it has and ends by the signal.
         let _ = self.perf.wait(&bench.stop);
         let mut script = Command::new("perf");
-        script
-            .args(["script", "--fields=ip", "--input"])
-            .arg(&self.data);
-        let addresses = output(&mut script)?;
+        script.args(["script", "--fields=ip", "--input"]);
+        let addresses = output(script.arg(&self.data))?;
         let addresses = addresses.split_whitespace();
         let addresses = addresses.filter_map(|hex| u64::from_str_radix(hex, 16).ok());
-        let spent: Vec<Spent> = addresses
-            .map(|address| locate(&self.maps, address))
-            .collect();
+        let spent: Vec<Spent> = addresses.map(|at| locate(&self.maps, at)).collect();
         ensure!(!spent.is_empty(), "perf took no sample");
         Ok(spent)
     }
@@ -67,13 +62,10 @@ fn busiest_thread(tasks: &Path) -> Result<String> {
     let entries = fs::read_dir(tasks).context("cannot read its threads")?;
     let thread = entries.flatten().filter_map(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        Some((
-            user_time(&stat)?,
-            entry.file_name().to_string_lossy().into_owned(),
-        ))
+        Some((user_time(&stat)?, entry.file_name()))
     });
     let (_, thread) = thread.max().context("it has no thread")?;
-    Ok(thread)
+    Ok(thread.to_string_lossy().into_owned())
 }
 
 /// Field 14 of proc(5)'s `stat`, counted after the name, which may hold anything.
@@ -111,21 +103,12 @@ impl Mapping {
 /// Where an address is: the file, and the address as the file's own tables give it, which is what
 /// is above the mapping of the file's beginning.
 fn locate(maps: &[Mapping], address: u64) -> Spent {
-    let found = maps
-        .iter()
-        .find(|map| (map.start..map.end).contains(&address));
-    let (object, base) = match found {
-        None => ("kernel".to_owned(), 0),
-        Some(found) => {
-            let first = maps
-                .iter()
-                .find(|map| map.file == found.file && map.offset == 0);
-            (found.file.clone(), first.map_or(0, |first| first.start))
-        }
-    };
+    let find = |is_it: &dyn Fn(&&Mapping) -> bool| maps.iter().find(is_it);
+    let found = find(&|map| (map.start..map.end).contains(&address));
+    let first = found.and_then(|found| find(&|map| map.file == found.file && map.offset == 0));
     Spent {
-        object,
-        address: address - base,
+        object: found.map_or_else(|| "kernel".to_owned(), |found| found.file.clone()),
+        address: address - first.map_or(0, |first| first.start),
         amount: 1.0,
     }
 }

@@ -13,7 +13,7 @@ fn configurations_are_valid() {
     for extent in extents {
         for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
             let vernierd = Vernierd {
-                build: Build::This,
+                is_base: false,
                 forwarding,
                 extent,
             };
@@ -75,25 +75,4 @@ fn a_rate_counts_only_if_the_packets_were_counted_and_measured() {
     ] {
         assert!(check(&snapshot(packets, measured), extent).is_err());
     }
-}
-
-/// The rate with a script in place of vernierd.
-fn scripted(script: &str) -> Result<f64> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    let (bench, input) = Bench::for_tests(folder.path());
-    std::fs::write(&bench.vernierd, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&bench.vernierd, PermissionsExt::from_mode(0o755)).unwrap();
-    let vernierd = Vernierd {
-        build: Build::This,
-        forwarding: Forwarding::Patch,
-        extent: Extent::Off,
-    };
-    vernierd.rate_pps(&bench, &input, 1)
-}
-
-#[test]
-fn the_log_of_a_daemon_that_ends_early_is_shown() {
-    let error = format!("{:#}", scripted("echo so >&2; exit 2").unwrap_err());
-    assert!(error.starts_with("so: it ended early"), "{error}");
 }
