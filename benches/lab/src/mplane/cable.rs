@@ -9,13 +9,12 @@
 //! in, and taken out, between two packets.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, ensure};
-use testkit::namespace::{ip, switch_offloads_off};
+use anyhow::{Context, Result};
+use testkit::namespace::{inside, ip, switch_offloads_off};
 use testkit::process::{Process, output};
 
 use crate::mplane::favoured;
@@ -134,32 +133,17 @@ fn unredirect(from: &str, number: u8) -> String {
 
 /// Calls `tc` once with many commands.
 pub fn tc(commands: &[String]) -> Result<()> {
-    tc_by(&mut Command::new("tc"), commands)
+    tc_by(&mut Command::new("sh"), commands)
 }
 
-/// As [`tc`], by a command that may lead into a namespace.
-pub fn tc_by(tc: &mut Command, commands: &[String]) -> Result<()> {
-    let mut child = tc
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start tc")?;
-    let mut input = child.stdin.take().context("tc takes no commands")?;
-    input.write_all((commands.join("\n") + "\n").as_bytes())?;
-    drop(input);
-    let done = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(
-        done.status.success(),
-        "tc: {}: {commands:?}",
-        said.trim_end()
-    );
+/// As [`tc`], by a shell that may be in a namespace.
+pub fn tc_by(shell: &mut Command, commands: &[String]) -> Result<()> {
+    let script = ["-c", "echo \"$0\" | tc -batch -", &commands.join("\n")];
+    output(shell.args(script)).with_context(|| format!("tc: {commands:?}"))?;
     Ok(())
 }
 
 /// Calls `nft` in a namespace.
 pub fn nft(space: &str, arguments: &str) -> Result<()> {
-    output(testkit::namespace::inside(space, "nft").args(arguments.split(' '))).map(drop)
+    output(inside(space, "nft").args(arguments.split(' '))).map(drop)
 }

@@ -278,7 +278,7 @@ fn drops(router: &'static str, to: &str, percent: f64) -> Result<Removal<'static
 fn queue(router: &'static str, to: &str, rate_bps: u64, queue_ms: f64) -> Result<Removal<'static>> {
     let own = format!("{router}{to}");
     let bytes = queue_bytes(rate_bps, queue_ms);
-    let tc = move |commands: &[String]| tc_by(&mut inside(router, "tc"), commands);
+    let tc = move |commands: &[String]| tc_by(&mut inside(router, "sh"), commands);
     tc(&[
         format!("qdisc add dev {own} root handle 1: htb default 2"),
         format!("class add dev {own} parent 1: classid 1:2 htb rate 1gbit quantum 6000"),

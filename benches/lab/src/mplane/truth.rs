@@ -161,54 +161,56 @@ mod tests {
         Plan::of(links.filter(|link| Some((link.0, link.1)) != without)).unwrap()
     }
 
+    /// What a probe has to do with a place.
+    fn of_probe(from: &str, to: &str, place: Place, plan: &Plan) -> Relation {
+        relation(&risen("probe", "", from, to), place, plan)
+    }
+
     #[test]
     fn a_probe_has_the_links_of_its_way() {
         let whole = plan(None);
-        let of = |from: &str, to: &str, one, other| {
-            relation(
-                &risen("probe", "", from, to),
-                Place::Link(one, other),
-                &whole,
-            )
-        };
-        assert_eq!(of("A", "F", "A", "F"), Relation::Narrowest);
-        assert_eq!(of("F", "A", "A", "F"), Relation::Narrowest);
-        assert_eq!(of("B", "F", "A", "F"), Relation::Innocent);
-        // Virtual links: C to E through D, F to D by its second way.
-        assert_eq!(of("C", "E", "D", "E"), Relation::Wider);
-        assert_eq!(of("E", "C", "C", "D"), Relation::Wider);
-        assert_eq!(of("F", "D", "E", "F"), Relation::Wider);
-        assert_eq!(of("F", "D", "C", "D"), Relation::Innocent);
+        for (from, to, one, other, expected) in [
+            ("A", "F", "A", "F", Relation::Narrowest),
+            ("F", "A", "A", "F", Relation::Narrowest),
+            ("B", "F", "A", "F", Relation::Innocent),
+            // Virtual links: C to E through D, F to D by its second way.
+            ("C", "E", "D", "E", Relation::Wider),
+            ("E", "C", "C", "D", Relation::Wider),
+            ("F", "D", "E", "F", Relation::Wider),
+            ("F", "D", "C", "D", Relation::Innocent),
+        ] {
+            let found = of_probe(from, to, Place::Link(one, other), &whole);
+            assert_eq!(found, expected, "{from}-{to}, {one}-{other}");
+        }
         let cut = plan(Some(("A", "F")));
         let of_virtual = risen("round_trip", "", "A", "F");
-        assert_eq!(
-            relation(&of_virtual, Place::Link("A", "B"), &cut),
-            Relation::Wider
-        );
+        let found = relation(&of_virtual, Place::Link("A", "B"), &cut);
+        assert_eq!(found, Relation::Wider);
     }
 
     #[test]
     fn around_a_router_counts_where_packets_leave() {
         let whole = plan(None);
         let place = Place::Port("F", "E");
-        let around = |switch: &str, to: &str| {
+        for (switch, to, expected) in [
+            ("F", "router:E.router", Relation::Narrowest),
+            ("F", "router:B.router", Relation::Innocent),
+            ("C", "router:E.router", Relation::Innocent),
+        ] {
             let of = risen("around", switch, "router:A.router", to);
-            relation(&of, place, &whole)
-        };
-        assert_eq!(around("F", "router:E.router"), Relation::Narrowest);
-        assert_eq!(around("F", "router:B.router"), Relation::Innocent);
-        assert_eq!(around("C", "router:E.router"), Relation::Innocent);
+            assert_eq!(relation(&of, place, &whole), expected, "{switch}, {to}");
+        }
         // What is probed behind the port.
-        let of = |from: &str, to: &str| relation(&risen("probe", "", from, to), place, &whole);
-        assert_eq!(of("E", "F"), Relation::Wider);
-        assert_eq!(of("F", "D"), Relation::Wider);
-        assert_eq!(of("F", "A"), Relation::Innocent);
+        for (from, to, expected) in [
+            ("E", "F", Relation::Wider),
+            ("F", "D", Relation::Wider),
+            ("F", "A", Relation::Innocent),
+        ] {
+            assert_eq!(of_probe(from, to, place, &whole), expected, "{from}-{to}");
+        }
         let wire = risen("wire", "C", "F:peer", "F");
-        assert_eq!(
-            relation(&wire, Place::Link("C", "F"), &whole),
-            Relation::Narrowest
-        );
-        assert_eq!(relation(&wire, place, &whole), Relation::Innocent);
+        let found = [Place::Link("C", "F"), place].map(|place| relation(&wire, place, &whole));
+        assert_eq!(found, [Relation::Narrowest, Relation::Innocent]);
     }
 
     #[test]

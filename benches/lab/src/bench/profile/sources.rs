@@ -1,12 +1,12 @@
 //! Sources of addresses: files, functions and lines of this workspace, and libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use testkit::process::output;
 
 use super::Spent;
 
@@ -57,24 +57,12 @@ fn own_sources(
     addresses: &BTreeSet<u64>,
     division: Division,
 ) -> Result<BTreeMap<u64, String>> {
-    let mut addr2line = Command::new("addr2line")
-        .args("--addresses --functions --demangle --inlines --exe".split(' '))
-        .arg(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start addr2line, which is in the Debian package binutils")?;
-    let mut stdin = addr2line.stdin.take().context("addr2line has no pipe")?;
-    let asked = addresses.clone();
-    // It answers while it is asked: both pipes would fill up.
-    let asking = std::thread::spawn(move || {
-        let ask = |address| writeln!(stdin, "{address:#x}");
-        asked.into_iter().try_for_each(ask)
-    });
-    let answer = addr2line.wait_with_output().context("addr2line failed")?;
-    // Addresses that it could not be asked about have no source.
-    let _ = asking.join();
-    let answer = String::from_utf8_lossy(&answer.stdout);
+    let mut addr2line = Command::new("addr2line");
+    addr2line.args("--addresses --functions --demangle --inlines --exe".split(' '));
+    addr2line.arg(program);
+    addr2line.args(addresses.iter().map(|address| format!("{address:#x}")));
+    let answer = output(&mut addr2line);
+    let answer = answer.context("addr2line is in the Debian package binutils")?;
     Ok(parse(&answer, workspace(), division))
 }
 
