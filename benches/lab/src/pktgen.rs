@@ -17,7 +17,7 @@
 //! What it is not: a hardware tester. Sender and receiver share a clock and a core, and on a machine
 //! where others run as well, losses and tails are theirs as much as the switch's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,9 +28,8 @@ use contract::config::device::Generate;
 use contract::config::{Config, Device};
 use dpdk_bindings::{EalOptions, PortConfig, allowed_cpus};
 use serde::Serialize;
-use testkit::process::stop_on_signals;
+use testkit::process::{Process, stop_on_signals};
 
-use crate::pktgen::dut::Dut;
 use crate::pktgen::frames::Frames;
 use crate::pktgen::report::Row;
 use crate::pktgen::search::Limits;
@@ -141,10 +140,11 @@ struct Results {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let common = &arguments.common;
     let stop = stop_on_signals()?;
-    let (dut, devices) = connect(common, &stop)?;
+    let folder = tempfile::tempdir().context("no folder for sockets")?;
+    let (dut, devices) = connect(common, folder.path(), &stop)?;
     let results = offer(arguments, &devices, &stop)?;
     if let Some(dut) = dut {
-        dut.end(&stop)?;
+        dut.end(&stop).context("vernierd")?;
     }
     if let Some(file) = &common.json {
         std::fs::write(file, serde_json::to_string_pretty(&results)?)
@@ -154,15 +154,19 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// The switch that we start, if we do, and our two devices.
-fn connect(common: &Common, stop: &AtomicBool) -> Result<(Option<Dut>, [String; 2])> {
+fn connect(
+    common: &Common,
+    folder: &Path,
+    stop: &AtomicBool,
+) -> Result<(Option<Process>, [String; 2])> {
     match common.device.as_slice() {
         [] => {
             let config = match &common.config {
                 Some(file) => Config::load(file)?,
                 None => Config::parse(include_str!("pktgen/dut.json"), "dut.json")?,
             };
-            let dut = Dut::start(config, stop)?;
-            let devices = dut.devices();
+            let dut = dut::start(config, folder, stop)?;
+            let devices = [0, 1].map(|side| dut::device(folder, side, "client"));
             Ok((Some(dut), devices))
         }
         [a, b] => Ok((None, [a.clone(), b.clone()])),

@@ -33,12 +33,11 @@ impl Limit {
 /// `<= 0.3`, `>= 96`, `2 to 12`.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match *self {
-            Self::AtMost(most) => format!("<= {}", given(most)),
-            Self::AtLeast(least) => format!(">= {}", given(least)),
-            Self::Between(least, most) => format!("{} to {}", given(least), given(most)),
-        };
-        f.pad(&text)
+        match *self {
+            Self::AtMost(most) => write!(f, "<= {}", given(most)),
+            Self::AtLeast(least) => write!(f, ">= {}", given(least)),
+            Self::Between(least, most) => write!(f, "{} to {}", given(least), given(most)),
+        }
     }
 }
 

@@ -40,13 +40,7 @@ impl Machine {
 /// All but the commit.
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cpu,
-            cpus,
-            os,
-            kernel,
-            ..
-        } = self;
+        let (cpu, cpus, os, kernel) = (&self.cpu, self.cpus, &self.os, &self.kernel);
         write!(f, "{cpu}; {cpus} CPUs, {os}, Linux {kernel}")
     }
 }

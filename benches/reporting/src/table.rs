@@ -106,9 +106,12 @@ impl Table {
 /// A line with its fields as wide as their columns, which a terminal shows as a table, too.
 fn aligned(fields: &[String], columns: &[(bool, usize)]) -> String {
     let fields = fields.iter().zip(columns);
-    let fields = fields.map(|(field, &(is_figure, width))| match is_figure {
-        false => format!(" {field:<width$} |"),
-        true => format!(" {field:>width$} |"),
+    let fields = fields.map(|(field, &(is_figure, width))| {
+        if is_figure {
+            format!(" {field:>width$} |")
+        } else {
+            format!(" {field:<width$} |")
+        }
     });
     format!("|{}\n", fields.collect::<String>())
 }

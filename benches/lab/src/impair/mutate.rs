@@ -18,6 +18,7 @@ const ODD: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
 /// Control frames that the box makes up.
 #[derive(Debug, Clone, Default, Args)]
+#[expect(clippy::struct_field_names, reason = "names of options")]
 pub struct MadeUp {
     /// Control frames a second to make up from those that pass to the right
     #[arg(long, value_name = "PPS", default_value_t = 0.0)]

@@ -6,68 +6,47 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
 use contract::config::{Config, Device};
-use tempfile::TempDir;
 use testkit::process::{Process, beside_this_program, free_address, memif};
 
 use crate::http::get;
 
-/// The switch under test.
-#[derive(Debug)]
-pub struct Dut {
-    process: Process,
-    folder: TempDir,
-}
-
-impl Dut {
-    /// Starts the `vernierd` beside this program with `config`, whose first two ports are put on shared memory.
-    pub fn start(mut config: Config, stop: &AtomicBool) -> Result<Self> {
-        let vernierd = beside_this_program("vernierd")?;
-        ensure!(
-            vernierd.exists(),
-            "no vernierd beside this program ({}); build it (cargo build --release -p daemon)",
-            vernierd.display()
-        );
-        ensure!(
-            config.ports.len() >= 2,
-            "the configuration has one port; it needs two to put between sender and receiver"
-        );
-        let folder = tempfile::tempdir().context("no folder for sockets")?;
-        for (side, port) in config.ports.iter_mut().take(2).enumerate() {
-            port.device = Device::Dpdk(device(folder.path(), side, "server"));
-            port.rx_queues = Some(1);
-        }
-        let listen = free_address()?;
-        config.http.listen = Some(listen);
-        let json = serde_json::to_value(&config)?;
-        // What was changed may not fit the rest, such as workers with queues of their own.
-        Config::parse(&json.to_string(), "the configuration")
-            .context("this configuration cannot be put between two memifs")?;
-        let mut process = Process::start_vernierd(
-            Command::new(vernierd).env("VERNIER_LOG", "error"),
-            folder.path(),
-            "vernier",
-            &json,
-        )?;
-        process
-            .until(stop, "vernierd did not answer", |_| {
-                Ok(get(listen, "/healthz").ok().map(drop))
-            })
-            .context("vernierd")?;
-        Ok(Self { process, folder })
+/// Starts the `vernierd` beside this program with `config`, whose first two ports are put on shared memory in `folder`.
+pub fn start(mut config: Config, folder: &Path, stop: &AtomicBool) -> Result<Process> {
+    let vernierd = beside_this_program("vernierd")?;
+    ensure!(
+        vernierd.exists(),
+        "no vernierd beside this program ({}); build it (cargo build --release -p daemon)",
+        vernierd.display()
+    );
+    ensure!(
+        config.ports.len() >= 2,
+        "the configuration has one port; it needs two to put between sender and receiver"
+    );
+    for (side, port) in config.ports.iter_mut().take(2).enumerate() {
+        port.device = Device::Dpdk(device(folder, side, "server"));
+        port.rx_queues = Some(1);
     }
-
-    /// Device strings of our two ends.
-    pub fn devices(&self) -> [String; 2] {
-        [0, 1].map(|side| device(self.folder.path(), side, "client"))
-    }
-
-    /// Asks it to end, and waits.
-    pub fn end(self, stop: &AtomicBool) -> Result<()> {
-        self.process.end(stop).map(drop).context("vernierd")
-    }
+    let listen = free_address()?;
+    config.http.listen = Some(listen);
+    let json = serde_json::to_value(&config)?;
+    // What was changed may not fit the rest, such as workers with queues of their own.
+    Config::parse(&json.to_string(), "the configuration")
+        .context("this configuration cannot be put between two memifs")?;
+    let mut process = Process::start_vernierd(
+        Command::new(vernierd).env("VERNIER_LOG", "error"),
+        folder,
+        "vernier",
+        &json,
+    )?;
+    process
+        .until(stop, "vernierd did not answer", |_| {
+            Ok(get(listen, "/healthz").ok().map(drop))
+        })
+        .context("vernierd")?;
+    Ok(process)
 }
 
 /// One end of the shared memory of a side.
-fn device(folder: &Path, side: usize, role: &str) -> String {
+pub fn device(folder: &Path, side: usize, role: &str) -> String {
     memif(&side.to_string(), role, side, &folder.join("memif.sock"))
 }

@@ -77,13 +77,16 @@ fn missed(report: &Report) -> Vec<String> {
     missed.map(|check| check.got.clone()).collect()
 }
 
+/// What is spoilt, in words of the limit, and how.
+type Spoiler<T> = (&'static str, fn(&mut T));
+
 /// A good outcome misses nothing, and each that is spoilt so many limits, which are named so.
 fn each_is_found<T: Clone>(
     good: &T,
     add: fn(&T, &mut Report),
     section: &str,
     count: usize,
-    spoilers: &[(&str, fn(&mut T))],
+    spoilers: &[Spoiler<T>],
 ) {
     let report_of = |outcome: &T| {
         let mut report = Report::default();
