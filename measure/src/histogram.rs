@@ -74,6 +74,22 @@ fn rank(q: f64, count: u64) -> u64 {
     rank.max(1)
 }
 
+/// Of counts from the bucket `first` on those that hold packets: the greatest delay in ns, and the packets.
+fn filled(first: usize, counts: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let filled = (first..).zip(counts).filter(|(_, packets)| **packets > 0);
+    filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
+}
+
+/// The middle in ns of the bucket that the packet of some rank falls in.
+fn ranked_ns<const BITS: u32>(mut counts: impl Iterator<Item = u64>, rank: u64) -> Option<u64> {
+    let mut below = 0;
+    let bucket = counts.position(|packets| {
+        below += packets;
+        below >= rank
+    });
+    bucket.map(middle_ns::<BITS>)
+}
+
 /// Counts of a histogram from the first bucket that holds packets to the last: what many sums kept for a time need.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trimmed {
@@ -87,9 +103,7 @@ impl Trimmed {
 
     /// As [`Histogram::buckets`].
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let counts = (self.first..).zip(&self.counts);
-        let filled = counts.filter(|(_, packets)| **packets > 0);
-        filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
+        filled(self.first, &self.counts)
     }
 
     /// Adds all packets of a histogram.
@@ -137,13 +151,7 @@ impl Histogram {
     /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
     /// bucket, at most an eighth off. `None` without packets.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
-        let rank = rank(q, self.count());
-        let mut below = 0;
-        let bucket = self.counts.iter().position(|&count| {
-            below += count;
-            below >= rank
-        })?;
-        Some(middle_ns::<SUB_BITS>(bucket))
+        ranked_ns::<SUB_BITS>(self.counts.iter().copied(), rank(q, self.count()))
     }
 
     /// Several quantiles in ns, within the extremes of `moments`, which are those of the same packets. They rise
@@ -172,9 +180,7 @@ impl Histogram {
     ///
     /// From 16 ns on, every `2^k + i 2^k / 8` is such a bound.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let counts = self.counts.iter().enumerate();
-        let filled = counts.filter(|(_, packets)| **packets > 0);
-        filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
+        filled(0, &self.counts)
     }
 
     /// Adds what was collected from histograms of the same rate.
@@ -286,12 +292,8 @@ impl SmallHistogram {
         if rank >= count {
             return self.max_ns();
         }
-        let mut below = 0;
-        let bucket = self.counts.iter().position(|&packets| {
-            below += u64::from(packets);
-            below >= rank
-        })?;
-        Some(middle_ns::<SMALL_SUB_BITS>(bucket).min(self.max_ns))
+        let counts = self.counts.iter().copied().map(u64::from);
+        Some(ranked_ns::<SMALL_SUB_BITS>(counts, rank)?.min(self.max_ns))
     }
 }
 
@@ -353,6 +355,8 @@ mod tests {
         assert_eq!(empty.quantile_ns(0.5), None);
         assert_eq!(empty.quantiles_ns([0.5], &Moments::default()), None);
         assert_eq!(empty.buckets().next(), None);
+        let small = SmallHistogram::default();
+        assert_eq!((small.quantile_ns(0.5), small.max_ns()), (None, None));
     }
 
     #[test]
@@ -444,12 +448,6 @@ mod tests {
     fn short_delays() -> impl Strategy<Value = Vec<u64>> {
         let delay = (0_u32..32, any::<u32>()).prop_map(|(shift, bits)| u64::from(bits >> shift));
         proptest::collection::vec(delay, 1..100)
-    }
-
-    #[test]
-    fn without_packets_a_small_one_has_nothing_is_said() {
-        let empty = SmallHistogram::default();
-        assert_eq!((empty.quantile_ns(0.5), empty.max_ns()), (None, None));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! section 4). Small fields index their table; addresses and ports are looked up among the bounds at
 //! which the answer changes: n rules make at most 2n.
 
+use std::net::IpAddr;
+
 use contract::config::{self, Config, PORTS_MAX, Prefix, Rule};
 use contract::ids::PortIndex;
 use measure::packet::header::{ethernet, ethertype, ipv6, protocol, udp, vlan};
@@ -134,6 +136,15 @@ struct Ends<K, const W: usize> {
 }
 
 impl<K: Word, const W: usize> Ends<K, W> {
+    /// By the ranges of each rule's source and destination.
+    fn new(rules: &[(&Rule, ClassIndex)], ranges: impl Fn(&Rule) -> [Option<(K, K)>; 2]) -> Self {
+        let map = |end: usize| RangeMap::new(rules.iter().map(|(rule, _)| ranges(rule)[end]));
+        Self {
+            source: map(0),
+            destination: map(1),
+        }
+    }
+
     #[inline]
     fn get(&self, source: K, destination: K) -> Set<W> {
         intersection(self.source.get(source), self.destination.get(destination))
@@ -168,14 +179,13 @@ impl<const W: usize> Lookup<W> {
             rule.protocol
                 .is_none_or(|one| usize::from(one.number()) == protocol)
         };
-        let is_anywhere = |rule: &Rule| rule.source.is_none() && rule.destination.is_none();
+        let addresses = |rule: &Rule| [rule.source, rule.destination];
+        let is_anywhere = |rule: &Rule| addresses(rule) == [None, None];
         let has_no_ports =
             |rule: &Rule| rule.source_ports.is_none() && rule.destination_ports.is_none();
-        let pairs = |field: fn(&Rule) -> Option<(u16, u16)>| {
-            let range = move |(first, last): (u16, u16)| (u32::from(first), u32::from(last));
-            RangeMap::new(rules.iter().map(|(rule, _)| match field(rule) {
-                Some(pair) => Some(range(pair)),
-                None => Some((0, u32::MAX)),
+        let range = |pair: Option<(u16, u16)>| {
+            Some(pair.map_or((0_u32, u32::MAX), |(first, last)| {
+                (first.into(), last.into())
             }))
         };
         Self {
@@ -183,22 +193,11 @@ impl<const W: usize> Lookup<W> {
             pcp: std::array::from_fn(|pcp| set(&|rule| lists(&rule.pcp, pcp))),
             dscp: std::array::from_fn(|dscp| set(&|rule| lists(&rule.dscp, dscp))),
             protocol: std::array::from_fn(|protocol| set(&|rule| is_of(rule, protocol))),
-            v4: Ends {
-                source: RangeMap::new(rules.iter().map(|(rule, _)| v4_range(rule.source))),
-                destination: RangeMap::new(
-                    rules.iter().map(|(rule, _)| v4_range(rule.destination)),
-                ),
-            },
-            v6: Ends {
-                source: RangeMap::new(rules.iter().map(|(rule, _)| v6_range(rule.source))),
-                destination: RangeMap::new(
-                    rules.iter().map(|(rule, _)| v6_range(rule.destination)),
-                ),
-            },
-            ports: Ends {
-                source: pairs(|rule| rule.source_ports),
-                destination: pairs(|rule| rule.destination_ports),
-            },
+            v4: Ends::new(rules, |rule| addresses(rule).map(Word::range)),
+            v6: Ends::new(rules, |rule| addresses(rule).map(Word::range)),
+            ports: Ends::new(rules, |rule| {
+                [rule.source_ports, rule.destination_ports].map(range)
+            }),
             not_ip: set(&|rule| {
                 let is_of_any = rule.protocol.is_none() && rule.dscp.is_none();
                 is_of_any && is_anywhere(rule) && has_no_ports(rule)
@@ -260,30 +259,6 @@ fn insert<const W: usize>(set: &mut Set<W>, rule: usize) {
     if let Some(word) = set.get_mut(rule / 64) {
         *word |= 1 << (rule % 64);
     }
-}
-
-/// First and last address of a prefix; all of IPv4 where there is none, nothing for one of IPv6.
-fn v4_range(prefix: Option<Prefix>) -> Option<(u32, u32)> {
-    let Some(prefix) = prefix else {
-        return Some((0, u32::MAX));
-    };
-    let std::net::IpAddr::V4(address) = prefix.address else {
-        return None;
-    };
-    let host = u32::MAX.checked_shr(u32::from(prefix.bits)).unwrap_or(0);
-    Some((address.to_bits() & !host, address.to_bits() | host))
-}
-
-/// The same for IPv6.
-fn v6_range(prefix: Option<Prefix>) -> Option<(u128, u128)> {
-    let Some(prefix) = prefix else {
-        return Some((0, u128::MAX));
-    };
-    let std::net::IpAddr::V6(address) = prefix.address else {
-        return None;
-    };
-    let host = u128::MAX.checked_shr(u32::from(prefix.bits)).unwrap_or(0);
-    Some((address.to_bits() & !host, address.to_bits() | host))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "8 classes at most")]
@@ -427,23 +402,36 @@ trait Word: Copy + Ord {
 
     /// The next number, if there is one.
     fn next(self) -> Option<Self>;
+
+    /// First and last address of a prefix; all of them where there is none, nothing for one of the other IP.
+    fn range(prefix: Option<Prefix>) -> Option<(Self, Self)>;
 }
 
-impl Word for u32 {
-    const ZERO: Self = 0;
+macro_rules! word {
+    ($word:ty, $ip:ident) => {
+        impl Word for $word {
+            const ZERO: Self = 0;
 
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+
+            fn range(prefix: Option<Prefix>) -> Option<(Self, Self)> {
+                let Some(prefix) = prefix else {
+                    return Some((0, Self::MAX));
+                };
+                let IpAddr::$ip(address) = prefix.address else {
+                    return None;
+                };
+                let host = Self::MAX.checked_shr(prefix.bits.into()).unwrap_or(0);
+                Some((address.to_bits() & !host, address.to_bits() | host))
+            }
+        }
+    };
 }
 
-impl Word for u128 {
-    const ZERO: Self = 0;
-
-    fn next(self) -> Option<Self> {
-        self.checked_add(1)
-    }
-}
+word!(u32, V4);
+word!(u128, V6);
 
 /// Numbers to the sets of rules whose range has them.
 #[derive(Debug)]

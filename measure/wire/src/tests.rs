@@ -6,7 +6,7 @@ mod rollover;
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use path::{EPOCH_NS, Frame, Path, Truth, Wire};
+use path::{EPOCH_NS, Frame, Path, Wire};
 
 use super::*;
 use crate::frame::{Kind, Marker, Message};
@@ -88,26 +88,4 @@ fn pair(sent: &WireShard, received: &WireShard) -> WireShard {
         whole.merge(half).unwrap();
     }
     pair
-}
-
-/// Nothing was lost and nobody was overtaken: everything about an epoch is exact.
-fn assert_exact(pair: &WireShard, truth: &[Truth], context: &str) {
-    for (segment, truth) in pair.segments.iter().zip(truth) {
-        let (tally, lda) = (segment.tally, segment.lda.estimate(segment.tally.received));
-        assert_eq!((tally.sent, tally.received), (truth.sent, truth.received));
-        assert_eq!(lda.effective_samples, truth.received, "{context}");
-        assert_eq!(lda.usable_cells, lda.cells, "{context}");
-        let near = |mean: Option<f64>| {
-            let off = mean.unwrap() / truth.mean_ns() - 1.0;
-            assert!(off.abs() < 1e-9, "{context}: off by {off}");
-        };
-        near(lda.mean_ticks);
-        let rli = segment.rli;
-        assert_eq!(rli.exact_packets(), truth.received, "{context}");
-        assert_eq!(rli.packets(), truth.received, "{context}");
-        assert_eq!(rli.unusable_packets(), 0);
-        near(rli.mean_ns());
-    }
-    let lds = pair.lds.as_ref().unwrap();
-    assert!(lds.cells().iter().all(|cell| cell.delay_sum().is_some()));
 }

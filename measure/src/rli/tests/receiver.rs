@@ -32,6 +32,18 @@ fn into(estimated: &mut Vec<Estimated>) -> impl FnMut(Estimates<'_, u32>) {
     }
 }
 
+/// Of one packet, whose reference lies 3 ns from its neighbours' line.
+fn estimate(delay_ns: f64, share_of_sum: f64, interval: u32) -> Estimate {
+    Estimate {
+        epoch: EpochTag(0),
+        received_ns: 0,
+        delay_ns,
+        squared_error_ns2: 9.0,
+        share_of_sum,
+        interval,
+    }
+}
+
 /// Both ends of a stream. Sizes are in bytes and nanoseconds alike: a byte takes one.
 struct Wire {
     sender: ReferenceSender,
@@ -279,14 +291,7 @@ fn bounds_are_how_far_references_lie_from_their_neighbours_line() {
 
 #[test]
 fn a_flow_is_off_by_no_more_than_the_rest_of_its_interval() {
-    let estimate = |interval, packets: u32| Estimate {
-        epoch: EpochTag(0),
-        received_ns: 0,
-        delay_ns: 50.0,
-        squared_error_ns2: 9.0,
-        share_of_sum: f64::from(packets).recip(),
-        interval,
-    };
+    let estimate = |interval, packets: u32| estimate(50.0, f64::from(packets).recip(), interval);
     let bound = |mine: u32, all: u32| {
         let mut flow = FlowDelay::default();
         (0..mine).for_each(|_| flow.add(&estimate(1, all)));
@@ -368,18 +373,10 @@ fn sizes_out_of_range_are_refused() {
 
 #[test]
 fn sums_merge_like_their_union() {
-    let estimate = |delay_ns, interval| Estimate {
-        epoch: EpochTag(0),
-        received_ns: 0,
-        delay_ns,
-        squared_error_ns2: 9.0,
-        share_of_sum: 0.0,
-        interval,
-    };
     let mut all = FlowDelay::default();
     let mut halves = [FlowDelay::default(); 2];
     for (i, delay_ns) in [3.0, 5.0, -2.0, 8.0].into_iter().enumerate() {
-        let estimate = estimate(delay_ns, i as u32 + 1);
+        let estimate = estimate(delay_ns, 0.0, i as u32 + 1);
         all.add(&estimate);
         halves[i % 2].add(&estimate);
     }

@@ -75,8 +75,7 @@ impl Body for Garbage {
 #[test]
 fn replayed_frames_are_refused_and_change_nothing() {
     let run = |replays: bool| {
-        let mut wire = Wire::new(layout(), Path::perfect(), 41);
-        wire.begin(1);
+        let mut wire = Wire::begun(Path::perfect(), 41);
         for _ in 0..5 {
             wire.epochs(1);
             wire.settle();
@@ -96,7 +95,7 @@ fn replayed_frames_are_refused_and_change_nothing() {
         assert_eq!(mine.shard.marks, theirs.shard.marks);
     }
     for epoch in [42, 43, 44].map(Epoch) {
-        assert_exact(&attacked.pair(epoch), &attacked.truth(epoch), "attacked");
+        attacked.assert_exact(epoch);
     }
 }
 

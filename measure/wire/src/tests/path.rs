@@ -178,6 +178,13 @@ impl Wire {
         }
     }
 
+    /// With a session at both ends, and all there is to measure.
+    pub fn begun(path: Path, seed: u64) -> Self {
+        let mut wire = Self::new(layout(), path, seed);
+        wire.begin(1);
+        wire
+    }
+
     /// A session begins at both ends.
     pub fn begin(&mut self, n: u64) {
         self.sender.begin(session(n));
@@ -347,5 +354,27 @@ impl Wire {
     /// Both ends' halves of an epoch.
     pub fn pair(&self, epoch: Epoch) -> WireShard {
         pair(self.sent.of(epoch), self.received.of(epoch))
+    }
+
+    /// Nothing was lost and nobody was overtaken: everything about an epoch is exact.
+    #[track_caller]
+    pub fn assert_exact(&self, epoch: Epoch) {
+        let pair = self.pair(epoch);
+        for (segment, truth) in pair.segments.iter().zip(self.truth(epoch)) {
+            let (tally, lda) = (segment.tally, segment.lda.estimate(segment.tally.received));
+            assert_eq!((tally.sent, tally.received), (truth.sent, truth.received));
+            assert_eq!(lda.effective_samples, truth.received, "{epoch:?}");
+            assert_eq!(lda.usable_cells, lda.cells, "{epoch:?}");
+            let rli = segment.rli;
+            assert_eq!(rli.exact_packets(), truth.received, "{epoch:?}");
+            assert_eq!(rli.packets(), truth.received, "{epoch:?}");
+            assert_eq!(rli.unusable_packets(), 0);
+            for mean in [lda.mean_ticks, rli.mean_ns()] {
+                let off = mean.unwrap() / truth.mean_ns() - 1.0;
+                assert!(off.abs() < 1e-9, "{epoch:?}: off by {off}");
+            }
+        }
+        let lds = pair.lds.as_ref().unwrap();
+        assert!(lds.cells().iter().all(|cell| cell.delay_sum().is_some()));
     }
 }

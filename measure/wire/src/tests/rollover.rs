@@ -49,12 +49,7 @@ fn without_loss_everything_about_an_epoch_is_exact() {
                 .all(|control| matches!(control, Control::Taken(_)))
         );
         for epoch in [42, 43, 44].map(Epoch) {
-            let truth = wire.truth(epoch);
-            assert_exact(
-                &wire.pair(epoch),
-                &truth,
-                &format!("seed {seed}, {epoch:?}"),
-            );
+            wire.assert_exact(epoch);
             let shard = wire.received.of(epoch);
             assert_eq!(wire.sent.of(epoch).marks, Marks::default());
             assert!(!shard.marks.is_partial && shard.marks.turns_missed == 0);
@@ -142,13 +137,12 @@ fn where_all_copies_are_lost_an_epoch_is_partial_and_the_next_is_exact() {
     assert_eq!((both.marks.is_partial, both.marks.turns_missed), (true, 1));
     assert_eq!(received_of(both), truth_of(&wire, 42) + truth_of(&wire, 43));
     assert!(!wire.received.of(Epoch(44)).marks.is_partial);
-    assert_exact(&wire.pair(Epoch(44)), &wire.truth(Epoch(44)), "after");
+    wire.assert_exact(Epoch(44));
 }
 
 #[test]
 fn epochs_that_the_sender_skips_are_partial_at_both_ends() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 7);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 7);
     wire.epochs(2);
     wire.turn_to(Epoch(45));
     wire.traffic(EPOCH_NS);
@@ -161,13 +155,12 @@ fn epochs_that_the_sender_skips_are_partial_at_both_ends() {
             (true, 2)
         );
     }
-    assert_exact(&wire.pair(Epoch(45)), &wire.truth(Epoch(45)), "after");
+    wire.assert_exact(Epoch(45));
 }
 
 #[test]
 fn copies_go_after_packets_or_after_a_while() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 8);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 8);
     let copies = |wire: &Wire| {
         let markers = wire.frames.iter().filter_map(|frame| frame.marker.as_ref());
         markers
@@ -208,8 +201,7 @@ fn loss_doubles_and_overtaking_lose_no_count() {
             overtakes: true,
             ..Path::perfect()
         };
-        let mut wire = Wire::new(layout(), path, seed);
-        wire.begin(1);
+        let mut wire = Wire::begun(path, seed);
         // The path is ready from the second turn on, so that each packet has an epoch.
         wire.turn();
         wire.settle();
@@ -257,8 +249,7 @@ fn loss_doubles_and_overtaking_lose_no_count() {
 
 #[test]
 fn an_epoch_without_an_empty_shard_goes_unmeasured_and_spoils_no_other() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 21);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 21);
     wire.epochs(2);
     let empty = std::mem::take(&mut wire.sent.empty);
     wire.epochs(1);
@@ -275,11 +266,7 @@ fn an_epoch_without_an_empty_shard_goes_unmeasured_and_spoils_no_other() {
     assert_eq!(wire.received.epochs(), [41, 42, 43, 44, 46, 47]);
     for epoch in [42, 44, 47].map(Epoch) {
         assert!(!wire.received.of(epoch).marks.is_partial);
-        assert_exact(
-            &wire.pair(epoch),
-            &wire.truth(epoch),
-            "measured at both ends",
-        );
+        wire.assert_exact(epoch);
     }
     // What overtook its marker would be nowhere.
     assert!(wire.received.of(Epoch(46)).marks.is_partial);
@@ -295,8 +282,7 @@ fn an_epoch_without_an_empty_shard_goes_unmeasured_and_spoils_no_other() {
 
 #[test]
 fn withheld_references_are_counted_and_markers_are_not_withheld() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 22);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 22);
     wire.epochs(2);
     assert_eq!(wire.sender.take_withheld(), 0);
     wire.share = ReferenceShare::Spent;
@@ -319,13 +305,12 @@ fn withheld_references_are_counted_and_markers_are_not_withheld() {
     assert_eq!((without.references, without.least_delay_ns), (0, None));
     let closing = wire.received.of(Epoch(44)).marks;
     assert_eq!(closing.references, 2);
-    assert_exact(&wire.pair(Epoch(46)), &wire.truth(Epoch(46)), "afterwards");
+    wire.assert_exact(Epoch(46));
 }
 
 #[test]
 fn a_quiet_wire_goes_on_turning() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 23);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 23);
     for _ in 0..5 {
         wire.turn();
         for _ in 0..100 {
@@ -377,8 +362,7 @@ fn a_wire_without_references_counts_all_the_same() {
 
 #[test]
 fn both_ends_take_up_other_probabilities_at_one_turn() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 25);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 25);
     let shares = [0.3, 0.05, 0.2, 0.02, 0.4];
     for share in shares {
         assert!(wire.sender.set_coming(&lda(share)));
@@ -399,7 +383,7 @@ fn both_ends_take_up_other_probabilities_at_one_turn() {
         }
     }
     for epoch in [42, 43, 44, 45].map(Epoch) {
-        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "adapted");
+        wire.assert_exact(epoch);
     }
 }
 
@@ -424,13 +408,12 @@ fn a_marker_that_is_lost_costs_no_epoch_after_it_its_probabilities() {
     }
     assert!(!wire.received.epochs().contains(&44));
     let epoch = Epoch(45);
-    assert_exact(&wire.pair(epoch), &wire.truth(epoch), "after a lost turn");
+    wire.assert_exact(epoch);
 }
 
 #[test]
 fn a_session_that_begins_anew_keeps_the_probabilities() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 28);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 28);
     assert!(wire.sender.set_coming(&lda(0.3)));
     wire.epochs(2);
     wire.settle();
@@ -441,14 +424,13 @@ fn a_session_that_begins_anew_keeps_the_probabilities() {
     let last = *wire.received.epochs().last().unwrap();
     for epoch in [last - 1, last].map(Epoch) {
         assert_eq!(wire.received.of(epoch).layout().lda, lda(0.3));
-        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "in another session");
+        wire.assert_exact(epoch);
     }
 }
 
 #[test]
 fn steps_of_clocks_and_links_that_go_down_are_marked() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 26);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 26);
     wire.epochs(2);
     wire.settle();
     wire.sender.clock_set();
@@ -471,7 +453,7 @@ fn steps_of_clocks_and_links_that_go_down_are_marked() {
             [(true, false), (false, true), (false, false)]
         );
     }
-    assert_exact(&wire.pair(Epoch(44)), &wire.truth(Epoch(44)), "afterwards");
+    wire.assert_exact(Epoch(44));
 }
 
 #[test]
@@ -563,7 +545,7 @@ fn a_session_that_begins_amid_an_epoch_is_exact_from_the_second_turn_on() {
     );
     for epoch in [43, 44].map(Epoch) {
         assert!(!wire.received.of(epoch).marks.is_partial);
-        assert_exact(&wire.pair(epoch), &wire.truth(epoch), "whole");
+        wire.assert_exact(epoch);
     }
 }
 
@@ -580,13 +562,12 @@ fn the_receiver_may_know_of_the_session_later() {
     wire.epochs(3);
     wire.settle();
     assert_eq!(wire.received.epochs(), [43, 44]);
-    assert_exact(&wire.pair(Epoch(44)), &wire.truth(Epoch(44)), "whole");
+    wire.assert_exact(Epoch(44));
 }
 
 #[test]
 fn another_session_gives_up_the_epoch_in_progress() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 34);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 34);
     wire.epochs(2);
     wire.traffic(EPOCH_NS / 2);
     wire.settle();
@@ -605,11 +586,7 @@ fn another_session_gives_up_the_epoch_in_progress() {
     assert_eq!(given_up.marks.turns_missed, 0);
     assert!(packets(given_up).1 < packets(wire.sent.of(Epoch(42))).0);
     for epoch in [2, 3].map(Epoch) {
-        assert_exact(
-            &wire.pair(epoch),
-            &wire.truth(epoch),
-            "of the other session",
-        );
+        wire.assert_exact(epoch);
     }
     let (given, now_ns) = (wire.received.sealed.len(), wire.now_ns);
     for frame in old {
@@ -621,8 +598,7 @@ fn another_session_gives_up_the_epoch_in_progress() {
 
 #[test]
 fn a_session_that_ends_leaves_no_shard_behind() {
-    let mut wire = Wire::new(layout(), Path::perfect(), 35);
-    wire.begin(1);
+    let mut wire = Wire::begun(Path::perfect(), 35);
     wire.epochs(2);
     wire.settle();
     wire.sender.end();
@@ -642,5 +618,5 @@ fn a_session_that_ends_leaves_no_shard_behind() {
         wire.received.taken,
         wire.received.sealed.len() as u64 + open
     );
-    assert_exact(&wire.pair(Epoch(46)), &wire.truth(Epoch(46)), "afterwards");
+    wire.assert_exact(Epoch(46));
 }
