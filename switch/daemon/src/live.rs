@@ -30,17 +30,15 @@ const NAP: Duration = Duration::from_millis(20);
 /// # Errors
 /// When the terminal or standard output fails.
 pub fn attend(
-    options: &RunOptions,
+    options: &RunOptions<'_>,
     published: &Arc<Published>,
     is_over: impl Fn() -> bool,
 ) -> Result<()> {
-    let end = options
-        .duration
-        .and_then(|duration| Instant::now().checked_add(duration));
+    let (arguments, log) = (options.arguments, &options.log);
+    let end = (arguments.duration).and_then(|duration| Instant::now().checked_add(duration));
     let is_over = || is_over() || end.is_some_and(|end| Instant::now() >= end);
-    if options.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
-        let log = options.log.as_ref();
-        let _held = log.filter(|_| io::stderr().is_terminal()).map(hold);
+    if arguments.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
+        let _held = io::stderr().is_terminal().then(|| hold(log));
         let [latest, flows, flow] = [0; 3].map(|_| Arc::clone(published));
         let source = top::InProcess {
             latest: move || latest.read(),
@@ -52,7 +50,7 @@ pub fn attend(
     let mut next_table = Instant::now() + REFRESH;
     while !is_over() {
         thread::sleep(NAP);
-        if options.live && Instant::now() >= next_table {
+        if arguments.live && Instant::now() >= next_table {
             next_table += REFRESH;
             match writeln!(io::stdout(), "{}", view::live(&published.read())) {
                 // Who read it has seen enough (`| head`).

@@ -12,7 +12,7 @@ use clap::Parser;
 use contract::config::document::KeyPath;
 use contract::config::{Candidate, Config};
 use daemon::cli::{Arguments, LogFormat};
-use daemon::options::{RunOptions, Signals};
+use daemon::options::RunOptions;
 use daemon::privileges;
 use daemon::resources::Resources;
 use daemon::run::{self, RunError};
@@ -92,30 +92,28 @@ fn run(
     arguments: &Arguments,
     log: Lines,
 ) -> anyhow::Result<()> {
-    let signals = Signals::default();
+    let options = RunOptions {
+        arguments,
+        log,
+        stop: Arc::default(),
+        reload: Arc::default(),
+    };
     let flags = [
-        (signal_hook::consts::SIGINT, &signals.stop),
-        (signal_hook::consts::SIGTERM, &signals.stop),
-        (signal_hook::consts::SIGHUP, &signals.reload),
+        (signal_hook::consts::SIGINT, &options.stop),
+        (signal_hook::consts::SIGTERM, &options.stop),
+        (signal_hook::consts::SIGHUP, &options.reload),
     ];
     for (signal, flag) in flags {
         signal_hook::flag::register(signal, Arc::clone(flag))
             .context("cannot handle SIGINT, SIGTERM and SIGHUP")?;
     }
-    let options = RunOptions {
-        duration: arguments.duration,
-        live: arguments.live,
-        file: arguments.config.clone(),
-        log: Some(log),
-        wire_record: arguments.wire_record.clone(),
-    };
     // Opened before privileges are given up.
     let summary = arguments.summary_json.as_deref().map(|path| {
         let cannot_write = || format!("cannot write the summary to {}", path.display());
         File::create(path).with_context(cannot_write)
     });
     let summary = summary.transpose()?;
-    let outcome = run::run(config, resources, &options, &signals)?;
+    let outcome = run::run(config, resources, &options)?;
     if let Some(mut file) = summary {
         let json = serde_json::to_string_pretty(&outcome)?;
         file.write_all(json.as_bytes())

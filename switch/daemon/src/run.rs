@@ -32,7 +32,7 @@ use switch::wiring::devices::{self, Pools};
 use switch::wiring::{DpdkSite, Site, WorkerSetup, Workers, budget_of_machine, random_seed};
 
 use crate::data_plane::SwitchDataPlane;
-use crate::options::{RunOptions, Signals};
+use crate::options::RunOptions;
 use crate::platform::Dpdk;
 use crate::resources::Resources;
 use crate::{live, privileges};
@@ -66,11 +66,10 @@ pub enum RunError {
 pub fn run(
     config: &Config,
     resources: Resources,
-    options: &RunOptions,
-    signals: &Signals,
+    options: &RunOptions<'_>,
 ) -> Result<Outcome, RunError> {
     let mut has_started = false;
-    build(config, resources, options, signals, &mut has_started).map_err(|error| {
+    build(config, resources, options, &mut has_started).map_err(|error| {
         if has_started {
             RunError::Run(error)
         } else {
@@ -82,12 +81,11 @@ pub fn run(
 fn build(
     config: &Config,
     resources: Resources,
-    options: &RunOptions,
-    signals: &Signals,
+    options: &RunOptions<'_>,
     has_started: &mut bool,
 ) -> Result<Outcome> {
     let mut config = config.clone();
-    let recording = (options.wire_record.as_ref())
+    let recording = (options.arguments.wire_record.as_ref())
         .map(|file| {
             Recording::begin(file).with_context(|| format!("cannot write {}", file.display()))
         })
@@ -130,15 +128,13 @@ fn build(
 
     *has_started = true;
     let captures = planned(&config, &resources.sources);
-    let (elapsed, snapshot) = switch(
-        dpdk, &config, ports, resources, options, signals, budget_mib,
-    )?;
+    let (elapsed, snapshot) = switch(dpdk, &config, ports, resources, options, budget_mib)?;
     let outcome = Outcome {
         elapsed_s: elapsed.as_secs_f64(),
         captures: finished(captures, &snapshot),
         snapshot,
     };
-    if options.live {
+    if options.arguments.live {
         live::summarise(&outcome.snapshot);
     }
     Ok(outcome)
@@ -150,8 +146,7 @@ fn switch<'pool>(
     config: &Config,
     ports: Vec<Port<'pool>>,
     resources: Resources,
-    options: &RunOptions,
-    signals: &Signals,
+    options: &RunOptions<'_>,
     budget_mib: Option<usize>,
 ) -> Result<(Duration, Snapshot)> {
     let Resources {
@@ -162,8 +157,8 @@ fn switch<'pool>(
         wire_keys,
     } = resources;
     let orders = Orders {
-        wanted: Arc::clone(&signals.reload),
-        file: options.file.clone(),
+        wanted: Arc::clone(&options.reload),
+        file: options.arguments.config.clone(),
     };
     let stopping = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -180,16 +175,14 @@ fn switch<'pool>(
         };
         let threads = start(platform, config, workers.setups, stopping)?;
         cpus::keep_off(dpdk.site.cpus, dpdk.site.usable);
-        if let Some(log) = &options.log {
-            let (cpus, usable) = (dpdk.site.cpus.to_vec(), dpdk.site.usable.to_vec());
-            log.run(move || cpus::keep_off(&cpus, &usable));
-        }
+        let (cpus, usable) = (dpdk.site.cpus.to_vec(), dpdk.site.usable.to_vec());
+        options.log.run(move || cpus::keep_off(&cpus, &usable));
 
         let running = Running::new(platform, config, ports, workers.generations);
         let data_plane = SwitchDataPlane::new(running, workers.master, orders, budget_mib);
         let mut core = ControlCore::new(setup, data_plane)?;
         let published = core.published();
-        let serving = server.map(|server| serve(server, options, signals, &published));
+        let serving = server.map(|server| serve(server, options, &published));
         let serving = serving.transpose()?;
         let sending = send(sender, exporter, &published)?;
         let control = spawn(scope, "vernier-control", move || {
@@ -200,7 +193,7 @@ fn switch<'pool>(
         // Packets are switched whether the control core works or not.
         let is_over = || {
             let has_ended = threads.iter().any(ScopedJoinHandle::is_finished);
-            has_ended || signals.stop.load(Ordering::Relaxed)
+            has_ended || options.stop.load(Ordering::Relaxed)
         };
         let shown = live::attend(options, &published, is_over);
         drop(stop);
@@ -254,12 +247,11 @@ type Worked<'pool, T = DpdkIo<'pool>> = Result<(Duration, T)>;
 /// Serves what the control core publishes.
 fn serve(
     server: http::Server,
-    options: &RunOptions,
-    signals: &Signals,
+    options: &RunOptions<'_>,
     published: &Arc<Published>,
 ) -> Result<http::Running> {
-    let server = match &options.file {
-        Some(_) => server.with_reload(Arc::clone(&signals.reload)),
+    let server = match &options.arguments.config {
+        Some(_) => server.with_reload(Arc::clone(&options.reload)),
         None => server,
     };
     let serving = server.serve(Arc::clone(published))?;

@@ -410,7 +410,7 @@ impl World {
             7 => self.probe(&mut report, &victim.switch),
             // A short cut between the first honest switch and the last.
             8 => {
-                let wire = |peer| wire(peer % 2, peer);
+                let wire = |peer| wire(peer % 2, peer, peer % 2);
                 report.neighbours = [1, HONEST as u32].map(wire).to_vec();
             }
             9 => {
@@ -427,7 +427,7 @@ impl World {
                 let accomplice = number(self.random.random_range(0..HOSTILE));
                 let accomplice = if is_concerted { number(0) } else { accomplice };
                 report.wire_switch = victim.wire_switch;
-                report.neighbours = [0, 1].map(|port| wire(port, accomplice)).to_vec();
+                report.neighbours = [0, 1].map(|port| wire(port, accomplice, port)).to_vec();
             }
             _ => {}
         }
@@ -489,11 +489,11 @@ fn number(sender: usize) -> u32 {
     900 + sender as u32
 }
 
-fn wire(port: u32, peer_switch: u32) -> Neighbour {
+fn wire(port: u32, peer_switch: u32, peer_port: u32) -> Neighbour {
     Neighbour {
         port,
         peer_switch,
-        peer_port: port,
+        peer_port,
         session: "established".to_owned(),
         system: None,
     }
@@ -542,21 +542,13 @@ impl World {
         };
         let mut segments = vec![segment(Kind::Inside, 0, 1), segment(Kind::Inside, 1, 0)];
         let mut neighbours = Vec::new();
-        let mut wire = |port: u32, peer_switch| {
-            neighbours.push(Neighbour {
-                port,
-                peer_switch,
-                peer_port: 1 - port,
-                session: "established".to_owned(),
-                system: None,
-            });
-        };
+        let mut join = |port, peer| neighbours.push(wire(port, peer, 1 - port));
         if switch.number > 1 {
-            wire(0, switch.number - 1);
+            join(0, switch.number - 1);
             segments.push(segment(Kind::Wire, 2, 0));
         }
         if (switch.number as usize) < HONEST {
-            wire(1, switch.number + 1);
+            join(1, switch.number + 1);
         }
         for port in names.len() as u32..switch.segments {
             names.push(format!("port-{port}"));

@@ -322,7 +322,7 @@ impl Started {
         let start = |(number, setup): (u64, WorkerSetup<MemoryIo>)| {
             let skew_ticks = number * skew_ticks;
             let counters = Arc::clone(&setup.counters);
-            let mut io = MemoryIo::new(0);
+            let mut io = MemoryIo::default();
             io.set_now(memory.now().plus(skew_ticks));
             RackWorker {
                 worker: setup.start(io, memory.schedule, gauge_ticks),

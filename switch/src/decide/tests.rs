@@ -142,31 +142,19 @@ fn a_port_without_a_link_gets_nothing_until_it_is_back() {
 fn a_bridge_floods_learns_forwards_and_never_hairpins() {
     let [a, b, c] = [1, 2, 3].map(mac);
     let mut bridge = bridge();
-    assert_eq!(
-        bridge.one(EAST, &frame(b, a, 0x0800), 0),
-        to(&[WEST, NORTH])
-    );
-    assert_eq!(
-        bridge.one(WEST, &frame(a, b, 0x0800), 1),
-        Verdict::Forward(EAST)
-    );
-    assert_eq!(
-        bridge.one(EAST, &frame(b, a, 0x0800), 2),
-        Verdict::Forward(WEST)
-    );
-    assert_eq!(
-        bridge.one(EAST, &frame(a, c, 0x0800), 3),
-        dropped(DropReason::Hairpin)
-    );
-    // The station moved: the newest observation counts.
-    assert_eq!(
-        bridge.one(NORTH, &frame(BROADCAST, a, 0x0806), 4),
-        to(&[EAST, WEST])
-    );
-    assert_eq!(
-        bridge.one(WEST, &frame(a, b, 0x0800), 5),
-        Verdict::Forward(NORTH)
-    );
+    let steps = [
+        (EAST, b, a, to(&[WEST, NORTH])),
+        (WEST, a, b, Verdict::Forward(EAST)),
+        (EAST, b, a, Verdict::Forward(WEST)),
+        (EAST, a, c, dropped(DropReason::Hairpin)),
+        // The station moved: the newest observation counts.
+        (NORTH, BROADCAST, a, to(&[EAST, WEST])),
+        (WEST, a, b, Verdict::Forward(NORTH)),
+    ];
+    for (now, (from, destination, source, verdict)) in (0..).zip(steps) {
+        let frame = frame(destination, source, 0x0800);
+        assert_eq!(bridge.one(from, &frame, now), verdict, "step {now}");
+    }
 }
 
 #[test]

@@ -124,33 +124,24 @@ impl PortHandles for MemoryHandles {
     }
 }
 
-impl MemoryIo {
-    /// `ports` ports at time 0, with one receive queue each.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a configuration has 64 ports at most"
-    )]
-    pub fn new(ports: usize) -> Self {
-        Self::with_inlets(ports, (0..ports as u8).map(PortIndex).collect())
-    }
-
-    /// `ports` ports at time 0, with a receive queue that is served for each of `inlets`.
-    pub fn with_inlets(ports: usize, inlets: Vec<PortIndex>) -> Self {
+impl Default for MemoryIo {
+    /// No ports yet, at time 0.
+    fn default() -> Self {
         Self {
             now: Cell::new(Ticks(0)),
             step_ticks: 0,
-            arrivals: inlets.iter().map(|_| VecDeque::new()).collect(),
-            inlets,
-            ports: std::iter::repeat_with(MemoryPort::default)
-                .take(ports)
-                .collect(),
+            arrivals: Vec::new(),
+            inlets: Vec::new(),
+            ports: Vec::new(),
             live: Live::default(),
             made: Live::default(),
             copies_left: usize::MAX,
             received: Vec::new(),
         }
     }
+}
 
+impl MemoryIo {
     /// Sets the clock.
     pub fn set_now(&mut self, now: Ticks) {
         self.now.set(now);

@@ -218,30 +218,21 @@ fn assert_true(rack: &Rack, truth: &Truth, shards: &[(u64, Shard)]) {
         .filter(|&port| rack.running.config.around(port).is_some())
     {
         let at = |of: &HashMap<usize, u64>| of.get(&port).copied().unwrap_or_default();
-        let counter =
-            |of: fn(&AroundCounters) -> &Counter| rack.sum_at(port, |port| of(&port.around).get());
+        let counters: [fn(&AroundCounters) -> &Counter; 4] = [
+            |c| &c.entered_packets,
+            |c| &c.returned_packets,
+            |c| &c.lost_packets,
+            |c| &c.unknown_packets,
+        ];
+        let counted = counters.map(|of| rack.sum_at(port, |port| of(&port.around).get()));
+        let expected = [&truth.entered, &truth.returned, &truth.lost, &truth.unknown].map(at);
         let name = rack.running.config.port_name(port);
         assert_eq!(
-            counter(|c| &c.entered_packets),
-            at(&truth.entered),
-            "{name}: entered"
+            counted, expected,
+            "{name}: entered, returned, lost, unknown"
         );
-        assert_eq!(
-            counter(|c| &c.returned_packets),
-            at(&truth.returned),
-            "{name}: returned"
-        );
-        assert_eq!(
-            counter(|c| &c.lost_packets),
-            at(&truth.lost),
-            "{name}: lost"
-        );
-        assert_eq!(
-            counter(|c| &c.unknown_packets),
-            at(&truth.unknown),
-            "{name}: unknown"
-        );
-        assert_eq!(counter(|c| &c.displaced_packets), 0, "{name}: displaced");
+        let displaced = rack.sum_at(port, |port| port.around.displaced_packets.get());
+        assert_eq!(displaced, 0, "{name}: displaced");
     }
 }
 

@@ -12,7 +12,8 @@ use control::wire::exchange::Exchange;
 use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::time::{EpochSchedule, TickRate, Ticks};
-use switch::packet_io::memory::{MemoryIo, MemoryPacket};
+use switch::packet_io::memory::{MemoryHandles, MemoryIo, MemoryPacket};
+use switch::packet_io::{PacketIo, PortHandles};
 use switch::wire::{Envelope, HelloGate, Share, WirePort, WireSetup, source_address};
 use wire::exchange::{ClockView, Expected, FrameSettings, Moment, OwnEnd, SessionState, Settings};
 use wire::frame::{ClockState, Kind, PortName};
@@ -111,10 +112,12 @@ impl End {
             expected: Expected::default(),
             renew_ns: u64::MAX,
         };
+        let mut io = MemoryIo::default();
+        io.take_over(&mut MemoryHandles::room(PORT, 0));
         Self {
             exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             wire,
-            io: MemoryIo::new(1),
+            io,
             line,
             counters,
             clock: ClockView {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contract::ids::PortIndex;
 use measure::time::{Epoch, Ticks};
-use records::snapshot::{ReloadOutcome, Snapshot, WireEstimate};
+use records::snapshot::{ReloadOutcome, Snapshot, WireFigures};
 
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
@@ -359,28 +359,23 @@ impl World {
             {
                 continue;
             }
-            let mean = truths[0].mean();
-            let judge = |coverage: &mut super::Coverage, kind: String, one: &WireEstimate| {
-                if let Some(bound_ns) = one.bound_ns {
-                    coverage.judge(&kind, one.mean_ns, bound_ns, mean);
-                }
-            };
-            for one in &figures.estimates {
-                judge(
-                    &mut self.figures.coverage,
-                    format!("{} on wires", one.method),
-                    one,
-                );
-            }
-            if let Some(chosen) = &figures.chosen {
-                judge(
-                    &mut self.figures.coverage,
-                    "chosen on wires".to_owned(),
-                    chosen,
-                );
-            }
+            self.judge_wire(figures, truths[0].mean());
         }
         Ok(())
+    }
+
+    /// Enters the bounds of all estimates of a wire.
+    fn judge_wire(&mut self, figures: &WireFigures, mean_ns: f64) {
+        let estimates = figures.estimates.iter();
+        let estimates = estimates.map(|one| (one.method.as_str(), one));
+        let chosen = figures.chosen.iter().map(|one| ("chosen", one));
+        for (method, one) in estimates.chain(chosen) {
+            if let Some(bound_ns) = one.bound_ns {
+                let kind = format!("{method} on wires");
+                let coverage = &mut self.figures.coverage;
+                coverage.judge(&kind, one.mean_ns, bound_ns, mean_ns);
+            }
+        }
     }
 
     /// The present epoch of the switch at the other end of a wire.

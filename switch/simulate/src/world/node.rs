@@ -66,11 +66,18 @@ impl Node {
     ) -> Result<Self, String> {
         let ticks = clocks.ticks(now);
         let began = Instant::now();
-        let state = Shared::new(NodeState {
+        let state = NodeState {
+            monotonic: began,
+            system: SystemTime::UNIX_EPOCH,
             tai_ns: clocks.tai_ns(now),
             has_link,
-            ..NodeState::new(config, began, random.random())
-        });
+            wanted: None,
+            running: config.clone(),
+            changes: (0, 0),
+            refused: Vec::new(),
+            random: Pcg64::seed_from_u64(random.random()),
+        };
+        let state = Shared(Arc::new(Mutex::new(state)));
         let measurement = &config.measurement;
         let schedule = EpochSchedule::new(
             ticks,
@@ -238,32 +245,11 @@ pub(super) struct NodeState {
     pub random: Pcg64,
 }
 
-impl NodeState {
-    /// A switch by `config` that starts at an instant of the monotonic clock.
-    pub fn new(config: &Config, monotonic: Instant, seed: u64) -> Self {
-        Self {
-            monotonic,
-            system: SystemTime::UNIX_EPOCH,
-            tai_ns: 0,
-            has_link: Vec::new(),
-            wanted: None,
-            running: config.clone(),
-            changes: (0, 0),
-            refused: Vec::new(),
-            random: Pcg64::seed_from_u64(seed),
-        }
-    }
-}
-
 /// Both sides' way to it.
 #[derive(Debug, Clone)]
 pub(super) struct Shared(Arc<Mutex<NodeState>>);
 
 impl Shared {
-    pub fn new(state: NodeState) -> Self {
-        Self(Arc::new(Mutex::new(state)))
-    }
-
     pub fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
