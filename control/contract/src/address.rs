@@ -59,7 +59,7 @@ impl FromStr for MacAddress {
 impl MacAddress {
     /// Whether it is the address of one station: neither a group's, by the lowest bit of its first octet (IEEE 802,
     /// clause 8.2), nor all zeros.
-    pub(crate) fn is_individual(&self) -> bool {
+    pub(crate) fn is_individual(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
 }
