@@ -736,18 +736,19 @@ impl Held {
     fn close(&mut self, flow: &Flow, number: FlowNumber) {
         self.flow = flow.clone();
         self.number = number;
+        self.quantiles = self.closed_quantiles();
+    }
+
+    fn closed_quantiles(&self) -> Option<FlowQuantiles> {
         let (epoch, delays) = &self.delays;
-        let is_whole = *epoch == flow.last && delays.count() == flow.recent.packets;
+        let is_whole = *epoch == self.flow.last && delays.count() == self.flow.recent.packets;
         let ns = |q| Some(delays.quantile_ns(q).filter(|_| is_whole)? as f64);
-        let quantiles = || {
-            Some(FlowQuantiles {
-                p50_ns: ns(0.5)?,
-                p90_ns: ns(0.9)?,
-                p99_ns: ns(0.99)?,
-                max_ns: Some(ns(1.0)?),
-            })
-        };
-        self.quantiles = quantiles();
+        Some(FlowQuantiles {
+            p50_ns: ns(0.5)?,
+            p90_ns: ns(0.9)?,
+            p99_ns: ns(0.99)?,
+            max_ns: Some(ns(1.0)?),
+        })
     }
 }
 

@@ -275,7 +275,7 @@ impl Segments {
             match added {
                 Some(Ok(())) => (),
                 Some(Err(error)) => {
-                    tracing::error!(epoch = epoch.0, "totals not added to: {error}")
+                    tracing::error!(epoch = epoch.0, "totals not added to: {error}");
                 }
                 None => state.unusable.internal += 1,
             }

@@ -623,8 +623,8 @@ impl WirePort {
         let epoch_s = self.epoch_s;
         // Not much older than the latest.
         let is_shown = |epoch: u64, latest: Option<u64>| {
-            let epochs = latest.map_or(u64::MAX, |latest| latest.saturating_sub(epoch));
-            is_up && epochs as f64 * epoch_s <= FRESH_S
+            let ago = latest.map_or(u64::MAX, |latest| latest.saturating_sub(epoch));
+            is_up && ago as f64 * epoch_s <= FRESH_S
         };
         let (outgoing, incoming) = directions(&mut wire.segments);
         for (segment, now) in outgoing.iter_mut().zip(&status.sending) {

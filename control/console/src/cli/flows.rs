@@ -100,7 +100,11 @@ pub struct Flow {
 pub fn list(flows: &Flows) -> anyhow::Result<u8> {
     let query = FlowQuery {
         scope: flows.scope,
-        state: [FlowState::Active, FlowState::Ended][usize::from(flows.ended)],
+        state: if flows.ended {
+            FlowState::Ended
+        } else {
+            FlowState::Active
+        },
         sort: flows.sort,
         ascending: flows.ascending,
         offset: flows.offset,

@@ -4,7 +4,7 @@ use super::*;
 fn tables_are_aligned_by_what_terminals_show() {
     let row = |name: &str| [name.to_owned(), "1".to_owned()];
     let names = ["\u{6771}\u{4eac}", "e\u{301}cole", "B"];
-    let text = table("node | hops", names.map(row).into_iter());
+    let text = table("node | hops", names.map(row));
     assert_eq!(
         text,
         "node   hops\n\u{6771}\u{4eac}      1\ne\u{301}cole     1\nB         1\n"
@@ -14,7 +14,7 @@ fn tables_are_aligned_by_what_terminals_show() {
 #[test]
 fn a_cell_may_have_any_length() {
     let row = ["x".repeat(70_000), "1".to_owned()];
-    let text = table("node | hops", [row].into_iter());
+    let text = table("node | hops", [row]);
     assert_eq!(text.lines().nth(1).map(str::len), Some(70_006));
 }
 
