@@ -229,7 +229,7 @@ impl World {
                 let mut bytes = plain();
                 let marks = seen(*which).and_then(|seen| Reply::read(self.mode, &seen));
                 if let (Some(marks), Some(mut reply)) = (marks, Reply::read(self.mode, &bytes)) {
-                    reply.sender_timestamp = marks.timestamp;
+                    reply.sender_timestamp = marks.own.timestamp;
                     reply.write(self.mode, &mut bytes);
                 }
                 bytes

@@ -601,23 +601,15 @@ impl Config {
             check_reflector(&root.key("reflector"), reflector)?;
         }
         let sessions = root.key("sessions");
-        count_within(
-            sessions.clone(),
-            self.sessions.len(),
-            0..=SESSIONS_MAX,
-            "sessions",
-        )?;
+        let count = self.sessions.len();
+        count_within(sessions.clone(), count, 0..=SESSIONS_MAX, "sessions")?;
         let mut names = HashSet::new();
         let mut packets = 0.0;
         for (index, session) in self.sessions.iter().enumerate() {
             let path = sessions.index(index);
-            name(path.key("name"), &session.name)?;
-            unique(
-                &mut names,
-                session.name.as_str(),
-                path.key("name"),
-                "a name of its own",
-            )?;
+            let (at, own) = (path.key("name"), session.name.as_str());
+            name(at.clone(), own)?;
+            unique(&mut names, own, at, "a name of its own")?;
             packets += self.check_session(&path, session)?;
         }
         ensure(
@@ -691,12 +683,8 @@ impl Config {
         )?;
         let mut asked = HashSet::new();
         for (index, tlv) in session.tlvs.iter().enumerate() {
-            unique(
-                &mut asked,
-                tlv,
-                path.key("tlvs").index(index),
-                "each TLV once",
-            )?;
+            let path = path.key("tlvs").index(index);
+            unique(&mut asked, tlv, path, "each TLV once")?;
         }
         check_rate(path, session)?;
         let least = session.least_bytes();
@@ -765,17 +753,13 @@ fn check_rate(path: &KeyPath, session: &SessionConfig) -> Check {
 }
 
 fn check_reflector(path: &KeyPath, reflector: &ReflectorConfig) -> Check {
-    count_within(
-        path.key("listen"),
-        reflector.listen.len(),
-        1..=64,
-        "addresses",
-    )?;
-    within(
-        path.key("sessions_max"),
-        reflector.sessions_max,
-        0..=1_000_000,
-    )?;
+    let ReflectorConfig {
+        listen,
+        sessions_max,
+        ..
+    } = reflector;
+    count_within(path.key("listen"), listen.len(), 1..=64, "addresses")?;
+    within(path.key("sessions_max"), *sessions_max, 0..=1_000_000)?;
     within(path.key("idle_s"), reflector.idle_s, 1..=86_400)?;
     if let Some(limit_pps) = reflector.limit_pps {
         within(path.key("limit_pps"), limit_pps, 1..=10_000_000)?;

@@ -25,7 +25,7 @@ use crate::published::Outlet;
 use crate::reflector::Reflector;
 use crate::send_faults::SendFaults;
 use crate::session::{Arrived, Intervals, Session};
-use crate::socket::{Purpose, Report, Socket, SocketError, Stamped};
+use crate::socket::{Report, Socket, SocketError, Stamped};
 use crate::wire::{Mode, Reply, UnixNs};
 
 /// Packets of one socket in a row.
@@ -91,7 +91,7 @@ impl Asked {
     /// The session that a packet may be a reply to. It verifies the rest.
     fn session_of(&self, packet: &[u8]) -> Option<SessionKey> {
         let by_ssid = |mode: Mode| {
-            let ssid = Reply::read(mode, packet)?.ssid;
+            let ssid = Reply::read(mode, packet)?.own.ssid;
             self.sessions.get(&(mode, ssid)).copied()
         };
         // A reflector that does not know SSIDs returns none, which does where there is one session.
@@ -157,7 +157,7 @@ impl Engine {
         listen: impl Iterator<Item = SocketAddr>,
     ) -> Result<(), SocketError> {
         for local in listen {
-            let socket = self.open(local, Purpose::Reflect)?;
+            let socket = self.open(local, None)?;
             self.listeners.push(socket);
         }
         self.reflector = Some(reflector);
@@ -169,8 +169,8 @@ impl Engine {
         self.listeners.iter().map(Socket::local)
     }
 
-    fn open(&self, local: SocketAddr, purpose: Purpose) -> Result<Socket, SocketError> {
-        let opened = Socket::open(local, purpose, self.wanted).and_then(|socket| {
+    fn open(&self, local: SocketAddr, requests: Option<u8>) -> Result<Socket, SocketError> {
+        let opened = Socket::open(local, requests, self.wanted).and_then(|socket| {
             // Nobody asks which socket it was: all are looked at.
             let none = EventData::new_u64(0);
             epoll::add(&self.readable, &socket, none, EventFlags::IN)?;
@@ -193,9 +193,8 @@ impl Engine {
         let index = if let Some(index) = known {
             index
         } else {
-            let traffic_class = key.traffic_class;
             self.senders.push(Sender {
-                socket: self.open(key.from, Purpose::Send { traffic_class })?,
+                socket: self.open(key.from, Some(key.traffic_class))?,
                 key,
                 reflectors: HashMap::new(),
                 reports: VecDeque::new(),

@@ -92,7 +92,7 @@ pub struct State {
 }
 
 impl Board {
-    /// What is on it now. The thread that measures waits for whoever holds this.
+    /// What is on it now. The thread that measures waits while this is held.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.0.read()
     }

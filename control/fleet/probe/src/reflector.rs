@@ -178,10 +178,12 @@ impl Reflector {
 
         let format = self.settings.error.format;
         let reply = Reply {
-            sequence,
-            timestamp: 0,
-            error: self.settings.error,
-            ssid: request.ssid,
+            own: Request {
+                sequence,
+                timestamp: 0,
+                error: self.settings.error,
+                ssid: request.ssid,
+            },
             received: format.encode(arrival.stamps.system),
             sender_sequence: request.sequence,
             sender_timestamp: request.timestamp,

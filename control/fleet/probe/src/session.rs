@@ -313,9 +313,9 @@ impl Session {
         }
         let sample = Sample::of(&reply, &sent, arrived);
         let tail = arrived.packet.get(self.mode.bytes()..).unwrap_or_default();
-        let sequence = reply.sequence.to_be_bytes();
+        let sequence = reply.own.sequence.to_be_bytes();
         let key = self.settings.tlv_key.as_ref();
-        let (format, near) = (reply.error.format, arrived.stamps.system);
+        let (format, near) = (reply.own.error.format, arrived.stamps.system);
         let extensions = self.tail.read(tail, &sequence, key, format, near);
         // Its interval is open, since it has been under way until now.
         let interval = self.interval(sent.interval);
@@ -323,8 +323,8 @@ impl Session {
         interval.counts.received += 1;
         interval.counts.reordered += u64::from(is_reordered);
         interval.reflector_clock = Some(ClockQuality {
-            is_synchronised: reply.error.is_synchronised,
-            error_ns: reply.error.error_ns(),
+            is_synchronised: reply.own.error.is_synchronised,
+            error_ns: reply.own.error.error_ns(),
         });
         if extensions.is_some() {
             interval.extensions = extensions;
@@ -344,7 +344,7 @@ impl Session {
             return Err(Rejection::NotAuthentic);
         }
         // Zero is from a reflector that does not know SSIDs (RFC 8972, section 3): the session goes on.
-        let (got, expected) = (reply.ssid, self.settings.id.ssid);
+        let (got, expected) = (reply.own.ssid, self.settings.id.ssid);
         if got != expected && got != 0 {
             return Err(Rejection::OtherSession { got, expected });
         }
@@ -591,9 +591,9 @@ impl Sample {
             ),
         };
         let stamps = StampedBy { sent, received };
-        let format = reply.error.format;
+        let format = reply.own.error.format;
         let received = format.decode(reply.received, came)?;
-        let replied = format.decode(reply.timestamp, came)?;
+        let replied = format.decode(reply.own.timestamp, came)?;
         let (forward_ns, backward_ns) = (received.since(left), came.since(replied));
         let is_sane = |delay: i64| delay.abs() < DELAY_NS_MAX;
         (is_sane(forward_ns) && is_sane(backward_ns)).then_some(Self {

@@ -88,18 +88,6 @@ impl Arrival {
     }
 }
 
-/// What a socket is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Requests with this traffic class, whose time of transmission matters.
-    Send {
-        /// DSCP and ECN.
-        traffic_class: u8,
-    },
-    /// Replies.
-    Reflect,
-}
-
 /// What a socket says of a request that was sent before.
 #[derive(Debug, Clone, Copy)]
 pub enum Report {
@@ -241,11 +229,12 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A socket at `local`; port 0 takes any that is free.
+    /// A socket at `local`; port 0 takes any that is free. With a traffic class (DSCP and ECN) it is for requests, whose times
+    /// of transmission are reported; without, for replies.
     ///
     /// # Errors
     /// The system's: the address is taken, not of this machine, or not permitted.
-    pub fn open(local: SocketAddr, purpose: Purpose, wanted: Stamped) -> io::Result<Self> {
+    pub fn open(local: SocketAddr, requests: Option<u8>, wanted: Stamped) -> io::Result<Self> {
         let family = match local {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
@@ -263,19 +252,19 @@ impl Socket {
             setsockopt(&socket, sockopt::Ipv4RecvTtl, &true)?;
             setsockopt(&socket, sockopt::IpRecvTos, &true)?;
         }
-        match purpose {
-            Purpose::Send { traffic_class } if local.is_ipv6() => {
-                setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(traffic_class))?;
+        match requests {
+            Some(class) if local.is_ipv6() => {
+                setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(class))?;
                 setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
             }
-            Purpose::Send { traffic_class } => {
-                setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(traffic_class))?;
+            Some(class) => {
+                setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(class))?;
                 setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
             }
-            Purpose::Reflect if local.is_ipv6() => {
+            None if local.is_ipv6() => {
                 setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
             }
-            Purpose::Reflect => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
+            None => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
         }
         enlarge(&socket);
         rustix::net::bind(&socket, &local)?;
@@ -295,7 +284,7 @@ impl Socket {
             stamping: TimestampingFlag::empty(),
             next_id: None,
         };
-        opened.ask_for(wanted, purpose);
+        opened.ask_for(wanted, requests.is_some());
         Ok(opened)
     }
 
@@ -305,9 +294,8 @@ impl Socket {
     }
 
     /// Asks for the best timestamps that the system has; without any, this program takes them.
-    fn ask_for(&mut self, wanted: Stamped, purpose: Purpose) {
+    fn ask_for(&mut self, wanted: Stamped, sends: bool) {
         type Flag = TimestampingFlag;
-        let sends = matches!(purpose, Purpose::Send { .. });
         let mut flags = Flag::SOF_TIMESTAMPING_SOFTWARE | Flag::SOF_TIMESTAMPING_RX_SOFTWARE;
         if sends {
             flags |= Flag::SOF_TIMESTAMPING_TX_SOFTWARE

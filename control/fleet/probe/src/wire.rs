@@ -356,14 +356,9 @@ pub struct Request {
 /// What a session-reflector writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// The request's, or where the reflector keeps state its own count.
-    pub sequence: u32,
-    /// When the reply was sent, in the format that `error` says.
-    pub timestamp: u64,
-    /// The reflector's clock.
-    pub error: ErrorEstimate,
-    /// The request's; 0 from a reflector that does not know RFC 8972.
-    pub ssid: u16,
+    /// What the reflector writes where a sender does: its own count of the session's packets if it keeps state, else the request's
+    /// sequence number; when the reply was sent; its clock; the request's SSID, or 0 if it does not know RFC 8972.
+    pub own: Request,
     /// When the request arrived, in the same format.
     pub received: u64,
     /// The request's sequence number.
@@ -433,18 +428,9 @@ impl Reply {
             return None;
         }
         let at = mode.offsets();
-        let Request {
-            sequence,
-            timestamp,
-            error,
-            ssid,
-        } = Request::head(mode, packet);
         let sender_error = u16::from_be_bytes(field(packet, at.sender_error));
         Some(Self {
-            sequence,
-            timestamp,
-            error,
-            ssid,
+            own: Request::head(mode, packet),
             received: u64::from_be_bytes(field(packet, at.received)),
             sender_sequence: u32::from_be_bytes(field(packet, at.sender_sequence)),
             sender_timestamp: u64::from_be_bytes(field(packet, at.sender_timestamp)),
@@ -455,13 +441,7 @@ impl Reply {
 
     /// Writes the base packet, as [`Request::write`] does.
     pub fn write(&self, mode: Mode, packet: &mut [u8]) {
-        let request = Request {
-            sequence: self.sequence,
-            timestamp: self.timestamp,
-            error: self.error,
-            ssid: self.ssid,
-        };
-        request.write(mode, packet);
+        self.own.write(mode, packet);
         let at = mode.offsets();
         let sender_error = self.sender_error.to_bits();
         put(packet, at.received, &self.received.to_be_bytes());

@@ -88,11 +88,13 @@ fn a_reply_has_all_that_the_request_had() {
             reflected(&mut reflector, &mut packet).unwrap();
             let reply = Reply::read(mode, &packet).unwrap();
             let expected = Reply {
-                // The reflector's own count.
-                sequence: sent,
-                timestamp: Format::Ntp.encode(UnixNs(1_700_000_000_200_000_000)),
-                error: ErrorEstimate::new(true, Format::Ntp, 1_000),
-                ssid: 3,
+                own: Request {
+                    // The reflector's own count.
+                    sequence: sent,
+                    timestamp: Format::Ntp.encode(UnixNs(1_700_000_000_200_000_000)),
+                    error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+                    ssid: 3,
+                },
                 received: Format::Ntp.encode(arrival().stamps.system),
                 sender_sequence: 900 + sent,
                 sender_timestamp: 77,
@@ -119,7 +121,7 @@ fn without_room_a_session_is_answered_with_its_own_numbers() {
     let mut reflector = Reflector::new(settings);
     let mut packet = request(Mode::Open, 900, &[]);
     reflected(&mut reflector, &mut packet).unwrap();
-    assert_eq!(Reply::read(Mode::Open, &packet).unwrap().sequence, 900);
+    assert_eq!(Reply::read(Mode::Open, &packet).unwrap().own.sequence, 900);
     assert_eq!(reflector.counts().answered_without_state, 1);
 }
 

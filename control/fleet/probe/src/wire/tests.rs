@@ -73,8 +73,9 @@ proptest! {
         numbers: (u32, u64, u16, u64, u32, u64, u8), error in error(), sender_error in error(),
     ) {
         let (sequence, timestamp, ssid, received, sender_sequence, sender_timestamp, sender_ttl) = numbers;
+        let own = Request { sequence, timestamp, error, ssid };
         let reply = Reply {
-            sequence, timestamp, error, ssid, received, sender_sequence, sender_timestamp, sender_error, sender_ttl,
+            own, received, sender_sequence, sender_timestamp, sender_error, sender_ttl,
         };
         for mode in MODES {
             let mut packet = vec![0xa5; mode.bytes()];

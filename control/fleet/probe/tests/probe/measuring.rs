@@ -127,10 +127,11 @@ impl Answer {
         let now = Format::Ntp.encode(UnixNs::now());
         Self {
             reply: Reply {
-                sequence: request.sequence,
-                timestamp: now,
-                error: ErrorEstimate::new(true, Format::Ntp, 1_000),
-                ssid: request.ssid,
+                own: Request {
+                    timestamp: now,
+                    error: ErrorEstimate::new(true, Format::Ntp, 1_000),
+                    ..*request
+                },
                 received: now,
                 sender_sequence: request.sequence,
                 sender_timestamp: request.timestamp,
@@ -224,31 +225,35 @@ fn replies_that_are_odd_are_taken_and_counted() {
     );
     let cases: [Case; 12] = [
         ("plain", |_| (), &[]),
-        ("no error estimate", |a| a.reply.error.multiplier = 0, &[]),
+        (
+            "no error estimate",
+            |a| a.reply.own.error.multiplier = 0,
+            &[],
+        ),
         (
             "the greatest error estimate",
-            |a| a.reply.error = ErrorEstimate::from_bits(0xbfff),
+            |a| a.reply.own.error = ErrorEstimate::from_bits(0xbfff),
             &[],
         ),
         (
             "PTP's timestamps",
             |a| {
                 let now = Format::Ptp.encode(UnixNs::now());
-                a.reply.error = ErrorEstimate::new(true, Format::Ptp, 1_000);
-                (a.reply.timestamp, a.reply.received) = (now, now);
+                a.reply.own.error = ErrorEstimate::new(true, Format::Ptp, 1_000);
+                (a.reply.own.timestamp, a.reply.received) = (now, now);
             },
             &[],
         ),
         (
             "nanoseconds over a second",
             |a| {
-                a.reply.error = ErrorEstimate::new(true, Format::Ptp, 1_000);
-                a.reply.timestamp = 1_500_000_000;
+                a.reply.own.error = ErrorEstimate::new(true, Format::Ptp, 1_000);
+                a.reply.own.timestamp = 1_500_000_000;
             },
             &[("unusable", COUNT)],
         ),
-        ("always sequence number 0", |a| a.reply.sequence = 0, &[]),
-        ("no SSID", |a| a.reply.ssid = 0, &[]),
+        ("always number 0", |a| a.reply.own.sequence = 0, &[]),
+        ("no SSID", |a| a.reply.own.ssid = 0, &[]),
         ("a tail that is no TLV", |a| a.tail = vec![0xde; 13], &[]),
         ("a tail of zeros", |a| a.tail = vec![0; 30], &[]),
         ("twice", |a| a.times = 2, &[("duplicates", COUNT)]),
@@ -296,7 +301,7 @@ fn replies_that_are_not_taken_are_explained() {
             "8 replies rejected: no request has the sequence number ",
         ),
         (
-            |a| a.reply.ssid = 0x1234,
+            |a| a.reply.own.ssid = 0x1234,
             "8 replies rejected: the SSID is 4660, not ",
         ),
         (
@@ -321,11 +326,11 @@ fn clocks_that_are_decades_apart_do_not_break_the_table() {
         |_| (),
         |a| {
             a.reply.received = a.reply.received.wrapping_add(DECADES);
-            a.reply.timestamp = a.reply.timestamp.wrapping_add(DECADES);
+            a.reply.own.timestamp = a.reply.own.timestamp.wrapping_add(DECADES);
         },
         |a| {
             a.reply.received = a.reply.received.wrapping_sub(DECADES);
-            a.reply.timestamp = a.reply.timestamp.wrapping_sub(DECADES);
+            a.reply.own.timestamp = a.reply.own.timestamp.wrapping_sub(DECADES);
         },
     ];
     for change in cases {

@@ -163,8 +163,9 @@ fn keys(schema: &Value, found: &mut BTreeSet<String>) {
                     .and_then(Value::as_str)
                     .map(str::to_owned),
             );
-            // Of the connection docs/configuration.md has the keys.
-            let others = object.iter().filter(|(name, _)| *name != "Nats");
+            // Of the connection docs/configuration.md has the keys, and docs/topology.md the roles.
+            let elsewhere = |name: &str| ["Nats", "Role"].contains(&name);
+            let others = object.iter().filter(|(name, _)| !elsewhere(name));
             others.for_each(|(_, part)| keys(part, found));
         }
         Value::Array(parts) => parts.iter().for_each(|part| keys(part, found)),
