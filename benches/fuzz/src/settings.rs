@@ -32,6 +32,7 @@ fn station(text: &str) {
         Err(error) => return refused(&error),
     };
     if let Err(fault) = settings.check() {
+        let fault = fault.to_string();
         assert!(
             fault.contains("expected") || fault.contains("twice"),
             "{fault}"

@@ -169,7 +169,8 @@ fn target(asked: &Asked) -> String {
         let name = PARAMETERS[usize::from(name) % PARAMETERS.len()];
         (name, own.unwrap_or(known))
     });
-    let path = answers::PATHS[usize::from(asked.path) % answers::PATHS.len()];
+    let paths = answers::paths();
+    let path = paths[usize::from(asked.path) % paths.len()];
     web::target(path, query)
 }
 

@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "probe",
         &["api", "contract", "measure", "report", "topology"],
     ),
-    ("locate", &[]),
+    ("locate", &["measure", "records"]),
     (
         "station",
         &[

@@ -87,8 +87,7 @@ fn hour(time_ms: u64) -> (usize, u16) {
 
 /// The middle value; of none 0.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    measure::statistics::median(values).unwrap_or(0.0)
 }
 
 impl Baseline {

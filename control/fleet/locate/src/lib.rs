@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Report (a segment, an interval) --> Locator --> Segment: History, rises of delay and loss --> Finding
-//!                                         \--> explain(a path's segments, end to end) --> Explanation
+//!                                         \--> explain(a path's segments, end to end) --> PathBlame
 //! ```
 //!
 //! Pure: no I/O, no clock; every report carries its time. Memory is bounded by the number of segments (some 16 KiB each). What is a
@@ -17,6 +17,6 @@ mod report;
 mod rise;
 mod segment;
 
-pub use explain::{Cause, Estimate, Explanation, Hop, Member, State, Uncovered, explain};
+pub use explain::{Hop, Member, explain};
 pub use locator::{Locator, MemoryError, PART_MAX};
-pub use report::{BOUND_ERRORS, Fault, FaultKind, Finding, Mean, Report, Rise, Signal, Step};
+pub use report::{BOUND_ERRORS, Finding, Mean, Report, Rise, Signal, Step, seconds};

@@ -1,6 +1,7 @@
 //! What comes in, and what is known of a segment after its last report: all that explaining a path needs, as plain data, so that
 //! who explains a path need not have the histories.
 
+use records::station::MeasuringFault;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -31,8 +32,7 @@ pub struct Report {
 }
 
 /// What can rise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The mean delay.
     Delay,
@@ -40,30 +40,19 @@ pub enum Signal {
     Loss,
 }
 
-/// Something that is wrong with measuring, not with the network.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fault {
-    /// The segment, by its name.
-    pub segment: String,
-    /// What is wrong.
-    pub kind: FaultKind,
-    /// Since when, milliseconds since 1970.
-    pub since_ms: u64,
+impl Signal {
+    /// Its name in answers.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Delay => "delay",
+            Self::Loss => "loss",
+        }
+    }
 }
 
-/// What can be wrong with measuring.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "what")]
-pub enum FaultKind {
-    /// No report for more than three intervals, or none at all: the switch is down, or cannot be reached.
-    Silent,
-    /// The ends' clocks are not synchronised.
-    ClockUnsynchronised,
-    /// A clock was set: the two directions of a link shifted by the same amount in opposite senses.
-    ClockStep {
-        /// By how much this direction was shifted, in nanoseconds.
-        shift_ns: f64,
-    },
+/// Seconds of milliseconds.
+pub fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1e3
 }
 
 /// How long a step of a clock is shown.
@@ -151,21 +140,44 @@ impl Finding {
     }
 
     /// What is wrong with measuring it.
-    pub fn faults(&self, segment: &str, now_ms: u64) -> Vec<Fault> {
-        let silent = self.silent_since_ms.map(|since| (since, FaultKind::Silent));
+    pub fn faults(&self, segment: &str, now_ms: u64) -> Vec<MeasuringFault> {
+        let silent = self.silent_since_ms.map(|since| (SILENT, since));
         let clock = self.unsynchronised_since_ms;
-        let clock = clock.map(|since| (since, FaultKind::ClockUnsynchronised));
+        let clock = clock.map(|since| (UNSYNCHRONISED, since));
+        let faults = silent.into_iter().chain(clock);
+        let faults = faults.map(|(what, since_ms)| fault(what, segment, since_ms));
+        faults.chain(self.step_fault(segment, now_ms)).collect()
+    }
+
+    /// The last step of a clock, while it is shown.
+    pub fn step_fault(&self, segment: &str, now_ms: u64) -> Option<MeasuringFault> {
         let shown = |step: &Step| now_ms.saturating_sub(step.since_ms) < STEP_SHOWN_MS;
-        let step = self.step.filter(shown).map(|step| {
-            let shift_ns = step.shift_ns;
-            (step.since_ms, FaultKind::ClockStep { shift_ns })
-        });
-        let all = [silent, clock, step].into_iter().flatten();
-        all.map(|(since_ms, kind)| Fault {
-            segment: segment.to_owned(),
-            kind,
-            since_ms,
-        })
-        .collect()
+        let step = self.step.filter(shown)?;
+        let shift_us = step.shift_ns.abs() / 1e3;
+        let words = format!(
+            "both directions shifted by {shift_us:.1} us in opposite senses: a clock was set"
+        );
+        Some(fault(("clock_step", &words), segment, step.since_ms))
+    }
+}
+
+/// No report for more than three intervals, or none at all.
+pub(crate) const SILENT: (&str, &str) = (
+    "silent",
+    "its switch sends no reports: it is down, or cannot be reached",
+);
+
+const UNSYNCHRONISED: (&str, &str) = (
+    "clock_unsynchronised",
+    "the clock of one of its ends is not synchronised",
+);
+
+/// A fault of measuring a segment, in a word and in words; `since_ms` is 0 if its beginning is unknown.
+pub(crate) fn fault((what, words): (&str, &str), segment: &str, since_ms: u64) -> MeasuringFault {
+    MeasuringFault {
+        what: what.to_owned(),
+        place: segment.to_owned(),
+        since_unix_s: (since_ms > 0).then(|| seconds(since_ms)),
+        words: words.to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use records::station::{
     Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, SwitchState, Switches,
     Unreadable,
@@ -34,22 +34,6 @@ const LIMIT: (usize, usize) = (1_000, 100_000);
 
 /// Risen segments in an answer, likewise.
 const RISEN: (usize, usize) = (100, 10_000);
-
-/// All paths.
-pub const PATHS: [&str; 12] = [
-    ui::PATH,
-    "/metrics",
-    "/healthz",
-    "/readyz",
-    "/api/v1/switches",
-    "/api/v1/segments",
-    "/api/v1/history",
-    "/api/v1/missing",
-    "/api/v1/topology",
-    "/api/v1/path",
-    "/api/v1/blame",
-    "/api/v1/flow",
-];
 
 type Shared = State<Arc<Station>>;
 type Answered = Result<Response, Refusal>;
@@ -106,28 +90,41 @@ fn bad_request(error: &dyn std::fmt::Display) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, error.to_string())
 }
 
+/// All paths, with what answers them.
+fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 12] {
+    [
+        (ui::PATH, ui::index(ui::Of::Station)),
+        ("/metrics", get(metrics)),
+        ("/healthz", get(async || "ok\n")),
+        ("/readyz", get(readyz)),
+        ("/api/v1/switches", get(switches)),
+        ("/api/v1/segments", get(segments)),
+        ("/api/v1/history", get(history)),
+        ("/api/v1/missing", get(missing)),
+        ("/api/v1/topology", get(topology)),
+        ("/api/v1/path", get(path)),
+        ("/api/v1/blame", get(blame)),
+        ("/api/v1/flow", get(flow)),
+    ]
+}
+
+/// All paths.
+pub fn paths() -> [&'static str; 12] {
+    routes().map(|(path, _)| path)
+}
+
 /// The router.
 pub fn router(station: Arc<Station>) -> Router {
-    ui::with_files(Router::new())
-        .route(ui::PATH, ui::index(ui::Of::Station))
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/api/v1/switches", get(switches))
-        .route("/api/v1/segments", get(segments))
-        .route("/api/v1/history", get(history))
-        .route("/api/v1/missing", get(missing))
-        .route("/api/v1/topology", get(topology))
-        .route("/api/v1/path", get(path))
-        .route("/api/v1/blame", get(blame))
-        .route("/api/v1/flow", get(flow))
-        .fallback(async || {
-            (
-                StatusCode::NOT_FOUND,
-                format!("not found; the paths are:\n  {}\n", PATHS.join("\n  ")),
-            )
-        })
-        .with_state(station)
+    let mut router = ui::with_files(Router::new());
+    for (path, answer) in routes() {
+        router = router.route(path, answer);
+    }
+    let router = router.fallback(async || {
+        let paths = paths().join("\n  ");
+        let text = format!("not found; the paths are:\n  {paths}\n");
+        (StatusCode::NOT_FOUND, text)
+    });
+    router.with_state(station)
 }
 
 async fn metrics(State(station): Shared) -> Answered {

@@ -8,17 +8,13 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use locate::{
-    BOUND_ERRORS, Estimate, Explanation, Fault, FaultKind, Finding, Hop, Mean, Member, Signal,
-    explain,
-};
+use locate::{BOUND_ERRORS, Finding, Hop, Mean, Member, Signal, explain, seconds};
 use records::station::{
-    self, Blame, BlameCause, BlamedHop, Joined, Level, MeasuringFault, PathAnswer, PathBlame,
-    PathBlames, Paths, Risen, UncoveredHop,
+    self, Blame, Joined, MeasuringFault, PathAnswer, PathBlame, PathBlames, Paths, Risen,
 };
 use report::msp::{Kind, Neighbour};
 
-use crate::finding::{ms, signal_label};
+use crate::finding::ms;
 use crate::fleet::by_number;
 use crate::path::label;
 use crate::state::finding;
@@ -243,7 +239,7 @@ impl<'s> Blamer<'s> {
             from,
             to,
             class: place.class().to_owned(),
-            signal: signal_label(signal).to_owned(),
+            signal: signal.label().to_owned(),
             now,
             usual: now - rise.by,
             rise: rise.by,
@@ -266,47 +262,23 @@ impl<'s> Blamer<'s> {
 
     fn path(&self, path: &PathAnswer) -> PathBlame {
         let hops: Vec<Hop> = path.chain.iter().map(|hop| self.hop(hop)).collect();
-        let end_to_end = self.end_to_end(path);
         let now_ms = ms(self.now_unix_ns);
-        let whole = end_to_end.as_ref().map(|(_, finding)| finding);
-        let explanation = explain(&hops, whole, now_ms);
-        let mut measuring: Vec<MeasuringFault> =
-            explanation.faults.iter().map(of_segment).collect();
-        measuring.extend(path.chain.iter().filter_map(|hop| self.session_of(hop)));
-        let measured = path.chain.iter().zip(&hops);
-        let measured = measured.filter(|(_, hop)| matches!(hop, Hop::Measured { .. }));
-        let chain = measured
-            .zip(&explanation.segments)
-            .map(|((hop, _), state)| BlamedHop {
-                title: hop.title.clone(),
-                kind: hop.kind.clone(),
-                level: state.estimate.map(level),
-                stddev_ns: state.deviation_ns,
-                p99_ns: state.p99_ns,
-                age_s: state.age_ms.map(seconds),
-                is_ready: state.is_ready,
-            });
-        PathBlame {
-            switches: path.switches.clone(),
-            chain: chain.collect(),
-            sum: explanation.sum.map(level),
-            end_to_end: end_to_end.map(|(place, finding)| self.blamed(place, &finding)),
-            difference_ns: explanation.difference_ns,
-            difference_bound_ns: explanation.difference_bound_ns,
-            is_difference_explained: explanation.is_difference_explained,
-            causes: causes(&explanation),
-            unexplained_share: explanation.unexplained_share,
-            unexplained_loss_share: explanation.unexplained_loss_share,
-            faults: measuring,
-            uncovered: uncovered(&explanation),
-        }
+        let end_to_end = self.end_to_end(path).map(|(place, finding)| {
+            let kind = label(place.kind());
+            (finding.hop(&self.title(place), kind, now_ms), finding)
+        });
+        let mut blame = explain(&hops, end_to_end, now_ms);
+        blame.switches.clone_from(&path.switches);
+        let sessions = path.chain.iter().filter_map(|hop| self.session_of(hop));
+        blame.faults.extend(sessions);
+        blame
     }
 
     fn hop(&self, hop: &station::Hop) -> Hop {
-        let name = hop.title.clone();
+        let title = hop.title.clone();
         if hop.joined.is_empty() {
-            let cover = hop.hint.iter().cloned().collect();
-            return Hop::Uncovered { name, cover };
+            let cover = hop.hint.clone().unwrap_or_default();
+            return Hop::Uncovered { title, cover };
         }
         let is_one = hop.joined.len() == 1;
         let members = hop.joined.iter().map(|joined| {
@@ -314,14 +286,18 @@ impl<'s> Blamer<'s> {
             Member {
                 segment: match place {
                     Some(place) if !is_one => self.title(place),
-                    _ => with_class(name.clone(), &joined.class),
+                    _ => with_class(title.clone(), &joined.class),
                 },
                 weight: joined.packets as f64,
                 finding: place.map(|place| self.one_way(place)),
             }
         });
         let members = members.collect();
-        Hop::Measured { name, members }
+        Hop::Measured {
+            title,
+            kind: hop.kind.clone(),
+            members,
+        }
     }
 
     /// What is known of one direction: of a round trip it is between none of it and all, by half of it.
@@ -380,20 +356,7 @@ impl<'s> Blamer<'s> {
             .map(|place| (place, self.finding(place)));
         found
             .into_iter()
-            .find(|(_, finding)| finding.estimate().is_some())
-    }
-
-    fn blamed(&self, place: Place<'s>, finding: &Finding) -> BlamedHop {
-        let age_ms = ms(self.now_unix_ns).saturating_sub(finding.time_ms);
-        BlamedHop {
-            title: self.title(place),
-            kind: label(place.kind()).to_owned(),
-            level: finding.estimate().map(level),
-            stddev_ns: finding.deviation_ns,
-            p99_ns: finding.p99_ns,
-            age_s: Some(seconds(age_ms)),
-            is_ready: finding.is_ready,
-        }
+            .find(|(_, finding)| finding.level().is_some())
     }
 
     fn session_of(&self, hop: &station::Hop) -> Option<MeasuringFault> {
@@ -403,71 +366,10 @@ impl<'s> Blamer<'s> {
     }
 }
 
-fn level(estimate: Estimate) -> Level {
-    Level {
-        mean_ns: estimate.mean_ns,
-        bound_ns: estimate.bound_ns,
-        usual_ns: estimate.usual_ns,
-        loss: estimate.loss,
-        loss_bound: estimate.loss_bound,
-        usual_loss: estimate.usual_loss,
-    }
-}
-
-fn causes(explanation: &Explanation) -> Vec<BlameCause> {
-    let causes = explanation.causes.iter();
-    let causes = causes.map(|cause| BlameCause {
-        title: cause.segment.clone(),
-        signal: signal_label(cause.signal).to_owned(),
-        share_percent: cause.share * 100.0,
-        rise: cause.rise,
-        confidence: cause.confidence,
-        since_unix_s: seconds(cause.since_ms),
-    });
-    causes.collect()
-}
-
-fn uncovered(explanation: &Explanation) -> Vec<UncoveredHop> {
-    let uncovered = explanation.uncovered.iter();
-    let uncovered = uncovered.map(|part| UncoveredHop {
-        title: part.name.clone(),
-        cover: part.cover.join("; "),
-        is_suspect: part.is_suspect,
-    });
-    uncovered.collect()
-}
-
 /// Whether the clock of a switch's wires is not synchronised.
 fn is_free(state: &State) -> bool {
     let health = state.health.as_ref();
     health.is_some_and(|health| health.clock == "free")
-}
-
-/// From what the library says of a segment.
-fn of_segment(fault: &Fault) -> MeasuringFault {
-    let (what, words) = match fault.kind {
-        FaultKind::Silent => (
-            "silent",
-            "its switch sends no reports: it is down, or cannot be reached".to_owned(),
-        ),
-        FaultKind::ClockUnsynchronised => (
-            "clock_unsynchronised",
-            "the clock of one of its ends is not synchronised".to_owned(),
-        ),
-        FaultKind::ClockStep { shift_ns } => (
-            "clock_step",
-            format!(
-                "both directions shifted by {:.1} us in opposite senses: a clock was set",
-                shift_ns.abs() / 1e3
-            ),
-        ),
-    };
-    MeasuringFault {
-        what: what.to_owned(),
-        place: fault.segment.clone(),
-        since_unix_s: (fault.since_ms > 0).then(|| seconds(fault.since_ms)),
-        words,
-    }
 }
 
 impl<'s> Blamer<'s> {
@@ -495,11 +397,8 @@ impl<'s> Blamer<'s> {
             faults.extend(self.sessions(state));
         }
         let steps = self.places().flat_map(|place| {
-            let of = self.finding(place);
-            let faults = of.faults(&self.title(place), ms(self.now_unix_ns));
-            faults.into_iter().filter_map(|fault| {
-                matches!(fault.kind, FaultKind::ClockStep { .. }).then(|| of_segment(&fault))
-            })
+            let finding = self.finding(place);
+            finding.step_fault(&self.title(place), ms(self.now_unix_ns))
         });
         faults.extend(steps);
         faults.sort_by(|one, other| one.place.cmp(&other.place));
@@ -561,11 +460,6 @@ fn with_class(title: String, class: &str) -> String {
     } else {
         format!("{title} {class}")
     }
-}
-
-/// Seconds of milliseconds.
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1e3
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What localisation finds of a segment, and the form in which a switch's state keeps it, so that every station says the same.
 
-use locate::{Finding, Mean, Rise, Signal};
+use locate::{Finding, Mean, Rise};
 use prost::Message;
 
 /// What was found of a segment after the last report of its switch.
@@ -109,12 +109,4 @@ impl From<Finding> for Found {
 /// Milliseconds of nanoseconds.
 pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
-}
-
-/// The name of a signal.
-pub const fn signal_label(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Delay => "delay",
-        Signal::Loss => "loss",
-    }
 }

@@ -18,7 +18,6 @@ use futures_util::future::try_join_all;
 use locate::Locator;
 use prost::Message;
 use report::msp::{Kind, Report, Segment};
-use report::subject;
 
 use crate::bus::{Bus, Put, StoreError, failed};
 use crate::clock::dated;
@@ -26,7 +25,7 @@ use crate::finding::{Found, ms};
 use crate::path::label;
 use crate::state::State;
 use crate::store::{MEMORIES, MEMORY_KEY};
-use crate::values::PART_BYTES_MAX;
+use crate::values::{PART_BYTES_MAX, below};
 
 /// Histories that end later than this after the server's time are discarded: a minute.
 const FUTURE_NS: u64 = 60_000_000_000;
@@ -255,9 +254,7 @@ impl Histories {
         } = state;
         let name = |index: u32| names.get(index as usize).map_or("", String::as_str);
         for known in segments {
-            let last = &known.last;
-            let [from, to, class] = [last.from, last.to, last.class].map(name);
-            let segment = segment_name(last.kind(), from, to, class);
+            let segment = name_by(&known.last, name);
             let finding = history.locator.finding(&segment, now_ms);
             known.found = finding.map(Found::from);
         }
@@ -280,11 +277,8 @@ impl Histories {
                 forgotten.push(switch.clone());
                 return false;
             };
-            let kept = state.segments.iter().map(|known| {
-                let [from, to, class] =
-                    [known.last.from, known.last.to, known.last.class].map(|name| state.name(name));
-                segment_name(known.last.kind(), from, to, class)
-            });
+            let kept = state.segments.iter();
+            let kept = kept.map(|known| name_by(&known.last, |name| state.name(name)));
             let kept: HashSet<String> = kept.collect();
             history.locator.retain(|name| kept.contains(name));
             room.give((before - history.locator.len()) as u64);
@@ -310,6 +304,12 @@ impl Histories {
 fn segment_name(kind: Kind, from: &str, to: &str, class: &str) -> String {
     let kind = label(kind);
     format!("{kind} {from}>{to} {class}")
+}
+
+/// As [`segment_name`], by what the indices in it stand for.
+fn name_by<'n>(segment: &Segment, name: impl Fn(u32) -> &'n str) -> String {
+    let [from, to, class] = [segment.from, segment.to, segment.class].map(name);
+    segment_name(segment.kind(), from, to, class)
 }
 
 /// A segment's report as localisation takes it.
@@ -365,8 +365,7 @@ struct Part {
 }
 
 fn key(switch: &str, number: u32) -> String {
-    let (partition, token) = (subject::partition(switch), subject::token(switch));
-    format!("{MEMORY_KEY}{partition}.{token}.{number}")
+    format!("{}.{number}", below(MEMORY_KEY, switch))
 }
 
 /// All parts of one memory, in order, if they are there and of one time.

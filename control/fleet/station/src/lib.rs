@@ -320,11 +320,8 @@ impl Station {
         store: &Store,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let mut random = [0; 8];
-        if getrandom::fill(&mut random).is_err() {
-            random = now_unix_ns().to_le_bytes();
-        }
-        let mut members = Members::new(format!("{:016x}", u64::from_le_bytes(random)));
+        let random = getrandom::u64().unwrap_or_else(|_| now_unix_ns());
+        let mut members = Members::new(format!("{random:016x}"));
         let began = Instant::now();
         let mut listening = began;
         let mut owners: Vec<Option<JoinHandle<()>>> = Vec::new();
@@ -393,36 +390,36 @@ impl Station {
         }
     }
 
-    /// Runs a part until it fails or NATS is connected anew: a restarted server knows no earlier request. The caller tries
-    /// again.
-    async fn attempt(
-        &self,
-        part: Part,
-        connections: &mut watch::Receiver<u64>,
-        work: impl Future<Output = Result<(), StoreError>>,
-    ) {
-        let settled = async {
-            sleep(SETTLED).await;
-            self.problems.clear(part);
-            std::future::pending::<()>().await;
-        };
-        // A panic is a fault of this program: it costs this attempt.
-        let done = tokio::select! {
-            done = std::panic::AssertUnwindSafe(work).catch_unwind() => {
-                done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
+    /// Runs a part, each time until it fails or NATS is connected anew: a restarted server knows no earlier request.
+    async fn again_and_again<F>(&self, part: Part, work: impl Fn() -> F)
+    where
+        F: Future<Output = Result<(), StoreError>>,
+    {
+        let mut connections = self.connections.subscribe();
+        loop {
+            let settled = async {
+                sleep(SETTLED).await;
+                self.problems.clear(part);
+                std::future::pending::<()>().await;
+            };
+            // A panic is a fault of this program: it costs this attempt.
+            let done = tokio::select! {
+                done = std::panic::AssertUnwindSafe(work()).catch_unwind() => {
+                    done.unwrap_or_else(|_| Err(failed("a fault of this program")("it panicked; please report the log")))
+                }
+                _ = connections.changed() => Ok(()),
+                () = settled => Ok(()),
+            };
+            if let Err(error) = done {
+                self.problems.say(part, &error.to_string());
+                self.doubts.notify_one();
             }
-            _ = connections.changed() => Ok(()),
-            () = settled => Ok(()),
-        };
-        if let Err(error) = done {
-            self.problems.say(part, &error.to_string());
-            self.doubts.notify_one();
+            sleep(backoff(1)).await;
         }
-        sleep(backoff(1)).await;
     }
 
     async fn watch_states(&self, store: &Store) {
-        let watch = async || -> Result<(), StoreError> {
+        let watch = || async {
             store.read_clock().await?;
             let (mut messages, mut pending) = store.watch_states().await?;
             let mut seen = HashSet::new();
@@ -445,14 +442,11 @@ impl Station {
             }
             Ok(())
         };
-        let mut connections = self.connections.subscribe();
-        loop {
-            self.attempt(Part::States, &mut connections, watch()).await;
-        }
+        self.again_and_again(Part::States, watch).await;
     }
 
     async fn watch_minutes(&self, store: &Store, hours: u32) {
-        let watch = async || -> Result<(), StoreError> {
+        let watch = || async {
             self.fleet.forget_minutes();
             let (mut messages, mut pending) = store.watch_minutes(hours).await?;
             self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
@@ -467,10 +461,7 @@ impl Station {
             }
             Ok(())
         };
-        let mut connections = self.connections.subscribe();
-        loop {
-            self.attempt(Part::Minutes, &mut connections, watch()).await;
-        }
+        self.again_and_again(Part::Minutes, watch).await;
     }
 
     async fn watch_lag(&self, store: &Store) {
@@ -492,11 +483,7 @@ impl Station {
 
 /// Owns a partition again and again, until it is aborted.
 async fn keep(station: Arc<Station>, store: Store, partition: u16) {
-    let mut connections = station.connections.subscribe();
-    loop {
-        let own = owner::own(&store, partition, &station.work, &station.room);
-        station
-            .attempt(Part::Partition(partition), &mut connections, own)
-            .await;
-    }
+    let own = || owner::own(&store, partition, &station.work, &station.room);
+    let part = Part::Partition(partition);
+    station.again_and_again(part, own).await;
 }

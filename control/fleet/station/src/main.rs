@@ -49,13 +49,13 @@ fn run(arguments: &Arguments) -> Result<()> {
     if let Some(listen) = arguments.listen {
         settings.http.listen = Some(listen);
     }
-    settings.check().map_err(anyhow::Error::msg)?;
+    settings.check()?;
     let connection = Connection::of(&settings.nats)?;
     let station = Station::new(&settings)?;
     let server = Server::of(&settings.http)?;
     let router = answers::router(Arc::clone(&station));
     let serving = server
-        .map(|server| server.serve_routes(router, answers::PATHS))
+        .map(|server| server.serve_routes(router, answers::paths()))
         .transpose()?;
     if let Some(serving) = &serving {
         tracing::info!("answers at http://{}", serving.address());

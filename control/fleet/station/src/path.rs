@@ -371,12 +371,10 @@ impl<'s> Network<'s> {
         let (Some(&first), Some(&last)) = (route.first(), route.last()) else {
             return Vec::new();
         };
-        let mut found = Vec::new();
-        for (state, known) in self.probes.between(first, last) {
-            if known.last.kind() == Kind::Probe {
-                found.push(segment(state, known, self.now_unix_ns));
-            }
-        }
+        let found = self.probes.between(first, last).iter();
+        let found = found.filter(|(_, known)| known.last.kind() == Kind::Probe);
+        let found = found.map(|(state, known)| segment(state, known, self.now_unix_ns));
+        let mut found: Vec<_> = found.collect();
         found.sort_by(|a, b| a.switch.cmp(&b.switch));
         found
     }
@@ -472,21 +470,16 @@ fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
             .filter(|parts| !parts.is_empty())
             .map(|parts| parts.iter().sum())
     };
+    let least = |of: fn(&SegmentFigures) -> u64| {
+        let parts = covered.iter().map(|figures| of(figures));
+        parts.min().unwrap_or_default()
+    };
+    let lost = covered.iter().map(|figures| figures.lost);
     let passed: f64 = covered.iter().map(|figures| 1.0 - loss(figures)).product();
     let sum = SegmentFigures {
-        packets: covered
-            .iter()
-            .map(|figures| figures.packets)
-            .min()
-            .unwrap_or_default(),
-        lost: covered
-            .iter()
-            .fold(0, |sum: i64, figures| sum.saturating_add(figures.lost)),
-        samples: covered
-            .iter()
-            .map(|figures| figures.samples)
-            .min()
-            .unwrap_or_default(),
+        packets: least(|figures| figures.packets),
+        lost: lost.fold(0, i64::saturating_add),
+        samples: least(|figures| figures.samples),
         mean_ns: total(|figures| figures.mean_ns),
         bound_ns: total(|figures| figures.bound_ns),
         stddev_ns: total(|figures| figures.stddev_ns.map(|stddev| stddev.powi(2))).map(f64::sqrt),

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-use contract::config::{ConfigError, Http, Nats, parse_file};
+use contract::config::document::{self, Check, Invalid, KeyPath, ensure, within};
+use contract::config::{ConfigError, Http, Nats};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use topology::ospf::database::Names;
@@ -12,58 +13,47 @@ use topology::source::Source;
 
 /// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The connection, as in a switch's `report.nats`.
     pub nats: Nats,
     /// Where the answers are served, as a switch's; default `127.0.0.1:9465`.
-    #[serde(default = "http")]
     pub http: Http,
     /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
     /// switches, the wires between them and neighbours by LLDP, as reports have them.
     pub topology: Option<PathBuf>,
     /// Instead: FRR's ospfd on a router of the area, as the IPv4 address of its API, with its port unless that is 2607; followed
     /// live.
-    #[serde(default, deserialize_with = "deserialize_server")]
+    #[serde(deserialize_with = "deserialize_server")]
     pub ospf: Option<SocketAddrV4>,
     /// Names of routers by their ids, with `ospf`: those of switches, or of probers' nodes.
-    #[serde(default)]
     pub names: Names,
     /// Paths with series of their own on the page for Prometheus, at most 64; default none.
-    #[serde(default)]
     #[schemars(length(max = 64))]
     pub paths: Vec<Ends>,
     /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes leave first.
-    #[serde(default = "memory_mib")]
     #[schemars(range(min = 1, max = 1_048_576))]
     pub memory_mib: u32,
     /// Segments whose histories this station keeps to find rises of delay and loss, 0 to 10,000,000; default 20,000. Each takes
     /// some 16 KiB; a station has those of its partitions. 0: none are kept.
-    #[serde(default = "located_segments")]
     #[schemars(range(max = 10_000_000))]
     pub located_segments: u32,
     /// Switches whose last values JetStream and the stations keep, 1 to 1,000,000; default 10,000. Of more, the one that has not reported for the
     /// longest is forgotten.
-    #[serde(default = "switches_max")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub switches_max: u32,
     /// MiB that JetStream keeps of what all stations have learnt of segments, 16 to 16,777,216; default 512. Some 10 KiB a segment.
-    #[serde(default = "located_mib")]
     #[schemars(range(min = 16, max = 16_777_216))]
     pub located_mib: u32,
     /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
-    #[serde(default = "reports")]
     pub reports: Kept,
     /// Reports of one switch that JetStream keeps, 100 to 10,000,000; default 100,000. The oldest is dropped first, so that a switch
     /// that sends without end takes no room from others.
-    #[serde(default = "messages_per_switch")]
     #[schemars(range(min = 100, max = 10_000_000))]
     pub messages_per_switch: u32,
     /// How long JetStream keeps minutes; default 168 hours, 4,096 MiB. A switch that has been silent for so long is forgotten.
-    #[serde(default = "history")]
     pub history: Kept,
     /// Servers that have each stream, 1 to 5; default 1. 3 need a cluster.
-    #[serde(default = "replicas")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: u32,
 }
@@ -92,49 +82,34 @@ pub struct Kept {
     pub mib: u32,
 }
 
-fn http() -> Http {
-    Http {
-        listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))),
-        ..Http::default()
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            nats: Nats::default(),
+            http: Http {
+                listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))),
+                ..Http::default()
+            },
+            topology: None,
+            ospf: None,
+            names: Names::new(),
+            paths: Vec::new(),
+            memory_mib: 256,
+            located_segments: 20_000,
+            switches_max: 10_000,
+            located_mib: 512,
+            reports: Kept {
+                hours: 24,
+                mib: 2_048,
+            },
+            messages_per_switch: 100_000,
+            history: Kept {
+                hours: 168,
+                mib: 4_096,
+            },
+            replicas: 1,
+        }
     }
-}
-
-const fn memory_mib() -> u32 {
-    256
-}
-
-const fn located_segments() -> u32 {
-    20_000
-}
-
-const fn switches_max() -> u32 {
-    10_000
-}
-
-const fn located_mib() -> u32 {
-    512
-}
-
-const fn reports() -> Kept {
-    Kept {
-        hours: 24,
-        mib: 2_048,
-    }
-}
-
-const fn messages_per_switch() -> u32 {
-    100_000
-}
-
-const fn history() -> Kept {
-    Kept {
-        hours: 168,
-        mib: 4_096,
-    }
-}
-
-const fn replicas() -> u32 {
-    1
 }
 
 impl Settings {
@@ -142,12 +117,11 @@ impl Settings {
     ///
     /// # Errors
     /// Where it is no configuration, with line and key; or out of range.
-    pub fn load(file: &Path) -> anyhow::Result<Self> {
-        let settings: Self =
-            parse_file(file).map_err(|error: ConfigError| anyhow::anyhow!("{error}"))?;
-        settings
-            .check()
-            .map_err(|fault| anyhow::anyhow!("{}: {fault}", file.display()))?;
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let (text, origin) = document::read_file(file)?;
+        let settings: Self = document::parse_json(&text, &origin)?;
+        let checked = settings.check();
+        checked.map_err(|faults| document::value_error(&origin, &text, faults))?;
         Ok(settings)
     }
 
@@ -155,19 +129,7 @@ impl Settings {
     pub fn of(nats: Nats) -> Self {
         Self {
             nats,
-            http: http(),
-            topology: None,
-            ospf: None,
-            names: Names::new(),
-            paths: Vec::new(),
-            memory_mib: memory_mib(),
-            located_segments: located_segments(),
-            switches_max: switches_max(),
-            located_mib: located_mib(),
-            reports: reports(),
-            messages_per_switch: messages_per_switch(),
-            history: history(),
-            replicas: replicas(),
+            ..Self::default()
         }
     }
 
@@ -183,58 +145,53 @@ impl Settings {
         (self.switches_max / 64).max(64)
     }
 
-    /// What is out of range.
+    /// Checks every range, and keys that depend on each other.
     ///
     /// # Errors
-    /// The key, and what was expected.
-    pub fn check(&self) -> Result<(), String> {
+    /// [`Faults`](document::Faults): the keys, and what was expected.
+    pub fn check(&self) -> Check {
+        let root = KeyPath::default();
         if let Some((key, expected, got)) = self.nats.fault() {
-            return Err(format!("nats.{key}: expected {expected}, got {got}"));
-        }
-        if self.topology.is_some() && self.ospf.is_some() {
-            return Err("expected either `topology` or `ospf`".to_owned());
-        }
-        if !self.names.is_empty() && self.ospf.is_none() {
-            return Err("names: expected with `ospf` only".to_owned());
+            return ensure(false, root.key("nats").key(key), expected, got);
         }
         let paths = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
         let ranges = [
-            ("paths", paths, 0, 64),
-            ("memory_mib", self.memory_mib, 1, 1_048_576),
-            ("located_segments", self.located_segments, 0, 10_000_000),
-            ("switches_max", self.switches_max, 1, 1_000_000),
-            ("located_mib", self.located_mib, 16, 16_777_216),
-            ("reports.hours", self.reports.hours, 1, 100_000),
-            ("reports.mib", self.reports.mib, 16, 16_777_216),
+            ("paths", paths, 0..=64),
+            ("memory_mib", self.memory_mib, 1..=1_048_576),
+            ("located_segments", self.located_segments, 0..=10_000_000),
+            ("switches_max", self.switches_max, 1..=1_000_000),
+            ("located_mib", self.located_mib, 16..=16_777_216),
+            ("reports.hours", self.reports.hours, 1..=100_000),
+            ("reports.mib", self.reports.mib, 16..=16_777_216),
             (
                 "messages_per_switch",
                 self.messages_per_switch,
-                100,
-                10_000_000,
+                100..=10_000_000,
             ),
-            ("history.hours", self.history.hours, 1, 100_000),
-            ("history.mib", self.history.mib, 16, 16_777_216),
-            ("replicas", self.replicas, 1, 5),
+            ("history.hours", self.history.hours, 1..=100_000),
+            ("history.mib", self.history.mib, 16..=16_777_216),
+            ("replicas", self.replicas, 1..=5),
         ];
-        for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(format!("{key}: expected {least} to {most}, got {value}"));
-            }
+        for (key, value, range) in ranges {
+            let keys = key.split('.');
+            let path = keys.fold(root.clone(), |path, key| path.key(key));
+            within(path, value, range)?;
+        }
+        document::http(&root.key("http"), &self.http)?;
+        let said = |path, words: String| Err(Invalid::said(path, words).into());
+        if self.topology.is_some() && self.ospf.is_some() {
+            return said(root, "expected either `topology` or `ospf`".to_owned());
+        }
+        if !self.names.is_empty() && self.ospf.is_none() {
+            let path = root.key("names");
+            return said(path, "expected with `ospf` only".to_owned());
         }
         for (n, ends) in self.paths.iter().enumerate() {
             if self.paths[..n].contains(ends) {
                 let Ends { from, to, .. } = ends;
-                return Err(format!("paths.{n}: {from} > {to} is there twice"));
+                let path = root.key("paths").index(n);
+                return said(path, format!("{from} > {to} is there twice"));
             }
-        }
-        let is_guarded = |listen: SocketAddr| {
-            listen.ip().is_loopback() || self.http.token_file.is_some() || self.http.insecure
-        };
-        if self.http.listen.is_some_and(|listen| !is_guarded(listen)) {
-            return Err(
-                "http.listen: expected a loopback address, or `token_file`, or `insecure` for anyone who can reach it"
-                    .to_owned(),
-            );
         }
         Ok(())
     }
@@ -278,7 +235,7 @@ mod tests {
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "paths": [{"from": "a", "to": "b"}, {"from": "a", "to": "b"}]}"#,
-                "paths.1: a > b is there twice",
+                "paths[1]: a > b is there twice",
             ),
             (
                 r#"{"nats": {"servers": ["nats://a"]}, "http": {"listen": "0.0.0.0:1"}}"#,

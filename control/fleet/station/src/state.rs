@@ -361,12 +361,7 @@ impl State {
             .collect();
         for segment in &report.segments {
             let mut segment = segment.clone();
-            for name in [
-                &mut segment.from,
-                &mut segment.to,
-                &mut segment.class,
-                &mut segment.method,
-            ] {
+            for name in names_of(&mut segment) {
                 *name = index(*name);
             }
             let place = *places.entry(key(&segment)).or_insert(self.segments.len());
@@ -531,14 +526,7 @@ impl State {
         let mut names = Names::default();
         let mut renew = |index: &mut u32| renumber(index, &old, &mut names);
         for Known { last, .. } in &mut self.segments {
-            for name in [
-                &mut last.from,
-                &mut last.to,
-                &mut last.class,
-                &mut last.method,
-            ] {
-                renew(name);
-            }
+            names_of(last).into_iter().for_each(&mut renew);
         }
         for flow in &mut self.flows {
             [&mut flow.from, &mut flow.to, &mut flow.class]
@@ -562,6 +550,16 @@ impl State {
     pub fn name(&self, index: u32) -> &str {
         self.names.get(index as usize).map_or("", String::as_str)
     }
+}
+
+/// The names that a segment refers to.
+fn names_of(segment: &mut msp::Segment) -> [&mut u32; 4] {
+    [
+        &mut segment.from,
+        &mut segment.to,
+        &mut segment.class,
+        &mut segment.method,
+    ]
 }
 
 fn key(segment: &msp::Segment) -> (i32, u32, u32, u32) {

@@ -41,7 +41,8 @@ pub fn minutes_of(switch: &str) -> String {
     below(MINUTES, switch)
 }
 
-fn below(begin: &str, switch: &str) -> String {
+/// The subject of something of a switch.
+pub(crate) fn below(begin: &str, switch: &str) -> String {
     let (partition, token) = (subject::partition(switch), subject::token(switch));
     format!("{begin}{partition}.{token}")
 }

@@ -64,6 +64,12 @@ fn founds(state: &State) -> Vec<Found> {
     known.map(|known| known.found.unwrap()).collect()
 }
 
+/// Of each segment whether its delay is risen.
+fn is_risen(state: &State) -> Vec<bool> {
+    let found = founds(state).into_iter();
+    found.map(|found| found.delay.is_some()).collect()
+}
+
 #[test]
 fn a_rise_is_in_the_state_and_another_owner_goes_on() {
     let (mut histories, mut state) = history(10);
@@ -72,9 +78,7 @@ fn a_rise_is_in_the_state_and_another_owner_goes_on() {
         let report = report(60 * MINUTES + epoch, "locked", [1e5, 0.0]);
         take(&mut histories, &mut state, &report);
     }
-    let found = founds(&state);
-    let is_risen: Vec<bool> = found.iter().map(|found| found.delay.is_some()).collect();
-    assert_eq!(is_risen, [false, true, false], "{found:?}");
+    assert_eq!(is_risen(&state), [false, true, false]);
 
     let mut next = Histories::new(Arc::clone(&histories.room));
     for (switch, heard_ms, bytes) in histories.encoded() {
@@ -94,7 +98,7 @@ fn a_rise_is_in_the_state_and_another_owner_goes_on() {
         let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
         take(&mut next, &mut state, &report);
     }
-    assert!(founds(&state).iter().all(|found| found.delay.is_none()));
+    assert_eq!(is_risen(&state), [false; 3]);
 }
 
 /// State and histories that a station of 78f1034 stored in the middle of a rise.
@@ -144,7 +148,7 @@ fn what_an_earlier_station_stored_is_continued() {
         let report = report(60 * MINUTES + epoch, "locked", [0.0; 2]);
         take(&mut next, &mut state, &report);
     }
-    assert!(founds(&state).iter().all(|found| found.delay.is_none()));
+    assert_eq!(is_risen(&state), [false; 3]);
 }
 
 #[test]
@@ -209,11 +213,7 @@ fn what_is_learnt_goes_on_where_the_stream_begins_anew() {
         histories.feed(&report, again + 1, report.end_unix_ns());
         histories.note(&mut state);
     }
-    let is_risen: Vec<bool> = founds(&state)
-        .iter()
-        .map(|found| found.delay.is_some())
-        .collect();
-    assert_eq!(is_risen, [false, true, false]);
+    assert_eq!(is_risen(&state), [false, true, false]);
 }
 
 #[test]
@@ -261,11 +261,8 @@ fn a_wrong_clock_does_not_stop_learning() {
                 assert!(forgotten.is_empty(), "{off_ns} {n}");
                 histories.note(&mut state);
             }
-            let is_risen = founds(&state)
-                .iter()
-                .map(|found| found.delay.is_some())
-                .collect::<Vec<_>>();
-            assert_eq!(is_risen, [false, false, true], "{off_ns} {wrong}");
+            let risen = is_risen(&state);
+            assert_eq!(risen, [false, false, true], "{off_ns} {wrong}");
         }
     }
 }
@@ -289,9 +286,7 @@ fn what_was_learnt_of_tomorrow_is_learnt_anew() {
         next.note(&mut state);
         assert_eq!(next.room.segments(), 3);
     }
-    let found = founds(&state);
-    let is_risen = found.iter().map(|found| found.delay.is_some());
-    assert!(is_risen.eq([false, false, true]), "{found:?}");
+    assert_eq!(is_risen(&state), [false, false, true]);
 }
 
 fn part(written_ms: u64, number: u32, parts: u32) -> Part {

@@ -130,12 +130,9 @@ impl Fleet {
 
     /// Waits until a station knows all that was sent of these switches.
     pub fn settle(&self, station: &Station, switches: u32) {
-        wait_for("all reports are counted", || {
-            (1..=switches).all(|number| {
-                let switch = station.switch(&format!("s{number}")).unwrap_or_default();
-                switch["epoch"].as_u64() == Some(self.epoch - 1)
-            })
-        });
+        for number in 1..=switches {
+            station.wait_for_epoch(&format!("s{number}"), self.epoch - 1);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use report::msp::Report;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::nats::NatsServer;
 
 use crate::support::{Station, wait_for};
@@ -55,9 +55,7 @@ fn a_station_takes_the_time_of_the_server() {
     for epoch in 0..5 {
         reporter.send(&chained(1, epoch));
         for station in &stations {
-            wait_for("it is counted", || {
-                station.switch("s1").is_some_and(|s| s["epoch"] == epoch)
-            });
+            station.wait_for_epoch("s1", epoch);
             assert_eq!(is_silent(station, "s1"), Some(false));
             let segments = station.json("/api/v1/segments?switch=s1");
             let age_s = segments["segments"][0]["age_s"].as_f64().unwrap();
@@ -79,9 +77,7 @@ fn a_switch_with_a_wrong_clock_is_named_and_keeps_its_segments() {
         let mut report = chained(2, epoch);
         report.start_unix_ns = report.start_unix_ns.saturating_add_signed(off_ns);
         reporter.send(&report);
-        wait_for("it is counted", || {
-            station.switch("s2").is_some_and(|s| s["epoch"] == epoch)
-        });
+        station.wait_for_epoch("s2", epoch);
     };
     let problems = || {
         let switch = station.switch("s2").unwrap();
@@ -125,11 +121,7 @@ fn running_stations_forget_what_the_server_evicts() {
     let mut go_on = || {
         reporter.send(&named("honest".to_owned(), epochs));
         epochs += 1;
-        wait_for("it is counted", || {
-            stations[0]
-                .switch("honest")
-                .is_some_and(|s| s["reports"] == epochs)
-        });
+        wait_for("it is counted", || stations[0].reports("honest") == epochs);
     };
     for n in 0..NAMES {
         let name = format!("random{n}");
@@ -151,10 +143,7 @@ fn running_stations_forget_what_the_server_evicts() {
     // One that was forgotten is counted anew.
     reporter.send(&named("random0".to_owned(), 1));
     for station in &stations {
-        let count = |switch: Value| switch["reports"].as_u64();
-        wait_for("it is back", || {
-            station.switch("random0").and_then(count) == Some(1)
-        });
+        wait_for("it is back", || station.reports("random0") == 1);
     }
     go_on();
 }

@@ -15,7 +15,7 @@ use report::subject;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
 
-use crate::support::{Station, wait_for};
+use crate::support::{Station, runtime, wait_for};
 use crate::{Reporter, chained, metric};
 
 const USERS: [&str; 3] = ["station", "edge-1", "edge-2"];
@@ -58,12 +58,8 @@ fn station(server: &NatsServer, folder: &Path) -> Station {
 
 /// What the audit did, as a user who may report as edge-2.
 fn attack(nats: &Nats) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let evil = Connection::of(nats).unwrap();
-    runtime.block_on(async {
+    runtime().block_on(async {
         let evil = evil.connect("evil", |_| ()).await.unwrap();
         for n in 0..999 {
             evil.publish("vernier.station.alive", format!("{n:016x}").into())
@@ -152,10 +148,7 @@ fn a_switch_that_sends_without_end_evicts_its_own_reports_only() {
     let more =
         json!({ "nats": nats(&server, folder.path(), "station"), "messages_per_switch": 100 });
     let station = Station::start(&server, &more);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let send = |user: &str, epochs: std::ops::Range<u64>| {
         let connection = Connection::of(&nats(&server, folder.path(), user)).unwrap();
         runtime.block_on(async {
@@ -315,11 +308,7 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
         }
         let segments = station.json(&format!("/api/v1/segments?switch={large}&limit=1"));
         assert_eq!(segments["matching"], 3 * NODES);
-        wait_for("it begins anew", || {
-            station
-                .switch(&broken)
-                .is_some_and(|switch| switch["epoch"] == 5)
-        });
+        station.wait_for_epoch(&broken, 5);
         let missing = station.json("/api/v1/missing");
         let switches = missing["switches"].as_array().unwrap();
         let of_broken = switches

@@ -96,8 +96,7 @@ fn vernierd() -> Option<PathBuf> {
     let programs = Path::new(env!("CARGO_BIN_EXE_vernier-station"));
     let vernierd = programs.with_file_name("vernierd");
     if !vernierd.exists() {
-        assert!(std::env::var_os("CI").is_none(), "vernierd was not built");
-        eprintln!("skipped: vernierd was not built (cargo build -p daemon)");
+        testkit::skip("vernierd was not built (cargo build -p daemon)");
         return None;
     }
     Some(vernierd)

@@ -13,7 +13,7 @@ use station::state::State;
 use station::store::Store;
 use testkit::nats::NatsServer;
 
-use crate::support::{Station, Switch, wait_for};
+use crate::support::{Station, Switch, runtime, wait_for};
 use crate::{Reporter, chained, metric};
 
 /// All is as after a first start: what the switches report from now on is counted, by a new count.
@@ -112,11 +112,7 @@ fn streams_and_consumers_that_somebody_deletes_are_made_again() {
         stream.delete_consumer(&name).await.unwrap();
     });
     switches[0].close();
-    wait_for("what came without a consumer is counted", || {
-        station
-            .switch("a")
-            .is_some_and(|switch| switch["epoch"] == switches[0].epochs() - 1)
-    });
+    station.wait_for_epoch("a", switches[0].epochs() - 1);
     assert!(metric(&station, "vernier_station_takeovers_total") > before);
 }
 
@@ -187,11 +183,7 @@ fn report(switch: &str, epoch: u64) -> Report {
 /// Runs something with a connection to the server, and settings that name it.
 fn connected(server: &NatsServer, run: impl AsyncFnOnce(Client, Settings)) {
     let nats = Nats::to(server.url());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    runtime().block_on(async {
         let connection = Connection::of(&nats).unwrap();
         let client = connection.connect("test", |_| ()).await.unwrap();
         run(client, Settings::of(nats)).await;

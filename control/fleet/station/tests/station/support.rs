@@ -15,6 +15,7 @@ use report::subject::of_switch;
 use serde_json::Value;
 use testkit::nats::NatsServer;
 use testkit::process::free_address;
+use tokio::runtime::Runtime;
 
 /// The most that anything may take; a guard against hanging.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -28,6 +29,12 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A runtime on this thread.
+pub fn runtime() -> Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap()
 }
 
 /// A station, killed when this is dropped.
@@ -118,6 +125,13 @@ impl Station {
             .clone()
             .find(|switch| switch["switch"] == name)
             .cloned()
+    }
+
+    /// Waits until an epoch is the last of a switch that it has counted.
+    pub fn wait_for_epoch(&self, name: &str, epoch: u64) {
+        wait_for("the epoch is counted", || {
+            self.switch(name).unwrap_or_default()["epoch"] == epoch
+        });
     }
 
     /// Reports of a switch that it has counted.
