@@ -135,7 +135,7 @@ fn run_one(experiment: &Experiment, setting: &Setting) -> Result<Vec<Table>> {
     let Experiment { name, title, plan } = *experiment;
     let supply = Supply::new(setting)?;
     let mut cases = Plan::default();
-    plan(&supply, &mut cases)?;
+    plan(&supply, &mut cases);
     let bar = ProgressBar::new(cases.steps());
     bar.set_style(ProgressStyle::with_template(
         "{msg} {wide_bar} {pos}/{len} [{elapsed} of about {duration}]",

@@ -44,7 +44,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// In words, for the progress bar and the report.
     pub title: &'static str,
-    pub plan: for<'a> fn(&'a Supply, &mut Plan<'a>) -> Result<()>,
+    pub plan: for<'a> fn(&'a Supply, &mut Plan<'a>),
 }
 
 /// Tables, and the cases that fill them.
@@ -52,12 +52,8 @@ pub struct Experiment {
 pub struct Plan<'a> {
     /// Tables without rows, in the order of printing.
     pub tables: Vec<Table>,
-    cases: Vec<Case<'a>>,
-}
-
-struct Case<'a> {
-    seeds: u32,
-    run: Box<Run<'a>>,
+    /// Seeds of each case, and what it runs.
+    cases: Vec<(u32, Box<Run<'a>>)>,
 }
 
 type Run<'a> = dyn Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'a;
@@ -78,34 +74,31 @@ impl<'a> Plan<'a> {
         seeds: u32,
         run: impl Fn(u64, &mut Found) -> Result<()> + Send + Sync + 'a,
     ) {
-        self.cases.push(Case {
-            seeds,
-            run: Box::new(run),
-        });
+        self.cases.push((seeds, Box::new(run)));
     }
 
     /// Runs of all cases.
     pub fn steps(&self) -> u64 {
-        self.cases.iter().map(|case| u64::from(case.seeds)).sum()
+        self.cases.iter().map(|(seeds, _)| u64::from(*seeds)).sum()
     }
 
     /// Runs all cases with all seeds in parallel; `step` is called after each.
     pub fn run(mut self, setting: &Setting, step: &(dyn Fn() + Sync)) -> Result<Vec<Table>> {
-        let runs: Vec<(&Case<'_>, u64)> = (self.cases.iter())
-            .flat_map(|case| (0..u64::from(case.seeds)).map(move |seed| (case, seed)))
+        let runs: Vec<(&Run<'_>, u64)> = (self.cases.iter())
+            .flat_map(|(seeds, run)| (0..u64::from(*seeds)).map(move |seed| (&**run, seed)))
             .collect();
         let mut found = runs
             .into_par_iter()
-            .map(|(case, seed)| {
+            .map(|(run, seed)| {
                 let mut found = Found::default();
-                (case.run)(seed, &mut found)?;
+                run(seed, &mut found)?;
                 step();
                 Ok(found)
             })
             .collect::<Result<Vec<Found>>>()?
             .into_iter();
-        for case in &self.cases {
-            let of_case: Vec<Found> = found.by_ref().take(case.seeds as usize).collect();
+        for (seeds, _) in &self.cases {
+            let of_case: Vec<Found> = found.by_ref().take(*seeds as usize).collect();
             for (table, row) in mean_rows(&of_case) {
                 self.tables[table].rows.push(row.judged(setting));
             }

@@ -46,7 +46,7 @@ const PROTOTYPE: [Prototype; 4] = [
     [[3.5, 0.012], [5.1, 1.6], [6.5, 0.11]],
 ];
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     if let (Some(path), Some(capture)) = (&supply.setting.capture, &supply.capture) {
         let replay = Replay::two_paths(capture);
@@ -55,7 +55,7 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
         plan.case(seeds, move |seed, found| {
             case.run(&replay.trace(seed), seed, found)
         });
-        return Ok(());
+        return;
     }
     for (scenario, prototype) in Scenario::ALL.iter().zip(PROTOTYPE) {
         let Scenario { name, title, .. } = *scenario;
@@ -64,7 +64,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             case.run(&Trace::generate(scenario, seed, scale), seed, found)
         });
     }
-    Ok(())
 }
 
 /// A scenario: its tables are two, for the hybrid and for the chooser.

@@ -37,7 +37,7 @@ fn policies() -> [(&'static str, Policy); 3] {
     ]
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         EXPERIMENT.title,
@@ -67,7 +67,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             Ok(())
         });
     }
-    Ok(())
 }
 
 /// What every policy adds.

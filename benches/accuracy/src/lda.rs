@@ -142,7 +142,7 @@ struct Bench<'a> {
     capture: Option<Stream>,
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let setting = &supply.setting;
     let replay = supply.capture.as_ref().map(Replay::one_queue);
     let bench = Arc::new(Bench {
@@ -156,7 +156,7 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
 
     let uniform = || LOSSES.map(Losses::Uniform).into_iter();
     let (sweep_seeds, seeds) = (setting.seeds(SWEEP_SEEDS), setting.seeds(SEEDS));
-    let stream = bench.stream(Delays::WEIBULL_06, 1)?;
+    let stream = bench.stream(Delays::WEIBULL_06, 1);
     on(stream, 2, uniform(), plan, move |passed, found| {
         sweep(passed, sweep_seeds, found)
     });
@@ -172,18 +172,18 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             interval(&bench, loss, shares, seed, found)
         });
     }
-    let stream = bench.stream(Delays::WEIBULL_06, 11)?;
+    let stream = bench.stream(Delays::WEIBULL_06, 11);
     on(stream, 12, uniform(), plan, move |passed, found| {
         references(passed, seeds, found)
     });
-    let stream = bench.stream(Delays::WEIBULL_06, 21)?;
+    let stream = bench.stream(Delays::WEIBULL_06, 21);
     let losses = EPISODE_LOSSES.map(Losses::Episodes).into_iter();
     on(stream, 22, losses, plan, move |passed, found| {
         beside_probes(passed, seeds, laws + 1, found)
     });
     let only_weibull = bench.capture.is_some();
     for &(delays, name, deviation) in &LAWS[..if only_weibull { 1 } else { LAWS.len() }] {
-        let stream = bench.stream(delays, 31)?;
+        let stream = bench.stream(delays, 31);
         on(stream, 32, uniform(), plan, move |passed, found| {
             law((name, deviation), passed, seeds, laws, found)
         });
@@ -192,7 +192,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
     plan.case(streams, move |stream, found| {
         adaptive(&bench, stream, found)
     });
-    Ok(())
 }
 
 /// Adds a case for each of `losses` from the same packets.
@@ -212,14 +211,14 @@ fn on<'a>(
 
 impl Bench<'_> {
     /// Packets of the capture, or as many as the scale asks for, drawn.
-    fn stream(&self, delays: Delays, seed: u64) -> Result<Stream> {
+    fn stream(&self, delays: Delays, seed: u64) -> Stream {
         self.stream_of(whole(PACKETS * self.setting.scale), delays, seed)
     }
 
     /// Packets of the capture, or `count` of them drawn.
-    fn stream_of(&self, count: usize, delays: Delays, seed: u64) -> Result<Stream> {
+    fn stream_of(&self, count: usize, delays: Delays, seed: u64) -> Stream {
         match &self.capture {
-            Some(stream) => Ok(stream.clone()),
+            Some(stream) => stream.clone(),
             None => Stream::draw(delays, count.max(PACKETS_MIN), seed),
         }
     }
@@ -422,7 +421,7 @@ impl OtherDelays {
         let seeds = bench.setting.seeds(SWEEP_SEEDS).min(self.seeds_max);
         let (mut ours, mut eq_5) = (Vec::new(), Vec::new());
         for (trace, losses) in self.traces.clone().zip(self.losses..) {
-            let stream = bench.stream(self.delays, trace)?;
+            let stream = bench.stream(self.delays, trace);
             let passed = stream.with(Losses::Uniform(LEAST_LOSS), losses);
             let runs = Runs::of(&passed, &tuned(&passed, 1.0)?, seeds);
             ours.push(runs.stddev_error());
@@ -449,7 +448,7 @@ fn interval(
         probability,
     });
     let layout = LdaLayout::new(&banks.collect::<Vec<_>>())?;
-    let stream = bench.stream_of(COVERAGE_PACKETS, Delays::WEIBULL_06, 1000 + seed)?;
+    let stream = bench.stream_of(COVERAGE_PACKETS, Delays::WEIBULL_06, 1000 + seed);
     let passed = stream.with(Losses::Uniform(loss), 2000 + seed);
     let outcome = passed.lda(&layout, 3000 + seed);
     let probabilities: Vec<_> = shares.iter().map(f64::to_string).collect();
@@ -586,7 +585,7 @@ fn adaptive(bench: &Bench<'_>, stream: u64, found: &mut Found) -> Result<()> {
         for epoch in 0..EPOCHS {
             let seed = (stream * SCHEDULE.len() as u64 + entry) * EPOCHS as u64 + epoch as u64;
             let passed = bench
-                .stream_of(count, Delays::WEIBULL_06, 4000 + seed)?
+                .stream_of(count, Delays::WEIBULL_06, 4000 + seed)
                 .with(Losses::Uniform(loss), 5000 + seed);
             if epoch >= SETTLING {
                 let adaptive = Runs::of(&passed, lda.layout(), HASHES);

@@ -86,7 +86,7 @@ const TABLES: [(&str, &str); 8] = [
     ),
 ];
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let replay = supply.capture.as_ref().map(Replay::two_paths);
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     let packets = supply.setting.capture.as_ref().map_or_else(
@@ -131,7 +131,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
         seed.deviations(5, found)?;
         seed.deviations(20, found)
     });
-    Ok(())
 }
 
 /// One seed's trace, with its truth where nothing is lost.

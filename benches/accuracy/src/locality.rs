@@ -113,7 +113,7 @@ fn cases(supply: &Supply) -> Vec<(Segment, f64, Wander)> {
     fifo.chain(others).collect()
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         EXPERIMENT.title,
@@ -141,7 +141,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             Ok(())
         });
     }
-    Ok(())
 }
 
 /// Root mean square relative error of the local means of flows of at least `packets_min` packets.

@@ -37,7 +37,7 @@ const P99_MOST: Limit = Limit::AtMost(30.0);
 const TABLE: usize = 0;
 const WITHHELD: usize = 1;
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     plan.table(
         "RLI: quantiles of flows",
@@ -73,7 +73,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             Ok(())
         });
     }
-    Ok(())
 }
 
 /// A flow of 100 packets and more: what is true, and what is said with references of each of [`PERCENTS`].

@@ -138,7 +138,7 @@ fn policies() -> [(&'static str, Policy); 7] {
     ]
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
+fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     tables(&in_words(seeds), plan);
     let scenarios = Scenario::all(supply);
@@ -156,7 +156,6 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) -> Result<()> {
             });
         }
     }
-    Ok(())
 }
 
 // Long: descriptions.

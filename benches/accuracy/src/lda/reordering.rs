@@ -90,7 +90,7 @@ impl Case {
     fn run(self, bench: &Bench<'_>, seed: u64, found: &mut Found) -> Result<()> {
         let Self { share, reach, loss } = self;
         let epoch = packets(bench);
-        let stream = bench.stream_of(2 * epoch, Delays::Queue, 6000 + seed)?;
+        let stream = bench.stream_of(2 * epoch, Delays::Queue, 6000 + seed);
         let crossing = self.cross(
             &stream.with(Losses::Uniform(loss), 7000 + seed),
             epoch,

@@ -1,6 +1,5 @@
 //! Packets of one segment, through an LDA.
 
-use anyhow::Result;
 use measure::lda::{LdaLayout, LdaPair, eq1_half_width_ticks};
 use measure::packet::PacketHash;
 use rand::{RngExt, SeedableRng};
@@ -39,19 +38,24 @@ pub struct Stream(Vec<u32>);
 
 impl Stream {
     /// Draws the delays of `count` packets.
-    pub fn draw(delays: Delays, count: usize, seed: u64) -> Result<Self> {
+    #[expect(clippy::expect_used, reason = "shapes and scales are constants")]
+    pub fn draw(delays: Delays, count: usize, seed: u64) -> Self {
         let mut rng = Pcg64::seed_from_u64(seed);
         let take = |drawn: &mut dyn Iterator<Item = f64>| {
             let drawn = drawn.take(count);
             drawn.map(|delay| stored(whole(delay) as u64)).collect()
         };
-        Ok(Self(match delays {
-            Delays::Weibull(shape, mean) => {
-                take(&mut Weibull::new(MEAN_TICKS / mean, shape)?.sample_iter(&mut rng))
-            }
-            Delays::Pareto(shape, mean) => {
-                take(&mut Pareto::new(MEAN_TICKS / mean, shape)?.sample_iter(&mut rng))
-            }
+        Self(match delays {
+            Delays::Weibull(shape, mean) => take(
+                &mut Weibull::new(MEAN_TICKS / mean, shape)
+                    .expect("a law")
+                    .sample_iter(&mut rng),
+            ),
+            Delays::Pareto(shape, mean) => take(
+                &mut Pareto::new(MEAN_TICKS / mean, shape)
+                    .expect("a law")
+                    .sample_iter(&mut rng),
+            ),
             Delays::Queue => {
                 // Lindley's recursion, of mean service / (1 - load).
                 let load = 0.9;
@@ -64,7 +68,7 @@ impl Stream {
                     backlog
                 }))
             }
-        }))
+        })
     }
 
     /// Packets that a queue let through or dropped, in nanoseconds.
@@ -249,7 +253,7 @@ mod tests {
             (Delays::PARETO_3, 0.02),
             (Delays::Queue, 0.1),
         ] {
-            let stream = Stream::draw(delays, 200_000, 1).unwrap();
+            let stream = Stream::draw(delays, 200_000, 1);
             let passed = stream.with(Losses::Uniform(0.0), 0);
             assert!((passed.mean / MEAN_TICKS - 1.0).abs() < slack, "{delays:?}");
         }
@@ -257,7 +261,7 @@ mod tests {
 
     #[test]
     fn both_kinds_of_loss_take_their_share() {
-        let stream = Stream::draw(Delays::WEIBULL_06, 400_000, 2).unwrap();
+        let stream = Stream::draw(Delays::WEIBULL_06, 400_000, 2);
         for loss in [Losses::Uniform(0.02), Losses::Episodes(0.02)] {
             let passed = stream.with(loss, 3);
             let lost = 1.0 - passed.received as f64 / 400_000.0;
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn without_loss_the_mean_is_exact() {
-        let stream = Stream::draw(Delays::WEIBULL_06, 20_000, 4).unwrap();
+        let stream = Stream::draw(Delays::WEIBULL_06, 20_000, 4);
         let outcome = stream.with(Losses::Uniform(0.0), 0).lda(&layout(), 5);
         assert!(outcome.mean_error < 1e-9, "{outcome:?}");
         assert!(outcome.covered, "{outcome:?}");
@@ -276,9 +280,7 @@ mod tests {
 
     #[test]
     fn queued_packets_wait_alike() {
-        let passed = Stream::draw(Delays::Queue, 100_000, 6)
-            .unwrap()
-            .with(Losses::Uniform(0.0), 0);
+        let passed = Stream::draw(Delays::Queue, 100_000, 6).with(Losses::Uniform(0.0), 0);
         let centred: Vec<f64> = passed
             .delays
             .iter()
@@ -291,9 +293,7 @@ mod tests {
 
     #[test]
     fn probes_that_meet_every_packet_know_the_mean() {
-        let passed = Stream::draw(Delays::WEIBULL_06, 50_000, 7)
-            .unwrap()
-            .with(Losses::Uniform(0.01), 8);
+        let passed = Stream::draw(Delays::WEIBULL_06, 50_000, 7).with(Losses::Uniform(0.01), 8);
         let seen = passed.probes(50_000.0, 9).mean();
         assert!((seen / passed.mean - 1.0).abs() < 0.05, "{seen}");
     }

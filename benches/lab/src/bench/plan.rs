@@ -208,8 +208,8 @@ impl Claim {
         self.goal.filter(|_| !(is_other && is_to_base))
     }
 
-    /// The ratio in a round in which its runs had these rates.
-    pub fn ratio(&self, rates_pps: &[f64]) -> f64 {
+    /// The ratio in a round in which the runs of a claim had these rates.
+    pub fn ratio(rates_pps: &[f64]) -> f64 {
         if let [of, by, source] = rates_pps.iter().map(|rate| 1e9 / rate).collect::<Vec<_>>()[..] {
             return (of - source) / (by - source);
         }

@@ -127,7 +127,7 @@ pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
         let rounds = rates.iter().map(|rates_pps| rates_pps.len()).min();
         let ratios = (0..rounds.unwrap_or(0)).map(|round| {
             let of_round: Vec<f64> = rates.iter().map(|rates_pps| rates_pps[round]).collect();
-            claim.ratio(&of_round)
+            Claim::ratio(&of_round)
         });
         Spread::of(&ratios.collect::<Vec<_>>())
             .ok_or_else(|| Absence::Failed("there was no round".to_owned()))
