@@ -502,7 +502,7 @@ impl Rack {
             for (segment, synopsis) in segments.iter().zip(shard.segments()) {
                 let of = (segment.ingress, segment.egress);
                 let tally: &mut Tally = tallies.entry(of).or_default();
-                tally.merge(&synopsis.tally).unwrap();
+                tally.merge(&synopsis.tally);
             }
             let blank = || (0, Shard::new(&layout));
             let (workers, sum) = sums.entry(shard.epoch().0).or_insert_with(blank);
@@ -547,7 +547,7 @@ impl Rack {
 fn sum<'t>(tallies: impl IntoIterator<Item = &'t Tally>) -> Tally {
     let mut sum = Tally::default();
     for tally in tallies {
-        sum.merge(tally).unwrap();
+        sum.merge(tally);
     }
     sum
 }

@@ -147,7 +147,7 @@ fn listens(port: u16) {
 
 /// Lets it write what it has, and reads it with `nfdump`: flows by their names.
 fn nfdump(mut collector: Process, folder: &Path) -> HashMap<String, Vec<Value>> {
-    collector.terminate().unwrap();
+    collector.terminate();
     collector.child.wait().unwrap();
     let mut command = Command::new(program("usr/bin/nfdump"));
     command

@@ -231,7 +231,8 @@ impl Switch {
     fn taken(&self) -> u64 {
         let report = Composer::new(1, 0).report(&self.snapshot, 0);
         let Some(report) = report else { return 0 };
-        let counts = self.published.reports().unwrap_or_default();
+        let counters = self.published.reports.get();
+        let counts = counters.map(|counters| counters.read()).unwrap_or_default();
         // Its strings are three, beside the bytes; the id has the sender's own number, too.
         let strings = report.message_id().len() + 17 + of_switch(&report.switch).len() + 72;
         let bytes = (report.encoded_len() + strings) as u64;
