@@ -137,8 +137,8 @@ impl Config {
                 let owners = [owner, new_owner].map(|owner| json!({ "owner": owner }));
                 let servers = [servers, new_servers].map(|of| json!({ "queues_of_workers": of }));
                 let differs = |[old, new]: &[Value; 2]| old != new;
-                let owned = (format!("{of}.egress"), owners, OWNERSHIP);
-                let mut changes = [owned, (of, servers, SERVED)].into_iter();
+                let egress = (format!("{of}.egress"), owners, OWNERSHIP);
+                let mut changes = [egress, (of, servers, SERVED)].into_iter();
                 let (path, [old, new], why) = changes.find(|(_, values, _)| differs(values))?;
                 (path, old, new, Some(why))
             }
