@@ -35,7 +35,7 @@ TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftab
 # its package would start a service.
 FRR_OSPFD := usr/lib/frr/ospfd
 
-# What `make bench` takes besides, for STEPS=1.
+# Further packages of `make bench`, for STEPS=1.
 BENCH_PACKAGES := linux-perf binutils
 
 # The libraries of Open vSwitch are among those to test; itself is unpacked beside the sources, since its
@@ -44,10 +44,10 @@ OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
 OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
 
-# What `make wire` takes besides, the hand-made attacker's tool among it.
+# Further packages of `make wire`, among them a tool for hand-made attacks.
 WIRE_PACKAGES := python3-scapy util-linux procps
 
-# What `make nic` takes besides. The guest's kernel is unpacked beside the sources, not installed.
+# Further packages of `make nic`. The guest's kernel is unpacked beside the sources, not installed.
 NIC_PACKAGES := qemu-system-x86 busybox-static cpio iproute2
 NIC_KERNEL := linux-image-amd64
 NIC_FILES := boot/vmlinuz-* 9p/* netfs/* fscache/* vfio/* virtio/* virtio_console.ko irqbypass.ko
@@ -371,7 +371,7 @@ reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail u
 	done
 	@packages/same target/reproducible/one target/reproducible/another/of-longer-name
 
-# A Debian root by debootstrap. $(1): folder, $(2): packages besides the smallest set.
+# A Debian root by debootstrap. $(1): folder, $(2): packages in addition to the smallest set.
 define debian_root
 	@[ -x $(1)/usr/bin/apt-get ] || { $(SUDO) rm -rf $(1) && mkdir -p $(dir $(1)) && \
 	  $(SUDO) debootstrap --variant=minbase --include=$$(tr ' ' , <<< 'ca-certificates $(2)') bookworm $(1) http://deb.debian.org/debian >/dev/null; }

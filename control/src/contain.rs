@@ -161,7 +161,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 pub enum Point {
     /// Where a part begins.
     In(Part),
-    /// Where an epoch of what arrives by a wire is to be paired, with its shard taken.
+    /// Pairing an epoch of packets that arrive by a wire, with its shard taken.
     Pairing,
 }
 

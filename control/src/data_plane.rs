@@ -61,7 +61,7 @@ pub enum Event {
     },
 }
 
-/// Ports, buffers, and whatever else the data plane has besides the workers' counters. All is
+/// Ports, buffers, and whatever else the data plane has in addition to the workers' counters. All is
 /// called on the control core's thread.
 pub trait DataPlane: Send {
     /// The counter that epochs are cut from, now.

@@ -56,7 +56,7 @@ struct JobSketch {
     flows: Vec<JobFlow>,
 }
 
-/// What is to be decoded.
+/// A decoding job.
 #[derive(Debug)]
 struct Job {
     /// The last epoch.
@@ -71,7 +71,7 @@ struct Job {
 pub(crate) struct Results {
     /// How long it took.
     pub duration: Duration,
-    /// Flows that were to be decoded.
+    /// Flows requested of the decoder.
     pub flows: usize,
     /// Estimates of flows: of each the one to use, and behind it those by each method.
     pub estimates: Vec<(JobFlow, Arc<[FlowEstimate]>)>,

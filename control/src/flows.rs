@@ -440,9 +440,9 @@ enum State {
     Vacant,
     /// Counts a flow.
     Held,
-    /// The flow is to be forgotten: it was idle.
+    /// The flow was idle and must be forgotten.
     Idle,
-    /// The flow is to be forgotten: it makes room for others.
+    /// The flow is evicted and must be forgotten.
     Small,
 }
 
@@ -473,7 +473,7 @@ pub(crate) struct SlotTable {
     taken: usize,
     /// The newest epoch that was read.
     newest: Option<Epoch>,
-    /// Slots whose flows are to be forgotten, not yet commanded.
+    /// Slots whose flows must be forgotten, not yet commanded.
     leaving: VecDeque<Slot>,
     /// Slots whose flows the worker was commanded to forget, and by which command.
     forgotten: VecDeque<(u64, Slot)>,
@@ -645,7 +645,7 @@ impl SlotTable {
         self.scanned = end;
     }
 
-    /// The directory has forgotten all flows: none counts any more, and all are to be forgotten by the
+    /// The directory has forgotten all flows: none counts any more, and all must be forgotten by the
     /// worker, too.
     pub fn start_anew(&mut self) {
         self.leaving.clear();

@@ -132,7 +132,7 @@ impl<S: Synopsis> Assembly<S> {
 
     /// Adds a worker's shard of an epoch and a generation; `blank` makes an empty sum of that
     /// generation. A shard of an epoch that has closed without it is ignored, as is that of a worker
-    /// that the epoch's worker set does not have. [`Self::next_closed`] is to be called until it gives
+    /// that the epoch's worker set does not have. Call [`Self::next_closed`] until it gives
     /// nothing more.
     pub(crate) fn add(
         &mut self,
@@ -219,7 +219,7 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
-    /// How many of these epochs were to be measured.
+    /// How many of these epochs measurement covered.
     fn measured(&self, epochs: Range<u64>) -> u64 {
         let nexts = self.worker_sets.iter().skip(1).map(|next| next.from.0);
         let ends = nexts.chain([u64::MAX]);

@@ -63,7 +63,7 @@ pub enum EalError {
         /// The argument.
         argument: String,
     },
-    /// No hugepages to be had.
+    /// No hugepages are available.
     #[error(
         "DPDK got no memory from hugepages: {errno}{log}; reserve some as root (echo 1024 > \
          /proc/sys/vm/nr_hugepages) and run as root, or do without: \"hugepages\": false, which is \

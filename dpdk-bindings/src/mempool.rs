@@ -44,7 +44,7 @@ pub enum MempoolError {
         mbufs: u32,
         /// Data room asked for.
         data_room_bytes: u16,
-        /// What that comes to.
+        /// Their sum.
         needed_mib: u64,
     },
     /// A handler that is for one thread, or that nothing is known of.

@@ -1,4 +1,4 @@
-//! How a shared object that EAL loads (`-d FILE`) comes to life in a program that is not ours, and
+//! How a shared object that EAL loads (`-d FILE`) starts in a program that is not ours, and
 //! how it leaves that program alone when something goes wrong.
 //!
 //! ```text

@@ -229,7 +229,7 @@ struct Started<'pool> {
     /// Its owner may ask the driver for what is not a queue's: DPDK's drivers take such calls from one
     /// thread at a time (`rte_ethdev.h`).
     driver: Mutex<()>,
-    /// Chains that were to be transmitted where there are none.
+    /// Chained packets passed for transmission where they are not supported.
     tx_chains: AtomicU64,
     _pool: PhantomData<(&'pool Mempool<'pool>, Invariant<'pool>)>,
 }
@@ -378,7 +378,7 @@ impl<'pool> Port<'pool> {
 
 impl Drop for Started<'_> {
     fn drop(&mut self) {
-        // A software ring (net_ring) that closes forgets what waits in it; fetch that first.
+        // A software ring (net_ring) that closes forgets its packets; fetch them first.
         let mut burst: ArrayVec<Mbuf<'_>, 64> = ArrayVec::new();
         for number in 0..count(&self.rx_taken) {
             for _ in 0..DRAIN_PACKETS_MAX / burst.capacity() {

@@ -65,7 +65,7 @@ fn ports_come_and_go_while_others_run() {
     assert!(turns.load(Ordering::Relaxed) >= 50);
     assert_eq!(eal.port_names(), ["net_ring0"]);
 
-    // What waits when the last handle goes comes back, and the device's name is free again.
+    // Packets queued when the last handle goes come back, and the device's name is free again.
     let mut tx = tx;
     let mut burst: Burst = (0..32).map(|n| frame(&near, n)).collect();
     assert_eq!(tx.transmit(&mut burst), 32);

@@ -57,7 +57,7 @@ fn devices_come_and_go() {
     assert!(!successor.is_pulled());
 }
 
-/// What `vfio-pci` has EAL do when a device is to be unplugged.
+/// What `vfio-pci` has EAL do before a device is unplugged.
 fn pull(device: &CStr) {
     unsafe extern "C" {
         fn rte_dev_event_callback_process(device: *const c_char, event: c_int);

@@ -40,7 +40,7 @@ fn ring_gives_back_what_it_accepted_and_nothing_is_lost() {
     chains(&mut rx, &mut tx, &pool);
     copies_and_exhaustion(&pool);
 
-    // What waits in the ring when the port ends comes back too.
+    // Packets in the ring when the port ends come back too.
     let mut burst: Burst = (0..32).map(|n| frame(&pool, n)).collect();
     assert_eq!(tx.transmit(&mut burst), 32);
     drop((rx, tx));

@@ -42,7 +42,7 @@ impl Cell {
 
 /// A cell that is kept for both ends in one place.
 ///
-/// Recording a packet at both ends comes to what passing it does, in whatever order and wherever
+/// Recording a packet at both ends has the effect of passing it, in whatever order and wherever
 /// the parts are merged.
 pub trait BothEnds: Copy + Default {
     /// Adds a packet that was seen at one end, `weight` times.

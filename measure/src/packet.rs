@@ -134,7 +134,7 @@ pub struct FlowHash(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PacketHash(pub u64);
 
-/// What is to be found out about each packet. Where both ends of a segment are recorded at one point, as
+/// What to find out about each packet. Where both ends of a segment are recorded at one point, as
 /// inside a switch, an LDA needs no hash of the packet: it [spreads](RandomHashes) packets by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hashing {

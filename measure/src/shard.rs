@@ -133,7 +133,7 @@ impl Shard {
     /// Adds packets that the driver took, to both ends: those of one batch. `spread` chooses their rows in an LDA
     /// where they have no hashes of their own.
     ///
-    /// For segments this comes to what recording at both ends does, the sender's at `time - delay`; and for
+    /// For segments this has the effect of recording at both ends, the sender's at `time - delay`; and for
     /// sketches, once they have [their flows](Sealed::complete). Never allocates, never fails.
     #[inline]
     pub fn passed(&mut self, batch: &Batch, members: MembersPart<'_>, spread: &mut RandomHashes) {
@@ -339,7 +339,7 @@ fn mismatch(what: &'static str, left: usize, right: usize) -> ShapeMismatch {
     }
 }
 
-/// The slots whose packets come to sketches only at the seal.
+/// The slots whose packets enter sketches only at the seal.
 #[inline]
 fn slots_for<'a>(
     slots: Option<&'a FlowSlots>,

@@ -196,7 +196,7 @@ impl Decide {
                     ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
                     statics: stations.iter().filter_map(fixed).collect(),
                     limits: config.station_limits(),
-                    // A port's frames may come to any of them.
+                    // A port's frames may reach any of them.
                     flood_limit_pps: flood_limit_pps.div_ceil(workers),
                     seed,
                 };
@@ -324,7 +324,7 @@ impl Decide {
         }
     }
 
-    /// What is to be done once a pass: little, and nothing where there is no news.
+    /// What to do once a pass: little, and nothing where there is no news.
     #[inline]
     pub fn tick(&mut self, now: Ticks) {
         if self.end.as_ref().is_some_and(ReplicaEnd::has_news) {

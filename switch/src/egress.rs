@@ -1,4 +1,4 @@
-//! What waits to leave by a port: packets that the driver refused, in order, then class queues
+//! The queued packets of a port: packets that the driver refused, in order, then class queues
 //! that a scheduler and a shaper empty.
 
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ impl<P> Lane<P> {
         RingBuffer::new(packets)
     }
 
-    /// Takes over what waits in the lane that this one replaces, as far as it has queues, too.
+    /// Takes over the queued packets of the lane that this one replaces, as far as it has queues, too.
     pub(crate) fn adopt(&mut self, old: &mut Self) {
         if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
             new.adopt(waiting);
@@ -149,7 +149,7 @@ impl<P> Lane<P> {
         self.entrances.iter().map(Consumer::slots).sum()
     }
 
-    /// Shows what waits in each queue, and what was refused.
+    /// Shows the packets in each queue, and those that were refused.
     pub(crate) fn show_queues(&self, counters: &PortCounters) {
         let Exit::Queues(egress) = &self.exit else {
             return;
@@ -196,7 +196,7 @@ impl<P> Relay<P> {
 /// Most queues of a port.
 pub const QUEUES_MAX: usize = CLASSES_MAX;
 
-/// What a frame takes on the wire besides its bytes: preamble and start delimiter 8, frame check
+/// What a frame takes on the wire in addition to its bytes: preamble and start delimiter 8, frame check
 /// sequence 4, gap 12 (IEEE 802.3 clauses 3.1.1 and 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u32 = 24;
 
@@ -361,7 +361,7 @@ const UNPACED_BPS: u64 = 10_000_000_000;
 /// In `PortEgress::busy`: a shaper paces the port, so that nothing goes straight to the head.
 const PACED: u16 = 1 << 8;
 
-/// What waits to leave by a port.
+/// The queued packets of a port.
 ///
 /// ```text
 ///            ┌ queue 0 ─ RED ┐
@@ -480,7 +480,7 @@ impl<P> PortEgress<P> {
         is_taken
     }
 
-    /// Something has come to `queue`.
+    /// `queue` is no longer empty.
     #[inline]
     fn entered(&mut self, queue: usize, now: Ticks) {
         if self.waiting() == 0
@@ -649,7 +649,7 @@ impl<P> PortEgress<P> {
         usize::from(self.queue_of_class[usize::from(class.0) % CLASSES_MAX])
     }
 
-    /// What waits in each queue, in the order of the layout, and what became of the rest.
+    /// The packets in each queue, in the order of the layout, and what became of the rest.
     pub fn queues(&self) -> impl ExactSizeIterator<Item = QueueState> + '_ {
         self.queues.iter().map(Queue::state)
     }
@@ -746,7 +746,7 @@ impl std::ops::AddAssign for QueueCounts {
 /// A queue's present state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// What waits.
+    /// The queued packets.
     pub waiting: Volume,
     /// What became of what was offered.
     pub counts: QueueCounts,
@@ -769,7 +769,7 @@ pub struct QueuedReference {
     pub epoch: EpochTag,
 }
 
-/// What waits in a queue.
+/// The packets in a queue.
 #[derive(Debug)]
 enum Item<P> {
     Packet(P, Tag),
@@ -933,7 +933,7 @@ impl<P> Queue<P> {
     }
 
     /// Takes over from a queue of the same classes: what RED knows and, if this one is empty, the
-    /// ring as it is, if it has room enough. What is left in `old` is to be moved one by one.
+    /// ring as it is, if it has room enough. Move the rest of `old` one by one.
     pub fn succeed(&mut self, old: &mut Self) {
         if let (Some(red), Some(old)) = (&mut self.red, &old.red) {
             red.succeed(old);

@@ -38,7 +38,7 @@ pub struct Generation<I: PacketIo> {
     pub come: Vec<I::Handles>,
     /// Forwarding and classes.
     pub decide: Option<Box<Decide>>,
-    /// Lanes by port; what waits in an old one moves to the new one. A lane past the last port is
+    /// Lanes by port; packets queued in an old lane move to the new lane. A lane past the last port is
     /// a new port.
     pub lanes: Vec<(usize, Lane<I::Packet>)>,
     /// Measuring.

@@ -7,7 +7,7 @@
 //!
 //! A packet is recorded once: as it leaves, at both ends of its segment, with the time of its
 //! arrival at one and of its departure at the other; or, if it is dropped in between, at the
-//! sender's end alone. That is what recording it at each point as it passes comes to, for half of
+//! sender's end alone. That has the effect of recording it at each point as it passes, for half of
 //! the memory traffic.
 
 use contract::config::{Config, Segment};
@@ -377,7 +377,7 @@ pub struct Plan {
     pub handover: WorkerEnd,
     /// What its segments are called.
     pub segments: SegmentMap,
-    /// What is to be found out about each packet as it arrives.
+    /// What to find out about each packet as it arrives.
     pub hashing: Hashing,
     /// Flows with counters of their own.
     pub flows: Option<Flows>,
@@ -478,7 +478,7 @@ pub struct Tagging<'m> {
 }
 
 impl<'m> Tagging<'m> {
-    /// What is to be found out about each packet; `None` where nothing is measured.
+    /// What to find out about each packet; `None` where nothing is measured.
     #[inline]
     pub fn hashing(self) -> Option<Hashing> {
         self.plan.map(|plan| plan.hashing)

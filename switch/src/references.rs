@@ -512,7 +512,7 @@ impl Flight {
 
 // One stream: its sender's end, what is under way, its receiver's end.
 
-/// Both ends count the same packets one by one: none comes to the other end that was not counted at the first.
+/// Both ends count the same packets one by one: none reaches the other end that was not counted at the first.
 const DIGEST: u64 = 0;
 
 /// Packets of a stream that were queued together: of one time and one epoch.

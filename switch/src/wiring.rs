@@ -52,7 +52,7 @@ pub mod devices;
 pub mod links;
 pub mod memif;
 
-/// How long a stopping worker sends what waits.
+/// How long a stopping worker sends its queued packets.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// For what must not be guessed.

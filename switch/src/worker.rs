@@ -317,7 +317,7 @@ impl<I: PacketIo> Worker<I> {
         self.meter.epochs.tick(now);
     }
 
-    /// Puts references behind what waits of streams that have had none for too long.
+    /// Puts references behind the queued packets of streams that have had none for too long.
     #[inline]
     fn refer(&mut self, now: Ticks) {
         let lanes = &mut self.lanes;
@@ -329,7 +329,7 @@ impl<I: PacketIo> Worker<I> {
         });
     }
 
-    /// Sends what waits for at most `drain_ticks`, drops the rest counted, seals, and gives the
+    /// Sends queued packets for at most `drain_ticks`, drops and counts the rest, seals, and gives the
     /// ports back.
     pub fn finish(mut self, drain_ticks: u64) -> I {
         let began = self.io.now();
@@ -350,7 +350,7 @@ impl<I: PacketIo> Worker<I> {
         self.io
     }
 
-    /// Drops what waits at a port.
+    /// Drops the queued packets of a port.
     #[cold]
     fn drain(&mut self, to: PortIndex, reason: DropReason) {
         let counters = &self.counters.ports[to.index()];
@@ -673,7 +673,7 @@ impl<I: PacketIo> Worker<I> {
         sent
     }
 
-    /// Sends what waits at a port.
+    /// Sends the queued packets of a port.
     fn send(&mut self, to: PortIndex) -> usize {
         if !self.may_send(to) {
             return 0;
@@ -1113,7 +1113,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Whether a port is looped to this switch; what waits there is dropped then.
+    /// Whether a port is looped to this switch; its queued packets are then dropped.
     #[inline]
     fn is_looped(&mut self, to: PortIndex) -> bool {
         let is_looped = self.wires.at(to).is_some_and(|wire| wire.is_blocked());

@@ -431,7 +431,7 @@ fn normal(rng: &mut Pcg64) -> f64 {
     StandardNormal.sample(rng)
 }
 
-/// A loss process, besides what the queue dropped.
+/// A loss process, in addition to the queue's drops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Losses {
     None,

@@ -238,7 +238,7 @@ impl Bench {
             }
         }
         for to in [0, 1] {
-            // What waits for ever is as good as lost.
+            // A frame that never arrives counts as lost.
             while is_delivered || self.under_way.number(to) > RECORDED_MAX {
                 let Some(frame) = self.under_way.take(to, 0) else {
                     break;

@@ -34,7 +34,7 @@ struct Input {
     resolution_ns: u16,
     /// Times two: before the rollover, and after it.
     packets: [Vec<Packet>; 2],
-    /// What the sender's lists say besides, or instead.
+    /// What the sender's lists say in addition or instead.
     forged: [Vec<(u64, u32, u64)>; 2],
     is_honest: bool,
     tally: Option<[u64; 4]>,

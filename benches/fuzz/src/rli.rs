@@ -1,7 +1,7 @@
 //! RLI's receiver, fed by a sender whose references may be false.
 //!
 //! Oracle: every packet behind the first reference is estimated exactly once, at the latest when the
-//! receiver is flushed; what waits fits the two buffers; estimates are finite, squared errors not negative,
+//! receiver is flushed; waiting packets fit the two buffers; estimates are finite, squared errors not negative,
 //! shares within 0 and 1; means, deviations and bounds of flows and of the segment likewise.
 
 use arbitrary::Arbitrary;

@@ -33,7 +33,7 @@ fn is_read_again(topology: &Topology) {
     assert_eq!(Record::of(&again), record);
 }
 
-/// Every message that cannot be read is taken off, so that a reader comes to the end; what its LSAs say is a network.
+/// Every message that cannot be read is taken off, so that a reader reaches the end; its LSAs describe a network.
 fn ospf(bytes: &[u8]) {
     let (mut received, mut database) = (bytes.to_vec(), Database::default());
     loop {

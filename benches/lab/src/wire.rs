@@ -129,7 +129,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
             eprintln!("{name}: {error:#}");
             let why = format!("{error:#}");
             let why = why.lines().next().unwrap_or_default();
-            let what = format!("{name}: comes to an end");
+            let what = format!("{name}: ends");
             report.checks.add(what, why, false);
         }
         Ok(())

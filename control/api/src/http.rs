@@ -160,7 +160,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Accepts these names in the header `Host`, besides addresses and `localhost`.
+    /// Accepts these names in the header `Host`, in addition to addresses and `localhost`.
     #[must_use]
     pub fn with_hosts(mut self, hosts: &[String]) -> Self {
         self.access.hosts = hosts.into();

@@ -24,7 +24,7 @@ use crate::process;
 /// Lines that wait take no more than this: several thousand of them.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// What a line that waits takes besides its text.
+/// Memory of a queued line in addition to its text.
 const LINE_OVERHEAD_BYTES: usize = 64;
 
 /// How long the end of the process waits for the last lines.

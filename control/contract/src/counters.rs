@@ -122,7 +122,7 @@ counters! {
         unknown_packets: Counter "vernier_around_unknown_packets_total", packets, in "meter",
             "Packets that came back by the port and had not entered: made by the device, late, or rewritten beyond recognition.";
         displaced_packets: Counter "vernier_around_displaced_packets_total", packets, in "meter",
-            "Packets that entered by the port and made way for others in a full table: neither measured nor lost.";
+            "Packets that entered by the port and were evicted from a full table: counted neither as measured nor as lost.";
         reordered_packets: Counter "vernier_around_reordered_packets_total", packets, in "meter",
             "Packets that came back by the port after one that had entered later by the same port (RFC 4737). Only packets that the same worker received are compared: receive queues of different workers have no common order.";
     }

@@ -344,7 +344,7 @@ impl Known {
 struct Line {
     end: MasterEnd,
     queue: VecDeque<StationKey>,
-    /// Ports whose link state it is to be sent, one bit each; these go first.
+    /// Ports whose link state must be sent to it, one bit each; these go first.
     links: u64,
     /// Ports that it is to flush.
     flushes: u64,
@@ -572,7 +572,7 @@ impl FdbMaster {
                 continue;
             }
             let queue = &mut self.workers[worker.index()].queue;
-            // Stations in the table wait once at most; others, that are to be forgotten, may pile up
+            // Stations in the table wait once at most; stations to be forgotten may pile up
             // where a worker does not listen.
             if queue.len() >= 2 * self.stations_max {
                 self.restart(worker);

@@ -17,7 +17,7 @@ pub enum SecretFault {
     Open(String),
 }
 
-/// Who besides root and the user who runs this may read or change a file of `owner` and `group` with the permissions
+/// Who, other than root and the user who runs this, may read or change a file of `owner` and `group` with the permissions
 /// `mode`, when `user` runs this, and what to do. A group may read it, since that is how root's file reaches a user that
 /// runs this.
 fn open_to_others((owner, group): (u32, u32), mode: u32, user: u32) -> Option<String> {

@@ -132,7 +132,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// As stations connect, and as senders do, which must come to the same.
+/// As stations connect, and as senders do, with the same result.
 fn connect(runtime: &tokio::runtime::Runtime, nats: &Nats) -> Result<(), String> {
     let connection = Connection::of(nats).unwrap();
     let by_station = runtime

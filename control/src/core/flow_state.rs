@@ -31,7 +31,7 @@ pub(super) struct FlowState {
     settings: Settings,
     pub directory: Directory,
     decoder: Decoder,
-    /// The sketches of the epoch whose flows are to be published next.
+    /// The sketches of the epoch whose flows are published next.
     coming: Option<Arc<Sketches>>,
     /// The epoch whose flows wait for their estimates before they are published.
     awaited: Option<Epoch>,

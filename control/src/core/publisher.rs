@@ -55,7 +55,7 @@ impl Publisher {
         &self.published
     }
 
-    /// Whether a snapshot is to be published now; says so once.
+    /// Whether a snapshot is due; true once for each.
     pub fn take_due(&mut self, clocks: &Clocks) -> bool {
         std::mem::take(&mut self.has_news) || clocks.since(self.published_at) >= REFRESH
     }
@@ -125,7 +125,7 @@ impl Publisher {
             .renew(draft, clocks.rate.hz() as f64, clocks.monotonic());
     }
 
-    /// The draft as it is to be published, without what is made for each snapshot anew.
+    /// The draft to publish, without the parts made anew for each snapshot.
     pub fn snapshot(&mut self, uptime: Duration) -> Snapshot {
         self.draft.uptime_s = uptime.as_secs_f64();
         self.draft.contained_panics = contained();

@@ -367,9 +367,9 @@ struct Scenario {
     modes: &'static [f64],
     /// Deviation of the logarithm of a flow's own factor.
     spread: f64,
-    /// Weight of what waits in a queue.
+    /// Weight of the queued packets.
     queue: f64,
-    /// Mean of what each packet meets besides.
+    /// Mean of the further delay of each packet.
     noise: f64,
     /// Share of packets that take any queue.
     random: f64,
@@ -427,7 +427,7 @@ fn exponential(random: &mut Pcg64) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// What waits in a queue, of mean 1, step by step: exp(.7 OU - .245).
+/// The length of a queue, of mean 1, step by step: exp(.7 OU - .245).
 fn queue(random: &mut Pcg64) -> Vec<f64> {
     let keeps = (-STEP_S / MEMORY_S).exp();
     let mut state = normal(random);

@@ -3,7 +3,7 @@
  * The kernel takes the outer tag off before a packet socket sees the frame (skb_vlan_untag, for the TPIDs 0x8100
  * and 0x88a8; others it leaves alone) and notes it beside the frame, in the ring's header: TCI and TPID. The
  * driver puts the tag back (rte_vlan_insert in eth_af_packet_rx), but always with the TPID 0x8100: an S-tag becomes
- * a C-tag, and its frame reaches the ports of a VLAN that it is not in. The headers of what waits are read here
+ * a C-tag, and its frame reaches the ports of a VLAN that it is not in. The headers of waiting frames are read here
  * before the driver gives them back to the kernel. A frame that may have another tag than it came with is refused. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -234,7 +234,7 @@ static int init_without_pages(int argc, char **argv)
  * anything itself. */
 static uint8_t pulled[RTE_MAX_ETHPORTS];
 
-/* With vfio-pci the kernel asks for a device that is to be unplugged, and gives it to no other before
+/* With vfio-pci the kernel asks for a device before it is unplugged, and gives it to no other before
  * it was closed here: until then its registers can be read and written. */
 static void device_event(const char *device, enum rte_dev_event_type event, void *arg)
 {

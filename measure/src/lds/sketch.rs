@@ -141,7 +141,7 @@ impl<C: BothEnds> LdsPair<C> {
 
 impl LdsPair<PassedCell> {
     /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
-    /// them there, and at the sender's end at `time - delay`, comes to, for half of the work.
+    /// them there, and at the sender's end at `time - delay`, does, for half of the work.
     ///
     /// For a worker that owns both ends of a burst. What was lost in between has to be recorded
     /// at the sender's end.
@@ -153,7 +153,7 @@ impl LdsPair<PassedCell> {
     }
 
     /// Adds all packets of a flow that passed, by the sum of their delays: what recording them one by one
-    /// comes to, where the layout is plain.
+    /// does, where the layout is plain.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     pub(crate) fn record_flow(&mut self, flow: FlowId, packets: u64, delay_sum: u64) {
         let Self { layout, cells } = self;

@@ -151,7 +151,7 @@ fn batch_of(run: &[Observation]) -> Batch {
     }
 }
 
-/// Batches of 64 packets at most, as they come to pass.
+/// Batches of at most 64 packets, in order.
 fn pass(shard: &mut Shard, hashing: Hashing, observations: &[Observation], slots: &[Slot]) {
     let mut members = Members::new();
     let mut spread = RandomHashes::default();
@@ -505,7 +505,7 @@ proptest! {
     ) {
         let whole = ShardLayout { lds: sketch, sketch_of, ..layout() };
         let mut expected = Shard::new(&whole);
-        // Every observation comes to all workers, and each takes its own.
+        // All workers see every observation, and each takes its own.
         let mut parts = [0..cut, cut..4, 4..9].map(|range| Shard::new(&whole.part(range)));
         for (fate, burst) in &bursts {
             add(&mut expected, *fate, burst);

@@ -18,7 +18,7 @@ const _: () = assert!(
 /// The quantiles of a flow's delays.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// What is to be decoded: it holds all that it needs, so that another thread can do it.
+/// A decoding job. It holds all that it needs, so that another thread can do it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeJob {
     /// The sketch.

@@ -52,7 +52,7 @@ impl ClockBound {
         }
     }
 
-    /// Which of the candidates is to be used first: the method and its estimate.
+    /// The preferred candidate: the method and its estimate.
     pub(super) fn choose(
         &self,
         candidates: impl IntoIterator<Item = Candidate>,

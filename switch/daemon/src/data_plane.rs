@@ -1,4 +1,4 @@
-//! The switch as the control core sees it, besides the workers' shards: ports and their links, the
+//! The switch as the control core sees it, apart from the workers' shards: ports and their links, the
 //! filtering database, changes of the configuration, the watchdog.
 
 use std::sync::atomic::Ordering;
@@ -103,7 +103,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Joins the fates of the ports of each patched pair, where links' losses are to be passed on.
+    /// Joins the fates of the ports of each patched pair, where the loss of a link is passed on.
     fn join_links(&mut self) {
         let config = &self.running.config;
         for place in 0..config.ports.len() {
@@ -298,7 +298,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         format!("switching {ports} ports with {workers} workers, generation {number}")
     }
 
-    /// Continues a reload; the change of the control core, once it is to be taken.
+    /// Continues a reload; returns the change of the control core once it is due.
     fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         let now = Instant::now();
         let is_wanted =

@@ -58,7 +58,7 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the configuration, and opens what it names unless only its text is to be checked: all that is wrong with
+/// Reads the configuration, and opens what it names unless only its text is checked: all that is wrong with
 /// either is said at once.
 fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Resources>)> {
     let open = |config: &Config, is_faulty_at: &dyn Fn(&KeyPath) -> bool| {

@@ -12,10 +12,10 @@ use crate::cli::Arguments;
 pub struct RunOptions<'a> {
     /// The command line.
     pub arguments: &'a Arguments,
-    /// The log, whose thread is to keep off the workers' CPUs.
+    /// The log, whose thread keeps off the workers' CPUs.
     pub log: Lines,
-    /// Set when the switch is to end: SIGINT, SIGTERM.
+    /// Set when the switch must end: SIGINT, SIGTERM.
     pub stop: Arc<AtomicBool>,
-    /// Set when the configuration is to be read again: SIGHUP.
+    /// Set when the configuration must be read again: SIGHUP.
     pub reload: Arc<AtomicBool>,
 }

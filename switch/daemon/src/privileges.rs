@@ -28,11 +28,11 @@ const FOR_PORTS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::IPC_LOCK);
 
-/// What `net_af_xdp` needs besides, so that a reload cannot add the first such port: libxdp opens an
+/// What `net_af_xdp` also needs, so that a reload cannot add the first such port: libxdp opens an
 /// interface's program by its number (`BPF_PROG_GET_FD_BY_ID`).
 const FOR_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
-/// What devices need besides that go by physical addresses (`/proc/PID/pagemap`) and I/O ports.
+/// What devices that use physical addresses also need (`/proc/PID/pagemap`) and I/O ports.
 const FOR_PHYSICAL: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_RAWIO);
 
 /// Bits of an address in a process. An IOMMU with fewer makes DPDK go by physical addresses (`pci.c`,

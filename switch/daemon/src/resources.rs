@@ -1,4 +1,4 @@
-//! What a configuration names besides devices, resources before anything is started: captures, the HTTP address, files of
+//! Resources that a configuration names, other than devices, before anything is started: captures, the HTTP address, files of
 //! tokens and keys.
 
 use api::http::Server;

@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 /// The service manager's view of the switch.
 #[derive(Debug)]
 pub struct Service {
-    /// How often the watchdog is to be fed: half of what the unit's `WatchdogSec` allows.
+    /// The interval at which to feed the watchdog: half of what the unit's `WatchdogSec` allows.
     feed_every: Option<Duration>,
     fed_at: Option<Instant>,
 }

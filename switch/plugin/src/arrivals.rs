@@ -23,7 +23,7 @@ pub struct Stamper {
     pub has_classes: bool,
     /// Whether the clock is read for every packet.
     pub stamps_packets: bool,
-    /// What is to be found out about each packet.
+    /// What to find out about each packet.
     pub hashing: Hashing,
 }
 

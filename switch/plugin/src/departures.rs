@@ -307,7 +307,7 @@ fn member(meter: &Meter, stamps: &Stamps, batch: &Batch) -> impl Fn(&PassingMbuf
     }
 }
 
-/// What a last word comes to: a batch of no packets yet, its class, and whether the stamp is after the present.
+/// The effect of a last word: a batch of no packets yet, its class, and whether the stamp is after the present.
 #[inline(never)]
 fn departure(meter: &Meter, offer: Offer<'_>, last: u64) -> (Batch, ClassIndex, bool) {
     let now = if meter.tagging().stamps_packets() && offer.is_present {

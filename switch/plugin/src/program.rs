@@ -23,7 +23,7 @@ use crate::taps::{Queue, Taps};
 /// How long a queue rests before its epochs are rolled over for it: less than any grace but the least.
 const REST: Duration = Duration::from_millis(2);
 
-/// Settings that cannot change while the program runs, with all below them, besides those of `vernierd`, and why.
+/// Settings that cannot change while the program runs, with all below them, in addition to those of `vernierd`, and why.
 const FIXED: [(&str, &str); 3] = [
     ("classes", CLASSES),
     ("rules", CLASSES),
@@ -69,7 +69,7 @@ pub struct Plans {
     queues: Vec<(Queue, Option<Box<Plan>>)>,
 }
 
-/// What is known of a port besides its queues.
+/// What is known of a port other than its queues.
 #[derive(Debug, Default)]
 struct Watched {
     is_up: bool,

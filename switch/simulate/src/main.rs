@@ -25,7 +25,7 @@ struct Options {
     /// Hours of wall time.
     #[arg(long, default_value_t = 0.0)]
     hours: f64,
-    /// Minutes of wall time, besides.
+    /// Further minutes of wall time.
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
     /// The first seed; the others follow.

@@ -227,7 +227,7 @@ pub struct Path {
     pub flow_errors: FlowErrors,
     /// What the first switch sends comes back to it.
     pub loops_back: bool,
-    /// Somebody throws its own hellos back to each switch, besides.
+    /// Somebody also throws its own hellos back to each switch.
     pub throws_back: bool,
     /// A frame that somebody sends to the second switch so many times after every poll.
     pub flood: Option<(Vec<u8>, usize)>,

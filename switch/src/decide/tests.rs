@@ -277,7 +277,7 @@ fn one_address_in_two_vlans_is_two_stations() {
         assert_eq!(
             bridge.burst(PortIndex(2), &[frame]).1,
             None,
-            "its tag is to be taken off"
+            "its tag must be removed"
         );
     }
     assert_eq!(

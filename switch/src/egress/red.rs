@@ -53,7 +53,7 @@ impl Red {
         }
     }
 
-    /// A packet comes at `now` to a queue of `queue_packets`. True: it is to be dropped.
+    /// A packet comes at `now` to a queue of `queue_packets`. Returns true if it must be dropped.
     pub fn drops(&mut self, queue_packets: usize, now: Ticks) -> bool {
         self.renew_average(queue_packets, now);
         let drops = if self.average_packets < self.min_packets {

@@ -89,7 +89,7 @@ pub struct MemoryIo {
     /// What passes with each look at the clock.
     step_ticks: u64,
     inlets: Vec<PortIndex>,
-    /// What waits at each inlet.
+    /// The frames waiting at each inlet.
     arrivals: Vec<VecDeque<MemoryPacket>>,
     ports: Vec<MemoryPort>,
     live: Live,
@@ -108,7 +108,7 @@ pub type Outlet = Arc<()>;
 pub struct MemoryHandles {
     /// The port.
     pub port: PortIndex,
-    /// What waits at each receive queue that the worker serves.
+    /// The frames waiting at each receive queue that the worker serves.
     pub inlets: Vec<VecDeque<MemoryPacket>>,
     /// Its way out; frames leave without one, too.
     pub outlet: Option<Outlet>,

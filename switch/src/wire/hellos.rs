@@ -56,11 +56,11 @@ impl HelloGate {
         }
     }
 
-    /// Whether a hello that claims `claim` is to be looked at, at `now`; `kept_tai_ns` is this end's
+    /// Whether to look at a hello that claims `claim` at `now`; `kept_tai_ns` is this end's
     /// time where its clock is kept.
     ///
     /// # Errors
-    /// As what it is to be counted where it is not.
+    /// How to count it otherwise.
     pub fn admit(
         &mut self,
         claim: Claim,

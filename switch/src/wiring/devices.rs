@@ -11,11 +11,11 @@ use super::cpus::{Cpu, node_of};
 use super::memif;
 use crate::preflight::kernel_interface;
 
-/// Room for data in a packet buffer, besides DPDK's headroom of 128 bytes; longer frames are
+/// Room for data in a packet buffer, in addition to DPDK's headroom of 128 bytes; longer frames are
 /// chained.
 const DATA_ROOM_BYTES: u16 = 2048;
 
-/// How EAL is to be started.
+/// How to start EAL.
 pub fn eal_options(config: &Config) -> EalOptions {
     EalOptions {
         hugepages: config.dpdk.hugepages,

@@ -15,16 +15,16 @@ pub const UP_HOLD: Duration = Duration::from_millis(300);
 /// How long a port that was let up, or just started, may take to find its link (negotiation).
 pub const SETTLE: Duration = Duration::from_secs(4);
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The data plane is to use the port no more.
     Down(usize),
     /// The data plane may use it again.
     Up(usize),
-    /// The link is to be taken down.
+    /// The link must be taken down.
     Lower(usize),
-    /// The link is to be let up.
+    /// The link may come up again.
     Raise(usize),
 }
 
@@ -86,7 +86,7 @@ impl LinkWatch {
     }
 
     /// Forgets what is known of a port that is no longer used, but not how often it flapped. Whether its link is down on
-    /// purpose: then it is to be let up now.
+    /// purpose: then it may come up again now.
     pub fn forget(&mut self, index: usize, now: Instant) -> bool {
         let was_lowered = self.ports.get(index).is_some_and(|port| port.is_lowered);
         if index < self.ports.len() {
@@ -118,7 +118,7 @@ impl LinkWatch {
         self.ports.iter().enumerate().filter_map(lowered)
     }
 
-    /// Looks at every link; what is to be done about them is added to `events`, in order.
+    /// Looks at every link; the actions they need are added to `events`, in order.
     pub fn look(
         &mut self,
         now: Instant,

@@ -41,7 +41,7 @@ const REST: &str = r#"
         "lds": {"cells": 300}
     }"#;
 
-/// Everything that is to be the same.
+/// Everything that must be the same.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     epochs: Vec<(u64, Shard)>,

@@ -111,7 +111,7 @@ impl Stream {
 #[derive(Debug, Clone)]
 pub struct Passed {
     delays: Vec<u32>,
-    /// The share that was to be lost.
+    /// The configured share of losses.
     pub loss: f64,
     pub received: u64,
     /// Their mean delay in ticks.

@@ -150,7 +150,7 @@ pub const LATENCYSTATS: Contender =
 /// It swaps Ethernet addresses, and the plugin measures: LDA, moments and histogram.
 pub const PLUGIN_LDA: Contender =
     Contender::testpmd("plugin_lda", "macswap", Meter::Plugin(Extent::Lda));
-/// The same with all that the plugin has: an LDS and flow slots besides.
+/// The same with an LDS and flow slots, which is all that the plugin has.
 pub const PLUGIN_EVERYTHING: Contender =
     Contender::testpmd("plugin_everything", "macswap", Meter::Plugin(Extent::Flows));
 

@@ -82,9 +82,7 @@ impl<'a> Report<'a> {
     }
 
     fn faults(&self) -> String {
-        let words = [
-            "place", "kind", "size", "cut", "blamed", "signal", "besides",
-        ];
+        let words = ["place", "kind", "size", "cut", "blamed", "signal", "others"];
         let mut table = Table::default()
             .figures(["number"])
             .words(words)
@@ -108,7 +106,7 @@ impl<'a> Report<'a> {
                 &cut.map_or_else(String::new, |(from, to)| format!("{from}-{to}")),
                 &of(|blamed| blamed.risen.title.clone()),
                 &of(|blamed| blamed.risen.signal.clone()),
-                &besides(outcome),
+                &others(outcome),
                 &of(|blamed| format!("{:.0}", blamed.reports)),
                 &outcome.error.as_deref().unwrap_or(outcome.verdict.word()),
             ]);
@@ -176,7 +174,7 @@ pub fn line(outcome: &Outcome) -> String {
 }
 
 /// Other segments that were blamed: how many of what kind.
-fn besides(outcome: &Outcome) -> String {
+fn others(outcome: &Outcome) -> String {
     let count = |relation: Relation| {
         let blamed = outcome.blamed.iter();
         blamed.filter(|of| of.relation == relation).count()

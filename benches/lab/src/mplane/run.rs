@@ -18,7 +18,7 @@ use crate::mplane::report::{Report, line};
 use crate::mplane::testbed::{Key, Testbed, key, now_unix_s};
 use crate::mplane::truth::{Blamed, Relation, Verdict, judge, relation};
 
-/// A fault is to be named within so many reports.
+/// Reports within which a fault must be named.
 pub const REPORTS_MAX: f64 = 3.0;
 /// Reports until localisation begins, and a few more.
 const LEARNING_REPORTS: u32 = 200;

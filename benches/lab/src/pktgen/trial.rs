@@ -40,7 +40,7 @@ pub struct Load {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Packets a second that were to be offered, of all sides that send.
+    /// Intended load of all sending sides, in packets a second.
     pub wanted_pps: f64,
     /// Packets a second that were offered.
     pub offered_pps: f64,

@@ -91,7 +91,7 @@ pub fn config(ports: &Value, pairs: &Value) -> Value {
 }
 
 /// The configuration of switch 1 (index 0) or 2, with the devices towards its host and towards the other switch, and keys of the
-/// wire besides its LDA.
+/// wire other than its LDA.
 pub fn wire_config(index: usize, lan: &str, trunk: &str, mut wire: Value) -> Value {
     let banks = BANKS.map(|bank| json!({ "rows": bank.rows, "probability": bank.share }));
     wire["lda"] = json!({ "banks": banks });

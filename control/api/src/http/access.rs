@@ -31,7 +31,7 @@ const TOKEN_MAX: usize = 1_024;
 pub(super) struct Access {
     /// The token that requests need; `None`: they need none.
     pub(super) token: Option<Token>,
-    /// Names of this switch in `Host`, besides `localhost` and addresses.
+    /// Names of this switch in `Host`, in addition to `localhost` and addresses.
     pub(super) hosts: Arc<[String]>,
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Route {
     pub(super) what: &'static str,
     pub(super) method: &'static str,
     pub(super) form: Form,
-    /// Statuses besides 200 (or 202), 400 and 401, and their reasons.
+    /// Statuses other than 200 (or 202), 400 and 401, and their reasons.
     pub(super) refusals: &'static [(u16, &'static str)],
     handler: MethodRouter<Sources>,
 }

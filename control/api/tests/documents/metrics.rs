@@ -28,7 +28,7 @@ family without a condition always has series.
 ## OpenMetrics and exemplars
 
 A scraper that asks for [OpenMetrics](https://prometheus.io/docs/specs/om/open_metrics_spec/) gets it, as Prometheus does without a setting. The samples
-are those of the text format; besides, buckets of `vernier_segment_delay_seconds` name the flow whose slowest packet of its last epoch is in the bucket, and how slow it
+are those of the text format; in addition, buckets of `vernier_segment_delay_seconds` name the flow whose slowest packet of its last epoch is in the bucket, and how slow it
 was: `# {flow=\"10.0.0.1:1024>10.0.0.2:80/tcp\"} 0.00093 1764273600.5`. These are flows with series of their own. Prometheus keeps them with
 `--enable-feature=exemplar-storage`, and Grafana draws them as points on a panel whose query has exemplars on.
 

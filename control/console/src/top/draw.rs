@@ -391,7 +391,7 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     lines.map(Cow::into_owned).collect()
 }
 
-/// The table of ports; one is marked if it is to be.
+/// The table of ports, with the selected one marked.
 fn draw_ports(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Option<usize>) {
     let rows = ports.iter().map(|port| {
         let style = move |heading: &str| match heading {

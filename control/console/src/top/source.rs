@@ -101,7 +101,7 @@ impl SnapshotSource for Client {
     }
 }
 
-/// What is requested besides the snapshot.
+/// What is requested in addition to the snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Request {
     /// The course of one segment, of one width.

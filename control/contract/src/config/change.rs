@@ -184,7 +184,7 @@ fn absent(old: &Port, running: &Config) -> Port {
 }
 
 /// As JSON, but for ports that are absent and for the workers' lists of queues, which are judged
-/// by what they come to.
+/// by their effect.
 fn plain(config: &Config) -> Value {
     let mut config = config.clone();
     config.ports.retain(Port::is_present);

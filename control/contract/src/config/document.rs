@@ -151,7 +151,7 @@ impl fmt::Display for Faults {
     }
 }
 
-/// What a check comes to.
+/// The result of a check.
 pub type Check<T = ()> = Result<T, Faults>;
 
 /// All that several checks find.

@@ -83,7 +83,7 @@ pub struct Around {
     #[schemars(range(min = 1, max = 10_000))]
     pub timeout_ms: u32,
     /// Packets that are inside the device at a time, lost ones until their time is over, 64 to 67,108,864, default 262,144:
-    /// 8 bytes each. The oldest make way for more, and are neither measured nor lost.
+    /// 8 bytes each. When the table is full, the oldest are evicted, counted neither as measured nor as lost.
     #[serde(default = "number::<u32, 262_144>")]
     #[schemars(range(min = 64, max = 67_108_864))]
     pub packets: u32,
@@ -268,7 +268,7 @@ impl Measurement {
         Duration::from_millis(self.grace_ms.unwrap_or(usual_ms).into())
     }
 
-    /// The configured seed of the hashes; `None` when one is to be drawn at start.
+    /// The configured seed of the hashes; `None` if a seed is drawn at start.
     pub fn hash_key(&self) -> Option<[u8; 16]> {
         let digits = self.hash_seed.as_deref()?;
         u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)

@@ -64,7 +64,7 @@ pub const POOL_CACHE: u32 = 512;
 /// Drivers that copy each packet at once (their `tx_pkt_burst` frees it), and receive by allocating.
 const COPYING: [&str; 3] = ["net_af_packet", "net_null", "net_pcap"];
 
-/// Buffers that a worker holds besides: its cache before it is emptied (half as much again,
+/// Further buffers that a worker holds: its cache before it is emptied (half as much again,
 /// `rte_mempool.h`), and eight bursts of 64 on their way through it.
 const WORKER_PACKETS: usize = POOL_CACHE as usize * 3 / 2 + 8 * 64;
 
@@ -89,7 +89,7 @@ impl Item {
     }
 }
 
-/// What a configuration needs besides packets, by purpose; nothing of what is off.
+/// Memory that a configuration needs in addition to packets, by purpose; nothing for features that are off.
 ///
 /// While a change is taken up, what it replaces is there as well for an epoch or two.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -123,7 +123,7 @@ pub struct Egress {
     /// as `queue_packets` frames of the MTU have.
     #[schemars(range(max = 1_073_741_824))]
     pub queue_bytes: Option<u32>,
-    /// Longest stay in microseconds, 1 to 60,000,000; what waits longer is dropped. None: no limit.
+    /// Longest stay in microseconds, 1 to 60,000,000; packets that wait longer are dropped. None: no limit.
     #[schemars(range(min = 1, max = 60_000_000))]
     pub max_residency_us: Option<u32>,
     /// Class queues, at most 8, together holding every class once, instead of the one of

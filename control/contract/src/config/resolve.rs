@@ -23,7 +23,7 @@ use super::{
 use crate::fdb::{FdbSettings, Limits, StationKey};
 use crate::ids::PortIndex;
 
-/// What a stream of references takes besides its buffers: both ends' figures, and 64 references under way.
+/// What a stream of references takes in addition to its buffers: both ends' figures, and 64 references under way.
 const STREAM_BYTES: usize = 8 << 10;
 
 /// Packets between references where time alone says when they come.

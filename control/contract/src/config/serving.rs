@@ -25,7 +25,7 @@ pub struct Http {
     pub token_file: Option<PathBuf>,
     /// Serve anyone who can reach the address, without a token.
     pub insecure: bool,
-    /// Names by which clients without a token may ask (the header `Host`), besides addresses and
+    /// Names by which clients without a token may ask (the header `Host`), in addition to addresses and
     /// `localhost`: at most 64. Prometheus asks by the name in its `targets`.
     #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9._-]+$")))]
     pub hosts: Vec<String>,

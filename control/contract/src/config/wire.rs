@@ -500,7 +500,7 @@ pub(super) fn wires(path: &KeyPath, config: &Config) -> Check {
     }))
 }
 
-/// What has to be there besides.
+/// What must be present as well.
 fn around(path: &KeyPath, index: usize, port: &Port, config: &Config) -> Check {
     let wire = path.key("wire");
     let is_real = matches!(port.device, Device::Dpdk(_));

@@ -133,7 +133,7 @@ fn stations_age_and_are_bounded() {
 #[test]
 fn a_worker_that_does_not_listen_is_told_everything_anew() {
     let (mut master, mut replicas) = master(4, 2, 4);
-    // Stations come and go while worker 1 is away: what waits for it stays bounded.
+    // Stations come and go while worker 1 is away: its queue stays bounded.
     for round in 0..100 {
         for n in 0..3 {
             report(&mut replicas[0], 1000 + 3 * round + n, 0);

@@ -45,7 +45,7 @@ pub struct FrameBox {
     pub len: usize,
     /// When it was received: nanoseconds of TAI.
     pub tai_ns: u64,
-    /// The wire's segment whose DSCP it is to be sent with; a direct link has only 0.
+    /// The wire's segment with whose DSCP it is sent; a direct link has only 0.
     pub segment: u16,
 }
 

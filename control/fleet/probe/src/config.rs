@@ -109,7 +109,7 @@ pub struct SessionConfig {
     /// How long a reply is waited for, in ms, 10 to 60,000, default 1,000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// What the reflector is asked for besides.
+    /// What else is requested of the reflector.
     #[serde(default)]
     pub tlvs: Vec<Kind>,
 }

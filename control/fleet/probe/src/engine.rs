@@ -147,7 +147,7 @@ impl Engine {
         })
     }
 
-    /// Reflects what comes to these addresses.
+    /// Reflects packets sent to these addresses.
     ///
     /// # Errors
     /// [`SocketError`]

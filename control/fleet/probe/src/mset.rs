@@ -1,4 +1,4 @@
-//! Follows a topology: which nodes are to be probed, as its m-set changes.
+//! Follows a topology: which nodes to probe, as its m-set changes.
 //!
 //! ```text
 //!  a thread of its own: file or OSPF --> topology --> m-set --> old beside new --> Wanted --> MsetSessions opens and ends sessions
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Most sessions to one node: for twice its ways of equal cost, which they take by their ports.
 const LANES_MAX: usize = 16;
 
-/// A node that is to be probed.
+/// A node to probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// Its name.
@@ -54,7 +54,7 @@ impl Target {
     }
 }
 
-/// What is to be probed, and what keeps it from being known.
+/// The nodes to probe, or why they are not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Wanted {
     /// The nodes, by name.
@@ -198,7 +198,7 @@ impl Following {
         Ok(())
     }
 
-    /// Publishes what is to be probed now.
+    /// Publishes the nodes to probe now.
     fn publish(&mut self) {
         let mut targets: BTreeMap<&str, Vec<NamedWay>> = BTreeMap::new();
         for way in self.transition.monitored(self.began.elapsed()) {

@@ -124,7 +124,7 @@ impl Histories {
         }
     }
 
-    /// Whether nothing is to be learnt.
+    /// Whether there is nothing to learn.
     pub fn is_off(&self) -> bool {
         self.room.segments_max == 0
     }

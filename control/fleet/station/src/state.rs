@@ -540,7 +540,7 @@ impl State {
         self.names = names.all();
     }
 
-    /// Whether three reports should have come, and two seconds have passed besides.
+    /// Whether three reports should have come, and two more seconds have passed.
     pub fn is_silent(&self, now_unix_ns: u64) -> bool {
         let patience = 3 * self.length_ns.min(3_600_000_000_000) + 2_000_000_000;
         now_unix_ns.saturating_sub(self.received_unix_ns) > patience

@@ -44,7 +44,7 @@ impl Transition {
         self.limit();
     }
 
-    /// What is to be monitored: the present m-set, and former ones whose time has not ended.
+    /// The nodes to monitor: the present m-set, and former ones whose time has not ended.
     pub fn monitored(&mut self, now: Duration) -> impl Iterator<Item = &NamedWay> {
         self.expire(now);
         self.ways.keys()

@@ -151,7 +151,7 @@ record! {
 }
 
 record! {
-    /// What the device behind a port counts besides the packets that pass.
+    /// What the device behind a port counts in addition to the packets that pass.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct DeviceCounts {
         /// Packets that the device dropped because no descriptor was free.

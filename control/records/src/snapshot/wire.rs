@@ -155,7 +155,7 @@ record! {
         /// Bytes of references among the control frames sent.
         #[metric(Counter = "vernier_wire_reference_bytes_total")]
         pub reference_bytes: u64,
-        /// Bytes of data sent on the link besides the control frames.
+        /// Bytes of data sent on the link, without the control frames.
         #[metric(Counter = "vernier_wire_data_bytes_total")]
         pub data_bytes: u64,
         /// References that were due and left out, because the share of the link that they may take was used up.

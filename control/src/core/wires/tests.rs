@@ -159,7 +159,7 @@ impl Switch {
         std::mem::take(&mut *self.data_plane.answers.lock())
     }
 
-    /// Takes the next frame that is to be sent.
+    /// Takes the next frame to send.
     fn sent(&mut self) -> Option<Vec<u8>> {
         let frame = self.wire.to_send()?.frame().to_vec();
         self.wire.sent();

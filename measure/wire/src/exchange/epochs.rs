@@ -173,7 +173,7 @@ impl EpochFlows {
 pub(super) struct Epochs {
     pub incoming: Incoming,
     waiting: VecDeque<Waiting>,
-    /// The epoch that is to be sealed next. Not known after one in which a session began: it may be of
+    /// The epoch to seal next. Not known after one in which a session began: it may be of
     /// an older session.
     next: Option<Epoch>,
     floors: Floors,
@@ -262,7 +262,7 @@ impl Epochs {
         }
     }
 
-    /// Whether nothing more is to be waited for.
+    /// Whether nothing more is awaited.
     fn is_first_ready(&self, around: Circumstances<'_>) -> bool {
         let Some(first) = self.waiting.front() else {
             return false;
@@ -449,12 +449,12 @@ impl Epochs {
         }
     }
 
-    /// Forgets everything but what was counted; what waits is lost.
+    /// Forgets everything but the counts; waiting epochs are lost.
     pub fn start_anew(&mut self, settings: &Settings) {
         self.segments = std::mem::replace(self, Self::new(settings)).segments;
     }
 
-    /// The session is over: what waits ends as it is.
+    /// The session is over: waiting epochs end as they are.
     pub fn reset(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         while !self.waiting.is_empty() {
             self.finish(around, outbox);

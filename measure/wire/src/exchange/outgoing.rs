@@ -153,7 +153,7 @@ impl Outgoing {
         }
     }
 
-    /// Gives the oldest epoch back; what was to be sent of it is not.
+    /// Gives the oldest epoch back; the rest of it is not sent.
     fn forget(&mut self, outbox: &mut Outbox) {
         let Some(held) = self.held.pop_front() else {
             return;
@@ -231,7 +231,7 @@ impl Held {
         }
     }
 
-    /// What is to be sent of the epoch.
+    /// The parts of the epoch to send.
     pub fn synopses(&self) -> Vec<What> {
         if self.is_withheld {
             return Vec::new();

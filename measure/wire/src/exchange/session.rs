@@ -346,7 +346,7 @@ impl Session {
     pub fn said(&mut self, now: Moment, nonces: Nonces) {
         if nonces == self.handshake.nonces() {
             let (without, within) = HELLO_NS;
-            // A silent peer, a loop, or a renewal that has not got through is to be found out soon.
+            // A silent peer, a loop, or a renewal that has not got through must be noticed soon.
             let is_calm = self.silence_ns(now) < LOOP_SILENCE_NS
                 && !self.handshake.is_renewing()
                 && self.renewal.is_none_or(|one| one.heard_ns.is_some());

@@ -1,5 +1,5 @@
 //! Switches that run by their configurations alone, with cables between them and nothing that disturbs them: what a
-//! configuration comes to.
+//! configuration means.
 
 use std::sync::Arc;
 

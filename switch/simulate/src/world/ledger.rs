@@ -76,7 +76,7 @@ pub(super) struct Ledger {
     /// By sending: its epoch, and TAI when it left. A packet may be sent twice on one wire, if it came twice.
     under_way: BTreeMap<Sending, UnderWay>,
     sendings: Sending,
-    /// By switch, port and number of a packet: what has come to the port, and was not received yet.
+    /// By switch, port and number of a packet: packets that reached the port and were not received yet.
     waiting: BTreeMap<(usize, usize, u64), VecDeque<Sending>>,
 }
 

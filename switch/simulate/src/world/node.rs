@@ -234,7 +234,7 @@ pub(super) struct NodeState {
     pub system: SystemTime,
     pub tai_ns: u64,
     pub has_link: Vec<bool>,
-    /// A configuration that is to be taken up.
+    /// A configuration to take up.
     pub wanted: Option<Config>,
     /// The configuration that holds.
     pub running: Config,
@@ -290,7 +290,7 @@ impl MemoryDataPlane {
         }
     }
 
-    /// Continues a reload; the change of the control core, once it is to be taken.
+    /// Continues a reload; returns the change of the control core once it is due.
     fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         let now = self.state.lock().monotonic;
         let is_idle = self.reconfigurer.is_idle();

@@ -1,4 +1,4 @@
-//! What happened, as one number: two runs of a seed must come to the same. The last events are kept in words.
+//! What happened, as one number: two runs of a seed must give the same number. The last events are kept in words.
 
 use std::collections::VecDeque;
 use std::fmt;

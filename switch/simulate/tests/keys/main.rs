@@ -1,6 +1,6 @@
 //! Every key of the configuration changes something that can be seen, or is refused.
 //!
-//! Each [`Group`] has a configuration, and a way to look at what a configuration comes to: what whole switches in
+//! Each [`Group`] has a configuration, and a way to look at what a configuration means: what whole switches in
 //! memory publish and send, which sizes follow, what a source of packets makes, how the server answers. Each of its
 //! changes sets one key to another value and must make what is seen another. That the configuration is shown as it was
 //! written does not count. No key of the schema can be without a row: [`no_key_is_forgotten`].

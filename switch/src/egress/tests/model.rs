@@ -9,7 +9,7 @@ use super::super::REFERENCES_MAX;
 use crate::egress::EgressLayout;
 use crate::packet_io::BURST;
 
-/// What waits: a packet, or a reference (which has no bytes), by number.
+/// An entry of a queue: a packet, or a reference (which has no bytes), by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub number: u32,
