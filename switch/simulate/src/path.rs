@@ -25,7 +25,6 @@ use control::core::wire_settings;
 use control::data_plane::ResultMode;
 use control::wire::exchange::Exchange;
 use control::wire::flows::WireFlowsView;
-use measure::lda::Bank;
 use measure::packet::{FlowHash, Hasher};
 use measure::time::{EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
@@ -37,14 +36,11 @@ use wire::testing::Network;
 
 pub use crate::rack::wired::{is_control, kind_of};
 
-use crate::rack::wired::{HOST, WIRE, wired};
+use crate::rack::wired::{HOST, TAI_NS, WIRE, wired};
 use crate::rack::{GHZ, Rack, hasher, rate, udp};
 
 /// Epochs of 50 ms.
 pub const EPOCH: u64 = 50_000_000;
-
-/// A time of day for tick 0.
-const TAI_NS: u64 = 1_800_000_000_000_000_000;
 
 /// Sessions are renewed so often here, in every test: it is to cost nothing.
 const RENEW_NS: u64 = 1_700_000_000;
@@ -82,13 +78,10 @@ impl DerefMut for Switch {
 
 impl Switch {
     pub fn new(number: u32, columns: u32, seed: u64) -> Self {
-        let bank = |losses| {
-            let bank = Bank::for_losses(512, losses, 0.75);
-            json!({ "rows": bank.rows, "probability": bank.probability })
-        };
+        let bank = json!({ "rows": 512, "probability": 0.5 });
         let wire = json!({
             "capacity_bps": 1_000_000_000, "share": 0.02, "peer_switch": 3 - number, "peer_port": "wire",
-            "lda": { "banks": [bank(20), bank(400)] },
+            "lda": { "banks": [bank, bank] },
             "lds": { "cells": columns * 4, "virtual_cells": 5, "rows": [0.01, 0.1, 0.5, 1.0] },
             "stash_packets": 256, "flows": 4_096, "rli": { "policy": { "kind": "adaptive" } },
         });
@@ -101,16 +94,14 @@ impl Switch {
             renew_ns: RENEW_NS,
             ..settings.unwrap()
         };
-        let mut switch = Self {
+        Self {
             rack,
             wire_counters,
             to_host: 0,
             exchange: Exchange::new(settings, control, ResultMode::Polled).unwrap(),
             clock_ahead_ns: 0,
             random: Pcg64::seed_from_u64(seed),
-        };
-        switch.step_clock(0);
-        switch
+        }
     }
 
     /// Sets this switch's clock ahead by so much, which the switch knows.

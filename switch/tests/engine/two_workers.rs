@@ -38,7 +38,7 @@ const REST: &str = r#"
     "rules": [{"class": "high", "source_ports": [100, 65535]}],
     "measurement": {
         "lda": {"banks": [{"rows": 64, "probability": 0.5}, {"rows": 16, "probability": 0.01}]},
-        "lds": {"cells": 300}
+        "lds": {"cells": 300, "rows": [1.0, 0.5, 1.0]}
     }"#;
 
 /// Everything that must be the same.

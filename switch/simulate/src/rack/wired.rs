@@ -1,14 +1,18 @@
 //! A switch of one worker: a host's port patched to one with a wire.
 
-use measure::time::EpochSchedule;
+use contract::wire::clock::TaiLine;
+use measure::time::{EpochSchedule, Ticks};
 use serde_json::{Value, json};
 use wire::frame::MAGIC;
 
-use super::{Rack, config, port};
+use super::{Rack, config, port, rate};
 use crate::key_file;
 
 pub const HOST: usize = 0;
 pub const WIRE: usize = 1;
+
+/// A time of day for tick 0.
+pub const TAI_NS: u64 = 1_800_000_000_000_000_000;
 
 const ETHERTYPE: u16 = 0x88B5;
 
@@ -28,7 +32,10 @@ pub fn wired(number: u32, wire: &Value, interval_ms: u64, schedule: EpochSchedul
     });
     let rest = rest.to_string();
     let config = config(1, &ports, &rest[1..rest.len() - 1]);
-    Rack::with(&config, schedule)
+    let rack = Rack::with(&config, schedule);
+    let line = TaiLine::at_rate(Ticks(0), TAI_NS, rate());
+    rack.running.platform.line.set(line);
+    rack
 }
 
 pub fn is_control(frame: &[u8]) -> bool {
