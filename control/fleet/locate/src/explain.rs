@@ -226,8 +226,9 @@ fn account(
     let found: f64 = rises.iter().map(|(_, _, adds)| adds).sum();
     // What is measured end to end counts, unless the segments have more.
     let whole = of_path.map_or(found, |rise| rise.by.max(found));
-    let risen = of_path.filter(|rise| rise.by > 0.0);
-    let unexplained = risen.map(|rise| (1.0 - found / rise.by).clamp(0.0, 1.0));
+    let unexplained = of_path
+        .filter(|rise| rise.by > 0.0)
+        .map(|rise| (1.0 - found / rise.by).clamp(0.0, 1.0));
     let causes = rises.iter().filter(|(_, _, adds)| *adds > 0.0);
     let causes = causes.map(|(title, rise, adds)| BlameCause {
         title: (*title).to_owned(),

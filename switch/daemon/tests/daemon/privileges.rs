@@ -209,8 +209,8 @@ fn switches_as_the_unit_s_user(
     let process = start(&space, folder.path(), &(granted + more));
     assert_privileges(process.child.id(), kept, kept);
     works(&space, folder.path());
-    let (is_success, words) = interrupt(process);
-    assert!(is_success && lowered(folder.path()) == 0, "{words}");
+    let (is_success, output) = interrupt(process);
+    assert!(is_success && lowered(folder.path()) == 0, "{output}");
 }
 
 /// Interfaces that a switch in this folder has taken down.
