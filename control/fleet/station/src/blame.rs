@@ -396,7 +396,7 @@ impl<'s> Blamer<'s> {
             }
             faults.extend(self.sessions(state));
         }
-        let steps = self.places().flat_map(|place| {
+        let steps = self.places().filter_map(|place| {
             let finding = self.finding(place);
             finding.step_fault(&self.title(place), ms(self.now_unix_ns))
         });
