@@ -462,21 +462,8 @@ impl Rack {
     }
 
     /// Shows the shards that came, each with the segments of its generation, and gives them back.
-    pub fn take_sealed(&mut self, mut look: impl FnMut(&[Segment], &mut SealedShard)) {
-        self.ends.retain_mut(|Ends { segments, ends }| {
-            ends.retain_mut(|(end, last)| {
-                let is_over = end.is_over();
-                while let Some(mut shard) = end.take_sealed() {
-                    let epoch = Some(shard.epoch());
-                    assert!(last.replace(shard.epoch()) < epoch, "an epoch comes once");
-                    look(segments, &mut shard);
-                    end.give_back(shard, []);
-                }
-                self.missed_epochs += if is_over { end.missed_epochs() } else { 0 };
-                !is_over
-            });
-            !ends.is_empty()
-        });
+    pub fn take_sealed(&mut self, look: impl FnMut(&[Segment], &mut SealedShard)) {
+        self.missed_epochs += take_sealed(&mut self.ends, look);
     }
 
     /// Epochs that workers could not measure.
@@ -496,22 +483,20 @@ impl Rack {
 
     /// Adds up the shards that came.
     pub fn collect(&mut self) {
-        let (layout, mut sums) = (self.layout.clone(), std::mem::take(&mut self.sums));
-        let mut tallies = std::mem::take(&mut self.tallies);
-        self.take_sealed(|segments, shard| {
+        self.missed_epochs += take_sealed(&mut self.ends, |segments, shard| {
             for (segment, synopsis) in segments.iter().zip(shard.segments()) {
                 let of = (segment.ingress, segment.egress);
-                let tally: &mut Tally = tallies.entry(of).or_default();
+                let tally: &mut Tally = self.tallies.entry(of).or_default();
                 tally.merge(&synopsis.tally);
             }
-            let blank = || (0, Shard::new(&layout));
-            let (workers, sum) = sums.entry(shard.epoch().0).or_insert_with(blank);
+            let blank = || (0, Shard::new(&self.layout));
+            let sums = self.sums.entry(shard.epoch().0);
+            let (workers, sum) = sums.or_insert_with(blank);
             // Shards of another shape have been added to the tallies.
             if sum.merge(&shard.complete([])).is_ok() {
                 *workers += 1;
             }
         });
-        (self.sums, self.tallies) = (sums, tallies);
     }
 
     /// What was sent, received, dropped and late.
@@ -542,6 +527,26 @@ impl Rack {
         }
         assert_eq!(self.sum(|port| port.queued_packets.get()), 0);
     }
+}
+
+/// Shows shards, and gives them back; epochs that were missed in generations that are over.
+fn take_sealed(ends: &mut Vec<Ends>, mut look: impl FnMut(&[Segment], &mut SealedShard)) -> u64 {
+    let mut missed = 0;
+    ends.retain_mut(|Ends { segments, ends }| {
+        ends.retain_mut(|(end, last)| {
+            let is_over = end.is_over();
+            while let Some(mut shard) = end.take_sealed() {
+                let epoch = Some(shard.epoch());
+                assert!(last.replace(shard.epoch()) < epoch, "an epoch comes once");
+                look(segments, &mut shard);
+                end.give_back(shard, []);
+            }
+            missed += if is_over { end.missed_epochs() } else { 0 };
+            !is_over
+        });
+        !ends.is_empty()
+    });
+    missed
 }
 
 fn sum<'t>(tallies: impl IntoIterator<Item = &'t Tally>) -> Tally {
