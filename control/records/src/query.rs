@@ -91,13 +91,13 @@ impl CourseQuery {
 pub enum Width {
     /// One second.
     #[serde(rename = "1")]
-    Second = 1,
+    Second,
     /// Ten seconds.
     #[serde(rename = "10")]
-    TenSeconds = 10,
+    TenSeconds,
     /// A minute.
     #[serde(rename = "60")]
-    Minute = 60,
+    Minute,
 }
 
 impl Width {
@@ -106,7 +106,11 @@ impl Width {
 
     /// In seconds.
     pub const fn seconds(self) -> u32 {
-        self as u32
+        match self {
+            Self::Second => 1,
+            Self::TenSeconds => 10,
+            Self::Minute => 60,
+        }
     }
 }
 

@@ -164,7 +164,7 @@ impl Switch {
         let frame = self.wire.to_send()?.frame().to_vec();
         self.wire.sent();
         let kind = Kind::Hello;
-        self.counters.sent[kind as usize - 1].add(1);
+        self.counters.sent[kind as usize].add(1);
         self.counters.sent_bytes.add(frame.len() as u64);
         Some(frame)
     }

@@ -125,7 +125,6 @@ fn what_cannot_start_here_is_refused_by_name() {
         ),
         (vec![("/workers/0/core", json!(99_999))], "workers[0].core"),
         (with_token("none"), "http.token_file"),
-        (with_token("open"), "chmod o="),
         (with_token("empty"), "http.token_file"),
         (listen(&taken), "http.listen"),
         (listen("192.0.2.1:9464"), "http.listen"),
@@ -156,6 +155,9 @@ fn what_cannot_start_here_is_refused_by_name() {
         assert_eq!(code, Some(0), "{wanted} elsewhere: {words}");
         assert_said(&file, 2, &[wanted]);
     }
+    let (_folder, file) = written(&config(&with_token("open")).to_string());
+    let open = place("open").display().to_string();
+    assert_said(&file, 2, &["http.token_file", &open, "chmod o="]);
 }
 
 #[test]
