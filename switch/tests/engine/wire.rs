@@ -131,7 +131,7 @@ fn references_go_behind_the_packets_that_are_due_also_within_a_burst() {
     }
     one.assert_conserved();
     let kinds: Vec<_> = frames.iter().map(|frame| kind_of(frame)).collect();
-    let references = kinds.split(|kind| *kind == Some(Kind::Reference as u8));
+    let references = kinds.split(|kind| *kind == Some(Kind::Reference.number()));
     let data = references.map(|between| between.iter().filter(|kind| kind.is_none()).count());
     let data: Vec<_> = data.collect();
     let [at_first, between @ .., _] = data.as_slice() else {
@@ -194,7 +194,7 @@ fn a_forged_or_changed_frame_is_counted_and_goes_nowhere() {
     let mut switches = pair(0.005);
     let mut forged = 0;
     let got = run(&mut switches, 5_000..3 * INTERVAL, 0, |_, frame| {
-        if kind_of(&frame) == Some(Kind::Reference as u8) {
+        if kind_of(&frame) == Some(Kind::Reference.number()) {
             forged += 1;
             let mut other = frame.clone();
             other[30] ^= 1;
@@ -250,7 +250,7 @@ fn nothing_overtakes_a_marker_that_the_driver_refused() {
         .collect();
     let data = order.iter().position(Option::is_none).unwrap();
     assert!(
-        order[..data].contains(&Some(Kind::Marker as u8)),
+        order[..data].contains(&Some(Kind::Marker.number())),
         "{order:?}"
     );
 }

@@ -110,7 +110,7 @@ fn an_epoch_whose_markers_are_all_lost_is_marked_with_its_neighbour_and_the_rest
     path.run_undisturbed(BEGINNING);
     let before = path.switches[1].fates(EpochFate::NoMarkers);
     path.run(1, |_, _, frame| {
-        if kind_of(&frame) == Some(Kind::Marker as u8) {
+        if kind_of(&frame) == Some(Kind::Marker.number()) {
             Vec::new()
         } else {
             vec![(0, frame)]
@@ -290,7 +290,7 @@ fn keys_are_renewed_under_load_and_no_epoch_and_no_frame_is_lost() {
 fn recorded_hello(path: &mut Path, epochs: u64) -> Vec<u8> {
     let mut hello = None;
     path.run(epochs, |_, from, frame| {
-        if from == 0 && kind_of(&frame) == Some(Kind::Hello as u8) {
+        if from == 0 && kind_of(&frame) == Some(Kind::Hello.number()) {
             hello = Some(frame.clone());
         }
         vec![(0, frame)]

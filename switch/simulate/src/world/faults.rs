@@ -359,7 +359,7 @@ pub(super) fn chain(switches: usize, random: &mut Pcg64) -> Vec<Link> {
 /// The label of a control frame's kind.
 pub(super) fn kind_label(frame: &[u8]) -> Option<&'static str> {
     let number = kind_of(frame)?;
-    let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.number() == number)?;
     Some(kind.label())
 }
 
