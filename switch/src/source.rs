@@ -68,7 +68,7 @@ impl Source {
     /// Sets up seeded traffic.
     ///
     /// # Errors
-    /// [`SourceError::FrameSize`].
+    /// A [`SourceError`] if frames of that size do not fit the MTU.
     pub fn generate(spec: &device::Generate, mtu_bytes: u16) -> Result<Self, SourceError> {
         Generator::new(spec, mtu_bytes).map(|generator| Self::Generate(Box::new(generator)))
     }

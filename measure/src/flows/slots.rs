@@ -403,7 +403,7 @@ impl FlowSlots {
         }
     }
 
-    /// Keeps histograms of these slots until the next [clear](Synopsis::clear), of as many as there is room
+    /// Keeps histograms of these slots until the next [clear](crate::synopsis::Synopsis::clear), of as many as there is room
     /// for.
     pub fn keep_histograms(&mut self, slots: impl IntoIterator<Item = Slot>) {
         let Some(histograms) = &mut self.histograms else {
