@@ -149,7 +149,7 @@ impl<P> Lane<P> {
         self.entrances.iter().map(Consumer::slots).sum()
     }
 
-    /// Shows the packets in each queue, and those that were refused.
+    /// Shows the packets in each queue, and the refused packets.
     pub(crate) fn show_queues(&self, counters: &PortCounters) {
         let Exit::Queues(egress) = &self.exit else {
             return;

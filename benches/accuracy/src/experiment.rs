@@ -52,7 +52,7 @@ pub struct Experiment {
 pub struct Plan<'a> {
     /// Tables without rows, in the order of printing.
     pub tables: Vec<Table>,
-    /// Seeds of each case, and what it runs.
+    /// The cases: the number of seeds, and the function that runs one seed.
     cases: Vec<(u32, Box<Run<'a>>)>,
 }
 

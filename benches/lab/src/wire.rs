@@ -68,7 +68,7 @@ pub struct Arguments {
 /// A run that is not over veth.
 type Run = fn(&Setting<'_>, &mut Report) -> Result<()>;
 
-/// These runs, each with its name and what it is.
+/// The runs by name, each with a description.
 const OTHERS: [(&str, &str, Run); 4] = [
     ("memif", "at full speed", memif::run),
     (

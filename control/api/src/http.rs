@@ -58,7 +58,7 @@ const STEPS_BETWEEN_POLLS: u32 = 8;
 /// Bytes of an answer that the kernel buffers for a client, about; by default it would be megabytes for each.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Why there cannot be a server as configured, and what to do.
+/// Why the configured server cannot start, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct StartError {

@@ -110,7 +110,7 @@ impl<T> Metric<T> {
         Self::new(MetricKind::Gauge, name, help, read)
     }
 
-    /// The same with a label, whose values `read` gives.
+    /// The same with a label; `read` returns its values.
     #[must_use]
     pub const fn by(mut self, label: &'static str) -> Self {
         self.label = label;

@@ -12,7 +12,7 @@ pub enum SecretFault {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Others may read or change it: who, and what to do.
+    /// Other users may read or change the file: which, and what to do.
     #[error("{0}")]
     Open(String),
 }

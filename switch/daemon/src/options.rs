@@ -7,7 +7,7 @@ use api::log::Lines;
 
 use crate::cli::Arguments;
 
-/// How a switch is run, and what somebody outside wants of it then.
+/// The options of a run, and the flags by which signals end or reload it.
 #[derive(Debug)]
 pub struct RunOptions<'a> {
     /// The command line.

@@ -302,7 +302,7 @@ impl RackWorkers {
     }
 }
 
-/// A switch that has started, and what its control core is to have.
+/// A switch that has started, and the ends that its control core takes.
 pub struct Started {
     pub workers: RackWorkers,
     pub running: Running<Memory>,

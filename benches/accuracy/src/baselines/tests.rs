@@ -11,12 +11,11 @@ fn packet(flow: u32, sent_ps: u64, delay_ps: u64) -> Crossing {
 }
 
 fn queue() -> (Vec<Crossing>, Truth) {
-    let mut profile = Profile {
+    let profile = Profile {
         utilisation: 0.9,
         modulation: 0.25,
-        duration_s: 2.0,
+        duration_s: 0.1,
     };
-    profile.duration_s = 0.1;
     let traffic = profile.draw(1);
     let crossings = cross(&traffic, &LinkConfig::ACCEPTANCE, 1, |_| None);
     let truth = Truth::of(&crossings, traffic.flows);

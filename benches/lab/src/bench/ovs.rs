@@ -41,7 +41,7 @@ pub enum Setup {
     RulesAfterPorts,
     /// Its cache then never holds anything but two entries, and it takes its fastest path (simple match).
     RulesBeforePorts,
-    /// As an operator types it, and the second port leads to a virtual machine that gives back what it is sent: testpmd on
+    /// As an operator types it. The second port leads to a virtual machine that returns every packet: testpmd on
     /// virtio-user, on the CPU of the other threads.
     Machine,
 }

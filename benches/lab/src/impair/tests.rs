@@ -35,7 +35,7 @@ fn start<'eal>(eal: &'eal Eal, pool: &'eal Mempool<'eal>) -> [Port<'eal>; 2] {
     })
 }
 
-/// Lets the box run until `is_over` holds for a thousand passes; what it did.
+/// Runs the box until `is_over` has held for a thousand passes. Returns its counts.
 fn run(mut bridge: Bridge<'_>, is_over: impl Fn(&Summary) -> bool) -> Summary {
     let patience = Instant::now() + Duration::from_secs(20);
     let mut still = 0;

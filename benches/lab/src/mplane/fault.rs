@@ -162,11 +162,11 @@ fn kind(place: Place, random: &mut Pcg64Mcg) -> Kind {
     }
 }
 
-/// Takes out what was put in.
+/// Removes a fault.
 pub type Removal<'n> = Box<dyn FnOnce(&AtomicBool) -> Result<()> + 'n>;
 
 impl Fault {
-    /// Puts it in; what is prepared is prepared before. Returns how to take it out.
+    /// Injects the fault, with everything prepared beforehand. Returns its removal.
     pub fn insert<'n>(
         &self,
         network: &'n Network,
@@ -220,7 +220,7 @@ impl Fault {
         cable.insert(to)?;
         Ok(Box::new(move |stop| {
             cable.remove(to)?;
-            // What is still inside comes out.
+            // The packets still inside leave.
             wait(Duration::from_millis(200), stop)?;
             process.end(stop)?;
             clear_box(to)

@@ -92,7 +92,7 @@ impl<'g> Program<'g> {
         self.guest.run("cat /tmp/log")
     }
 
-    /// What it publishes now.
+    /// The snapshot that it has published last.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let answer = (self.guest).run("wget -qO- http://127.0.0.1:9464/api/v1/snapshot")?;
         serde_json::from_str(&answer).with_context(|| format!("no snapshot: {answer}"))

@@ -10,7 +10,7 @@ use testkit::process::{Process, beside_this_program, free_address, memif};
 
 use crate::http::get;
 
-/// Starts the `vernierd` beside this program with `config`, whose first two ports are put on shared memory in `folder`.
+/// Starts the `vernierd` beside this program with `config`, its first two ports on shared memory in `folder`.
 pub fn start(mut config: Config, folder: &Path, stop: &AtomicBool) -> Result<Process> {
     let vernierd = beside_this_program("vernierd")?;
     ensure!(
@@ -29,7 +29,7 @@ pub fn start(mut config: Config, folder: &Path, stop: &AtomicBool) -> Result<Pro
     let listen = free_address()?;
     config.http.listen = Some(listen);
     let json = serde_json::to_value(&config)?;
-    // What was changed may not fit the rest, such as workers with queues of their own.
+    // A change may not fit the rest of the configuration, such as workers with queues of their own.
     Config::parse(&json.to_string(), "the configuration")
         .context("this configuration cannot be put between two memifs")?;
     let mut process = Process::start_vernierd(

@@ -91,7 +91,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes in what has come on both sides; the time.
+    /// Receives the frames waiting on both sides. Returns the time.
     fn poll(&mut self, wire: &mut impl Wire) -> u64 {
         let now_ns = wire.now_ns();
         for side in 0..2 {

@@ -22,7 +22,7 @@ fn received(switch: &Daemon, port: usize) -> u64 {
     snapshot["ports"][port]["rx_packets"].as_u64().unwrap_or(0)
 }
 
-/// Waits for an outcome of reload `number`; what is said of it.
+/// Waits for the outcome of reload `number` and returns its message.
 fn wait_for_outcome(switch: &mut Daemon, number: u64, outcome: &str) -> String {
     let reload = switch.wait_for_some(|switch| {
         let reload = switch.snapshot()?["reload"].clone();

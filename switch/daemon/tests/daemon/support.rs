@@ -283,7 +283,7 @@ fn rest_of_log(process: &mut Process) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
-/// Sends SIGINT and waits for the end: whether it is a success, and what was logged into a pipe.
+/// Sends SIGINT and waits for the process to end. Returns whether it succeeded, and its log.
 pub fn interrupt(mut process: Process) -> (bool, String) {
     signal("-INT", process.child.id());
     let log = rest_of_log(&mut process);
