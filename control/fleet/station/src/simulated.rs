@@ -118,6 +118,11 @@ impl Server {
         self.lock().store(subject, payload.into());
     }
 
+    /// Evicts a value, as a server whose bucket is full.
+    pub fn evict(&self, subject: &str) {
+        self.lock().values.remove(subject);
+    }
+
     /// Loses everything, as a server without its store.
     pub fn lose_store(&self) {
         let mut inner = self.lock();
@@ -262,7 +267,7 @@ impl Bus for Server {
             Again::Behind(sequence) => consumer.acknowledged.min(sequence),
             Again::Since(_) => 0,
         };
-        consumer.acknowledged = begin;
+        let acknowledged = std::mem::replace(&mut consumer.acknowledged, begin);
         let messages = Messages {
             server: self.clone(),
             place: Place {
@@ -274,6 +279,7 @@ impl Bus for Server {
         Ok(Reports {
             messages: messages.boxed(),
             last: inner.last,
+            acknowledged,
             created_unix_ns: inner.created_unix_ns,
         })
     }

@@ -373,10 +373,12 @@ impl Bus for Store {
         let name = format!("partition-{partition}");
         let filter_subject = subject::of_partition(partition);
         let mut deliver_policy = DeliverPolicy::All;
+        let mut acknowledged = 0;
         // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
         if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
             let info = earlier.info().await.map_err(failed(doing))?;
-            let next = info.ack_floor.stream_sequence.saturating_add(1);
+            acknowledged = info.ack_floor.stream_sequence;
+            let next = acknowledged.saturating_add(1);
             deliver_policy = match again {
                 Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
                     start_sequence: next.min(sequence.saturating_add(1)),
@@ -415,6 +417,7 @@ impl Bus for Store {
         Ok(Reports {
             messages: messages.boxed(),
             last,
+            acknowledged,
             created_unix_ns: u64::try_from(created).unwrap_or_default(),
         })
     }

@@ -184,6 +184,34 @@ fn a_report_that_makes_the_owner_panic_is_set_aside_and_the_others_go_on() {
 }
 
 #[test]
+fn a_switch_that_was_evicted_is_not_counted_again_by_the_next_owner() {
+    let server = Server::new(1 << 20, BEGIN_NS);
+    let [kept, evicted] = names();
+    let send = |switch: &str, epoch| {
+        let subject = report::subject::of_switch(switch);
+        assert!(server.publish(subject, report(switch, epoch, 2)));
+    };
+    for epoch in 0..3 {
+        send(&kept, epoch);
+        send(&evicted, epoch);
+    }
+    assert!(work_off(&server, 7, &Work::default()));
+    server.evict(&values::key(&evicted));
+
+    // Nothing was learnt yet, so that all reports are read again.
+    let next = Work::default();
+    assert!(work_off(&server, 7, &next));
+    let counted = [&next.reports, &next.read_again].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counted, [0, 6]);
+    assert!(!stored(&server, 7).contains_key(&evicted));
+    // It is counted from its next report on.
+    send(&evicted, 3);
+    assert!(work_off(&server, 7, &next));
+    assert_eq!(next.reports.load(Ordering::Relaxed), 1);
+    assert_eq!(stored(&server, 7)[&evicted].state.reports, 1);
+}
+
+#[test]
 fn heartbeats_go_on_while_a_report_takes_long() {
     let folder = tempfile::tempdir().unwrap();
     let server = NatsServer::start(folder.path(), "").unwrap();
