@@ -17,12 +17,6 @@ BUILD_DEBUG = $(CARGO) build --locked --workspace --bins --lib $(if $(CI),--test
 SECONDS_PER_TARGET ?= 60
 # How many targets `make fuzz` runs at a time.
 FUZZ_JOBS ?= $(shell nproc)
-HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-# Coverage as libFuzzer reads it, from stable Rust: LLVM's own pass, asked for by name. With an
-# explicit target it is not put into build scripts.
-COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-  -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
 
 # What a Debian 12 machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
@@ -158,8 +152,8 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS
 
 .PHONY: instructions
 instructions: setup-test ## Fail where a step takes 3 % more instructions than in .ci/instructions.txt; RENEW=1 writes it
-	$(BUILD_DEBUG)
 	$(CARGO) build --release --locked -p daemon
+	$(BUILD_DEBUG)
 	target/debug/vernier-lab bench instructions .ci/instructions.txt --core 0 --programs target/release $(if $(RENEW),--renew)
 
 # What `make profile` shows: a step (off_patch, off, stamps, lda, lds, flows, everything), and how finely it is divided.
@@ -266,15 +260,16 @@ FUZZ_ARGS ?=
 
 .PHONY: fuzz
 fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS, FUZZ_ARGS
-	RUSTFLAGS='$(COVERAGE)' $(CARGO) build --profile fuzz --locked -p fuzz --features libfuzzer --target '$(HOST)'
+	RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-fuzz' CARGO_INCREMENTAL=0 \
+	  $(CARGO) build --locked -p fuzz -p testkit --bin fuzz-targets --features fuzz/libfuzzer
 	@seeds=$$(mktemp -d); trap 'rm -rf "$$seeds"' EXIT; \
-	all=$$(FUZZ_SEEDS="$$seeds" target/$(HOST)/fuzz/fuzz-targets 2>"$$seeds/log") || { cat "$$seeds/log" >&2; exit 1; }; \
+	all=$$(FUZZ_SEEDS="$$seeds" target/debug/fuzz-targets 2>"$$seeds/log") || { cat "$$seeds/log" >&2; exit 1; }; \
 	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
-	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/$(HOST)/fuzz/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
+	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/debug/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
-# Sanitizers' runtimes come with the stable toolchain, their switch with an unstable one. A sanitizer is one of
-# rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
+# A sanitizer is one of rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
 SANITIZER ?= address
+SANITIZED = target/$(SANITIZER)/debug
 SANITIZER_NAME = $(subst address,asan,$(subst thread,tsan,$(SANITIZER)))
 # Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is
 # freed is kept back, since a test watches what testpmd grows by.
@@ -287,11 +282,17 @@ SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindi
 
 .PHONY: sanitize
 sanitize: setup-test ## Tests of the bindings, the engine and the plugin under a sanitizer; SANITIZER (address)
-	@export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR='$(CURDIR)/target/sanitize/$(SANITIZER)' VERNIER_SOAK_SECONDS=5 \
-	  RUSTFLAGS='-Zsanitizer=$(SANITIZER)' TARGET_CFLAGS='-fsanitize=$(SANITIZER) -fno-omit-frame-pointer' \
+	@mkdir -p $(SANITIZED)/deps
+	@# Other crates are those of `make test`, where they are built. In a folder of its own, since the plugin's library has one name.
+	@if [ -d target/debug/deps ]; then \
+	  cp --archive --no-clobber target/debug/.fingerprint target/debug/build $(SANITIZED); \
+	  find target/debug/deps \( -name '*-*.r*' -o -name '*-*.so' \) -exec cp --link --no-clobber -t $(SANITIZED)/deps {} +; \
+	fi
+	@export CARGO_TARGET_DIR='$(CURDIR)/target/$(SANITIZER)' RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-$(SANITIZER)' \
+	  VERNIER_SANITIZER='$(SANITIZER)' VERNIER_SOAK_SECONDS=5 \
 	  VERNIER_SANITIZER_RUNTIME="$$(realpath "$$(gcc -print-file-name=lib$(SANITIZER_NAME).so)")" \
 	  $(shell tr a-z A-Z <<<'$(SANITIZER_NAME)')_OPTIONS='$(SANITIZER_OPTIONS_$(SANITIZER))'; \
-	nextest() { $(CARGO) nextest "$$@" --locked --target '$(HOST)' $(SANITIZED_PACKAGES) $(SANITIZED_TESTS); }; \
+	nextest() { $(CARGO) nextest "$$@" --locked $(SANITIZED_PACKAGES) $(SANITIZED_TESTS); }; \
 	binaries=$$(nextest list --list-type binaries-only --message-format json | \
 	  grep -oE '"binary-path":"[^"]+"' | cut -d'"' -f4); \
 	for binary in $$binaries; do \

@@ -37,6 +37,12 @@ fn build() -> Result<(), String> {
     .std("gnu11")
     .opt_level(3)
     .extra_warnings(true);
+    // `make sanitize` watches the shim, too.
+    println!("cargo::rerun-if-env-changed=VERNIER_SANITIZER");
+    if let Ok(sanitizer) = std::env::var("VERNIER_SANITIZER") {
+        shim.flag(format!("-fsanitize={sanitizer}"))
+            .flag("-fno-omit-frame-pointer");
+    }
     for flag in cflags()? {
         // DPDK's headers are not ours to warn about.
         shim.flag(
