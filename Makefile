@@ -267,40 +267,33 @@ fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SEC
 	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
 	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/debug/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
-# A sanitizer is one of rustc's and gcc's: `address`; `thread`, where the tests can do with a standard library that it does not see.
-SANITIZER ?= address
-SANITIZED = target/$(SANITIZER)/debug
-SANITIZER_NAME = $(subst address,asan,$(subst thread,tsan,$(SANITIZER)))
-# Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is
-# freed is kept back, since a test watches what testpmd grows by.
-SANITIZER_OPTIONS_address := detect_leaks=0:quarantine_size_mb=16:exitcode=66
-SANITIZER_OPTIONS_thread := exitcode=66
 # What runs: the bindings' tests, the engine's in memory and with devices, the plugin's, in virtual machines' switches, too.
 SANITIZED_PACKAGES ?= -p dpdk-bindings -p switch -p plugin
 SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindings/tests/*.rs))) \
   $(addprefix --test ,host testpmd ports vhost) $(if $(findstring -p switch,$(SANITIZED_PACKAGES)),--test engine)
+SANITIZED := target/sanitize/debug
 
+# Other crates are those of `make test`, where they are built; the folder is another, since the plugin's library has one name in both.
+# Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is freed is kept back, since
+# a test watches what testpmd grows by.
 .PHONY: sanitize
-sanitize: setup-test ## Tests of the bindings, the engine and the plugin under a sanitizer; SANITIZER (address)
+sanitize: setup-test ## Tests of the bindings, the engine and the plugin under AddressSanitizer
 	@mkdir -p $(SANITIZED)/deps
-	@# Other crates are those of `make test`, where they are built. In a folder of its own, since the plugin's library has one name.
 	@if [ -d target/debug/deps ]; then \
 	  cp --archive --no-clobber target/debug/.fingerprint target/debug/build $(SANITIZED); \
 	  find target/debug/deps \( -name '*-*.r*' -o -name '*-*.so' \) -exec cp --link --no-clobber -t $(SANITIZED)/deps {} +; \
 	fi
-	@export CARGO_TARGET_DIR='$(CURDIR)/target/$(SANITIZER)' RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-$(SANITIZER)' \
-	  VERNIER_SANITIZER='$(SANITIZER)' VERNIER_SOAK_SECONDS=5 \
-	  VERNIER_SANITIZER_RUNTIME="$$(realpath "$$(gcc -print-file-name=lib$(SANITIZER_NAME).so)")" \
-	  $(shell tr a-z A-Z <<<'$(SANITIZER_NAME)')_OPTIONS='$(SANITIZER_OPTIONS_$(SANITIZER))'; \
+	@export CARGO_TARGET_DIR='$(CURDIR)/target/sanitize' RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-sanitize' \
+	  VERNIER_SANITIZER=address VERNIER_SANITIZER_RUNTIME="$$(realpath "$$(gcc -print-file-name=libasan.so)")" \
+	  ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16:exitcode=66 VERNIER_SOAK_SECONDS=5; \
 	nextest() { $(CARGO) nextest "$$@" --locked $(SANITIZED_PACKAGES) $(SANITIZED_TESTS); }; \
 	binaries=$$(nextest list --list-type binaries-only --message-format json | \
 	  grep -oE '"binary-path":"[^"]+"' | cut -d'"' -f4); \
 	for binary in $$binaries; do \
-	  grep -qF '__$(SANITIZER_NAME)_init' "$$binary" || { \
-	    echo "sanitize: $$binary was built without $(SANITIZER)" >&2; exit 1; }; \
+	  grep -qF __asan_init "$$binary" || { echo "sanitize: $$binary was built without the sanitizer" >&2; exit 1; }; \
 	done; \
 	nextest run; \
-	echo "sanitize: the $(SANITIZER) sanitizer saw no fault in $$(wc -w <<<"$$binaries") test binaries:" \
+	echo "sanitize: AddressSanitizer saw no fault in $$(wc -w <<<"$$binaries") test binaries:" \
 	  $$(sed -E 's|.*/||; s|-[0-9a-f]+$$||' <<<"$$binaries")
 
 # Preemptions of a thread that `make loom` tries in one run, at most.
