@@ -97,3 +97,31 @@ fn every_relative_link_points_at_something() {
     assert!(wrong.is_empty(), "nothing is there:\n{}", wrong.join("\n"));
     assert!(checked > 50, "{checked}");
 }
+
+/// Adds the files below a folder.
+fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_files(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn sources_that_the_architecture_names_are_there() {
+    let mut files = Vec::new();
+    for folder in ["dpdk-bindings", "measure", "control", "switch", "benches"] {
+        add_files(&project(folder), &mut files);
+    }
+    let text = std::fs::read_to_string(project("ARCHITECTURE.md")).unwrap();
+    let spans = prose(&text).flat_map(|(_, line)| line.split('`').skip(1).step_by(2));
+    // Of `x.rs` the page says what it stands for.
+    let named = spans.filter(|span| span.ends_with(".rs") && !span.ends_with("/x.rs"));
+    let is_there = |name: &&str| files.iter().any(|file| file.ends_with(name));
+    let (there, gone): (Vec<_>, Vec<_>) = named.partition(is_there);
+    assert!(gone.is_empty(), "not there: {gone:?}");
+    assert!(there.len() > 50, "{}", there.len());
+}
