@@ -22,7 +22,7 @@ use rand_pcg::Pcg64;
 use reporting::Limit;
 use reporting::statistics::{quantile, whole};
 
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::queue::LinkConfig;
 use crate::rli::exchange::Exchange;
 use crate::rli::{UTILISATIONS, lda_mean_ns, one_in};
@@ -31,12 +31,6 @@ use crate::traffic::{
     serialisation_ps,
 };
 use crate::truth::{FlowTruth, Truth};
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "baselines",
-    title: "RLI beside probes, sampling, MPE and LDA",
-    plan,
-};
 
 const SEEDS: u32 = 3;
 /// How many times better RLI must be than probes and samples that a link can afford.
@@ -50,7 +44,7 @@ const PROBES_MAX: usize = 10_000_000;
 /// A method, how many times better RLI must be, and its errors in per cent over all flows of a run.
 type Errors = (&'static str, Option<Limit>, Vec<f64>);
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
         "RLI beside other methods",

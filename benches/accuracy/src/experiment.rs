@@ -44,7 +44,16 @@ pub struct Experiment {
     pub name: &'static str,
     /// In words, for the progress bar and the report.
     pub title: &'static str,
-    pub plan: for<'a> fn(&'a Supply, &mut Plan<'a>),
+    pub plan: Planner,
+}
+
+/// Adds the tables and cases of an experiment.
+pub type Planner = for<'a> fn(&'a Supply, &mut Plan<'a>);
+
+impl Experiment {
+    pub const fn new(name: &'static str, title: &'static str, plan: Planner) -> Self {
+        Self { name, title, plan }
+    }
 }
 
 /// Tables, and the cases that fill them.

@@ -9,17 +9,11 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, median, percent_of};
 
 use crate::capture::Replay;
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::interpolation::Interpolated;
 use crate::sketched::{Sketched, columns_for, means};
 use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth};
 use crate::traffic::Supply;
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "hybrid",
-    title: "Hybrid: LDS that knows what RLI says",
-    plan,
-};
 
 /// Seeds that the limits ask for.
 const SEEDS: u32 = 5;
@@ -46,7 +40,7 @@ const PROTOTYPE: [Prototype; 4] = [
     [[3.5, 0.012], [5.1, 1.6], [6.5, 0.11]],
 ];
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     if let (Some(path), Some(capture)) = (&supply.setting.capture, &supply.capture) {
         let replay = Replay::two_paths(capture);

@@ -71,13 +71,17 @@ impl CellRecord {
 /// [`ReadError`]; also where a cell is there twice.
 pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>, ReadError> {
     let mut sheet = Sheet::open(file, input, CELL_COLUMNS)?;
-    let columns = CELL_COLUMNS.split(',').map(|name| sheet.column(name));
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let [row, column] = sheet.columns(["row", "col"])?;
+    let sender = sheet.columns(["n_tx", "s_tx_ns", "d_tx"])?;
+    let receiver = sheet.columns(["n_rx", "s_rx_ns", "d_rx"])?;
+    let to_row = |text: &str| {
+        let row = whole(text).and_then(|row| u8::try_from(row).ok());
+        row.filter(|&row| usize::from(row) < ROWS_MAX)
+    };
     let mut cells = Vec::new();
     let mut seen = HashMap::new();
     while sheet.next_line()? {
-        let half = |first: usize| -> Result<Half, ReadError> {
-            let (count, sum, digest) = (&columns[first], &columns[first + 1], &columns[first + 2]);
+        let half = |[count, sum, digest]: [usize; 3]| -> Result<Half, ReadError> {
             let a_sum = "a sum of nanoseconds modulo 2^64, -2^63 to 2^64 - 1";
             let a_digest = "64 bits, decimal or 0x and hexadecimal";
             Ok(Half {
@@ -86,15 +90,11 @@ pub fn read_cells(file: &str, input: impl Read) -> Result<Vec<(u64, CellRecord)>
                 digest: sheet.field(digest, a_digest, bits)?,
             })
         };
-        let row = |text: &str| {
-            let row = whole(text).and_then(|row| u8::try_from(row).ok());
-            row.filter(|&row| usize::from(row) < ROWS_MAX)
-        };
         let cell = CellRecord {
-            row: sheet.needed(&columns[0], "a row, 0 to 3", row)?,
-            column: sheet.needed(&columns[1], COLUMN, whole_to(SKETCH_COLUMNS_MAX - 1))?,
-            sender: half(2)?,
-            receiver: half(5)?,
+            row: sheet.needed(row, "a row, 0 to 3", to_row)?,
+            column: sheet.needed(column, COLUMN, whole_to(SKETCH_COLUMNS_MAX - 1))?,
+            sender: half(sender)?,
+            receiver: half(receiver)?,
         };
         let number = sheet.number();
         if let Some(first) = seen.insert((cell.row, cell.column), number) {
@@ -154,7 +154,7 @@ pub struct FlowList {
 pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
     let needed = "flow,packets,col_0 (to col_3; one for each row of the sketch)";
     let mut sheet = Sheet::open(file, input, needed)?;
-    let (flow, packets) = (sheet.column("flow")?, sheet.column("packets")?);
+    let [flow, packets] = sheet.columns(["flow", "packets"])?;
     let base = (0..=ROWS_MAX).map(|row| sheet.optional(&format!("col_{row}")));
     let mut base = base.collect::<Result<Vec<_>, _>>()?.into_iter();
     let columns: Vec<_> = base.by_ref().map_while(|column| column).collect();
@@ -174,28 +174,27 @@ pub fn read_flows(file: &str, input: impl Read) -> Result<FlowList, ReadError> {
     };
     let mut seen = HashMap::new();
     while sheet.next_line()? {
-        let name = sheet.needed(&flow, FLOW, name_of_flow)?;
+        let name = sheet.needed(flow, FLOW, name_of_flow)?;
         if let Some(first) = seen.insert(name.clone(), sheet.number()) {
             return Err(sheet.error(format!(
                 "flow {name} stands already on line {first}; add them up or leave one"
             )));
         }
-        for column in &columns {
+        for &column in &columns {
             let column = sheet.needed(column, COLUMN, whole_to(SKETCH_COLUMNS_MAX - 1))?;
             flows.columns.push(column);
         }
         let from_0 = |text: &str| finite(text).filter(|&value| value >= 0.0);
-        let count = sheet.field(&packets, "a number of packets, 0 or more", from_0)?;
+        let count = sheet.field(packets, "a number of packets, 0 or more", from_0)?;
         flows.packets.push(count.unwrap_or(f64::NAN));
-        let mean = |column: &Option<_>| {
-            let Some(column) = column else {
-                return Ok(f64::NAN);
-            };
-            let mean = sheet.field(column, "a finite number of nanoseconds", finite)?;
-            Ok(mean.unwrap_or(f64::NAN))
-        };
-        flows.rli_mean_ns.push(mean(&rli)?);
-        flows.true_mean_ns.push(mean(&truth)?);
+        let a_mean = "a finite number of nanoseconds";
+        for (column, means) in [
+            (rli, &mut flows.rli_mean_ns),
+            (truth, &mut flows.true_mean_ns),
+        ] {
+            let mean = column.map(|column| sheet.field(column, a_mean, finite));
+            means.push(mean.transpose()?.flatten().unwrap_or(f64::NAN));
+        }
         flows.names.push(name);
     }
     Ok(flows)
@@ -240,16 +239,16 @@ pub(crate) fn known(value: f64) -> String {
 /// [`ReadError`]; also where a flow is unknown or there twice.
 pub fn read_weights(file: &str, input: impl Read, flows: &FlowList) -> Result<Vec<f64>, ReadError> {
     let mut sheet = Sheet::open(file, input, "flow,weight")?;
-    let (flow, weight) = (sheet.column("flow")?, sheet.column("weight")?);
+    let [flow, weight] = sheet.columns(["flow", "weight"])?;
     let numbers: HashMap<&str, usize> = (flows.names.iter())
         .enumerate()
         .map(|(number, name)| (name.as_str(), number))
         .collect();
     let mut weights = vec![None; flows.names.len()];
     while sheet.next_line()? {
-        let name = sheet.needed(&flow, FLOW, name_of_flow)?;
+        let name = sheet.needed(flow, FLOW, name_of_flow)?;
         let over_0 = |text: &str| finite(text).filter(|&value| value > 0.0);
-        let value = sheet.needed(&weight, "a weight over 0", over_0)?;
+        let value = sheet.needed(weight, "a weight over 0", over_0)?;
         let Some(&number) = numbers.get(&*name) else {
             return Err(sheet.error(format!("flow {name} is not in the list of flows")));
         };
@@ -282,14 +281,13 @@ pub fn read_pairs(
     mut each: impl FnMut(PairRecord<'_>),
 ) -> Result<(), ReadError> {
     let mut sheet = Sheet::open(file, input, "packet_id,send_ns,recv_ns")?;
-    let id = sheet.column("packet_id")?;
-    let (send, receive) = (sheet.column("send_ns")?, sheet.column("recv_ns")?);
+    let [id, send, receive] = sheet.columns(["packet_id", "send_ns", "recv_ns"])?;
     while sheet.next_line()? {
-        sheet.needed(&id, "the id of a packet", |_| Some(()))?;
+        sheet.needed(id, "the id of a packet", |_| Some(()))?;
         each(PairRecord {
-            packet_id: sheet.bytes(&id),
-            send_ps: sheet.needed(&send, TIME, time_ps)?,
-            receive_ps: sheet.field(&receive, TIME, time_ps)?,
+            packet_id: sheet.bytes(id),
+            send_ps: sheet.needed(send, TIME, time_ps)?,
+            receive_ps: sheet.field(receive, TIME, time_ps)?,
         });
     }
     Ok(())
@@ -320,9 +318,8 @@ pub fn read_link(
     mut each: impl FnMut(LinkPacket<'_>),
 ) -> Result<(), ReadError> {
     let mut sheet = Sheet::open(file, input, "kind,flow,bytes,send_ns,recv_ns")?;
-    let (kind, flow) = (sheet.column("kind")?, sheet.column("flow")?);
-    let bytes = sheet.column("bytes")?;
-    let (send, receive) = (sheet.column("send_ns")?, sheet.column("recv_ns")?);
+    let names = ["kind", "flow", "bytes", "send_ns", "recv_ns"];
+    let [kind, flow, bytes, send, receive] = sheet.columns(names)?;
     let of_name = |text: &str| match text {
         "reference" => Some(Kind::Reference),
         "regular" => Some(Kind::Regular),
@@ -331,20 +328,20 @@ pub fn read_link(
     };
     let mut last_ps = i128::MIN;
     while sheet.next_line()? {
-        let kind = sheet.needed(&kind, "reference, regular or cross", of_name)?;
+        let kind = sheet.needed(kind, "reference, regular or cross", of_name)?;
         let name = "the name of a flow in UTF-8, 256 bytes at most";
         let named = |text: &str| (text.len() <= 256).then_some(());
         match kind {
-            Kind::Regular => sheet.needed(&flow, name, named)?,
-            Kind::Reference | Kind::Cross => sheet.field(&flow, name, named)?.unwrap_or(()),
+            Kind::Regular => sheet.needed(flow, name, named)?,
+            Kind::Reference | Kind::Cross => sheet.field(flow, name, named)?.unwrap_or(()),
         }
         let length = "a length in bytes, 0 to 16777216";
         let packet = LinkPacket {
             kind,
-            flow: str::from_utf8(sheet.bytes(&flow)).unwrap_or_default(),
-            bytes: sheet.needed(&bytes, length, whole_to(1 << 24))?,
-            send_ps: sheet.needed(&send, TIME, time_ps)?,
-            receive_ps: sheet.field(&receive, TIME, time_ps)?,
+            flow: str::from_utf8(sheet.bytes(flow)).unwrap_or_default(),
+            bytes: sheet.needed(bytes, length, whole_to(1 << 24))?,
+            send_ps: sheet.needed(send, TIME, time_ps)?,
+            receive_ps: sheet.field(receive, TIME, time_ps)?,
         };
         if packet.send_ps < last_ps {
             let problem = "sent sooner than the packet on the line before";

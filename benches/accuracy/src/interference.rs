@@ -8,18 +8,12 @@ use measure::rli::{Adaptive, Policy};
 use reporting::Limit;
 use reporting::statistics::percent_of;
 
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::queue::{Dropping, LinkConfig, cross};
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
 use crate::traffic::{Crossing, Kind, Supply, Traffic, in_words};
 use crate::truth::Truth;
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "interference",
-    title: "Interference of references with the traffic",
-    plan,
-};
 
 /// The load of the slides.
 const UTILISATION: f64 = 0.8;
@@ -37,10 +31,10 @@ fn policies() -> [(&'static str, Policy); 3] {
     ]
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
-        EXPERIMENT.title,
+        "Interference of references with the traffic",
         format!(
             "The same packets through the same queue, with and without references of {REFERENCE_BYTES} \
              bytes, at {:.0} % load: points of loss over all packets but references, and the mean delay \

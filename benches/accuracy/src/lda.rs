@@ -16,16 +16,10 @@ use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, whole};
 
 use crate::capture::Replay;
-use crate::experiment::{Experiment, Found, Plan, Setting};
+use crate::experiment::{Found, Plan, Setting};
 use crate::trace::Losses;
 use crate::traffic::Supply;
 use stream::{Delays, Outcome, Passed, Probed, Stream};
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "lda",
-    title: "LDA: mean, deviation and interval of a segment",
-    plan,
-};
 
 /// Packets an epoch: one second of 10 Gb/s in packets of 250 bytes (section IV-A).
 const PACKETS: f64 = 5_000_000.0;
@@ -142,7 +136,7 @@ struct Bench<'a> {
     capture: Option<Stream>,
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let setting = &supply.setting;
     let replay = supply.capture.as_ref().map(Replay::one_queue);
     let bench = Arc::new(Bench {

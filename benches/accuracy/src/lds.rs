@@ -12,17 +12,11 @@ use reporting::statistics::{mean, median, percent_of, quantile};
 
 use crate::baselines::multi_point_ns;
 use crate::capture::Replay;
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::interpolation::Interpolated;
 use crate::sketched::{Sketched, columns_for, means};
 use crate::trace::{ALL, HUNDREDS, Losses, Scenario, Sizes, THOUSANDS, Trace, Truth, errors};
 use crate::traffic::{Supply, mix};
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "lds",
-    title: "LDS: the mean delay of every flow",
-    plan,
-};
 
 /// Seeds that the limits ask for.
 const SEEDS: u32 = 5;
@@ -86,7 +80,7 @@ const TABLES: [(&str, &str); 8] = [
     ),
 ];
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let replay = supply.capture.as_ref().map(Replay::two_paths);
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     let packets = supply.setting.capture.as_ref().map_or_else(

@@ -37,12 +37,32 @@ use experiment::Experiment;
 
 /// Every experiment, in the order of the report.
 const EXPERIMENTS: &[Experiment] = &[
-    lda::EXPERIMENT,
-    lds::EXPERIMENT,
-    hybrid::EXPERIMENT,
-    rli::EXPERIMENT,
-    baselines::EXPERIMENT,
-    interference::EXPERIMENT,
-    locality::EXPERIMENT,
-    quantiles::EXPERIMENT,
+    Experiment::new(
+        "lda",
+        "LDA: mean, deviation and interval of a segment",
+        lda::plan,
+    ),
+    Experiment::new("lds", "LDS: the mean delay of every flow", lds::plan),
+    Experiment::new(
+        "hybrid",
+        "Hybrid: LDS that knows what RLI says",
+        hybrid::plan,
+    ),
+    Experiment::new(
+        "rli",
+        "RLI: methods, policies, bounds, the segment's mean",
+        rli::plan,
+    ),
+    Experiment::new(
+        "baselines",
+        "RLI beside probes, sampling, MPE and LDA",
+        baselines::plan,
+    ),
+    Experiment::new(
+        "interference",
+        "Interference of references with the traffic",
+        interference::plan,
+    ),
+    Experiment::new("locality", "Delay locality", locality::plan),
+    Experiment::new("quantiles", "RLI: quantiles of flows", quantiles::plan),
 ];

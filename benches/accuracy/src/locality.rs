@@ -9,17 +9,11 @@ use anyhow::Result;
 use rand_distr::Weibull;
 use reporting::statistics::mean;
 
-use crate::experiment::{Experiment, Plan};
+use crate::experiment::Plan;
 use crate::queue::{LinkConfig, cross, cross_paths, jitter};
 use crate::rli::UTILISATIONS;
 use crate::traffic::{CAPACITY_BPS, Crossing, Kind, Supply, Traffic, Wander, in_words, mix};
 use crate::truth::Truth;
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "locality",
-    title: "Delay locality",
-    plan,
-};
 
 /// Windows of 0.1 ms, 10 ms and 1 s, in picoseconds.
 const WINDOWS_PS: [u64; 3] = [100_000_000, 10_000_000_000, 1_000_000_000_000];
@@ -30,62 +24,42 @@ const SLIDE: f64 = 0.054;
 const PACKETS_MIN: u64 = 10;
 const SEEDS: u32 = 3;
 
-/// What makes the delay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Segment {
-    Fifo,
-    /// Two equal-cost paths of half the rate each, one 100 us longer.
-    TwoPaths,
-    /// Two queues by priority.
-    Priorities,
-    /// No queue: each packet's delay is its own, Weibull of shape 0.6.
-    Independent,
-}
+/// What makes the delay, in words, and how packets cross it.
+type Segment = (
+    &'static str,
+    fn(Traffic, LinkConfig, u64) -> Result<Vec<Crossing>>,
+);
 
-impl Segment {
-    const ALL: [Self; 4] = [
-        Self::Fifo,
-        Self::TwoPaths,
-        Self::Priorities,
-        Self::Independent,
-    ];
+const FIFO: Segment = ("one FIFO queue", |traffic, link, seed| {
+    Ok(cross(&traffic, &link, seed, |_| None))
+});
 
-    fn label(self) -> &'static str {
-        match self {
-            Self::Fifo => "one FIFO queue",
-            Self::TwoPaths => "two equal-cost paths",
-            Self::Priorities => "two priorities",
-            Self::Independent => "delays of their own (Weibull)",
+const OTHERS: [Segment; 3] = [
+    // Of half the rate each, one 100 us longer.
+    ("two equal-cost paths", |mut traffic, mut link, seed| {
+        link.capacity_bps /= 2;
+        spread_cross_traffic(&mut traffic);
+        Ok(cross_paths(&traffic, &link, &[0, 100_000_000], seed))
+    }),
+    ("two priorities", |mut traffic, mut link, seed| {
+        link.queues = 2;
+        spread_cross_traffic(&mut traffic);
+        for arrival in &mut traffic.arrivals {
+            arrival.class = u8::from(mix(arrival.flow.into()) & 1 == 1);
         }
-    }
-
-    fn cross(self, mut traffic: Traffic, seed: u64) -> Result<Vec<Crossing>> {
-        let mut link = LinkConfig::ACCEPTANCE;
-        Ok(match self {
-            Self::Fifo => cross(&traffic, &link, seed, |_| None),
-            Self::TwoPaths => {
-                link.capacity_bps /= 2;
-                spread_cross_traffic(&mut traffic);
-                cross_paths(&traffic, &link, &[0, 100_000_000], seed)
-            }
-            Self::Priorities => {
-                link.queues = 2;
-                spread_cross_traffic(&mut traffic);
-                for arrival in &mut traffic.arrivals {
-                    arrival.class = u8::from(mix(arrival.flow.into()) & 1 == 1);
-                }
-                cross(&traffic, &link, seed, |_| None)
-            }
-            Self::Independent => {
-                // So fast and so wide that nothing waits.
-                link.capacity_bps = CAPACITY_BPS * 1_000;
-                let mut crossings = cross(&traffic, &link, seed, |_| None);
-                jitter(&mut crossings, &Weibull::new(100_000.0, 0.6)?, seed);
-                crossings
-            }
-        })
-    }
-}
+        Ok(cross(&traffic, &link, seed, |_| None))
+    }),
+    // No queue: the link is so fast and so wide that nothing waits.
+    (
+        "delays of their own (Weibull)",
+        |traffic, mut link, seed| {
+            link.capacity_bps = CAPACITY_BPS * 1_000;
+            let mut crossings = cross(&traffic, &link, seed, |_| None);
+            jitter(&mut crossings, &Weibull::new(100_000.0, 0.6)?, seed);
+            Ok(crossings)
+        },
+    ),
+];
 
 /// Gives cross traffic flows of its own, beyond the measured ones, so that it spreads like them.
 fn spread_cross_traffic(traffic: &mut Traffic) {
@@ -103,20 +77,18 @@ fn cases(supply: &Supply) -> Vec<(Segment, f64, Wander)> {
     let loads = wanders
         .iter()
         .flat_map(|&wander| UTILISATIONS.map(|utilisation| (utilisation, wander)));
-    let fifo = loads
-        .clone()
-        .map(|(load, wander)| (Segment::Fifo, load, wander));
+    let fifo = loads.clone().map(|(load, wander)| (FIFO, load, wander));
     // The heaviest.
     let last = loads.last();
-    let others = Segment::ALL[1..].iter();
-    let others = others.filter_map(|&segment| last.map(|(load, wander)| (segment, load, wander)));
+    let others = OTHERS.into_iter();
+    let others = others.filter_map(|segment| last.map(|(load, wander)| (segment, load, wander)));
     fifo.chain(others).collect()
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     plan.table(
-        EXPERIMENT.title,
+        "Delay locality",
         format!(
             "Root mean square, over flows of at least {PACKETS_MIN} packets, of the relative error that \
              a flow's mean delay has when each packet's delay is replaced by the mean over all measured \
@@ -127,16 +99,16 @@ fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
             in_words(seeds)
         ),
     );
-    for (segment, utilisation, wander) in cases(supply) {
+    for ((name, cross), utilisation, wander) in cases(supply) {
         plan.case(seeds, move |seed, found| {
             let traffic = supply.traffic(utilisation, wander, seed);
             let flows = traffic.flows;
-            let crossings = segment.cross(traffic, seed)?;
+            let crossings = cross(traffic, LinkConfig::ACCEPTANCE, seed)?;
             let [short, middle, long] =
                 WINDOWS_PS.map(|window_ps| rmsre(&crossings, flows, window_ps, PACKETS_MIN));
-            let (name, load, wander) = (segment.label(), 100.0 * utilisation, wander.label());
+            let (load, wander) = (100.0 * utilisation, wander.label());
             let row = found.row(0, format!("{name}, {load:.0} %, {wander}"), "RMSRE", short);
-            row.paper((segment == Segment::Fifo).then_some(SLIDE));
+            row.paper((name == FIFO.0).then_some(SLIDE));
             row.others([("10 ms", middle), ("1 s", long)]);
             Ok(())
         });

@@ -8,19 +8,13 @@ use measure::time::EpochTag;
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, whole};
 
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::interpolation::interpolate;
 use crate::queue::LinkConfig;
 use crate::rli::exchange::{Exchange, REFERENCE_BYTES};
 use crate::rli::one_in;
 use crate::trace::{Reference, Scenario, Trace};
 use crate::traffic::{Kind, Supply, Wander};
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "quantiles",
-    title: "RLI: quantiles of flows",
-    plan,
-};
 
 const SEEDS: u32 = 2;
 /// References' part of the measured bytes, in per cent. The first is that of the limits.
@@ -37,7 +31,7 @@ const P99_MOST: Limit = Limit::AtMost(30.0);
 const TABLE: usize = 0;
 const WITHHELD: usize = 1;
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let (seeds, scale) = (supply.setting.traffic_seeds(SEEDS), supply.setting.scale);
     plan.table(
         "RLI: quantiles of flows",

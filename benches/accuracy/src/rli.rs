@@ -16,18 +16,12 @@ use measure::rli::{Adaptive, FlowDelay, Method, Policy};
 use reporting::Limit;
 use reporting::statistics::{error_percent, mean, median, percent_of, quantile, whole};
 
-use crate::experiment::{Experiment, Found, Plan};
+use crate::experiment::{Found, Plan};
 use crate::queue::{Dropping, LinkConfig, cross, lose};
 use crate::recording::{Packet, record};
 use crate::traffic::{Crossing, Kind, PS_PER_NS, Supply, Traffic, Wander, in_words};
 use crate::truth::{FlowTruth, STDDEV_PACKETS_MIN, Truth};
 use exchange::{Exchange, Received, packet_hash};
-
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "rli",
-    title: "RLI: methods, policies, bounds, the segment's mean",
-    plan,
-};
 
 /// Loads of the acceptance runs.
 pub const UTILISATIONS: [f64; 2] = [0.67, 0.93];
@@ -138,21 +132,21 @@ fn policies() -> [(&'static str, Policy); 7] {
     ]
 }
 
-fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
+pub fn plan<'a>(supply: &'a Supply, plan: &mut Plan<'a>) {
     let seeds = supply.setting.traffic_seeds(SEEDS);
     tables(&in_words(seeds), plan);
     let scenarios = Scenario::all(supply);
     for &scenario in &scenarios {
         plan.case(seeds, move |seed, found| {
-            compare(supply, scenario, seed, found)
+            scenario.compare(supply, seed, found)
         });
     }
     for scenario in scenarios {
         if scenario.dropping == Dropping::TailDrop {
             plan.case(seeds, move |seed, found| {
                 let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
-                segment_means(&traffic, scenario, seed, found)?;
-                equal_bandwidth(&traffic, scenario, seed, found)
+                scenario.segment_means(&traffic, seed, found)?;
+                scenario.equal_bandwidth(&traffic, seed, found)
             });
         }
     }
@@ -219,43 +213,6 @@ fn tables(seeds: &str, plan: &mut Plan) {
     );
 }
 
-/// Every policy in one scenario: methods and bounds of the first, errors of all.
-fn compare(supply: &Supply, scenario: Scenario, seed: u64, found: &mut Found) -> Result<()> {
-    let traffic = supply.traffic(scenario.utilisation, scenario.wander, seed);
-    let label = scenario.label();
-    for (number, (name, policy)) in policies().into_iter().enumerate() {
-        let exchange = Exchange::send(&traffic, &scenario.link(), policy, seed)?;
-        let truth = Truth::of(&exchange.crossings, traffic.flows);
-        let outcome = |method| Outcome::of(method, &exchange, &truth);
-        let (rli, anchored) = (outcome(Method::Linear)?, outcome(Method::AnchoredSums)?);
-        let references = exchange.references() as f64;
-        let row = found.row(POLICIES, format!("{name}: {label}"), "%", anchored.median);
-        row.others([
-            ("RLI", rli.median),
-            ("packets a reference", truth.sent as f64 / references),
-            ("% of the link", exchange.bandwidth_percent()),
-        ]);
-        if number == 0 {
-            let references = exchange.crossings.iter();
-            let references = references.filter(|crossing| crossing.kind == Kind::Reference);
-            let lost = percent_of(references.map(|crossing| crossing.received_ps.is_none()));
-            let others = [
-                ("packets lost", truth.lost_percent()),
-                ("references lost", lost),
-            ];
-            let all = [
-                outcome(Method::Left)?,
-                rli,
-                outcome(Method::Sums)?,
-                anchored,
-            ];
-            methods(&all, scenario, others, found);
-            bounds(&all, &label, found);
-        }
-    }
-    Ok(())
-}
-
 /// Errors of one method on one run, in per cent, over all flows unless said otherwise.
 struct Outcome {
     method: Method,
@@ -315,40 +272,6 @@ fn factors(
     needed.collect()
 }
 
-/// Rows of the methods; limits hold for the high load.
-fn methods(
-    [left, rli, sums, anchored]: &[Outcome; 4],
-    scenario: Scenario,
-    lost: [(&str, f64); 2],
-    found: &mut Found,
-) {
-    type FigureOf = fn(&Outcome) -> f64;
-    let name = scenario.label();
-    let judged = |limit: Limit| Some(limit).filter(|_| scenario.is_high());
-    let (median_most, p95_most) = match scenario.dropping {
-        Dropping::TailDrop => (0.60, Some(0.50)),
-        Dropping::Red => (0.75, None),
-    };
-    let figures: [(&str, FigureOf, Option<f64>); 3] = [
-        ("median", |o| o.median, Some(median_most)),
-        ("95th percentile", |o| o.p95, p95_most),
-        ("deviation", |o| o.stddev_median, Some(0.75)),
-    ];
-    for (what, figure, _) in figures {
-        let row = found.row(METHODS, format!("{what}: {name}"), "%", figure(anchored));
-        row.paper((what == "median" && scenario.is_high()).then_some(12.0));
-        let others = [("RLI-L", left), ("RLI", rli), ("RLI-S", sums)];
-        row.others(others.map(|(name, outcome)| (name, figure(outcome))));
-    }
-    let row = found.row(METHODS, format!("RLI's median: {name}"), "%", rli.median);
-    row.limit(judged(Limit::Between(2.0, 12.0))).others(lost);
-    for (what, figure, most) in figures {
-        let check = format!("RLI-AS / RLI, {what}: {name}");
-        let row = found.ratio(METHODS, check, figure(anchored), [figure(rli)]);
-        row.limit(most.map(Limit::AtMost).and_then(judged));
-    }
-}
-
 fn bounds(outcomes: &[Outcome], label: &str, found: &mut Found) {
     for of in outcomes {
         let name = format!("{}: {label}", name_of(of.method));
@@ -367,39 +290,6 @@ fn name_of(method: Method) -> String {
     method.label().to_uppercase()
 }
 
-/// The mean delay of the whole segment: for each loss, mean errors over draws of sums that references carry, and of LDA.
-fn segment_means(
-    traffic: &Traffic,
-    scenario: Scenario,
-    seed: u64,
-    found: &mut Found,
-) -> Result<()> {
-    let whole = Exchange::send(traffic, &scenario.link(), one_in(100), seed)?;
-    for (loss, prototype) in LOSSES {
-        let (mut of_sums, mut of_lda) = (Vec::new(), Vec::new());
-        for draw in 0..DRAWS {
-            let mut exchange = whole.clone();
-            lose(&mut exchange.crossings, loss, seed * DRAWS + draw);
-            let between = exchange.between_references();
-            let truth = Truth::of(between, traffic.flows);
-            let error = |estimate_ns: Option<f64>| {
-                error_percent(estimate_ns.unwrap_or(f64::NAN), truth.segment.mean_ns())
-            };
-            of_sums.push(error(exchange.receive(Method::Linear)?.segment.mean_ns()));
-            of_lda.push(error(lda_mean_ns(between, &truth)?));
-        }
-        let label = scenario.label();
-        let check = format!("{:.1} % lost at random, {label}", 100.0 * loss);
-        let row = found.row(SEGMENT, check, "%", mean(of_sums));
-        // Under heavy modulation the queue adds losses of its own, which do not come at random.
-        let judged = prototype.filter(|_| scenario.wander == Wander::Light);
-        row.other("LDA", mean(of_lda));
-        row.limit(judged.map(|(most, _)| Limit::AtMost(most)));
-        row.paper(prototype.map(|(_, lda)| lda));
-    }
-    Ok(())
-}
-
 /// The mean in nanoseconds that an LDA gives over the same packets: one bank tuned to the losses that
 /// there were. `None` where no cell is usable.
 pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>> {
@@ -416,70 +306,162 @@ pub fn lda_mean_ns(crossings: &[Crossing], truth: &Truth) -> Result<Option<f64>>
     Ok(lda.estimate(truth.segment.packets).mean_ticks)
 }
 
-/// Each rule of adaptive injection, beside the fixed rates that send as many references.
-fn equal_bandwidth(
-    traffic: &Traffic,
-    scenario: Scenario,
-    seed: u64,
-    found: &mut Found,
-) -> Result<()> {
-    let under = |policy| Exchange::send(traffic, &scenario.link(), policy, seed);
-    let paper = under(Policy::Adaptive(Adaptive::default()))?;
-    let steady = under(Policy::Adaptive(STEADY))?;
-    let known = knowing_delays(traffic, scenario, seed)?;
-    for (name, limit, exchange) in [
-        ("adaptive", None, paper),
-        ("adaptive, smoothing 0.02", Some(STEADY_LIMIT), steady),
-        ("known delays", None, known),
-    ] {
-        let (packets, squares) = gaps(&exchange.crossings);
-        let references = exchange.references().max(1) as f64;
-        let n = u32::try_from(whole((packets / references).round()))?;
-        let interval_ns = traffic.duration_ps as f64 / references / PS_PER_NS as f64;
-        let interval_ns = NonZeroU64::new(whole(interval_ns) as u64).unwrap_or(NonZeroU64::MIN);
-        let count = under(one_in(n.max(NonZeroU32::MIN.get())))?;
-        let time = under(Policy::Time { interval_ns })?;
-        for method in [Method::Linear, Method::AnchoredSums] {
-            let error = |exchange: &Exchange| {
-                let truth = Truth::of(&exchange.crossings, traffic.flows);
-                let received = exchange.receive(method)?;
-                anyhow::Ok(median(
-                    truth.errors(received.means_ns(), FlowTruth::mean_ns),
-                ))
-            };
-            let [ours, count_error, time_error] =
-                [error(&exchange)?, error(&count)?, error(&time)?];
-            let check = format!("{}, {name}: {}", name_of(method), scenario.label());
-            let row = found.ratio(BANDWIDTH, check, ours, [count_error, time_error]);
-            row.limit(limit).others([
-                ("median, %", ours),
-                ("1-in-n", count_error),
-                ("1-in-tau", time_error),
-                ("packets a reference", packets / references),
-                ("as packets see it", squares / packets),
-                ("of 1-in-n", f64::from(n)),
-                ("of 1-in-tau", packets / time.references() as f64),
+impl Scenario {
+    /// Every policy in one scenario: methods and bounds of the first, errors of all.
+    fn compare(self, supply: &Supply, seed: u64, found: &mut Found) -> Result<()> {
+        let traffic = supply.traffic(self.utilisation, self.wander, seed);
+        let label = self.label();
+        for (number, (name, policy)) in policies().into_iter().enumerate() {
+            let exchange = Exchange::send(&traffic, &self.link(), policy, seed)?;
+            let truth = Truth::of(&exchange.crossings, traffic.flows);
+            let outcome = |method| Outcome::of(method, &exchange, &truth);
+            let (rli, anchored) = (outcome(Method::Linear)?, outcome(Method::AnchoredSums)?);
+            let references = exchange.references() as f64;
+            let row = found.row(POLICIES, format!("{name}: {label}"), "%", anchored.median);
+            row.others([
+                ("RLI", rli.median),
+                ("packets a reference", truth.sent as f64 / references),
                 ("% of the link", exchange.bandwidth_percent()),
             ]);
+            if number == 0 {
+                let references = exchange.crossings.iter();
+                let references = references.filter(|crossing| crossing.kind == Kind::Reference);
+                let lost = percent_of(references.map(|crossing| crossing.received_ps.is_none()));
+                let others = [
+                    ("packets lost", truth.lost_percent()),
+                    ("references lost", lost),
+                ];
+                let all = [
+                    outcome(Method::Left)?,
+                    rli,
+                    outcome(Method::Sums)?,
+                    anchored,
+                ];
+                self.methods(&all, others, found);
+                bounds(&all, &label, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the methods; limits hold for the high load.
+    fn methods(self, all: &[Outcome; 4], lost: [(&str, f64); 2], found: &mut Found) {
+        type FigureOf = fn(&Outcome) -> f64;
+        let [left, rli, sums, anchored] = all;
+        let name = self.label();
+        let judged = |limit: Limit| Some(limit).filter(|_| self.is_high());
+        let (median_most, p95_most) = match self.dropping {
+            Dropping::TailDrop => (0.60, Some(0.50)),
+            Dropping::Red => (0.75, None),
+        };
+        let figures: [(&str, FigureOf, Option<f64>); 3] = [
+            ("median", |o| o.median, Some(median_most)),
+            ("95th percentile", |o| o.p95, p95_most),
+            ("deviation", |o| o.stddev_median, Some(0.75)),
+        ];
+        for (what, figure, _) in figures {
+            let row = found.row(METHODS, format!("{what}: {name}"), "%", figure(anchored));
+            row.paper((what == "median" && self.is_high()).then_some(12.0));
+            let others = [("RLI-L", left), ("RLI", rli), ("RLI-S", sums)];
+            row.others(others.map(|(name, outcome)| (name, figure(outcome))));
+        }
+        let row = found.row(METHODS, format!("RLI's median: {name}"), "%", rli.median);
+        row.limit(judged(Limit::Between(2.0, 12.0))).others(lost);
+        for (what, figure, most) in figures {
+            let check = format!("RLI-AS / RLI, {what}: {name}");
+            let row = found.ratio(METHODS, check, figure(anchored), [figure(rli)]);
+            row.limit(most.map(Limit::AtMost).and_then(judged));
         }
     }
-    Ok(())
-}
 
-/// References by a rule that knows how long each packet will wait.
-fn knowing_delays(traffic: &Traffic, scenario: Scenario, seed: u64) -> Result<Exchange> {
-    let alone = cross(traffic, &scenario.link(), seed, |_| None);
-    let regular = |crossing: &&Crossing| crossing.kind == Kind::Regular;
-    let mut delays = alone.iter().filter(regular).map(Crossing::delay_ns);
-    let mut due = 0.0;
-    Exchange::send_by(traffic, &scenario.link(), seed, move |_, _| {
-        // A packet that a full queue drops waits for nothing.
-        let delay_ns = delays.next().flatten().unwrap_or(0.0);
-        due += (1.0 + delay_ns / KNOWN_NS).cbrt().recip() / KNOWN_PACKETS;
-        let is_due = due >= 1.0;
-        due -= f64::from(u8::from(is_due));
-        is_due
-    })
+    /// The mean delay of the whole segment: for each loss, mean errors over draws of sums that references carry, and of LDA.
+    fn segment_means(self, traffic: &Traffic, seed: u64, found: &mut Found) -> Result<()> {
+        let whole = Exchange::send(traffic, &self.link(), one_in(100), seed)?;
+        for (loss, prototype) in LOSSES {
+            let (mut of_sums, mut of_lda) = (Vec::new(), Vec::new());
+            for draw in 0..DRAWS {
+                let mut exchange = whole.clone();
+                lose(&mut exchange.crossings, loss, seed * DRAWS + draw);
+                let between = exchange.between_references();
+                let truth = Truth::of(between, traffic.flows);
+                let error = |estimate_ns: Option<f64>| {
+                    error_percent(estimate_ns.unwrap_or(f64::NAN), truth.segment.mean_ns())
+                };
+                of_sums.push(error(exchange.receive(Method::Linear)?.segment.mean_ns()));
+                of_lda.push(error(lda_mean_ns(between, &truth)?));
+            }
+            let label = self.label();
+            let check = format!("{:.1} % lost at random, {label}", 100.0 * loss);
+            let row = found.row(SEGMENT, check, "%", mean(of_sums));
+            // Under heavy modulation the queue adds losses of its own, which do not come at random.
+            let judged = prototype.filter(|_| self.wander == Wander::Light);
+            row.other("LDA", mean(of_lda));
+            row.limit(judged.map(|(most, _)| Limit::AtMost(most)));
+            row.paper(prototype.map(|(_, lda)| lda));
+        }
+        Ok(())
+    }
+
+    /// Each rule of adaptive injection, beside the fixed rates that send as many references.
+    fn equal_bandwidth(self, traffic: &Traffic, seed: u64, found: &mut Found) -> Result<()> {
+        let under = |policy| Exchange::send(traffic, &self.link(), policy, seed);
+        let paper = under(Policy::Adaptive(Adaptive::default()))?;
+        let steady = under(Policy::Adaptive(STEADY))?;
+        let known = self.knowing_delays(traffic, seed)?;
+        for (name, limit, exchange) in [
+            ("adaptive", None, paper),
+            ("adaptive, smoothing 0.02", Some(STEADY_LIMIT), steady),
+            ("known delays", None, known),
+        ] {
+            let (packets, squares) = gaps(&exchange.crossings);
+            let references = exchange.references().max(1) as f64;
+            let n = u32::try_from(whole((packets / references).round()))?;
+            let interval_ns = traffic.duration_ps as f64 / references / PS_PER_NS as f64;
+            let interval_ns = NonZeroU64::new(whole(interval_ns) as u64).unwrap_or(NonZeroU64::MIN);
+            let count = under(one_in(n.max(NonZeroU32::MIN.get())))?;
+            let time = under(Policy::Time { interval_ns })?;
+            for method in [Method::Linear, Method::AnchoredSums] {
+                let error = |exchange: &Exchange| {
+                    let truth = Truth::of(&exchange.crossings, traffic.flows);
+                    let received = exchange.receive(method)?;
+                    anyhow::Ok(median(
+                        truth.errors(received.means_ns(), FlowTruth::mean_ns),
+                    ))
+                };
+                let [ours, count_error, time_error] =
+                    [error(&exchange)?, error(&count)?, error(&time)?];
+                let check = format!("{}, {name}: {}", name_of(method), self.label());
+                let row = found.ratio(BANDWIDTH, check, ours, [count_error, time_error]);
+                row.limit(limit).others([
+                    ("median, %", ours),
+                    ("1-in-n", count_error),
+                    ("1-in-tau", time_error),
+                    ("packets a reference", packets / references),
+                    ("as packets see it", squares / packets),
+                    ("of 1-in-n", f64::from(n)),
+                    ("of 1-in-tau", packets / time.references() as f64),
+                    ("% of the link", exchange.bandwidth_percent()),
+                ]);
+            }
+        }
+        Ok(())
+    }
+
+    /// References by a rule that knows how long each packet will wait.
+    fn knowing_delays(self, traffic: &Traffic, seed: u64) -> Result<Exchange> {
+        let alone = cross(traffic, &self.link(), seed, |_| None);
+        let regular = |crossing: &&Crossing| crossing.kind == Kind::Regular;
+        let mut delays = alone.iter().filter(regular).map(Crossing::delay_ns);
+        let mut due = 0.0;
+        Exchange::send_by(traffic, &self.link(), seed, move |_, _| {
+            // A packet that a full queue drops waits for nothing.
+            let delay_ns = delays.next().flatten().unwrap_or(0.0);
+            due += (1.0 + delay_ns / KNOWN_NS).cbrt().recip() / KNOWN_PACKETS;
+            let is_due = due >= 1.0;
+            due -= f64::from(u8::from(is_due));
+            is_due
+        })
+    }
 }
 
 /// Regular packets, and the sum of the squares of their numbers from one reference to the next.

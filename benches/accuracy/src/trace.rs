@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use measure::moments::Moments;
 use measure::packet::{FlowHash, PacketHash};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
@@ -538,10 +539,12 @@ impl Truth {
             let arrived = trace.of_flow(flow).filter_map(|(hash, packet)| {
                 (packet.delay_ns()).filter(|_| !losses.takes(hash, packet.sent_ns))
             });
-            let (received, mean_ns, stddev_ns) = moments(arrived);
-            truth.mean_ns.push(mean_ns);
-            truth.stddev_ns.push(stddev_ns);
-            truth.received.push(received as f64);
+            let arrived = moments(arrived);
+            truth.mean_ns.push(arrived.mean_ticks().unwrap_or(f64::NAN));
+            truth
+                .stddev_ns
+                .push(arrived.stddev_ticks().unwrap_or(f64::NAN));
+            truth.received.push(arrived.count() as f64);
             truth.sent.push(trace.of_flow(flow).count() as f64);
         }
         truth
@@ -564,21 +567,13 @@ impl Truth {
     }
 }
 
-/// How many delays there are, their mean, and their standard deviation: whole numbers until the end, so that nothing cancels.
-pub fn moments(delays: impl IntoIterator<Item = u32>) -> (u64, f64, f64) {
-    let (mut count, mut sum, mut squares) = (0_u64, 0_u64, 0_u128);
+/// The exact moments of delays.
+pub fn moments(delays: impl IntoIterator<Item = u32>) -> Moments {
+    let mut moments = Moments::default();
     for delay in delays {
-        count += 1;
-        sum += u64::from(delay);
-        squares += u128::from(delay).pow(2);
+        moments.add_delays(delay.into(), 1);
     }
-    let scatter = u128::from(count) * squares - u128::from(sum).pow(2);
-    let packets = count as f64;
-    (
-        count,
-        sum as f64 / packets,
-        (scatter as f64).sqrt() / packets,
-    )
+    moments
 }
 
 /// Relative errors in per cent of `flows`.

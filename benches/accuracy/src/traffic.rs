@@ -28,9 +28,7 @@ pub const PS_PER_NS: u64 = 1_000;
 pub const BURST_PACKETS_MEAN: f64 = 10.0;
 /// How many times faster than the link a burst arrives.
 const BURST_SPEED_UP: u64 = 2;
-/// Sizes on the wire in bytes, and how many packets of a hundred have them.
-const SIZES: [(u32, u32); 3] = [(64, 40), (576, 20), (1500, 40)];
-/// The mean of [`SIZES`].
+/// The mean of all sizes of packets.
 const BYTES_MEAN: f64 = 740.8;
 /// The most packets that are drawn: a bound on memory, 40 bytes each.
 const PACKETS_MAX: usize = 50_000_000;
@@ -307,16 +305,13 @@ pub fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The size of one in a hundred packets.
+/// The size on the wire in bytes of one in a hundred packets.
 fn size(number: u32) -> u32 {
-    let mut below = 0;
-    for (bytes, share) in SIZES {
-        below += share;
-        if number < below {
-            return bytes;
-        }
+    match number {
+        0..40 => 64,
+        40..60 => 576,
+        _ => 1500,
     }
-    SIZES[SIZES.len() - 1].0
 }
 
 /// How unevenly packets come.

@@ -101,16 +101,6 @@ fn bad_usage_is_2() {
 }
 
 #[test]
-fn bad_input_names_file_line_and_column() {
-    let errors = refuse("lda", "packet_id,send_ns,recv_ns\n1,2,3\n2,x,4\n");
-    assert!(
-        errors
-            .starts_with("vernier-accuracy: standard input, line 3, column send_ns: \"x\" is not"),
-        "{errors}"
-    );
-}
-
-#[test]
 fn tables_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let results = path(folder.path(), "results");

@@ -48,13 +48,6 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// Index of a column, and its name.
-#[derive(Debug, Clone)]
-pub(super) struct Column {
-    index: usize,
-    name: String,
-}
-
 /// A file under way, and its present line.
 pub(super) struct Sheet<R> {
     file: String,
@@ -98,22 +91,25 @@ impl<R: Read> Sheet<R> {
     }
 
     /// The column called `name`, where there is one.
-    pub(super) fn optional(&self, name: &str) -> Result<Option<Column>, ReadError> {
+    pub(super) fn optional(&self, name: &str) -> Result<Option<usize>, ReadError> {
         let named = self.header.iter().enumerate();
         let mut named = named.filter(|(_, header)| *header == name);
-        let found = named.next().map(|(index, name)| Column {
-            index,
-            name: name.clone(),
-        });
-        match named.next() {
-            None => Ok(found),
-            Some(_) => Err(self.error_at(1, &format!("column {name} is named twice; leave one"))),
+        match (named.next(), named.next()) {
+            (found, None) => Ok(found.map(|(index, _)| index)),
+            _ => Err(self.error_at(1, &format!("column {name} is named twice; leave one"))),
         }
     }
 
-    /// The column called `name`, which must be there.
-    pub(super) fn column(&self, name: &str) -> Result<Column, ReadError> {
-        self.optional(name)?.ok_or_else(|| self.missing(name))
+    /// Columns that must be there, by name.
+    pub(super) fn columns<const N: usize>(
+        &self,
+        names: [&str; N],
+    ) -> Result<[usize; N], ReadError> {
+        let mut columns = [0; N];
+        for (column, name) in columns.iter_mut().zip(names) {
+            *column = self.optional(name)?.ok_or_else(|| self.missing(name))?;
+        }
+        Ok(columns)
     }
 
     /// The error of a file without the column `name`.
@@ -180,14 +176,14 @@ impl<R: Read> Sheet<R> {
     }
 
     /// The bytes in `column`, without blanks around them.
-    pub(super) fn bytes(&self, column: &Column) -> &[u8] {
-        self.record.get(column.index).unwrap_or_default()
+    pub(super) fn bytes(&self, column: usize) -> &[u8] {
+        self.record.get(column).unwrap_or_default()
     }
 
     /// What is in `column`; `None` where nothing is. `expected` says what may be.
     pub(super) fn field<T>(
         &self,
-        column: &Column,
+        column: usize,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, ReadError> {
@@ -200,7 +196,7 @@ impl<R: Read> Sheet<R> {
     /// As [`field`](Self::field), where something must be.
     pub(super) fn needed<T>(
         &self,
-        column: &Column,
+        column: usize,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ReadError> {
@@ -209,7 +205,7 @@ impl<R: Read> Sheet<R> {
         text.and_then(parse).ok_or_else(|| {
             let found = String::from_utf8_lossy(bytes);
             let found: String = found.chars().take(40).collect();
-            let (file, line, name) = (&self.file, self.number(), &column.name);
+            let (file, line, name) = (&self.file, self.number(), &self.header[column]);
             ReadError(format!(
                 "{file}, line {line}, column {name}: {found:?} is not {expected}"
             ))
@@ -217,62 +213,44 @@ impl<R: Read> Sheet<R> {
     }
 }
 
-/// An exact decimal: `digits` times 10^`exponent`, with a sign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Decimal {
-    negative: bool,
-    digits: u128,
-    exponent: i32,
-}
-
 /// Most digits of a decimal, so that they fit into 128 bits.
 const DIGITS_MAX: usize = 38;
 
-impl Decimal {
-    /// Sign, digits, point and exponent as most programs write them: `-12`, `3.50`, `1.7e+18`.
-    fn parse(text: &str) -> Option<Self> {
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (text, 0),
-        };
-        let (negative, mantissa) = match mantissa.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits = [whole, fraction].concat();
-        let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_decimal || digits.len() > DIGITS_MAX || !(-1_000..=1_000).contains(&exponent) {
-            return None;
+/// A decimal as most programs write it (`-12`, `3.50`, `1.7e+18`), times 10^`shift` and rounded to the nearest integer; and
+/// whether that is exact.
+fn scaled(text: &str, shift: i32) -> Option<(i128, bool)> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, mantissa.strip_prefix('+').unwrap_or(mantissa)),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole, fraction].concat();
+    let is_decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_decimal || digits.len() > DIGITS_MAX || !(-1_000..=1_000).contains(&exponent) {
+        return None;
+    }
+    let digits: u128 = digits.parse().ok()?;
+    let zeros = exponent + shift - i32::try_from(fraction.len()).ok()?;
+    let power = 10_u128.checked_pow(zeros.unsigned_abs());
+    let (magnitude, exact) = match power {
+        _ if digits == 0 => (0, true),
+        _ if zeros >= 0 => (digits.checked_mul(power?)?, true),
+        Some(divisor) => {
+            let (quotient, rest) = (digits / divisor, digits % divisor);
+            (quotient + u128::from(rest >= divisor - rest), rest == 0)
         }
-        Some(Self {
-            negative,
-            digits: digits.parse().ok()?,
-            exponent: exponent - i32::try_from(fraction.len()).ok()?,
-        })
-    }
-
-    /// The value times 10^`shift`, rounded to the nearest integer, and whether that is exact.
-    fn scaled(self, shift: i32) -> Option<(i128, bool)> {
-        let zeros = self.exponent + shift;
-        let power = 10_u128.checked_pow(zeros.unsigned_abs());
-        let (magnitude, exact) = match power {
-            _ if self.digits == 0 => (0, true),
-            _ if zeros >= 0 => (self.digits.checked_mul(power?)?, true),
-            Some(divisor) => {
-                let (quotient, rest) = (self.digits / divisor, self.digits % divisor);
-                (quotient + u128::from(rest >= divisor - rest), rest == 0)
-            }
-            None => (0, false),
-        };
-        let value = i128::try_from(magnitude).ok()?;
-        Some((if self.negative { -value } else { value }, exact))
-    }
+        None => (0, false),
+    };
+    Some((sign * i128::try_from(magnitude).ok()?, exact))
 }
 
 /// A whole number, also written as `7.0` or `1e6`.
 pub(crate) fn whole(text: &str) -> Option<u64> {
-    let (value, exact) = Decimal::parse(text)?.scaled(0)?;
+    let (value, exact) = scaled(text, 0)?;
     exact.then(|| u64::try_from(value).ok()).flatten()
 }
 
@@ -287,7 +265,7 @@ pub(super) fn whole_to(most: u32) -> impl FnOnce(&str) -> Option<u32> {
 /// A sum of nanoseconds modulo 2^64, rounded to whole ones; negative ones as two's complement
 /// has them.
 pub(super) fn wrapping_sum(text: &str) -> Option<u64> {
-    let (value, _) = Decimal::parse(text)?.scaled(0)?;
+    let (value, _) = scaled(text, 0)?;
     let negative = || i64::try_from(value).ok().map(i64::cast_unsigned);
     u64::try_from(value).ok().or_else(negative)
 }
@@ -310,6 +288,6 @@ pub(super) fn finite(text: &str) -> Option<f64> {
 /// A point of time in picoseconds since any origin: nanoseconds with up to three decimals (the rest is rounded), -2^63 to
 /// 2^63 - 1.
 pub(super) fn time_ps(text: &str) -> Option<i128> {
-    let (ps, _) = Decimal::parse(text)?.scaled(3)?;
+    let (ps, _) = scaled(text, 3)?;
     i64::try_from(ps.div_euclid(1_000)).is_ok().then_some(ps)
 }

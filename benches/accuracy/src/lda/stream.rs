@@ -164,13 +164,13 @@ pub struct Outcome {
 impl Passed {
     fn of(delays: Vec<u32>, loss: f64) -> Self {
         let arrived = delays.iter().copied().filter(|&delay| delay != LOST);
-        let (received, mean, stddev) = moments(arrived);
+        let arrived = moments(arrived);
         Self {
             delays,
             loss,
-            received,
-            mean,
-            stddev,
+            received: arrived.count(),
+            mean: arrived.mean_ticks().unwrap_or(f64::NAN),
+            stddev: arrived.stddev_ticks().unwrap_or(f64::NAN),
         }
     }
 
