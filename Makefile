@@ -172,7 +172,8 @@ bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, bes
 
 .PHONY: bench-micro
 bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
-	$(CARGO) bench --locked -p lab@0.1.0
+	$(CARGO) build --release --locked -p lab@0.1.0
+	target/release/vernier-lab bench micro
 
 .PHONY: bench-scrape
 bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers

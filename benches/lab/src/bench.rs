@@ -10,14 +10,17 @@ use reporting::{RESULTS, Table};
 use testkit::process::{beside_this_program, stop_on_signals};
 
 use crate::bench::contender::EVERYTHING;
-use crate::bench::load::Load;
-use crate::bench::plan::{Comparison, PLUGIN, Run, Suite, THROUGHPUT};
+use crate::bench::load::{Load, SMALL};
+use crate::bench::plan::{Comparison, PLUGIN, Run, THROUGHPUT, each};
 use crate::bench::profile::Division;
-use crate::bench::report::{Page, Step, part, rates, ratios, source};
-use crate::bench::setting::{Base, Bench, Hugepages, Memory};
+use crate::bench::report::{Page, Step, rates, ratios, source};
+use crate::bench::setting::{Base, Bench, Hugepages};
 
+mod capture;
 mod contender;
+mod fastpath;
 mod load;
+mod micro;
 mod ovs;
 mod plan;
 mod plugin;
@@ -105,12 +108,21 @@ enum Part {
         #[arg(long)]
         renew: bool,
     },
+    /// What each piece of the fast path costs a packet: nanoseconds, and instructions by callgrind
+    Micro {
+        /// Only pieces whose names contain one of these words
+        words: Vec<String>,
+        /// Work on so many bursts of the piece of this name, to be counted
+        #[arg(long, hide = true)]
+        bursts: Option<u64>,
+    },
     /// What a scrape of ten thousand series costs, and what it does to the workers
     Scrape,
 }
 
 /// Whether all limits were kept.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    stop_on_signals()?;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let (bench, _hugepages) = bench(arguments, folder.path())?;
     match &arguments.part {
@@ -118,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Part::Plugin { only } => compare(arguments, &bench, &PLUGIN, only),
         Part::Steps => {
             let steps = steps::run(&bench, arguments.rounds.into())?;
-            add(&bench, 0, &report::steps(&steps))?;
+            add(&bench, report::STEPS, &report::steps(&steps))?;
             let is_kept =
                 |step: &Step| report::holds(step.goal, step.instructions.as_ref().copied());
             Ok(said(steps.iter().all(is_kept)))
@@ -129,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 .context("no step has this name")?;
             let parts = profile::parts(&bench, vernierd, *by)?;
             if step == EVERYTHING.id && *by == Division::File {
-                add(&bench, 1, &parts)?;
+                add(&bench, report::SOURCES, &parts)?;
             } else {
                 println!("{}", parts.markdown());
             }
@@ -140,9 +152,16 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             steps::renew(&bench, file)?;
             Ok(true)
         }
+        Part::Micro { words, bursts } => {
+            match bursts {
+                Some(bursts) => micro::work(&words.concat(), *bursts)?,
+                None => println!("{}", micro::run(words)?.markdown()),
+            }
+            Ok(true)
+        }
         Part::Scrape => {
             let rounds = arguments.rounds.into();
-            let report = scrape::run(&bench.vernierd, folder.path(), rounds, &bench.stop)?;
+            let report = scrape::run(&bench.vernierd, folder.path(), rounds)?;
             println!("{}", report.markdown());
             report.write(RESULTS.as_ref())?;
             Ok(true)
@@ -168,12 +187,10 @@ fn compare(
     let (ratios, holds) = ratios(comparison.claims, base, &all);
     let (source, rates) = (source(bench), rates(&all).markdown());
     let mut page = Page::load(RESULTS.as_ref(), comparison);
-    let section = page.section();
-    section.ratios = format!(
-        "\n{source}; {rounds} rounds in turn.\n\n{}\n{rates}",
-        ratios.markdown()
-    );
-    println!("{}", section.ratios);
+    let ratios = ratios.markdown();
+    let text = format!("{source}; {rounds} rounds in turn.\n\n{ratios}\n{rates}");
+    println!("\n{text}");
+    page.section().insert(report::RATIOS.to_owned(), text);
     if only.is_empty() {
         page.write()?;
     }
@@ -189,33 +206,34 @@ fn said(holds: bool) -> bool {
 }
 
 /// Puts a table of costs into the results of this machine.
-fn add(bench: &Bench, at: usize, table: &Table) -> Result<()> {
+fn add(bench: &Bench, heading: &str, table: &Table) -> Result<()> {
     let mut page = Page::load(RESULTS.as_ref(), &THROUGHPUT);
     let section = page.section();
-    section.parts[at] = part(bench, table);
-    println!("{}", section.markdown());
+    let text = format!("\n{}.\n\n{}", source(bench), table.markdown());
+    section.insert(heading.to_owned(), text);
+    println!("{}", report::markdown(section));
     page.write()
 }
 
 /// Whether one of the words names the run's contender or load; no word names all.
 fn is_named(run: &Run, words: &[String]) -> bool {
-    let names = [run.contender.id, run.load.id()];
+    let names = [run.contender.id, run.load.id];
     words.is_empty() || words.iter().any(|word| names.contains(&&**word))
 }
 
 /// The bench, and the hugepages that are given back when they are dropped, if any are needed and could be
 /// reserved.
 fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepages>)> {
-    let runs = |comparison: &Comparison| comparison.suites.iter().flat_map(Suite::runs);
     let loads: Vec<Load> = match &arguments.part {
-        Part::Throughput { only } => runs(&THROUGHPUT)
-            .filter(|run| is_named(run, only))
-            .map(|run| run.load)
-            .collect(),
-        Part::Plugin { .. } | Part::Steps | Part::Profile { .. } => vec![Load::Small],
-        Part::Instructions { .. } | Part::Scrape => Vec::new(),
+        Part::Throughput { only } => {
+            let runs = THROUGHPUT.suites.iter().flat_map(|suite| each(suite.runs));
+            let wanted = runs.filter(|run| is_named(run, only));
+            wanted.map(|run| run.load).collect()
+        }
+        Part::Plugin { .. } | Part::Steps | Part::Profile { .. } => vec![SMALL],
+        Part::Instructions { .. } | Part::Micro { .. } | Part::Scrape => Vec::new(),
     };
-    let memory_mib = (loads.iter()).map(|load| load.memory_mib(Memory::Hugepages));
+    let memory_mib = (loads.iter()).map(|load| load.memory_mib(true));
     let hugepages = memory_mib.max().and_then(|memory_mib| {
         Hugepages::reserve(memory_mib.max(ovs::MEMORY_MIB + ovs::MACHINE_MIB))
             .inspect_err(|error| eprintln!("No hugepages ({error}): all contenders do without."))
@@ -232,13 +250,9 @@ fn bench(arguments: &Arguments, folder: &Path) -> Result<(Bench, Option<Hugepage
         plugin: program("librte_vernier.so")?,
         ovs: ovs::find(&arguments.ovs),
         cpus: [arguments.core, arguments.main_core],
-        memory: match hugepages {
-            Some(_) => Memory::Hugepages,
-            None => Memory::OrdinaryPages,
-        },
+        hugepages: hugepages.is_some(),
         warm_up: Duration::from_millis(500),
         measured: Duration::from_secs(arguments.seconds.into()),
-        stop: stop_on_signals()?,
     };
     Ok((bench, hugepages))
 }

@@ -22,7 +22,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -30,7 +29,7 @@ use contract::config::Idle;
 use dpdk_bindings::{EalOptions, allowed_cpus};
 use measure::packet::Hasher;
 use switch::idle::IdlePolicy;
-use testkit::process::{memif, stop_on_signals};
+use testkit::process::{is_interrupted, memif, stop_on_signals};
 
 use crate::impair::bridge::Bridge;
 use crate::impair::flood::Replay;
@@ -126,7 +125,7 @@ fn device(text: &str, side: &str) -> String {
 
 /// Forwards until it is interrupted.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let stop = stop_on_signals()?;
+    stop_on_signals()?;
     let recorder = arguments.record.as_deref().map(Recorder::create);
     let recorder = recorder.transpose().context("no record can be made")?;
     let devices = [
@@ -135,14 +134,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     ];
     // Not on one CPU alone, where EAL leaves it.
     let (cpus, options) = (allowed_cpus(), EalOptions::default());
-    let summary = with_ports(&devices, &options, &cpus, &stop, |ports, pool| {
+    let summary = with_ports(&devices, &options, &cpus, |ports, pool| {
         let hasher = Hasher::new(arguments.hash_seed);
-        let bridge = Bridge::new(ports, pool, &arguments.plan, hasher, recorder);
-        let mut bridge = bridge.context("queues are taken")?;
+        let mut bridge = Bridge::new(ports, pool, &arguments.plan, hasher, recorder);
         // The program that started this one may begin.
         println!("ready");
         let mut idle = IdlePolicy::new(Idle::Sleep);
-        while !stop.load(Ordering::Relaxed) {
+        while !is_interrupted() {
             if bridge.pass() {
                 idle.worked();
             } else {

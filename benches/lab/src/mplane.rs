@@ -67,11 +67,11 @@ pub struct Arguments {
 /// The whole run; whether all limits are kept.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     enter()?;
-    let stop = stop_on_signals()?;
+    stop_on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    run::run(arguments, folder, &stop)
+    run::run(arguments, folder)
 }
 
 /// A command that the machine's other programs do not hold up: what is measured is the network.

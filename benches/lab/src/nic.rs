@@ -67,7 +67,7 @@ fn can_run() -> Result<()> {
 }
 
 fn show(arguments: &Arguments) -> Result<bool> {
-    let stop = stop_on_signals()?;
+    stop_on_signals()?;
     let program = std::env::current_exe()?.canonicalize()?;
     let programs = program.parent().context("a program is in a folder")?;
     let temporary = tempfile::tempdir()?;
@@ -78,7 +78,7 @@ fn show(arguments: &Arguments) -> Result<bool> {
     };
     let show = |driver: Driver| {
         let folder = folder.join(driver.name);
-        let shown = checks::all(driver, &image, programs, &folder, &stop);
+        let shown = checks::all(driver, &image, programs, &folder);
         (driver, shown)
     };
     let shown = DRIVERS.into_iter().filter(is_asked).map(show);

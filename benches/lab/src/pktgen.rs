@@ -19,7 +19,6 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,7 +27,7 @@ use contract::config::device::Generate;
 use contract::config::{Config, Device};
 use dpdk_bindings::{EalOptions, PortConfig, allowed_cpus};
 use serde::Serialize;
-use testkit::process::{Process, stop_on_signals};
+use testkit::process::{Process, check_wanted, stop_on_signals};
 
 use crate::pktgen::frames::Frames;
 use crate::pktgen::report::Row;
@@ -139,12 +138,12 @@ struct Results {
 /// Offers what is asked for.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let common = &arguments.common;
-    let stop = stop_on_signals()?;
+    stop_on_signals()?;
     let folder = tempfile::tempdir().context("no folder for sockets")?;
-    let (dut, devices) = connect(common, folder.path(), &stop)?;
-    let results = offer(arguments, &devices, &stop)?;
+    let (dut, devices) = connect(common, folder.path())?;
+    let results = offer(arguments, &devices)?;
     if let Some(dut) = dut {
-        dut.end(&stop).context("vernierd")?;
+        dut.end().context("vernierd")?;
     }
     if let Some(file) = &common.json {
         std::fs::write(file, serde_json::to_string_pretty(&results)?)
@@ -154,18 +153,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// The switch that we start, if we do, and our two devices.
-fn connect(
-    common: &Common,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Result<(Option<Process>, [String; 2])> {
+fn connect(common: &Common, folder: &Path) -> Result<(Option<Process>, [String; 2])> {
     match common.device.as_slice() {
         [] => {
             let config = match &common.config {
                 Some(file) => Config::load(file)?,
                 None => Config::parse(include_str!("pktgen/dut.json"), "dut.json")?,
             };
-            let dut = dut::start(config, folder, stop)?;
+            let dut = dut::start(config, folder)?;
             let devices = [0, 1].map(|side| dut::device(folder, side, "client"));
             Ok((Some(dut), devices))
         }
@@ -174,7 +169,7 @@ fn connect(
     }
 }
 
-fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Result<Results> {
+fn offer(arguments: &Arguments, devices: &[String; 2]) -> Result<Results> {
     let common = &arguments.common;
     let core = common.core.or_else(|| allowed_cpus().first().copied());
     let core = core.context("this process may use no CPU")?;
@@ -189,10 +184,10 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
         Frames::generate(&common.traffic, side, common.frames as usize, mtu)
     };
     let frames = [frames(0)?, frames(1)?];
-    with_ports(devices, &options, &[core], stop, |ports, pool| {
-        let mut wire = Ports::new(ports, pool).context("queues are taken")?;
+    with_ports(devices, &options, &[core], |ports, pool| {
+        let mut wire = Ports::new(ports, pool);
         let mut trial = |rate_pps| {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+            check_wanted()?;
             Ok(trial::run(&mut wire, &frames, rate_pps, &common.load))
         };
         let mut results = Results::default();
@@ -213,7 +208,7 @@ fn offer(arguments: &Arguments, devices: &[String; 2], stop: &AtomicBool) -> Res
             }
         }
         if !results.delays.is_empty() {
-            print!("{}", report::delays(&results.delays));
+            print!("{}", report::delays(&results.delays).markdown());
         }
         Ok(results)
     })

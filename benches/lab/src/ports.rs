@@ -1,10 +1,9 @@
 //! Two DPDK ports, as the box and the packet generator drive them.
 
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, keep_to_cpus};
+use dpdk_bindings::{Eal, EalOptions, Mempool, Port, PortConfig, RxQueue, TxQueue, keep_to_cpus};
 use testkit::process::until;
 
 use crate::PROGRAM;
@@ -23,8 +22,7 @@ pub fn with_ports<T>(
     devices: &[String; 2],
     options: &EalOptions,
     cpus: &[usize],
-    stop: &AtomicBool,
-    work: impl for<'p> FnOnce([&Port<'p>; 2], &'p Mempool<'p>) -> Result<T>,
+    work: impl for<'p> FnOnce([Queues<'p>; 2], &'p Mempool<'p>) -> Result<T>,
 ) -> Result<T> {
     let eal = Eal::init(PROGRAM, options)?;
     keep_to_cpus(cpus).with_context(|| format!("cannot keep to CPUs {cpus:?}"))?;
@@ -34,10 +32,19 @@ pub fn with_ports<T>(
     };
     let (left, right) = (start(&devices[0])?, start(&devices[1])?);
     let no_link = "a port has no link; is there a program at the other end?";
-    until(LINK_PATIENCE, stop, no_link, || {
+    until(LINK_PATIENCE, no_link, || {
         Ok((left.link().up && right.link().up).then_some(()))
     })?;
-    work([&left, &right], &pool)
+    work([queues(&left)?, queues(&right)?], &pool)
+}
+
+/// The receive queue of a port, and the transmit queue.
+pub type Queues<'p> = (RxQueue<'p>, TxQueue<'p>);
+
+/// Takes the first queues of a port, which nobody else may have.
+pub fn queues<'p>(port: &Port<'p>) -> Result<Queues<'p>> {
+    let queues = port.rx_queue(0).zip(port.tx_queue(0));
+    queues.context("queues are taken")
 }
 
 /// Nanoseconds since 1970: by the system's clock at the start, and from then on they only rise.

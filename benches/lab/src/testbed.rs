@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use testkit::namespace::skip_process_ids;
@@ -17,7 +16,6 @@ pub fn start_box(
     folder: &Path,
     [left, right]: [String; 2],
     arguments: &[String],
-    stop: &AtomicBool,
 ) -> Result<Process> {
     let out = folder.join("box.out");
     skip_process_ids()?;
@@ -27,7 +25,7 @@ pub fn start_box(
         .stdin(Stdio::null())
         .stdout(File::create(&out)?);
     let mut process = Process::start_logged(&mut program, folder.join("box.log"))?;
-    process.until(stop, "the impairment box does not forward", |_| {
+    process.until("the impairment box does not forward", |_| {
         let said = fs::read_to_string(&out)?;
         Ok(said.contains("ready").then_some(()))
     })?;

@@ -15,13 +15,13 @@
 //!   after the other; [`flood`]: under a replayed hello.
 //! - [`report`]: the page, and what had to hold.
 
+use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use testkit::process::{beside_this_program, stop_on_signals};
+use testkit::process::{check_wanted, stop_on_signals};
 
 use crate::wire::report::Report;
 use crate::wire::scenario::SCENARIOS;
@@ -66,7 +66,7 @@ pub struct Arguments {
 }
 
 /// A run that is not over veth.
-type Run = fn(&Setting<'_>, &mut Report) -> Result<()>;
+type Run = fn(&Setting, &mut Report) -> Result<()>;
 
 /// The runs by name, each with a description.
 const OTHERS: [(&str, &str, Run); 4] = [
@@ -108,39 +108,41 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 /// All runs, one after the other; whether all limits are kept.
 fn run_all(arguments: &Arguments) -> Result<bool> {
-    let stop = stop_on_signals()?;
+    stop_on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let setting = Setting {
-        vernierd: beside_this_program("vernierd")?,
-        flow_duration: Duration::from_secs(arguments.flow_seconds.into()),
-        attack_duration: Duration::from_secs(arguments.attack_seconds.into()),
-        folder: arguments.keep.as_deref().unwrap_or(temporary.path()),
-        stop: &stop,
-    };
+    let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
     namespaces::build().context("cannot build the testbed")?;
     let mut report = Report::default();
-    let mut attempt = |name: &str, words: &str, run: &dyn Fn(&mut Report) -> Result<()>| {
-        if !arguments.only.is_empty() && !arguments.only.iter().any(|wanted| wanted == name) {
-            return Ok(());
-        }
-        eprintln!("{name}: {words} ...");
-        if let Err(error) = run(&mut report) {
-            ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-            eprintln!("{name}: {error:#}");
-            let why = format!("{error:#}");
-            let why = why.lines().next().unwrap_or_default();
-            let what = format!("{name}: ends");
-            report.checks.add(what, why, false);
-        }
-        Ok(())
-    };
+    let mut attempt =
+        |name: &str, words: &str, run: &dyn Fn(&Setting, &mut Report) -> Result<()>| {
+            if !arguments.only.is_empty() && !arguments.only.iter().any(|wanted| wanted == name) {
+                return anyhow::Ok(());
+            }
+            eprintln!("{name}: {words} ...");
+            let setting = Setting {
+                flow_duration: Duration::from_secs(arguments.flow_seconds.into()),
+                attack_duration: Duration::from_secs(arguments.attack_seconds.into()),
+                folder: folder.join(name),
+            };
+            let made = fs::create_dir_all(&setting.folder);
+            let made = made.context("cannot make a folder for the files of a run");
+            if let Err(error) = made.and_then(|()| run(&setting, &mut report)) {
+                check_wanted()?;
+                eprintln!("{name}: {error:#}");
+                let why = format!("{error:#}");
+                let why = why.lines().next().unwrap_or_default();
+                let what = format!("{name}: ends");
+                report.checks.add(what, why, false);
+            }
+            Ok(())
+        };
     for scenario in &SCENARIOS {
-        attempt(scenario.name, scenario.words, &|report| {
-            scenario.run(&setting, report)
+        attempt(scenario.name, scenario.words, &|setting, report| {
+            scenario.run(setting, report)
         })?;
     }
     for (name, words, run) in OTHERS {
-        attempt(name, words, &|report| run(&setting, report))?;
+        attempt(name, words, &run)?;
     }
     report.check_chooser();
     let page = report.markdown();

@@ -99,12 +99,30 @@ pub fn join(space: &str, outer: &str, address: &str) -> Result<()> {
     ip(&format!(
         "link add {outer} type veth peer name eth0 netns {space}"
     ))?;
-    ip(&format!("link set {outer} up"))?;
     ip(&format!("-n {space} addr add {address}/24 dev eth0"))?;
     ip(&format!("-n {space} link set eth0 up"))?;
     // Otherwise TCP arrives with half-made checksums and in frames larger than the MTU.
     switch_offloads_off(&mut inside(space, "ethtool"), "eth0")?;
-    switch_offloads_off(&mut Command::new("ethtool"), outer)
+    set_up(outer)
+}
+
+/// Makes a pair of interfaces here, both up and as on a wire.
+///
+/// # Errors
+/// Without root, or where there is one.
+pub fn veth(one: &str, other: &str) -> Result<()> {
+    ip(&format!("link add {one} type veth peer name {other}"))?;
+    set_up(one)?;
+    set_up(other)
+}
+
+/// Takes an interface up, as on a wire.
+///
+/// # Errors
+/// When there is none.
+pub fn set_up(interface: &str) -> Result<()> {
+    switch_offloads_off(&mut Command::new("ethtool"), interface)?;
+    ip(&format!("link set {interface} up"))
 }
 
 /// Packets of an interface are then as on a wire: not merged, and with checksums of their own. `ethtool` is the command to

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 
@@ -69,8 +68,7 @@ impl NatsServer {
         let process = Process::start_quiet(&mut command, folder.join("nats.log"))
             .context("is Debian's package nats-server there? `make setup-test` unpacks it")?;
         let process = self.process.insert(process);
-        let stop = AtomicBool::new(false);
-        process.until(&stop, "nats-server does not listen", |_| {
+        process.until("nats-server does not listen", |_| {
             Ok(TcpStream::connect(address).ok().map(drop))
         })
     }

@@ -8,7 +8,7 @@ use std::os::unix::net::{self as unix, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -105,8 +105,8 @@ impl Process {
     ///
     /// # Errors
     /// When it fails, takes longer than [`PATIENCE`], or the user interrupts.
-    pub fn wait(&mut self, stop: &AtomicBool) -> Result<()> {
-        until(PATIENCE, stop, "it did not end", || {
+    pub fn wait(&mut self) -> Result<()> {
+        until(PATIENCE, "it did not end", || {
             match self.child.try_wait()? {
                 Some(status) if status.success() => Ok(Some(())),
                 Some(status) => Err(self.error(&format!("it ended with {status}"))),
@@ -119,9 +119,9 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::wait`].
-    pub fn end(mut self, stop: &AtomicBool) -> Result<String> {
+    pub fn end(mut self) -> Result<String> {
         self.terminate();
-        self.wait(stop)?;
+        self.wait()?;
         Ok(self.log())
     }
 
@@ -142,11 +142,10 @@ impl Process {
     /// As [`until`] with [`PATIENCE`], and when the process ends.
     pub fn until<T>(
         &mut self,
-        stop: &AtomicBool,
         complaint: &str,
         mut ask: impl FnMut(&Self) -> Result<Option<T>>,
     ) -> Result<T> {
-        let answer = until(PATIENCE, stop, complaint, || {
+        let answer = until(PATIENCE, complaint, || {
             self.check_alive()?;
             ask(self)
         });
@@ -171,7 +170,6 @@ impl Drop for Process {
 /// Those of `ask`; `complaint` when there is no answer within `patience`; or the user interrupts.
 pub fn until<T>(
     patience: Duration,
-    stop: &AtomicBool,
     complaint: &str,
     mut ask: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
@@ -183,7 +181,7 @@ pub fn until<T>(
         if Instant::now() >= deadline {
             bail!("{complaint} within {} s", patience.as_secs());
         }
-        wait(POLL_INTERVAL, stop)?;
+        wait(POLL_INTERVAL)?;
     }
 }
 
@@ -191,10 +189,10 @@ pub fn until<T>(
 ///
 /// # Errors
 /// When the user does.
-pub fn wait(duration: Duration, stop: &AtomicBool) -> Result<()> {
+pub fn wait(duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     loop {
-        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        check_wanted()?;
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
@@ -222,17 +220,33 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A flag that SIGINT and SIGTERM set.
+/// Whether the user has interrupted this process.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on SIGINT and SIGTERM do not end this process: all waiting fails once one has come.
 ///
 /// # Errors
 /// When no handler can be installed.
-pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
+pub fn stop_on_signals() -> Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
+        signal_hook::flag::register(signal, Arc::clone(&INTERRUPTED))
             .context("cannot handle SIGINT and SIGTERM")?;
     }
-    Ok(stop)
+    Ok(())
+}
+
+/// Whether the user has interrupted ([`stop_on_signals`]).
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Fails once the user has interrupted.
+///
+/// # Errors
+/// "interrupted".
+pub fn check_wanted() -> Result<()> {
+    ensure!(!is_interrupted(), "interrupted");
+    Ok(())
 }
 
 /// How `program` ends: 0 if all was kept, else 1, with the error on standard error.
@@ -330,8 +344,6 @@ pub fn has_udp_socket(port: u16) -> bool {
 mod tests {
     use super::*;
 
-    static RUNNING: AtomicBool = AtomicBool::new(false);
-
     fn sleeping() -> Process {
         Process::start(Command::new("sleep").arg("60")).unwrap()
     }
@@ -342,9 +354,9 @@ mod tests {
         let mut script = Command::new("sh");
         script.args(["-c", "echo why >&2; exit 3"]);
         let mut failing = Process::start_logged(&mut script, folder.path().join("log")).unwrap();
-        let error = failing.wait(&RUNNING).unwrap_err().to_string();
+        let error = failing.wait().unwrap_err().to_string();
         assert_eq!(error, "why: it ended with exit status: 3");
-        let error = failing.until(&RUNNING, "silence", |_| Ok(None::<()>));
+        let error = failing.until("silence", |_| Ok(None::<()>));
         let error = error.unwrap_err().to_string();
         assert!(error.starts_with("why: it ended early"), "{error}");
         let error = output(script.stderr(Stdio::piped())).unwrap_err();
@@ -384,7 +396,11 @@ mod tests {
     #[test]
     fn the_user_can_interrupt() {
         let started = Instant::now();
-        let error = sleeping().wait(&AtomicBool::new(true)).unwrap_err();
+        stop_on_signals().unwrap();
+        let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
+        kill_process(own, Signal::TERM).unwrap();
+        let error = sleeping().wait().unwrap_err();
+        INTERRUPTED.store(false, Ordering::Relaxed);
         assert_eq!(error.to_string(), "interrupted");
         assert!(started.elapsed() < Duration::from_secs(30));
     }
@@ -394,7 +410,7 @@ mod tests {
         let mut sleeping = sleeping();
         sleeping.check_alive().unwrap();
         sleeping.terminate();
-        let error = sleeping.wait(&RUNNING).unwrap_err().to_string();
+        let error = sleeping.wait().unwrap_err().to_string();
         assert!(error.contains("signal: 15"), "{error}");
         assert!(sleeping.check_alive().is_err());
     }

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 
-use crate::bench::ovs::{OpenVSwitch, Setup};
-use crate::bench::setting::{Bench, Input, Memory};
-use crate::bench::testpmd::{Meter, Testpmd};
-use crate::bench::vernierd::{Extent, Forwarding, Vernierd};
+use crate::bench::ovs::{self, Setup};
+use crate::bench::plugin::Plugin;
+use crate::bench::setting::{Bench, Input};
+use crate::bench::testpmd::Testpmd;
+use crate::bench::vernierd::{Extent, Vernierd};
 
 /// A program, how it is set up, and on how many CPUs it forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Contender {
     /// Its name on the command line.
     pub id: &'static str,
     pub program: Program,
+    /// What the plugin measures in it, where it is loaded.
+    plugin: Option<Extent>,
     /// CPUs that forward, 1 or 2.
     pub cpus: usize,
 }
@@ -21,7 +24,7 @@ pub struct Contender {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     Testpmd(Testpmd),
-    OpenVSwitch(OpenVSwitch),
+    OpenVSwitch(Setup),
     Vernierd(Vernierd),
 }
 
@@ -29,31 +32,31 @@ impl Contender {
     /// Its name in tables.
     pub fn label(&self) -> String {
         let (label, on_two) = match self.program {
-            Program::Testpmd(Testpmd { mode, meter }) => {
-                let meter = match meter {
-                    Meter::None => "",
-                    Meter::Latencystats => " + latencystats",
-                    Meter::Plugin(extent) => with_plugin(extent),
-                };
+            Program::Testpmd(Testpmd { mode, latencystats }) => {
+                let meter = if latencystats { " + latencystats" } else { "" };
                 (format!("testpmd {mode}{meter}"), ", two CPUs")
             }
-            Program::OpenVSwitch(ovs) => {
-                let ports = match ovs.setup {
+            Program::OpenVSwitch(setup) => {
+                let ports = match setup {
                     Setup::RulesAfterPorts => "two in_port rules",
                     Setup::RulesBeforePorts => "two in_port rules before ports",
                     Setup::Machine => "a port and a virtual machine",
                 };
-                let plugin = ovs.plugin.map_or("", with_plugin);
-                (format!("OVS-DPDK, {ports}{plugin}"), "")
+                (format!("OVS-DPDK, {ports}"), "")
             }
             Program::Vernierd(vernierd) => {
                 let base = if self.is_base() { "base: " } else { "" };
-                let forwarding = vernierd.forwarding.mode();
-                let label = format!("{base}vernierd {forwarding}, {}", vernierd.extent.label());
+                let Vernierd { mode, extent, .. } = vernierd;
+                let label = format!("{base}vernierd {mode}, {}", extent.label());
                 (label, ", two workers")
             }
         };
-        label + if self.cpus > 1 { on_two } else { "" }
+        let plugin = match self.plugin {
+            None => "",
+            Some(Extent::Lda) => " + plugin, LDA + moments + histogram",
+            Some(_) => " + plugin, everything on",
+        };
+        label + plugin + if self.cpus > 1 { on_two } else { "" }
     }
 
     /// Why it cannot run here, if so.
@@ -63,7 +66,7 @@ impl Contender {
             return Some(format!("it takes {} CPUs, here are {cpus}", self.cpus));
         }
         match self.program {
-            Program::OpenVSwitch(_) if bench.memory != Memory::Hugepages => {
+            Program::OpenVSwitch(_) if !bench.hugepages => {
                 Some("Open vSwitch takes hugepages".to_owned())
             }
             Program::OpenVSwitch(_) => bench.ovs.as_ref().err().cloned(),
@@ -78,20 +81,30 @@ impl Contender {
 
     /// Packets a second that it forwards, both ways together.
     pub fn rate_pps(&self, bench: &Bench, input: &Input) -> Result<f64> {
-        let rate_pps = match self.program {
-            Program::Testpmd(testpmd) => testpmd.rate_pps(bench, input, self.cpus),
+        self.run(bench, input).with_context(|| self.label())
+    }
+
+    fn run(&self, bench: &Bench, input: &Input) -> Result<f64> {
+        let install = |extent| Plugin::install(bench, extent, input.flows);
+        let plugin = self.plugin.map(install).transpose()?;
+        let plugin = plugin.as_ref();
+        match self.program {
+            Program::Testpmd(testpmd) => testpmd.rate_pps(bench, input, self.cpus, plugin),
             Program::Vernierd(vernierd) => vernierd.rate_pps(bench, input, self.cpus),
-            Program::OpenVSwitch(ovs) => match &bench.ovs {
-                Ok(root) => ovs.rate_pps(bench, input, root),
+            Program::OpenVSwitch(setup) => match &bench.ovs {
+                Ok(root) => ovs::rate_pps(setup, bench, input, root, plugin),
                 Err(missing) => Err(anyhow::anyhow!("{missing}")),
             },
-        };
-        rate_pps.with_context(|| self.label())
+        }
     }
 
     const fn new(id: &'static str, program: Program) -> Self {
-        let cpus = 1;
-        Self { id, program, cpus }
+        Self {
+            id,
+            program,
+            plugin: None,
+            cpus: 1,
+        }
     }
 
     const fn on_two_cpus(self, id: &'static str) -> Self {
@@ -102,18 +115,22 @@ impl Contender {
         }
     }
 
-    const fn testpmd(id: &'static str, mode: &'static str, meter: Meter) -> Self {
-        Self::new(id, Program::Testpmd(Testpmd { mode, meter }))
+    const fn with_plugin(self, id: &'static str, extent: Extent) -> Self {
+        Self {
+            id,
+            plugin: Some(extent),
+            ..self
+        }
     }
 
-    const fn ovs(id: &'static str, setup: Setup, plugin: Option<Extent>) -> Self {
-        Self::new(id, Program::OpenVSwitch(OpenVSwitch { setup, plugin }))
+    const fn testpmd(id: &'static str, mode: &'static str, latencystats: bool) -> Self {
+        Self::new(id, Program::Testpmd(Testpmd { mode, latencystats }))
     }
 
-    const fn vernierd(id: &'static str, forwarding: Forwarding, extent: Extent) -> Self {
+    const fn vernierd(id: &'static str, mode: &'static str, extent: Extent) -> Self {
         let vernierd = Vernierd {
             is_base: false,
-            forwarding,
+            mode,
             extent,
         };
         Self::new(id, Program::Vernierd(vernierd))
@@ -128,54 +145,42 @@ impl Contender {
     }
 }
 
-/// What the plugin adds to a label.
-fn with_plugin(extent: Extent) -> &'static str {
-    match extent {
-        Extent::Lda => " + plugin, LDA + moments + histogram",
-        _ => " + plugin, everything on",
-    }
-}
-
 /// testpmd forwards and changes nothing.
-pub const IO: Contender = Contender::testpmd("io", "io", Meter::None);
+pub const IO: Contender = Contender::testpmd("io", "io", false);
 /// The same on two CPUs.
 pub const IO_TWO: Contender = IO.on_two_cpus("io_two_cpus");
 /// It swaps the Ethernet addresses.
-pub const MACSWAP: Contender = Contender::testpmd("macswap", "macswap", Meter::None);
+pub const MACSWAP: Contender = Contender::testpmd("macswap", "macswap", false);
 /// It swaps Ethernet addresses, IP addresses and ports: it parses.
-pub const FIVE_TUPLE_SWAP: Contender = Contender::testpmd("5tswap", "5tswap", Meter::None);
+pub const FIVE_TUPLE_SWAP: Contender = Contender::testpmd("5tswap", "5tswap", false);
 /// It swaps Ethernet addresses and measures latency.
-pub const LATENCYSTATS: Contender =
-    Contender::testpmd("latencystats", "macswap", Meter::Latencystats);
+pub const LATENCYSTATS: Contender = Contender::testpmd("latencystats", "macswap", true);
 /// It swaps Ethernet addresses, and the plugin measures: LDA, moments and histogram.
-pub const PLUGIN_LDA: Contender =
-    Contender::testpmd("plugin_lda", "macswap", Meter::Plugin(Extent::Lda));
+pub const PLUGIN_LDA: Contender = MACSWAP.with_plugin("plugin_lda", Extent::Lda);
 /// The same with an LDS and flow slots, which is all that the plugin has.
-pub const PLUGIN_EVERYTHING: Contender =
-    Contender::testpmd("plugin_everything", "macswap", Meter::Plugin(Extent::Flows));
+pub const PLUGIN_EVERYTHING: Contender = MACSWAP.with_plugin("plugin_everything", Extent::Flows);
 
 /// Open vSwitch as a patch panel, as an operator types it.
-pub const OVS: Contender = Contender::ovs("ovs", Setup::RulesAfterPorts, None);
+pub const OVS: Contender = Contender::new("ovs", Program::OpenVSwitch(Setup::RulesAfterPorts));
 /// Open vSwitch as a patch panel at its best.
-pub const OVS_SIMPLE: Contender = Contender::ovs("ovs_simple", Setup::RulesBeforePorts, None);
+pub const OVS_SIMPLE: Contender =
+    Contender::new("ovs_simple", Program::OpenVSwitch(Setup::RulesBeforePorts));
 /// Open vSwitch between a port of DPDK's and a virtual machine's.
-pub const MACHINE: Contender = Contender::ovs("machine", Setup::Machine, None);
-const LDA_ALONE: Option<Extent> = Some(Extent::Lda);
+pub const MACHINE: Contender = Contender::new("machine", Program::OpenVSwitch(Setup::Machine));
 /// The patch panel with the plugin: LDA, moments and histogram.
-pub const OVS_PLUGIN: Contender = Contender::ovs("ovs_plugin", Setup::RulesAfterPorts, LDA_ALONE);
+pub const OVS_PLUGIN: Contender = OVS.with_plugin("ovs_plugin", Extent::Lda);
 /// The virtual machine with the plugin, and the object for ports of virtual machines preloaded.
-pub const MACHINE_PLUGIN: Contender = Contender::ovs("machine_plugin", Setup::Machine, LDA_ALONE);
+pub const MACHINE_PLUGIN: Contender = MACHINE.with_plugin("machine_plugin", Extent::Lda);
 
-pub const OFF_PATCH: Contender = Contender::vernierd("off_patch", Forwarding::Patch, Extent::Off);
-pub const OFF: Contender = Contender::vernierd("off", Forwarding::Bridge, Extent::Off);
-pub const STAMPS: Contender = Contender::vernierd("stamps", Forwarding::Bridge, Extent::Stamps);
-pub const LDA_PATCH: Contender = Contender::vernierd("lda_patch", Forwarding::Patch, Extent::Lda);
-pub const LDA: Contender = Contender::vernierd("lda", Forwarding::Bridge, Extent::Lda);
-pub const LDS: Contender = Contender::vernierd("lds", Forwarding::Bridge, Extent::Lds);
-pub const FLOWS: Contender = Contender::vernierd("flows", Forwarding::Bridge, Extent::Flows);
-pub const EVERYTHING: Contender =
-    Contender::vernierd("everything", Forwarding::Bridge, Extent::Everything);
-pub const AROUND: Contender = Contender::vernierd("around", Forwarding::Bridge, Extent::Around);
+pub const OFF_PATCH: Contender = Contender::vernierd("off_patch", "patch", Extent::Off);
+pub const OFF: Contender = Contender::vernierd("off", "bridge", Extent::Off);
+pub const STAMPS: Contender = Contender::vernierd("stamps", "bridge", Extent::Stamps);
+pub const LDA_PATCH: Contender = Contender::vernierd("lda_patch", "patch", Extent::Lda);
+pub const LDA: Contender = Contender::vernierd("lda", "bridge", Extent::Lda);
+pub const LDS: Contender = Contender::vernierd("lds", "bridge", Extent::Lds);
+pub const FLOWS: Contender = Contender::vernierd("flows", "bridge", Extent::Flows);
+pub const EVERYTHING: Contender = Contender::vernierd("everything", "bridge", Extent::Everything);
+pub const AROUND: Contender = Contender::vernierd("around", "bridge", Extent::Around);
 pub const EVERYTHING_TWO: Contender = EVERYTHING.on_two_cpus("everything_two_workers");
 
 pub const BASE_OFF_PATCH: Contender = OFF_PATCH.of_base("base_off_patch");

@@ -10,7 +10,6 @@ use testkit::process::{PATIENCE, Process, output, until, wait};
 
 use crate::bench::plugin::Plugin;
 use crate::bench::setting::{Bench, Input};
-use crate::bench::vernierd::Extent;
 
 /// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
 /// its ports need, else half of it, and so on.
@@ -24,13 +23,6 @@ const SETTLING: Duration = Duration::from_secs(1);
 
 /// Seconds in which it has to apply a configuration.
 const CONFIGURED_S: u64 = 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenVSwitch {
-    pub setup: Setup,
-    /// What the plugin measures in it, where it is loaded.
-    pub plugin: Option<Extent>,
-}
 
 /// A bridge of two ports, and when it gets two rules on `in_port`: all that enters one port leaves by the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,40 +52,41 @@ pub fn find(root: &Path) -> Result<PathBuf, String> {
     )
 }
 
-impl OpenVSwitch {
-    /// Packets a second that it forwards; its programs are below `root`.
-    pub fn rate_pps(self, bench: &Bench, input: &Input, root: &Path) -> Result<f64> {
-        let install = |extent| Plugin::install(bench, extent, input.flows);
-        let plugin = self.plugin.map(install).transpose()?;
-        let plugin = plugin.as_ref();
-        let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
-        let folder = folder.path();
-        let mut ovs = Running::start(Instance { root, folder }, bench, plugin)?;
-        let mut machine = match self.setup {
-            Setup::Machine => Some(Machine::start(bench, folder)?),
-            _ => None,
-        };
-        ovs.forward(input, self.setup, machine.as_ref())?;
-        until(PATIENCE, &bench.stop, "it forwarded nothing", || {
-            if let Some(machine) = &mut machine {
-                machine.testpmd.check_alive()?;
-            }
-            Ok((ovs.sent()? > 0).then_some(()))
-        })?;
-        wait(SETTLING + bench.warm_up, &bench.stop)?;
-        let measured_before = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
-        let (from, began) = (ovs.sent()?, Instant::now());
-        wait(bench.measured, &bench.stop)?;
-        let measured = Plugin::epoch_end(plugin, bench, &mut ovs.switch)?;
-        let (to, elapsed) = (ovs.sent()?, began.elapsed());
-        ovs.end(bench)?;
-        drop(machine);
-        let rate_pps = (to - from) as f64 / elapsed.as_secs_f64();
-        if let Some((before, measured)) = measured_before.zip(measured) {
-            measured.check(&before, rate_pps)?;
+/// Packets a second that it forwards; its programs are below `root`.
+pub fn rate_pps(
+    setup: Setup,
+    bench: &Bench,
+    input: &Input,
+    root: &Path,
+    plugin: Option<&Plugin>,
+) -> Result<f64> {
+    let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
+    let folder = folder.path();
+    let mut ovs = Running::start(Instance { root, folder }, bench, plugin)?;
+    let mut machine = match setup {
+        Setup::Machine => Some(Machine::start(bench, folder)?),
+        _ => None,
+    };
+    ovs.forward(input, setup, machine.as_ref())?;
+    until(PATIENCE, "it forwarded nothing", || {
+        if let Some(machine) = &mut machine {
+            machine.testpmd.check_alive()?;
         }
-        Ok(rate_pps)
+        Ok((ovs.sent()? > 0).then_some(()))
+    })?;
+    wait(SETTLING + bench.warm_up)?;
+    let measured_before = Plugin::epoch_end(plugin, &mut ovs.switch)?;
+    let (from, began) = (ovs.sent()?, Instant::now());
+    wait(bench.measured)?;
+    let measured = Plugin::epoch_end(plugin, &mut ovs.switch)?;
+    let (to, elapsed) = (ovs.sent()?, began.elapsed());
+    ovs.end()?;
+    drop(machine);
+    let rate_pps = (to - from) as f64 / elapsed.as_secs_f64();
+    if let Some((before, measured)) = measured_before.zip(measured) {
+        measured.check(&before, rate_pps)?;
     }
+    Ok(rate_pps)
 }
 
 const SCHEMA: &str = "usr/share/openvswitch/vswitch.ovsschema";
@@ -126,9 +119,7 @@ impl Machine {
             // Else it ends as its input does.
             .arg("--stats-period=1");
         let mut testpmd = Process::start_quiet(&mut command, folder.join("machine.log"))?;
-        testpmd.until(&bench.stop, "it did not start", |_| {
-            Ok(socket.exists().then_some(()))
-        })?;
+        testpmd.until("it did not start", |_| Ok(socket.exists().then_some(())))?;
         Ok(Self { socket, testpmd })
     }
 }
@@ -153,7 +144,7 @@ impl<'p> Running<'p> {
         server
             .arg(&file)
             .arg(format!("--remote=p{}", instance.database()));
-        let database = instance.start(&mut server, "database", bench)?;
+        let database = instance.start(&mut server, "database")?;
 
         let [worker, other] = bench.cpus.map(|cpu| format!("{:#x}", 1_u128 << cpu));
         let eal = "--no-pci --no-telemetry --file-prefix=vernier-bench".to_owned();
@@ -179,7 +170,7 @@ impl<'p> Running<'p> {
             plugin.preload(&mut switch);
         }
         Ok(Self {
-            switch: instance.start(&mut switch, "switch", bench)?,
+            switch: instance.start(&mut switch, "switch")?,
             instance,
             database,
         })
@@ -241,13 +232,13 @@ impl<'p> Running<'p> {
         Ok(sent.iter().sum())
     }
 
-    fn end(mut self, bench: &Bench) -> Result<()> {
+    fn end(mut self) -> Result<()> {
         let processes = [&mut self.switch, &mut self.database];
         for (name, process) in ["switch", "database"].into_iter().zip(processes) {
             let control = self.instance.socket(&format!("{name}.ctl"));
             let mut exit = self.instance.command("usr/bin/ovs-appctl");
             output(exit.args(["-t", &control, "exit"]))?;
-            process.wait(&bench.stop)?;
+            process.wait()?;
         }
         Ok(())
     }
@@ -294,14 +285,12 @@ impl Instance<'_> {
     }
 
     /// Starts a daemon with its log and its control socket, and waits for the latter.
-    fn start(&self, command: &mut Command, name: &str, bench: &Bench) -> Result<Process> {
+    fn start(&self, command: &mut Command, name: &str) -> Result<Process> {
         let control = self.folder.join(format!("{name}.ctl"));
         command.arg(format!("--unixctl={}", control.display()));
         let log = self.folder.join(format!("{name}.log"));
         let mut process = Process::start_quiet(command, log)?;
-        process.until(&bench.stop, "it did not start", |_| {
-            Ok(control.exists().then_some(()))
-        })?;
+        process.until("it did not start", |_| Ok(control.exists().then_some(())))?;
         Ok(process)
     }
 }
@@ -330,30 +319,24 @@ fn sent_packets(said: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::setting::{Memory, missing_pages};
+    use crate::bench::setting::missing_pages;
 
     #[test]
     fn it_forwards_and_reports_its_rate() {
         let folder = tempfile::tempdir().unwrap();
         let (bench, input) = Bench::for_tests(folder.path());
         let bench = Bench {
-            memory: if missing_pages(MEMORY_MIB).is_ok_and(|missing| missing == 0) {
-                Memory::Hugepages
-            } else {
-                Memory::OrdinaryPages
-            },
+            hugepages: missing_pages(MEMORY_MIB).is_ok_and(|missing| missing == 0),
             ..bench
         };
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let ovs = match &bench.ovs {
-            Ok(ovs) if cpus > 1 && bench.memory == Memory::Hugepages => ovs,
+            Ok(ovs) if cpus > 1 && bench.hugepages => ovs,
             Ok(_) => return eprintln!("SKIPPED: Open vSwitch takes two CPUs and hugepages"),
             Err(missing) => return eprintln!("SKIPPED: {missing}"),
         };
         for setup in [Setup::RulesAfterPorts, Setup::RulesBeforePorts] {
-            let plugin = None;
-            let setup = OpenVSwitch { setup, plugin };
-            let rate_pps = setup.rate_pps(&bench, &input, ovs).unwrap();
+            let rate_pps = rate_pps(setup, &bench, &input, ovs, None).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }

@@ -6,7 +6,7 @@ use crate::bench::contender::{
     MACHINE_PLUGIN, MACSWAP, OFF, OFF_PATCH, OVS, OVS_PLUGIN, OVS_SIMPLE, PLUGIN_EVERYTHING,
     PLUGIN_LDA, Program, STAMPS,
 };
-use crate::bench::load::Load;
+use crate::bench::load::{self, Load};
 use crate::bench::vernierd::Vernierd;
 
 /// What one target of `make` compares.
@@ -37,9 +37,9 @@ pub const PLUGIN: Comparison = Comparison {
     heading: "What the plugin costs",
     suites: &[Suite {
         runs: &[
-            (Load::Small, &[MACSWAP, LATENCYSTATS]),
-            (Load::Small, &[PLUGIN_LDA, PLUGIN_EVERYTHING]),
-            (Load::Small, &[OVS, OVS_PLUGIN, MACHINE, MACHINE_PLUGIN]),
+            (load::SMALL, &[MACSWAP, LATENCYSTATS]),
+            (load::SMALL, &[PLUGIN_LDA, PLUGIN_EVERYTHING]),
+            (load::SMALL, &[OVS, OVS_PLUGIN, MACHINE, MACHINE_PLUGIN]),
         ],
         passes: 2,
         ..PLAIN
@@ -54,35 +54,29 @@ pub struct Run {
     pub load: Load,
 }
 
+/// Contenders by the load that they run under.
+pub type Runs = &'static [(Load, &'static [Contender])];
+
+/// Each run of several.
+pub fn each(runs: Runs) -> impl Iterator<Item = Run> {
+    let of_load = |&(load, contenders): &(Load, &'static [Contender])| {
+        let runs = contenders.iter();
+        runs.map(move |&contender| Run { contender, load })
+    };
+    runs.iter().flat_map(of_load)
+}
+
 /// Runs that alternate.
 #[derive(Debug, Clone, Copy)]
 pub struct Suite {
-    /// Runs of one round: contenders under a load.
-    pub runs: &'static [(Load, &'static [Contender])],
+    /// Runs of one round.
+    pub runs: Runs,
     /// Most rounds that count.
     pub rounds_max: usize,
     /// Whether a round comes before them.
     pub warms_up: bool,
     /// How often each runs in a round: once, or there and back.
     pub passes: usize,
-}
-
-impl Suite {
-    /// Runs of one round.
-    pub fn runs(&self) -> impl Iterator<Item = Run> {
-        let of_load = |&(load, contenders): &(Load, &'static [Contender])| {
-            contenders.iter().map(move |&contender| on(contender, load))
-        };
-        self.runs.iter().flat_map(of_load)
-    }
-}
-
-const fn small(contender: Contender) -> Run {
-    on(contender, Load::Small)
-}
-
-const fn on(contender: Contender, load: Load) -> Run {
-    Run { contender, load }
 }
 
 /// Every round counts, after one that does not, and every run is once in it.
@@ -96,12 +90,12 @@ const PLAIN: Suite = Suite {
 /// All contenders on 64-byte frames; those of the base where there is one.
 const SMALL: Suite = Suite {
     runs: &[
-        (Load::Small, &[IO, MACSWAP, FIVE_TUPLE_SWAP]),
-        (Load::Small, &[OFF, BASE_OFF, OFF_PATCH, BASE_OFF_PATCH]),
-        (Load::Small, &[LATENCYSTATS, LDA, BASE_LDA, LDA_PATCH]),
-        (Load::Small, &[OVS, OVS_SIMPLE]),
-        (Load::Small, &[EVERYTHING, BASE_EVERYTHING]),
-        (Load::Small, &[EVERYTHING_TWO, IO_TWO]),
+        (load::SMALL, &[IO, MACSWAP, FIVE_TUPLE_SWAP]),
+        (load::SMALL, &[OFF, BASE_OFF, OFF_PATCH, BASE_OFF_PATCH]),
+        (load::SMALL, &[LATENCYSTATS, LDA, BASE_LDA, LDA_PATCH]),
+        (load::SMALL, &[OVS, OVS_SIMPLE]),
+        (load::SMALL, &[EVERYTHING, BASE_EVERYTHING]),
+        (load::SMALL, &[EVERYTHING_TWO, IO_TWO]),
     ],
     ..PLAIN
 };
@@ -109,10 +103,10 @@ const SMALL: Suite = Suite {
 /// Everything on, as flows and stations grow in number, and as workers do, each with a capture of the same size.
 const GROWTH: Suite = Suite {
     runs: &[
-        (Load::FewFlows, &[EVERYTHING]),
-        (Load::ManyFlows, &[EVERYTHING]),
-        (Load::ManyStations, &[EVERYTHING]),
-        (Load::FewFlows, &[EVERYTHING_TWO, IO, IO_TWO]),
+        (load::FEW_FLOWS, &[EVERYTHING]),
+        (load::MANY_FLOWS, &[EVERYTHING]),
+        (load::MANY_STATIONS, &[EVERYTHING]),
+        (load::FEW_FLOWS, &[EVERYTHING_TWO, IO, IO_TWO]),
     ],
     warms_up: false,
     ..PLAIN
@@ -121,8 +115,8 @@ const GROWTH: Suite = Suite {
 /// What sizes of frames change.
 const SIZES: Suite = Suite {
     runs: &[
-        (Load::Imix, &[IO, LATENCYSTATS, OFF, LDA, EVERYTHING]),
-        (Load::Large, &[IO, LATENCYSTATS, OFF, LDA, EVERYTHING]),
+        (load::IMIX, &[IO, LATENCYSTATS, OFF, LDA, EVERYTHING]),
+        (load::LARGE, &[IO, LATENCYSTATS, OFF, LDA, EVERYTHING]),
     ],
     rounds_max: 3,
     warms_up: false,
@@ -132,17 +126,17 @@ const SIZES: Suite = Suite {
 /// One step of the fast path after another, then some of the base.
 pub const STEPS: Suite = Suite {
     runs: &[
-        (Load::Small, &[IO, OFF_PATCH, OFF, STAMPS, LDA, LDS, FLOWS]),
-        (Load::Small, &[EVERYTHING, AROUND]),
-        (Load::Small, &[BASE_OFF_PATCH, BASE_OFF, BASE_LDA]),
-        (Load::Small, &[BASE_EVERYTHING]),
+        (load::SMALL, &[IO, OFF_PATCH, OFF, STAMPS, LDA, LDS, FLOWS]),
+        (load::SMALL, &[EVERYTHING, AROUND]),
+        (load::SMALL, &[BASE_OFF_PATCH, BASE_OFF, BASE_LDA]),
+        (load::SMALL, &[BASE_EVERYTHING]),
     ],
     ..PLAIN
 };
 
 /// The steps of this vernierd.
 pub fn steps() -> impl Iterator<Item = (Contender, Vernierd)> {
-    STEPS.runs().filter_map(|run| match run.contender.program {
+    each(STEPS.runs).filter_map(|run| match run.contender.program {
         Program::Vernierd(vernierd) if !vernierd.is_base => Some((run.contender, vernierd)),
         _ => None,
     })
@@ -192,7 +186,7 @@ pub struct Claim {
     pub label: &'static str,
     /// Two runs: the rate of the first by that of the second. Three: the nanoseconds that the first takes more than the
     /// third, by those that the second takes more. Four: the rates of the first two by those of the others.
-    pub runs: &'static [Run],
+    pub runs: Runs,
     /// Without one it is shown.
     pub goal: Option<Goal>,
 }
@@ -204,7 +198,7 @@ impl Claim {
     /// What the claim asks for where `base` is the base's commit.
     pub fn goal(&self, base: Option<&str>) -> Option<Goal> {
         let is_other = base.is_none_or(|base| !base.starts_with(BASE_OF_LIMIT));
-        let is_to_base = self.runs.iter().any(|run| run.contender.is_base());
+        let is_to_base = each(self.runs).any(|run| run.contender.is_base());
         self.goal.filter(|_| !(is_other && is_to_base))
     }
 
@@ -222,103 +216,90 @@ impl Claim {
 const CLAIMS: &[Claim] = &[
     claim(
         "measurement off, learning bridge, by testpmd 5tswap",
-        &[small(OFF), small(FIVE_TUPLE_SWAP)],
+        &[(load::SMALL, &[OFF, FIVE_TUPLE_SWAP])],
         goal(1.0, 1.15),
     ),
     claim(
         "LDA + moments + histogram, learning bridge, by testpmd macswap + latencystats",
-        &[small(LDA), small(LATENCYSTATS)],
+        &[(load::SMALL, &[LDA, LATENCYSTATS])],
         goal(1.05, 1.2),
     ),
     claim(
         "LDA + moments + histogram, patch, by testpmd macswap + latencystats",
-        &[small(LDA_PATCH), small(LATENCYSTATS)],
+        &[(load::SMALL, &[LDA_PATCH, LATENCYSTATS])],
         goal(1.25, 1.4),
     ),
     claim(
         "everything on, learning bridge, by testpmd io",
-        &[small(EVERYTHING), small(IO)],
+        &[(load::SMALL, &[EVERYTHING, IO])],
         goal(0.37, 0.45),
     ),
     claim(
         "everything on, learning bridge, by OVS-DPDK with two in_port rules",
-        &[small(EVERYTHING), small(OVS)],
+        &[(load::SMALL, &[EVERYTHING, OVS])],
         goal(3.2, 4.0),
     ),
     claim(
         "everything on, learning bridge, by OVS-DPDK with the rules before its ports (simple match)",
-        &[small(EVERYTHING), small(OVS_SIMPLE)],
+        &[(load::SMALL, &[EVERYTHING, OVS_SIMPLE])],
         goal(1.0, 1.2),
     ),
     claim(
         "two workers by one (everything on), on captures of one size (10,000 flows)",
-        &[
-            on(EVERYTHING_TWO, Load::FewFlows),
-            on(EVERYTHING, Load::FewFlows),
-        ],
+        &[(load::FEW_FLOWS, &[EVERYTHING_TWO, EVERYTHING])],
         goal(1.95, 2.0),
     ),
     claim(
         "ns per packet, everything on: 1,000,000 flows by 10,000 (less is better)",
         &[
-            on(EVERYTHING, Load::FewFlows),
-            on(EVERYTHING, Load::ManyFlows),
+            (load::FEW_FLOWS, &[EVERYTHING]),
+            (load::MANY_FLOWS, &[EVERYTHING]),
         ],
         goal(1.3, 1.15),
     ),
     claim(
         "own ns with everything on (less testpmd io's), by those of the base (less is better)",
-        &[small(EVERYTHING), small(BASE_EVERYTHING), small(IO)],
+        &[(load::SMALL, &[EVERYTHING, BASE_EVERYTHING, IO])],
         goal(0.68, 0.55),
     ),
     shown(
         "ns per packet, everything on, 1,000,000 flows: 10,000 stations a side by 1,000 (less is better)",
         &[
-            on(EVERYTHING, Load::ManyFlows),
-            on(EVERYTHING, Load::ManyStations),
+            (load::MANY_FLOWS, &[EVERYTHING]),
+            (load::MANY_STATIONS, &[EVERYTHING]),
         ],
     ),
     shown(
         "two workers by one (everything on), as a share of testpmd io's two CPUs by one",
-        &[
-            small(EVERYTHING_TWO),
-            small(IO),
-            small(EVERYTHING),
-            small(IO_TWO),
-        ],
+        &[(load::SMALL, &[EVERYTHING_TWO, IO, EVERYTHING, IO_TWO])],
     ),
     shown(
         "the same, on captures of one size (10,000 flows)",
-        &[
-            on(EVERYTHING_TWO, Load::FewFlows),
-            on(IO, Load::FewFlows),
-            on(EVERYTHING, Load::FewFlows),
-            on(IO_TWO, Load::FewFlows),
-        ],
+        &[(load::FEW_FLOWS, &[EVERYTHING_TWO, IO, EVERYTHING, IO_TWO])],
     ),
     shown(
         "measurement off, patch, by testpmd macswap",
-        &[small(OFF_PATCH), small(MACSWAP)],
+        &[(load::SMALL, &[OFF_PATCH, MACSWAP])],
     ),
     shown(
         "everything on by measurement off",
-        &[small(EVERYTHING), small(OFF)],
+        &[(load::SMALL, &[EVERYTHING, OFF])],
     ),
     shown(
         "IMIX: LDA + moments + histogram, by testpmd macswap + latencystats",
-        &[on(LDA, Load::Imix), on(LATENCYSTATS, Load::Imix)],
+        &[(load::IMIX, &[LDA, LATENCYSTATS])],
     ),
     shown(
         "IMIX: everything on, by testpmd io",
-        &[on(EVERYTHING, Load::Imix), on(IO, Load::Imix)],
+        &[(load::IMIX, &[EVERYTHING, IO])],
     ),
     shown(
         "1,518 bytes: LDA + moments + histogram, by testpmd macswap + latencystats",
-        &[on(LDA, Load::Large), on(LATENCYSTATS, Load::Large)],
+        &[(load::LARGE, &[LDA, LATENCYSTATS])],
     ),
     shown(
         "1,518 bytes: everything on, by testpmd io",
-        &[on(EVERYTHING, Load::Large), on(IO, Load::Large)],
+        &[(load::LARGE, &[EVERYTHING, IO])],
     ),
 ];
 
@@ -326,35 +307,35 @@ const CLAIMS: &[Claim] = &[
 const PLUGIN_CLAIMS: &[Claim] = &[
     claim(
         "testpmd macswap with the plugin (LDA + moments + histogram), by latencystats",
-        &[small(PLUGIN_LDA), small(LATENCYSTATS)],
+        &[(load::SMALL, &[PLUGIN_LDA, LATENCYSTATS])],
         goal(1.2, 1.4),
     ),
     claim(
         "testpmd macswap with the plugin (LDA + moments + histogram), by without",
-        &[small(PLUGIN_LDA), small(MACSWAP)],
+        &[(load::SMALL, &[PLUGIN_LDA, MACSWAP])],
         goal(0.78, 0.85),
     ),
     claim(
         "testpmd macswap with the plugin (everything on), by without",
-        &[small(PLUGIN_EVERYTHING), small(MACSWAP)],
+        &[(load::SMALL, &[PLUGIN_EVERYTHING, MACSWAP])],
         goal(0.5, 0.6),
     ),
     shown(
         "OVS-DPDK with the plugin (LDA + moments + histogram), by without",
-        &[small(OVS_PLUGIN), small(OVS)],
+        &[(load::SMALL, &[OVS_PLUGIN, OVS])],
     ),
     shown(
         "OVS-DPDK with a virtual machine, with the plugin (LDA + moments + histogram), by without",
-        &[small(MACHINE_PLUGIN), small(MACHINE)],
+        &[(load::SMALL, &[MACHINE_PLUGIN, MACHINE])],
     ),
 ];
 
-const fn claim(label: &'static str, runs: &'static [Run], goal: Goal) -> Claim {
+const fn claim(label: &'static str, runs: Runs, goal: Goal) -> Claim {
     let goal = Some(goal);
     Claim { label, runs, goal }
 }
 
-const fn shown(label: &'static str, runs: &'static [Run]) -> Claim {
+const fn shown(label: &'static str, runs: Runs) -> Claim {
     let goal = None;
     Claim { label, runs, goal }
 }
@@ -367,8 +348,8 @@ mod tests {
     fn ratios_are_of_runs_that_alternate() {
         for comparison in [THROUGHPUT, PLUGIN] {
             for claim in comparison.claims {
-                let is_in = |suite: &Suite, run: &Run| suite.runs().any(|other| other == *run);
-                let together = |suite: &Suite| claim.runs.iter().all(|run| is_in(suite, run));
+                let is_in = |suite: &Suite, run: Run| each(suite.runs).any(|other| other == run);
+                let together = |suite: &Suite| each(claim.runs).all(|run| is_in(suite, run));
                 assert!(comparison.suites.iter().any(together), "{}", claim.label);
             }
         }
@@ -378,7 +359,7 @@ mod tests {
     fn a_run_is_in_one_suite_only() {
         for comparison in [THROUGHPUT, PLUGIN] {
             let suites = comparison.suites.iter();
-            let runs: Vec<Run> = suites.flat_map(Suite::runs).collect();
+            let runs: Vec<Run> = suites.flat_map(|suite| each(suite.runs)).collect();
             for (index, run) in runs.iter().enumerate() {
                 assert!(!runs[..index].contains(run), "{run:?}");
             }
@@ -391,7 +372,7 @@ mod tests {
         let suites = comparisons.iter().flat_map(|comparison| comparison.suites);
         let all: Vec<Contender> = suites
             .chain([&STEPS])
-            .flat_map(Suite::runs)
+            .flat_map(|suite| each(suite.runs))
             .map(|run| run.contender)
             .collect();
         for a in &all {

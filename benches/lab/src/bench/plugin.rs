@@ -95,12 +95,8 @@ impl Plugin {
     }
 
     /// What the plugin, if there is one, has measured in `process` when the present epoch ends.
-    pub fn epoch_end(
-        plugin: Option<&Self>,
-        bench: &Bench,
-        process: &mut Process,
-    ) -> Result<Option<Measured>> {
-        let of = |plugin: &Self| epoch_end(|| snapshot(&plugin.client).ok(), bench, process);
+    pub fn epoch_end(plugin: Option<&Self>, process: &mut Process) -> Result<Option<Measured>> {
+        let of = |plugin: &Self| epoch_end(|| snapshot(&plugin.client).ok(), process);
         plugin.map(of).transpose()
     }
 }
@@ -142,11 +138,10 @@ impl Measured {
 /// What has been measured when the present epoch ends; until the plugin is up, there is no `latest`.
 fn epoch_end(
     mut latest: impl FnMut() -> Option<Snapshot>,
-    bench: &Bench,
     process: &mut Process,
 ) -> Result<Measured> {
     let mut present = None;
-    process.until(&bench.stop, "the plugin ended no epoch", |_| {
+    process.until("the plugin ended no epoch", |_| {
         let measured = latest().and_then(|snapshot| Measured::of(&snapshot));
         let present = *present.get_or_insert(match &measured {
             Some(measured) => measured.epoch,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,8 +11,8 @@ use reporting::Table;
 use serde_json::json;
 
 use crate::bench::contender::Program;
-use crate::bench::load::Load;
-use crate::bench::setting::{Bench, Input, Memory};
+use crate::bench::load::{COUNTED, SMALL};
+use crate::bench::setting::{Bench, Input};
 use crate::bench::vernierd::Vernierd;
 
 mod perf;
@@ -23,11 +23,11 @@ use sources::by_source;
 
 /// Something spent at one address of one program or library.
 #[derive(Debug, Clone, PartialEq)]
-struct Spent {
+pub struct Spent {
     object: String,
     /// The address in it, as its own tables give it.
     address: u64,
-    amount: f64,
+    pub amount: f64,
 }
 
 /// Packets of the shorter of two runs, at least: each flow of the captures has come by then, both
@@ -77,14 +77,14 @@ pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Ta
 
 /// Nanoseconds a packet.
 fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
-    let input = bench.input(Load::Small)?;
+    let input = bench.input(SMALL)?;
     let config = vernierd.config(bench, &input, 1)?;
     let mut running = vernierd.start(bench, &config, &[])?;
     running.rate_pps(bench)?;
     let sampling = perf::Sampling::start(&running.process, bench)?;
     let rate_pps = running.rate_pps(bench)?;
-    let mut spent = sampling.end(bench)?;
-    running.end(bench, vernierd.extent)?;
+    let mut spent = sampling.end()?;
+    running.end(vernierd.extent)?;
     let samples: f64 = spent.iter().map(|spent| spent.amount).sum();
     for spent in &mut spent {
         spent.amount *= 1e9 / rate_pps / samples;
@@ -97,10 +97,10 @@ fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
 fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
     let bench = Bench {
         // Valgrind has no hugepages.
-        memory: Memory::OrdinaryPages,
+        hugepages: false,
         ..bench.clone()
     };
-    let input = bench.input(Load::Counted)?;
+    let input = bench.input(COUNTED)?;
     let (shorter, fewer) = count(&bench, &input, program, PACKETS_MIN)?;
     let (longer, more) = count(&bench, &input, program, 2 * fewer + PACKETS_MIN)?;
     let packets = more.saturating_sub(fewer) as f64;
@@ -127,16 +127,17 @@ fn count(
     packets: u64,
 ) -> Result<(Vec<Spent>, u64)> {
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
-    let valgrind = callgrind(&folder.path().join("out"));
+    let callgrind = callgrind(&folder.path().join("out"));
+    let valgrind = [&["valgrind".to_owned()], &*callgrind].concat();
     let sent = match program {
         Program::Vernierd(vernierd) => {
             let mut config = vernierd.config(bench, input, 1)?;
             // The same hashes in both runs, and no rollover in either.
-            config.json["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
-            config.json["measurement"]["interval_ms"] = json!(60_000);
+            config["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
+            config["measurement"]["interval_ms"] = json!(60_000);
             let mut running = vernierd.start(bench, &config, &valgrind)?;
-            running.send(bench, packets)?;
-            running.end(bench, vernierd.extent)
+            running.send(packets)?;
+            running.end(vernierd.extent)
         }
         Program::Testpmd(testpmd) => testpmd.send(bench, input, &valgrind, packets),
         Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
@@ -157,36 +158,43 @@ pub fn is_here(program: &str) -> bool {
 const DRIVER: &str = "librte_net_pcap";
 
 /// Threads alternate with valgrind's one lock, or the worker would keep it.
-const CALLGRIND: &str = "valgrind --tool=callgrind --separate-threads=yes --fair-sched=try \
+const CALLGRIND: &str = "--tool=callgrind --separate-threads=yes --fair-sched=try \
                          --dump-instr=yes --compress-pos=no --compress-strings=no";
 
-/// What comes before a command to count it: one file is left for each thread, named `out` and a number, with every
+/// Valgrind's arguments to count a program: one file is left for each thread, named `out` and a number, with every
 /// address in full.
-fn callgrind(out: &Path) -> Vec<String> {
+pub fn callgrind(out: &Path) -> Vec<String> {
     let out = format!("--callgrind-out-file={}", out.display());
     let words = CALLGRIND.split_whitespace().map(str::to_owned);
     words.chain([out]).collect()
 }
 
+/// What each thread spent, from the files in `folder`.
+pub fn threads(folder: &Path) -> Result<Vec<Vec<Spent>>> {
+    let files = fs::read_dir(folder).context("cannot read the counts")?;
+    let files = files.flatten().map(|entry| entry.path());
+    let is_of_thread = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default();
+        name.as_encoded_bytes().starts_with(b"out-")
+    };
+    let parsed = files.filter(is_of_thread).map(|file| {
+        let open = File::open(&file).context("cannot read the counts")?;
+        parse(BufReader::new(open))
+    });
+    parsed.collect()
+}
+
 /// What the one worker's thread spent, from the files in `folder`.
 fn of_the_worker(folder: &Path) -> Result<Vec<Spent>> {
-    let mut busiest = (0.0, Vec::new());
-    for entry in fs::read_dir(folder).context("cannot read the counts")? {
-        let file = entry.context("cannot read the counts")?.path();
-        let name = file.file_name().unwrap_or_default();
-        if name.as_encoded_bytes().starts_with(b"out-") {
-            let open = File::open(&file).context("cannot read the counts")?;
-            let spent = parse(BufReader::new(open))?;
-            let driver = spent.iter().filter(|spent| spent.object.contains(DRIVER));
-            let polling: f64 = driver.map(|spent| spent.amount).sum();
-            if polling > busiest.0 {
-                busiest = (polling, spent);
-            }
-        }
-    }
-    let has_polled = busiest.0 > 0.0;
-    ensure!(has_polled, "no thread of it polled a port under valgrind");
-    Ok(busiest.1)
+    let polling = |spent: &Vec<Spent>| -> f64 {
+        let driver = spent.iter().filter(|spent| spent.object.contains(DRIVER));
+        driver.map(|spent| spent.amount).sum()
+    };
+    let polled = threads(folder)?
+        .into_iter()
+        .filter(|spent| polling(spent) > 0.0);
+    let busiest = polled.max_by(|a, b| polling(a).total_cmp(&polling(b)));
+    busiest.context("no thread of it polled a port under valgrind")
 }
 
 /// Callgrind's format (<https://valgrind.org/docs/manual/cl-format.html>), uncompressed: lines of

@@ -13,8 +13,10 @@ use crate::bench::plan::{Claim, Comparison, Goal};
 use crate::bench::rounds::{Absence, Series, ratio};
 use crate::bench::setting::Bench;
 
-/// Headings of a section's parts below its first: steps, and sources.
-const PARTS: [&str; 2] = ["What each step costs", "Where it goes, with everything on"];
+/// Headings of a section's parts: of the first, ratios and rates, steps, and sources.
+pub const RATIOS: &str = "";
+pub const STEPS: &str = "What each step costs";
+pub const SOURCES: &str = "Where it goes, with everything on";
 
 /// The page of a comparison in a folder.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,12 +28,8 @@ pub struct Page {
     sections: BTreeMap<String, Section>,
 }
 
-/// Results on one model of CPU, in Markdown: ratios and rates, and the parts of [`PARTS`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Section {
-    pub ratios: String,
-    pub parts: [String; 2],
-}
+/// Results on one model of CPU, in Markdown by heading.
+pub type Section = BTreeMap<String, String>;
 
 impl Page {
     /// The page as it is; before the first results there is none.
@@ -46,7 +44,11 @@ impl Page {
         };
         let sections = body.split("\n## ").skip(1).filter_map(|section| {
             let (cpu, text) = section.split_once('\n')?;
-            Some((cpu.to_owned(), Section::parse(text)))
+            let parts = text
+                .split("\n### ")
+                .filter_map(|part| part.split_once('\n'));
+            let parts = parts.map(|(heading, text)| (heading.to_owned(), text.to_owned()));
+            Some((cpu.to_owned(), parts.collect()))
         });
         Self {
             file,
@@ -63,7 +65,7 @@ impl Page {
     /// The whole page.
     fn markdown(&self) -> String {
         let sections = self.sections.iter();
-        let sections = sections.map(|(cpu, section)| format!("\n## {cpu}\n{}", section.markdown()));
+        let sections = sections.map(|(cpu, section)| format!("\n## {cpu}\n{}", markdown(section)));
         self.head.clone() + &sections.collect::<String>()
     }
 
@@ -74,28 +76,14 @@ impl Page {
     }
 }
 
-impl Section {
-    fn parse(text: &str) -> Self {
-        let mut parts = text.split("\n### ");
-        let ratios = parts.next().unwrap_or_default().to_owned();
-        let below: Vec<&str> = parts.collect();
-        let part = |heading| {
-            let mut found = below.iter().filter_map(|part| part.strip_prefix(heading));
-            found.next().unwrap_or_default().to_owned()
-        };
-        Self {
-            ratios,
-            parts: PARTS.map(part),
-        }
-    }
-
-    /// Its text below its heading.
-    pub fn markdown(&self) -> String {
-        let parts = PARTS.iter().zip(&self.parts);
-        let parts = parts.filter(|(_, part)| !part.is_empty());
-        let parts = parts.map(|(heading, part)| format!("\n### {heading}{part}"));
-        self.ratios.clone() + &parts.collect::<String>()
-    }
+/// The text of a section below its own heading.
+pub fn markdown(section: &Section) -> String {
+    let parts = section.iter();
+    let parts = parts.map(|(heading, text)| match heading.as_str() {
+        RATIOS => format!("\n{text}"),
+        heading => format!("\n### {heading}\n{text}"),
+    });
+    parts.collect()
 }
 
 /// Machine, commits and day of figures that were taken just now.
@@ -112,13 +100,12 @@ pub fn source(bench: &Bench) -> String {
         machine.cpus,
         machine.os,
         machine.kernel,
-        bench.memory.name()
+        if bench.hugepages {
+            "hugepages"
+        } else {
+            "ordinary pages"
+        }
     )
-}
-
-/// What follows the heading of a part.
-pub fn part(bench: &Bench, table: &Table) -> String {
-    format!("\n\n{}.\n\n{}", source(bench), table.markdown())
 }
 
 /// A figure with so many decimals; `-` without one.
@@ -183,7 +170,7 @@ pub fn rates(all: &[Series]) -> Table {
     }
     let mut table = Table::default()
         .words(["median Mpps (ns a packet)"])
-        .figures(loads.iter().map(|load| load.label()));
+        .figures(loads.iter().map(|load| load.label));
     for contender in contenders {
         let cells = loads.iter().map(|load| {
             let is_it = |of: &&Series| of.run.contender == contender && of.run.load == *load;

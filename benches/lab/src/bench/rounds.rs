@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use reporting::statistics::Spread;
+use testkit::process::check_wanted;
 
-use crate::bench::plan::{Claim, Run, Suite};
+use crate::bench::plan::{Claim, Run, Suite, each};
 use crate::bench::setting::Bench;
 
 /// The rates of one run, round after round.
@@ -36,7 +37,7 @@ pub fn run(
     wanted: impl Fn(&Run) -> bool,
 ) -> Result<Vec<Series>> {
     let is_here = |run: &Run| bench.base.is_some() || !run.contender.is_base();
-    let mut all: Vec<Series> = (suite.runs())
+    let mut all: Vec<Series> = each(suite.runs)
         .filter(|run| is_here(run) && wanted(run))
         .map(|run| Series {
             run,
@@ -98,17 +99,17 @@ impl Series {
         let input = bench.input(load)?;
         let again = |error: anyhow::Error| {
             eprintln!("{which:8}  failed; once more: {error:#}");
-            bench.check_wanted()?;
+            check_wanted()?;
             contender.rate_pps(bench, &input)
         };
         match contender.rate_pps(bench, &input).or_else(again) {
             Ok(rate_pps) => {
-                let (mpps, load) = (rate_pps / 1e6, load.label());
+                let (mpps, load) = (rate_pps / 1e6, load.label);
                 eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label());
                 Ok(Some(rate_pps))
             }
             Err(error) => {
-                bench.check_wanted()?;
+                check_wanted()?;
                 eprintln!("{which:8}  failed: {error:#}");
                 self.rates_pps = Err(Absence::Failed(format!("{error:#}")));
                 Ok(None)
@@ -119,8 +120,8 @@ impl Series {
 
 /// The ratio of `claim` over rounds, each round's by itself; `None` when a run of it was not wanted.
 pub fn ratio(claim: &Claim, all: &[Series]) -> Option<Result<Spread, Absence>> {
-    let find = |run: &Run| all.iter().find(|series| series.run == *run);
-    let series: Vec<&Series> = claim.runs.iter().map(find).collect::<Option<_>>()?;
+    let find = |run: Run| all.iter().find(|series| series.run == run);
+    let series: Vec<&Series> = each(claim.runs).map(find).collect::<Option<_>>()?;
     let rates = series.into_iter().map(|series| series.rates_pps.as_ref());
     let rates: Result<Vec<&Vec<f64>>, &Absence> = rates.collect();
     Some(rates.map_err(Clone::clone).and_then(|rates| {

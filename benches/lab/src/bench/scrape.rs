@@ -8,7 +8,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -51,14 +50,14 @@ pub struct Report {
 }
 
 /// Runs `vernierd` with its files in `folder`.
-pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> Result<Report> {
+pub fn run(vernierd: &Path, folder: &Path, rounds: usize) -> Result<Report> {
     let address = free_address()?;
     let load = fs::read_to_string("/proc/loadavg").context("cannot read the load average")?;
     let command = &mut Command::new(vernierd);
     command.env("VERNIER_LOG", "error");
     let mut process = Process::start_vernierd(command, folder, "scrape", &config(address))?;
     let is_ready = |_: &Process| Ok(get(address, "/readyz").ok());
-    process.until(stop, "it is not ready", is_ready)?;
+    process.until("it is not ready", is_ready)?;
     let mut report = Report {
         rounds,
         load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),
@@ -68,27 +67,27 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize, stop: &AtomicBool) -> 
     for round in 0..rounds {
         for is_scraped in [round % 2 == 0, round % 2 == 1] {
             process.check_alive()?;
-            report.spell(address, is_scraped, stop)?;
+            report.spell(address, is_scraped)?;
         }
     }
-    process.end(stop)?;
+    process.end()?;
     Ok(report)
 }
 
 impl Report {
-    fn spell(&mut self, address: SocketAddr, is_scraped: bool, stop: &AtomicBool) -> Result<()> {
+    fn spell(&mut self, address: SocketAddr, is_scraped: bool) -> Result<()> {
         let began = Instant::now();
         if is_scraped {
             let mut next = began;
             while next < began + SPELL {
-                wait(next.saturating_duration_since(Instant::now()), stop)?;
+                wait(next.saturating_duration_since(Instant::now()))?;
                 next += EVERY;
                 let asked = Instant::now();
                 get(address, "/metrics")?;
                 self.scrapes_s.push(asked.elapsed().as_secs_f64());
             }
         }
-        wait(SPELL.saturating_sub(began.elapsed()), stop)?;
+        wait(SPELL.saturating_sub(began.elapsed()))?;
         let page = get(address, "/metrics")?;
         let gap = values(&page, "vernier_worker_stamp_uncertainty_seconds").fold(0.0, f64::max);
         let gaps = if is_scraped {

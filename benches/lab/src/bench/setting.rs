@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+#[cfg(test)]
+use crate::bench::load::COUNTED;
 use crate::bench::load::Load;
 
 /// What all runs have in common.
@@ -26,12 +26,11 @@ pub struct Bench {
     /// The CPU that forwards; then the one of all other threads, which forwards, too, where two
     /// are asked for.
     pub cpus: [usize; 2],
-    pub memory: Memory,
+    /// Whether all take memory from hugepages, or from ordinary pages.
+    pub hugepages: bool,
     pub warm_up: Duration,
     /// Time measured, at least.
     pub measured: Duration,
-    /// Set when the user interrupts.
-    pub stop: Arc<AtomicBool>,
 }
 
 /// vernierd of another commit.
@@ -51,30 +50,6 @@ impl FromStr for Base {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
-    Hugepages,
-    OrdinaryPages,
-}
-
-impl Memory {
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hugepages => "hugepages",
-            Self::OrdinaryPages => "ordinary pages",
-        }
-    }
-
-    /// EAL's arguments. Nothing is left behind either way.
-    pub fn arguments(self) -> &'static [&'static str] {
-        match self {
-            Self::Hugepages => &["--in-memory"],
-            Self::OrdinaryPages => &["--no-huge", "--no-shconf", "--iova-mode=va"],
-        }
-    }
-}
-
 impl Bench {
     /// What a run of `load` needs, its captures written.
     pub fn input(&self, load: Load) -> Result<Input> {
@@ -85,7 +60,7 @@ impl Bench {
             captures,
             flows: load.flows(),
             mbufs: load.mbufs(),
-            memory_mib: load.memory_mib(self.memory),
+            memory_mib: load.memory_mib(self.hugepages),
         })
     }
 
@@ -96,27 +71,9 @@ impl Bench {
         Ok(base.map_or(&self.vernierd, |base| &base.vernierd))
     }
 
-    /// Fails once the user has interrupted.
-    pub fn check_wanted(&self) -> Result<()> {
-        ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
-        Ok(())
-    }
-
     /// A bench of short runs without hugepages, and a little traffic.
     #[cfg(test)]
     pub fn for_tests(folder: &Path) -> (Self, Input) {
-        use lab::capture::{STATIONS, Sizes, Traffic};
-        let captures = [0, 1].map(|side| {
-            let traffic = Traffic {
-                flows: 1_000,
-                packets: 16_384,
-                stations: STATIONS,
-                side,
-            };
-            let file = folder.join(format!("{side}.pcap"));
-            traffic.write(&file, Sizes::Min).unwrap();
-            file
-        });
         let bench = Self {
             folder: folder.to_owned(),
             vernierd: folder.join("vernierd"),
@@ -124,17 +81,11 @@ impl Bench {
             plugin: folder.join("librte_vernier.so"),
             ovs: crate::bench::ovs::find(Path::new("/")),
             cpus: [1, 0],
-            memory: Memory::OrdinaryPages,
+            hugepages: false,
             warm_up: Duration::from_millis(100),
             measured: Duration::from_millis(300),
-            stop: Arc::default(),
         };
-        let input = Input {
-            captures,
-            flows: 2_000,
-            mbufs: 65_535,
-            memory_mib: 512,
-        };
+        let input = bench.input(COUNTED).unwrap();
         (bench, input)
     }
 }

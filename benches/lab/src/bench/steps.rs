@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use reporting::output_of;
 use reporting::statistics::median;
+use testkit::process::check_wanted;
 
 use crate::bench::contender::{Contender, Program};
 use crate::bench::plan::{self, STEPS};
@@ -27,7 +28,7 @@ fn count(bench: &Bench, contender: &Contender) -> Result<Result<f64, Absence>> {
         return Ok(Err(Absence::Skipped("valgrind is not here".to_owned())));
     }
     let counted = profile::instructions(bench, contender.program);
-    bench.check_wanted()?;
+    check_wanted()?;
     let label = contender.label();
     match &counted {
         Ok(instructions) => eprintln!("counted   {instructions:6.1} instructions  {label}"),
@@ -152,7 +153,7 @@ fn judge(change: f64, step: &str) -> (bool, String) {
 mod tests {
     use super::*;
     use crate::bench::contender::{IO, OFF, OFF_PATCH};
-    use crate::bench::load::Load;
+    use crate::bench::load::SMALL;
     use crate::bench::plan::Run;
 
     #[test]
@@ -160,7 +161,7 @@ mod tests {
         let series = |contender, rates_pps: &[f64]| Series {
             run: Run {
                 contender,
-                load: Load::Small,
+                load: SMALL,
             },
             rates_pps: Ok(rates_pps.to_vec()),
         };

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
@@ -12,44 +11,36 @@ use testkit::process::{Process, wait};
 
 use crate::bench::plugin::Plugin;
 use crate::bench::setting::{Bench, Input};
-use crate::bench::vernierd::Extent;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Testpmd {
     /// `--forward-mode`.
     pub mode: &'static str,
-    pub meter: Meter,
-}
-
-/// What measures packets in testpmd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meter {
-    None,
-    /// `--latencystats`: DPDK's own latency measurement on every packet.
-    Latencystats,
-    Plugin(Extent),
+    /// Whether DPDK's own latency measurement is on, for every packet.
+    pub latencystats: bool,
 }
 
 impl Testpmd {
     /// Packets a second that it forwards on `cpus` of the bench's CPUs. Fails when the plugin measures too few
     /// of them.
-    pub fn rate_pps(self, bench: &Bench, input: &Input, cpus: usize) -> Result<f64> {
-        let plugin = match self.meter {
-            Meter::Plugin(extent) => Some(Plugin::install(bench, extent, input.flows)?),
-            _ => None,
-        };
-        let plugin = plugin.as_ref();
+    pub fn rate_pps(
+        self,
+        bench: &Bench,
+        input: &Input,
+        cpus: usize,
+        plugin: Option<&Plugin>,
+    ) -> Result<f64> {
         let mut command = self.command(bench, input, cpus, plugin, &[]);
         let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
         // The first answer comes once packets flow; each is the rate since the one before.
-        testpmd.rate_pps(&bench.stop)?;
-        wait(bench.warm_up, &bench.stop)?;
-        let from = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
-        testpmd.rate_pps(&bench.stop)?;
-        wait(bench.measured, &bench.stop)?;
-        let to = Plugin::epoch_end(plugin, bench, &mut testpmd.process)?;
-        let rate_pps = testpmd.rate_pps(&bench.stop)?;
-        testpmd.quit(&bench.stop)?;
+        testpmd.rate_pps()?;
+        wait(bench.warm_up)?;
+        let from = Plugin::epoch_end(plugin, &mut testpmd.process)?;
+        testpmd.rate_pps()?;
+        wait(bench.measured)?;
+        let to = Plugin::epoch_end(plugin, &mut testpmd.process)?;
+        let rate_pps = testpmd.rate_pps()?;
+        testpmd.quit()?;
         if let Some((from, to)) = from.zip(to) {
             to.check(&from, rate_pps)?;
         }
@@ -60,11 +51,11 @@ impl Testpmd {
     pub fn send(self, bench: &Bench, input: &Input, tool: &[String], packets: u64) -> Result<u64> {
         let mut command = self.command(bench, input, 1, None, tool);
         let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
-        while testpmd.sum("show port stats all", "TX-packets:", &bench.stop)? < packets {
-            wait(Duration::from_millis(100), &bench.stop)?;
+        while testpmd.sum("show port stats all", "TX-packets:")? < packets {
+            wait(Duration::from_millis(100))?;
         }
-        let sent = testpmd.sum("stop", "TX-packets:", &bench.stop)?;
-        testpmd.quit(&bench.stop)?;
+        let sent = testpmd.sum("stop", "TX-packets:")?;
+        testpmd.quit()?;
         Ok(sent)
     }
 
@@ -82,6 +73,12 @@ impl Testpmd {
             1 => format!("0@{other},1@{worker}"),
             _ => format!("0@{other},1@{worker},2@{other}"),
         };
+        // Nothing is left behind either way.
+        let memory: &[&str] = if bench.hugepages {
+            &["--in-memory"]
+        } else {
+            &["--no-huge", "--no-shconf", "--iova-mode=va"]
+        };
         // Into a pipe it would write in blocks, and answer when the next one is full.
         let mut command = Command::new("stdbuf");
         command
@@ -90,7 +87,7 @@ impl Testpmd {
             .arg("dpdk-testpmd")
             .arg(format!("--lcores={lcores}"))
             .args(["-m".to_owned(), input.memory_mib.to_string()])
-            .args(bench.memory.arguments())
+            .args(memory)
             .args(plugin.map(Plugin::arguments).iter().flatten())
             .args(["--no-pci", "--no-telemetry"])
             .arg("--file-prefix=vernier-bench")
@@ -99,7 +96,7 @@ impl Testpmd {
             .arg(format!("--nb-cores={cpus}"))
             .arg(format!("--forward-mode={}", self.mode))
             .arg(format!("--total-num-mbufs={}", input.mbufs));
-        if self.meter == Meter::Latencystats {
+        if self.latencystats {
             command.arg("--latencystats=0");
         }
         if let Some(plugin) = plugin {
@@ -142,15 +139,15 @@ impl Conversation {
     }
 
     /// Packets a second that both ports sent since this was last asked.
-    fn rate_pps(&mut self, stop: &AtomicBool) -> Result<f64> {
-        Ok(self.sum("show port stats all", "Tx-pps:", stop)? as f64)
+    fn rate_pps(&mut self) -> Result<f64> {
+        Ok(self.sum("show port stats all", "Tx-pps:")? as f64)
     }
 
     /// The sum of what it answers under `name` for both ports.
-    fn sum(&mut self, command: &str, name: &str, stop: &AtomicBool) -> Result<u64> {
+    fn sum(&mut self, command: &str, name: &str) -> Result<u64> {
         writeln!(self.prompt, "{command}").context("it takes no commands")?;
         let mut ports: Vec<u64> = Vec::new();
-        let sum = self.process.until(stop, "it gave no figures", |_| {
+        let sum = self.process.until("it gave no figures", |_| {
             let lines = self.lines.try_iter();
             ports.extend(lines.filter_map(|line| figure(&line, name)));
             Ok((ports.len() >= 2).then(|| ports[..2].iter().sum()))
@@ -158,9 +155,9 @@ impl Conversation {
         sum.context("dpdk-testpmd, of the Debian package dpdk-dev")
     }
 
-    fn quit(mut self, stop: &AtomicBool) -> Result<()> {
+    fn quit(mut self) -> Result<()> {
         writeln!(self.prompt, "quit").context("it takes no commands")?;
-        self.process.wait(stop)
+        self.process.wait()
     }
 }
 
@@ -183,10 +180,10 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let (bench, input) = Bench::for_tests(folder.path());
-        for meter in [Meter::None, Meter::Latencystats] {
+        for latencystats in [false, true] {
             let mode = "macswap";
-            let testpmd = Testpmd { mode, meter };
-            let rate_pps = testpmd.rate_pps(&bench, &input, 1).unwrap();
+            let testpmd = Testpmd { mode, latencystats };
+            let rate_pps = testpmd.rate_pps(&bench, &input, 1, None).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }
@@ -197,7 +194,7 @@ mod tests {
         let (bench, input) = Bench::for_tests(folder.path());
         let testpmd = Testpmd {
             mode: "io",
-            meter: Meter::None,
+            latencystats: false,
         };
         for (cpus, lcores) in [(1, "--lcores=0@0,1@1"), (2, "--lcores=0@0,1@1,2@0")] {
             let command = testpmd.command(&bench, &input, cpus, None, &[]);

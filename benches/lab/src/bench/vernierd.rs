@@ -1,7 +1,6 @@
 //! `vernierd`, which reports over HTTP what it has sent.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -11,7 +10,7 @@ use records::snapshot::{Port, PortReading, Snapshot};
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
-use crate::bench::setting::{Bench, Input, Memory};
+use crate::bench::setting::{Bench, Input};
 
 /// Least share of the packets sent that have to be measured where measurement is on: epochs that
 /// went unmeasured would make a switch look fast.
@@ -21,24 +20,9 @@ pub const MEASURED_SHARE_MIN: f64 = 0.9;
 pub struct Vernierd {
     /// Of the base, not the one beside this program.
     pub is_base: bool,
-    pub forwarding: Forwarding,
+    /// `forwarding.mode`: `patch` or `bridge`.
+    pub mode: &'static str,
     pub extent: Extent,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forwarding {
-    Patch,
-    Bridge,
-}
-
-impl Forwarding {
-    /// Its name in a configuration.
-    pub fn mode(self) -> &'static str {
-        match self {
-            Self::Patch => "patch",
-            Self::Bridge => "bridge",
-        }
-    }
 }
 
 /// How much is measured: each includes all before it.
@@ -101,12 +85,12 @@ impl Vernierd {
     pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
         let mut running = self.start(bench, &self.config(bench, input, workers)?, &[])?;
         let rate_pps = running.rate_pps(bench)?;
-        running.end(bench, self.extent)?;
+        running.end(self.extent)?;
         Ok(rate_pps)
     }
 
     /// Starts it under a tool, if there are words of one.
-    pub fn start(self, bench: &Bench, config: &Config, tool: &[String]) -> Result<Running> {
+    pub fn start(self, bench: &Bench, config: &Value, tool: &[String]) -> Result<Running> {
         let program = bench.vernierd(self.is_base)?;
         let mut words = tool.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -116,17 +100,16 @@ impl Vernierd {
         fs::write(&summary, "").context("cannot write a summary")?;
         command.arg("--summary-json").arg(&summary);
         command.env("VERNIER_LOG", "error");
-        let (folder, json) = (&bench.folder, &config.json);
+        let address = config["http"]["listen"].as_str().unwrap_or_default();
         Ok(Running {
-            process: Process::start_vernierd(&mut command, folder, "vernierd", json)?,
-            client: Client::new(&config.address.to_string(), None),
+            process: Process::start_vernierd(&mut command, &bench.folder, "vernierd", config)?,
+            client: Client::new(address, None),
             summary,
         })
     }
 
     /// Its configuration, with a free address for HTTP.
-    pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Config> {
-        let address = free_address()?;
+    pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Value> {
         let ports = (0..).zip(input.devices()).map(|(port, device)| {
             // With two workers, each receives from one port and sends to the other, as testpmd's
             // cores do.
@@ -138,31 +121,23 @@ impl Vernierd {
             1 => json!({ "core": cpu }),
             _ => json!({ "core": cpu, "queues": [[format!("p{worker}"), 0]] }),
         });
-        let mut forwarding = json!({ "mode": self.forwarding.mode() });
-        if self.forwarding == Forwarding::Patch {
+        let mut forwarding = json!({ "mode": self.mode });
+        if self.mode == "patch" {
             forwarding["pairs"] = json!([["p0", "p1"]]);
         }
-        let json = json!({
+        Ok(json!({
             "ports": ports.collect::<Vec<_>>(),
             "forwarding": forwarding,
             "measurement": self.extent.measurement(input.flows),
             "workers": workers.collect::<Vec<_>>(),
-            "http": { "listen": address },
+            "http": { "listen": free_address()? },
             "dpdk": {
-                "hugepages": bench.memory == Memory::Hugepages,
+                "hugepages": bench.hugepages,
                 "memory_mib": input.memory_mib,
                 "mbufs": input.mbufs,
             },
-        });
-        Ok(Config { json, address })
+        }))
     }
-}
-
-/// The configuration of one process, and where it answers.
-#[derive(Debug, Clone)]
-pub struct Config {
-    pub json: Value,
-    pub address: SocketAddr,
 }
 
 #[derive(Debug)]
@@ -175,39 +150,38 @@ pub struct Running {
 impl Running {
     /// Packets a second, over the time between two of its snapshots.
     pub fn rate_pps(&mut self, bench: &Bench) -> Result<f64> {
-        let started = self.snapshot(bench, |snapshot| sent(snapshot) > 0)?;
-        wait(bench.warm_up, &bench.stop)?;
+        let started = self.snapshot(|snapshot| sent(snapshot) > 0)?;
+        wait(bench.warm_up)?;
         let from_s = started.uptime_s + bench.warm_up.as_secs_f64();
-        let from = self.snapshot(bench, |snapshot| snapshot.uptime_s >= from_s)?;
-        wait(bench.measured, &bench.stop)?;
+        let from = self.snapshot(|snapshot| snapshot.uptime_s >= from_s)?;
+        wait(bench.measured)?;
         let to_s = from.uptime_s + bench.measured.as_secs_f64();
-        let to = self.snapshot(bench, |snapshot| snapshot.uptime_s >= to_s)?;
+        let to = self.snapshot(|snapshot| snapshot.uptime_s >= to_s)?;
         Ok((sent(&to) - sent(&from)) as f64 / (to.uptime_s - from.uptime_s))
     }
 
     /// Waits until so many packets are sent.
-    pub fn send(&mut self, bench: &Bench, packets: u64) -> Result<()> {
-        self.snapshot(bench, |snapshot| sent(snapshot) >= packets)?;
+    pub fn send(&mut self, packets: u64) -> Result<()> {
+        self.snapshot(|snapshot| sent(snapshot) >= packets)?;
         Ok(())
     }
 
     /// The first snapshot that will do.
-    fn snapshot(&mut self, bench: &Bench, will_do: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
+    fn snapshot(&mut self, will_do: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
         let client = &self.client;
         let complaint = "it forwarded nothing";
-        self.process
-            .until(&bench.stop, complaint, |_| match snapshot(client) {
-                Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
-                // Until it is up, it does not answer.
-                Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
-                // A base may answer in another format.
-                Err(error) => Err(error.into()),
-            })
+        self.process.until(complaint, |_| match snapshot(client) {
+            Ok(latest) => Ok(Some(latest).filter(|latest| will_do(latest))),
+            // Until it is up, it does not answer.
+            Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(None),
+            // A base may answer in another format.
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Ends it; the packets that it has sent. Fails when it lost count, or measured less than `extent`.
-    pub fn end(self, bench: &Bench, extent: Extent) -> Result<u64> {
-        self.process.end(&bench.stop)?;
+    pub fn end(self, extent: Extent) -> Result<u64> {
+        self.process.end()?;
         let summary = fs::read(&self.summary).context("cannot read its summary")?;
         let mut summary: Value = serde_json::from_slice(&summary).context("it left no summary")?;
         let snapshot: Snapshot = serde_json::from_value(summary["snapshot"].take())
@@ -263,4 +237,4 @@ fn check(snapshot: &Snapshot, extent: Extent) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

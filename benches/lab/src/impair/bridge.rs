@@ -1,7 +1,7 @@
 //! Two DPDK ports, and the loop between them.
 
 use arrayvec::ArrayVec;
-use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
+use dpdk_bindings::{Mbuf, Mempool, RxQueue, TxQueue};
 use measure::packet::Hasher;
 
 use crate::frames::kind;
@@ -12,7 +12,7 @@ use crate::impair::pipeline::Pipeline;
 use crate::impair::record::Recorder;
 use crate::impair::rewrite::rewrite;
 use crate::impair::rule::Rule;
-use crate::ports::{BURST, Clock};
+use crate::ports::{BURST, Clock, Queues};
 use crate::transits::{Counts, Fate, Summary, Transit};
 
 /// Longest nap of the loop, and how late it may wake up.
@@ -53,24 +53,23 @@ struct Way<'pool> {
 }
 
 impl<'pool> Bridge<'pool> {
-    /// Takes the first queues of both ports; `None` where they are taken.
+    /// Between the queues of the left port and of the right one.
     pub fn new(
-        ports: [&Port<'pool>; 2],
+        [(left_rx, left_tx), (right_rx, right_tx)]: [Queues<'pool>; 2],
         pool: &'pool Mempool<'pool>,
         plan: &Plan,
         hasher: Hasher,
         recorder: Option<Recorder>,
-    ) -> Option<Self> {
-        let [left, right] = ports;
+    ) -> Self {
         let rule = |rule: &Option<Rule>| rule.clone().or(plan.both.clone()).unwrap_or_default();
-        let way = |direction: u8, rule: Rule, from: &Port<'pool>, to: &Port<'pool>| {
+        let way = |direction: u8, rule: Rule, rx, tx| {
             let (made_up, replay) = match direction {
                 0 => (plan.made_up.clone(), plan.replay.clone()),
                 _ => (MadeUp::default(), Replay::default()),
             };
-            Some(Way {
-                rx: from.rx_queue(0)?,
-                tx: to.tx_queue(0)?,
+            Way {
+                rx,
+                tx,
                 pipeline: Pipeline::new(direction, &rule, plan.seed, ROOM),
                 mutator: Mutator::new(made_up, plan.seed, direction),
                 flood: Flood::new(replay),
@@ -78,12 +77,12 @@ impl<'pool> Bridge<'pool> {
                 transits: ArrayVec::new(),
                 counts: Counts::default(),
                 rule,
-            })
+            }
         };
-        Some(Self {
+        Self {
             ways: [
-                way(0, rule(&plan.to_right), left, right)?,
-                way(1, rule(&plan.to_left), right, left)?,
+                way(0, rule(&plan.to_right), left_rx, right_tx),
+                way(1, rule(&plan.to_left), right_rx, left_tx),
             ],
             common: Common {
                 pool,
@@ -91,7 +90,7 @@ impl<'pool> Bridge<'pool> {
                 clock: Clock::default(),
                 recorder,
             },
-        })
+        }
     }
 
     /// Takes in what has come, and sends what is due. Returns whether there was, or is, anything to do.

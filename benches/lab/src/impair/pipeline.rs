@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use reporting::statistics;
 
 use crate::impair::rule::Rule;
 use crate::transits::{Fate, NEVER, Transit};
@@ -169,13 +170,8 @@ impl<P> Pipeline<P> {
 }
 
 /// The nearest whole number, at least 0.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rounded; what is less than nothing becomes nothing"
-)]
 pub fn whole(number: f64) -> u64 {
-    number.round() as u64
+    statistics::whole(number.round()) as u64
 }
 
 /// A stream of random numbers with a name: neighbours' are as far apart as any.

@@ -58,11 +58,14 @@ impl Recorder {
 }
 
 fn write(mut written: Consumer<Transit>, mut out: impl Write) -> io::Result<()> {
+    let mut record = Vec::new();
     loop {
         // Looked at before the last of them is taken.
         let is_over = written.is_abandoned();
         while let Ok(transit) = written.pop() {
-            transit.write(&mut out)?;
+            record.clear();
+            record = postcard::to_extend(&transit, record).map_err(io::Error::other)?;
+            out.write_all(&record)?;
         }
         if is_over {
             return out.flush();

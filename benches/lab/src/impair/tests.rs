@@ -13,6 +13,7 @@ use crate::impair::bridge::Bridge;
 use crate::impair::flood::Replay;
 use crate::impair::record::Recorder;
 use crate::impair::rule::Rule;
+use crate::ports::queues;
 use crate::transits::{self, Counts, Fate, Summary};
 
 fn rule(text: &str) -> Rule {
@@ -82,14 +83,9 @@ fn frames_go_through_and_are_recorded() {
     let count = 400_u64;
     put_in(&ports[0], &pool, (0..count).map(frame));
     let recorder = Recorder::create(&file).unwrap();
-    let bridge = Bridge::new(
-        ports.each_ref(),
-        &pool,
-        &plan,
-        hasher.clone(),
-        Some(recorder),
-    );
-    let summary = run(bridge.unwrap(), |summary| summary.ways[1].lost == count);
+    let queues = ports.each_ref().map(|port| queues(port).unwrap());
+    let bridge = Bridge::new(queues, &pool, &plan, hasher.clone(), Some(recorder));
+    let summary = run(bridge, |summary| summary.ways[1].lost == count);
     let [to_right, to_left] = &summary.ways;
     assert_eq!((summary.unwritten, to_right.passed), (0, to_right.arrived));
     assert_eq!(
@@ -148,7 +144,8 @@ fn the_first_hello_is_sent_again_while_it_is_time_and_what_is_due_goes_first() {
         &pool,
         [hello(1), hello(2)].into_iter().chain((0..100).map(frame)),
     );
-    let bridge = Bridge::new(ports.each_ref(), &pool, &plan, hasher, None).unwrap();
+    let queues = ports.each_ref().map(|port| queues(port).unwrap());
+    let bridge = Bridge::new(queues, &pool, &plan, hasher, None);
     let summary = run(bridge, |summary| {
         let [to_right, to_left] = &summary.ways;
         to_right.replayed > 0 && to_left.lost == to_right.replayed + 102

@@ -11,10 +11,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use testkit::namespace::{inside, ip, switch_offloads_off};
+use testkit::namespace::{inside, set_up, veth};
 use testkit::process::{Process, output};
 
 use crate::mplane::favoured;
@@ -88,7 +87,7 @@ impl Cable {
 /// Makes the box's interfaces.
 pub fn prepare_box() -> Result<()> {
     for [inner, outer] in BOX {
-        ip(&format!("link add {inner} type veth peer name {outer}"))?;
+        veth(inner, outer)?;
         open(inner)?;
         open(outer)?;
     }
@@ -96,16 +95,11 @@ pub fn prepare_box() -> Result<()> {
 }
 
 /// Starts `vernier-lab impair` between its two interfaces, with its arguments for rules, and waits until it is ready.
-pub fn start_impair(
-    folder: &Path,
-    rules: &[String],
-    seed: u64,
-    stop: &AtomicBool,
-) -> Result<Process> {
+pub fn start_impair(folder: &Path, rules: &[String], seed: u64) -> Result<Process> {
     let devices = BOX.map(|[inner, _]| format!("af_packet:{inner}"));
     let command = favoured(&std::env::current_exe()?);
     let arguments = [rules, &[format!("--seed={seed}")]].concat();
-    start_box(command, folder, devices, &arguments, stop)
+    start_box(command, folder, devices, &arguments)
 }
 
 /// Forgets to which ends the box's packets went.
@@ -116,8 +110,7 @@ pub fn clear_box(to: &[usize]) -> Result<()> {
 
 /// Takes an interface up, ready for filters.
 fn open(interface: &str) -> Result<()> {
-    switch_offloads_off(&mut Command::new("ethtool"), interface)?;
-    ip(&format!("link set {interface} up"))?;
+    set_up(interface)?;
     tc(&[format!("qdisc add dev {interface} clsact")])
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -163,33 +162,28 @@ fn kind(place: Place, random: &mut Pcg64Mcg) -> Kind {
 }
 
 /// Removes a fault.
-pub type Removal<'n> = Box<dyn FnOnce(&AtomicBool) -> Result<()> + 'n>;
+pub type Removal<'n> = Box<dyn FnOnce() -> Result<()> + 'n>;
 
 impl Fault {
     /// Injects the fault, with everything prepared beforehand. Returns its removal.
-    pub fn insert<'n>(
-        &self,
-        network: &'n Network,
-        folder: &Path,
-        stop: &AtomicBool,
-    ) -> Result<Removal<'n>> {
+    pub fn insert<'n>(&self, network: &'n Network, folder: &Path) -> Result<Removal<'n>> {
         match (self.kind, self.place) {
             (Kind::Loss { percent }, Place::Port(router, to)) => drops(router, to, percent),
             (Kind::Rate { percent, queue_ms }, Place::Port(router, to)) => {
-                let rate_bps = limit(transit_bps(router, to, stop)?, percent)?;
+                let rate_bps = limit(transit_bps(router, to)?, percent)?;
                 queue(router, to, rate_bps, queue_ms)
             }
             (Kind::Rate { percent, queue_ms }, Place::Link(from, to)) => {
                 let cable = network.link(from, to)?;
-                let [back_bps, there_bps] = traffic_bps(cable, stop)?;
+                let [back_bps, there_bps] = traffic_bps(cable)?;
                 let end = usize::from(there_bps >= back_bps);
                 let rate_bps = limit(there_bps.max(back_bps), percent)?;
                 cable.limit(end, rate_bps, queue_bytes(rate_bps, queue_ms))?;
-                Ok(Box::new(move |_| cable.unlimit(end)))
+                Ok(Box::new(move || cable.unlimit(end)))
             }
             (Kind::Loss { percent }, Place::Link(from, to)) => {
                 let rule = format!("loss={}", percent / 100.0);
-                self.boxed(rule, network.link(from, to)?, folder, stop)
+                self.boxed(rule, network.link(from, to)?, folder)
             }
             (Kind::Delay { ms }, place) => {
                 let us = 1e3 * ms;
@@ -198,50 +192,44 @@ impl Fault {
                     Place::Link(from, to) => network.link(from, to),
                     Place::Port(router, to) => network.port(router, to),
                 };
-                self.boxed(rule, cable?, folder, stop)
+                self.boxed(rule, cable?, folder)
             }
         }
     }
 
-    fn boxed<'n>(
-        &self,
-        rule: String,
-        cable: &'n Cable,
-        folder: &Path,
-        stop: &AtomicBool,
-    ) -> Result<Removal<'n>> {
+    fn boxed<'n>(&self, rule: String, cable: &'n Cable, folder: &Path) -> Result<Removal<'n>> {
         // Of a port the direction in which packets leave the router; of links one, the other, or both.
         let to: &[usize] = match (self.place, self.seed % 3) {
             (Place::Link(..), 0) => &[1],
             (Place::Link(..), 1) | (Place::Port(..), _) => &[0],
             _ => &[0, 1],
         };
-        let process = start_impair(folder, &["--both".to_owned(), rule], self.seed, stop)?;
+        let process = start_impair(folder, &["--both".to_owned(), rule], self.seed)?;
         cable.insert(to)?;
-        Ok(Box::new(move |stop| {
+        Ok(Box::new(move || {
             cable.remove(to)?;
             // The packets still inside leave.
-            wait(Duration::from_millis(200), stop)?;
-            process.end(stop)?;
+            wait(Duration::from_millis(200))?;
+            process.end()?;
             clear_box(to)
         }))
     }
 }
 
 /// Bits a second that leave by both ends of a cable.
-fn traffic_bps(cable: &Cable, stop: &AtomicBool) -> Result<[f64; 2]> {
+fn traffic_bps(cable: &Cable) -> Result<[f64; 2]> {
     let bytes = || Ok::<_, anyhow::Error>([cable.bytes(0)?, cable.bytes(1)?]);
     let before = bytes()?;
-    wait(COUNTED, stop)?;
+    wait(COUNTED)?;
     let after = bytes()?;
     let bps = |end: usize| (after[end] - before[end]) as f64 * 8.0 / COUNTED.as_secs_f64();
     Ok([bps(0), bps(1)])
 }
 
 /// Bits a second of the transit traffic that a router forwards to a neighbour.
-fn transit_bps(router: &str, to: &str, stop: &AtomicBool) -> Result<f64> {
+fn transit_bps(router: &str, to: &str) -> Result<f64> {
     for_transit(router, to, "counter")?;
-    wait(COUNTED, stop)?;
+    wait(COUNTED)?;
     let rules = output(inside(router, "nft").args(["list", "table", "inet", "fault"]))?;
     unhook(router)?;
     let words: Vec<_> = rules.split_whitespace().collect();
@@ -271,7 +259,7 @@ fn drops(router: &'static str, to: &str, percent: f64) -> Result<Removal<'static
         router,
         &format!("add rule inet fault hop oifname {router}{to} {random}"),
     )?;
-    Ok(Box::new(move |_| unhook(router)))
+    Ok(Box::new(move || unhook(router)))
 }
 
 /// Forwarded packets share a slow queue; what the router sends itself passes it by.
@@ -287,7 +275,7 @@ fn queue(router: &'static str, to: &str, rate_bps: u64, queue_ms: f64) -> Result
     ])
     .context("cannot make a queue")?;
     for_transit(router, to, "meta priority set 1:10")?;
-    Ok(Box::new(move |_| {
+    Ok(Box::new(move || {
         unhook(router)?;
         tc(&[format!("qdisc del dev {own} root")])
     }))

@@ -10,14 +10,12 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use testkit::frr::{Frr, Link, Routers, STEADY_HELLOS, TOY, link_address, router_id};
-use testkit::namespace::{inside, ip, prepare, switch_offloads_off};
+use testkit::namespace::{inside, ip, prepare, switch_offloads_off, veth};
 use testkit::process::{output, until};
 use topology::Topology;
 use topology::mset::{Deployment, Member, mset};
@@ -36,10 +34,8 @@ const CONVERGENCE: Duration = Duration::from_secs(90);
 #[derive(Debug)]
 pub struct Network {
     routers: Routers,
-    /// By the names of both ends, in the order of [`TOY`].
-    links: BTreeMap<(String, String), Cable>,
-    /// Between an m-router's switch and itself: m-router, neighbour.
-    ports: BTreeMap<(String, String), Cable>,
+    /// By the names of their first ends.
+    cables: BTreeMap<String, Cable>,
     cut: Option<Link<'static>>,
 }
 
@@ -84,22 +80,23 @@ impl Network {
         prepare()?;
         ip("link set lo up")?;
         prepare_box()?;
-        let mut links = BTreeMap::new();
-        let mut ports = BTreeMap::new();
+        let mut cables = BTreeMap::new();
         let routers = Routers::start_with(frr, TOY, folder, STEADY_HELLOS, |&(from, to, _)| {
             for (end, other) in [(from, to), (to, from)] {
-                if let Some(cable) = connect(end, other)? {
-                    ports.insert((end.to_owned(), other.to_owned()), cable);
+                if connect(end, other)? {
+                    let name = format!("k-{end}{other}");
+                    let cable = Cable::join(&name, &format!("r-{end}{other}"))?;
+                    cables.insert(name, cable);
                 }
             }
-            let cable = Cable::join(&format!("c-{from}{to}"), &format!("c-{to}{from}"))?;
-            links.insert((from.to_owned(), to.to_owned()), cable);
+            let name = format!("c-{from}{to}");
+            let cable = Cable::join(&name, &format!("c-{to}{from}"))?;
+            cables.insert(name, cable);
             Ok(())
         })?;
         let network = Self {
             routers,
-            links,
-            ports,
+            cables,
             cut: None,
         };
         for name in network.names() {
@@ -118,13 +115,13 @@ impl Network {
 
     /// The cable of a link of [`TOY`].
     pub fn link(&self, from: &str, to: &str) -> Result<&Cable> {
-        let cable = self.links.get(&(from.to_owned(), to.to_owned()));
+        let cable = self.cables.get(&format!("c-{from}{to}"));
         cable.with_context(|| format!("there is no link {from}-{to}"))
     }
 
     /// The cable between an m-router and its switch, on the side of a neighbour.
     pub fn port(&self, router: &str, neighbour: &str) -> Result<&Cable> {
-        let cable = self.ports.get(&(router.to_owned(), neighbour.to_owned()));
+        let cable = self.cables.get(&format!("k-{router}{neighbour}"));
         cable.with_context(|| format!("{router} has no port to {neighbour}"))
     }
 
@@ -152,10 +149,10 @@ impl Network {
     }
 
     /// Waits until every router sends packets to every other by shortest paths only.
-    pub fn wait_for_routes(&mut self, stop: &AtomicBool) -> Result<()> {
+    pub fn wait_for_routes(&mut self) -> Result<()> {
         let plan = self.plan()?;
         let names: Vec<String> = self.names().map(str::to_owned).collect();
-        until(CONVERGENCE, stop, "OSPF has not converged", || {
+        until(CONVERGENCE, "OSPF has not converged", || {
             self.routers.check_alive()?;
             for from in &names {
                 for to in names.iter().filter(|to| *to != from) {
@@ -190,28 +187,20 @@ fn hops(from: &str, to: &str) -> Result<Vec<String>> {
     Ok(hops.collect())
 }
 
-/// Makes one end of a link, from the router to the cable; the cable between an m-router and its switch.
-fn connect(end: &str, other: &str) -> Result<Option<Cable>> {
+/// Makes the interfaces at one end of a link; whether its router has a switch, and so needs a cable to it.
+fn connect(end: &str, other: &str) -> Result<bool> {
     let own = format!("{end}{other}");
-    let off = |interface: &str| switch_offloads_off(&mut Command::new("ethtool"), interface);
-    if !is_m_router(end) {
-        ip(&format!(
-            "link add {own} netns {end} type veth peer name c-{own}"
-        ))?;
-        switch_offloads_off(&mut inside(end, "ethtool"), &own)?;
-        return Ok(None);
+    let has_switch = is_m_router(end);
+    if has_switch {
+        veth(&format!("p-{own}"), &format!("c-{own}"))?;
+        veth(&format!("q-{own}"), &format!("k-{own}"))?;
     }
-    ip(&format!("link add p-{own} type veth peer name c-{own}"))?;
-    ip(&format!("link add q-{own} type veth peer name k-{own}"))?;
+    let outer = if has_switch { "r" } else { "c" };
     ip(&format!(
-        "link add {own} netns {end} type veth peer name r-{own}"
+        "link add {own} netns {end} type veth peer name {outer}-{own}"
     ))?;
-    for port in ["p", "q"] {
-        off(&format!("{port}-{own}"))?;
-        ip(&format!("link set {port}-{own} up"))?;
-    }
     switch_offloads_off(&mut inside(end, "ethtool"), &own)?;
-    Cable::join(&format!("k-{own}"), &format!("r-{own}")).map(Some)
+    Ok(has_switch)
 }
 
 /// Gives a router a way to the testbed's own namespace, which no other router knows.

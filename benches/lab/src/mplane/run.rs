@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use records::station::Risen;
 use reporting::write_page;
 use testkit::frr::{Link, TOY};
-use testkit::process::wait;
+use testkit::process::{check_wanted, wait};
 
 use crate::mplane::Arguments;
 use crate::mplane::fault::{Fault, faults};
@@ -54,9 +53,9 @@ impl Outcome {
 }
 
 /// The whole run; whether all limits are kept.
-pub fn run(arguments: &Arguments, folder: &Path, stop: &AtomicBool) -> Result<bool> {
+pub fn run(arguments: &Arguments, folder: &Path) -> Result<bool> {
     eprintln!("six routers, switches, probers, NATS and a station are starting ...");
-    let mut testbed = Testbed::start(folder, arguments.interval_ms, stop)?;
+    let mut testbed = Testbed::start(folder, arguments.interval_ms)?;
     if arguments.check {
         println!("The path from A to D is covered.");
         return Ok(true);
@@ -93,7 +92,7 @@ impl Testbed<'_> {
         while Instant::now() < until {
             self.check()?;
             self.traffic.keep()?;
-            wait(LOOK.min(self.interval()), self.stop)?;
+            wait(LOOK.min(self.interval()))?;
         }
         Ok(())
     }
@@ -122,7 +121,7 @@ impl Testbed<'_> {
                 alarms.push((began.elapsed().as_secs_f64(), risen.clone()));
             }
             present = blame.risen.iter().map(key).collect();
-            wait(self.interval() / 2, self.stop)?;
+            wait(self.interval() / 2)?;
         }
         Ok(alarms)
     }
@@ -141,7 +140,7 @@ impl Testbed<'_> {
         match self.watch(fault, &before, &plan) {
             Ok(blamed) => outcome.blamed = blamed,
             Err(error) => {
-                ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
+                check_wanted()?;
                 outcome.error = Some(format!("{error:#}"));
             }
         }
@@ -159,13 +158,13 @@ impl Testbed<'_> {
         let cut = TOY.iter().copied().find(|link| Some(ends(*link)) == wanted);
         eprintln!("cut: {wanted:?}; OSPF converges, and reports settle ...");
         self.network.set_cut(cut)?;
-        self.network.wait_for_routes(self.stop)?;
+        self.network.wait_for_routes()?;
         self.renew_probers()?;
         self.pass(SETTLING_REPORTS)
     }
 
     fn watch(&self, fault: &Fault, before: &BTreeSet<Key>, plan: &Plan) -> Result<Vec<Blamed>> {
-        let remove = fault.insert(&self.network, self.folder, self.stop);
+        let remove = fault.insert(&self.network, self.folder);
         let remove = remove.context("the fault cannot be put in")?;
         let (since, since_unix_s) = (Instant::now(), now_unix_s());
         let (mut known, mut blamed) = (before.clone(), Vec::new());
@@ -189,9 +188,9 @@ impl Testbed<'_> {
         };
         let mut seen = Ok(());
         while since.elapsed() < self.interval() * HELD_REPORTS && seen.is_ok() {
-            seen = look().and_then(|()| wait(LOOK, self.stop));
+            seen = look().and_then(|()| wait(LOOK));
         }
-        remove(self.stop).context("the fault cannot be taken out")?;
+        remove().context("the fault cannot be taken out")?;
         seen?;
         Ok(blamed)
     }

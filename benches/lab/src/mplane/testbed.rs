@@ -4,7 +4,6 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -41,13 +40,12 @@ pub struct Testbed<'a> {
     pub network: Network,
     interval_ms: u32,
     pub folder: &'a Path,
-    pub stop: &'a AtomicBool,
     pub answers: Station,
 }
 
 impl<'a> Testbed<'a> {
     /// Starts everything, and waits until the path from A to D is measured from end to end.
-    pub fn start(folder: &'a Path, interval_ms: u32, stop: &'a AtomicBool) -> Result<Self> {
+    pub fn start(folder: &'a Path, interval_ms: u32) -> Result<Self> {
         let frr = Frr::find().context("FRR is missing: make setup-test unpacks it")?;
         let mut network = Network::build(&frr, folder).context("cannot build the network")?;
         let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, NATS_PORT));
@@ -56,7 +54,7 @@ impl<'a> Testbed<'a> {
         let plan = network.plan()?;
         let names: Vec<_> = network.names().map(str::to_owned).collect();
         let switches = start_switches(folder, interval_ms)?;
-        network.wait_for_routes(stop)?;
+        network.wait_for_routes()?;
         let mut testbed = Self {
             switches,
             probers: start_probers(folder, &names, &plan, interval_ms)?,
@@ -66,13 +64,12 @@ impl<'a> Testbed<'a> {
             network,
             interval_ms,
             folder,
-            stop,
             answers,
         };
         let mut last = None;
         let mut begun = Instant::now();
         let complaint = "the path from A to D is not covered";
-        let covered = until(PATIENCE, stop, complaint, || {
+        let covered = until(PATIENCE, complaint, || {
             testbed.check()?;
             testbed.traffic.keep()?;
             // All streams may have taken one of two ways of equal cost: others take others.

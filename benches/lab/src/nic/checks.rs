@@ -1,7 +1,6 @@
 //! What is shown of each driver.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -76,16 +75,10 @@ pub struct Shown {
 }
 
 /// Everything about one driver, in one guest.
-pub fn all(
-    driver: Driver,
-    image: &Image,
-    programs: &Path,
-    folder: &Path,
-    stop: &AtomicBool,
-) -> Vec<Shown> {
+pub fn all(driver: Driver, image: &Image, programs: &Path, folder: &Path) -> Vec<Shown> {
     let mut shown = Vec::new();
     let began = Instant::now();
-    let done = checks(driver, image, programs, folder, stop, &mut shown);
+    let done = checks(driver, image, programs, folder, &mut shown);
     let figure = done.map(|()| format!("{:.0} s", began.elapsed().as_secs_f64()));
     let what = "all of it";
     shown.push(Shown { what, figure });
@@ -97,14 +90,13 @@ fn checks(
     image: &Image,
     programs: &Path,
     folder: &Path,
-    stop: &AtomicBool,
     shown: &mut Vec<Shown>,
 ) -> Result<()> {
     let mut fars = vec![Far::Socket; 3];
     if driver.queues == Queues::Two {
         fars.push(Far::Tap);
     }
-    let mut guest = Guest::boot(image, programs, driver.model, &fars, folder, stop)?;
+    let mut guest = Guest::boot(image, programs, driver.model, &fars, folder)?;
     guest.bind(fars.len())?;
     let mut say = |what, figure: String| {
         eprintln!("{:8} {what}: {figure}", driver.name);
@@ -116,7 +108,7 @@ fn checks(
     several_queues(driver, &mut guest, &mut say)?;
     forwarding(driver, &mut guest, &mut say)?;
     plugin(&mut guest, &mut say)?;
-    guest.power_off(stop)
+    guest.power_off()
 }
 
 /// Where figures go.

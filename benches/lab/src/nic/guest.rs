@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -66,7 +65,6 @@ impl Guest {
         model: &str,
         fars: &[Far],
         folder: &Path,
-        stop: &AtomicBool,
     ) -> Result<Self> {
         let began = Instant::now();
         fs::create_dir_all(folder)?;
@@ -94,7 +92,7 @@ impl Guest {
         }
         let mut process = Process::start_quiet(&mut command, folder.join("qemu.log"))?;
         let mut accept = |listener: &UnixListener| {
-            process.until(stop, "QEMU did not connect", |_| {
+            process.until("QEMU did not connect", |_| {
                 Ok(listener.accept().ok().map(|(stream, _)| stream))
             })
         };
@@ -175,9 +173,9 @@ impl Guest {
     }
 
     /// Ends the guest, and QEMU with it.
-    pub fn power_off(mut self, stop: &AtomicBool) -> Result<()> {
+    pub fn power_off(mut self) -> Result<()> {
         writeln!(self.agent.get_mut(), "poweroff -f")?;
-        self.process.wait(stop)
+        self.process.wait()
     }
 }
 

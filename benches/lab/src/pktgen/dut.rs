@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
 use contract::config::{Config, Device};
@@ -11,7 +10,7 @@ use testkit::process::{Process, beside_this_program, free_address, memif};
 use crate::http::get;
 
 /// Starts the `vernierd` beside this program with `config`, its first two ports on shared memory in `folder`.
-pub fn start(mut config: Config, folder: &Path, stop: &AtomicBool) -> Result<Process> {
+pub fn start(mut config: Config, folder: &Path) -> Result<Process> {
     let vernierd = beside_this_program("vernierd")?;
     ensure!(
         vernierd.exists(),
@@ -39,7 +38,7 @@ pub fn start(mut config: Config, folder: &Path, stop: &AtomicBool) -> Result<Pro
         &json,
     )?;
     process
-        .until(stop, "vernierd did not answer", |_| {
+        .until("vernierd did not answer", |_| {
             Ok(get(listen, "/healthz").ok().map(drop))
         })
         .context("vernierd")?;

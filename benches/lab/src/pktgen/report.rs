@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use contract::units::{duration_ns, rate};
+use reporting::Table;
 use serde::Serialize;
 
 use crate::pktgen::frames::Frames;
@@ -80,28 +81,26 @@ impl Row {
 }
 
 /// A table of delays by load.
-pub fn delays(rows: &[Row]) -> String {
-    let heading = format!(
-        "{:>6} {:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-        "load", "offered/s", "lost %", "min", "mean", "p50", "p99", "p99.9", "max"
-    );
+pub fn delays(rows: &[Row]) -> Table {
+    let mut table = Table::default()
+        .figures(["load", "offered/s", "lost %"])
+        .figures(["min", "mean", "p50", "p99", "p99.9", "max"]);
     let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), duration_ns);
-    let line = |row: &Row| {
-        let whole = |ns: Option<u64>| shown(ns.map(|ns| ns as f64));
-        format!(
-            "{:>4.0} % {:>12} {:>9.4} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
-            row.share * 100.0,
-            rate(row.outcome.offered_pps),
-            row.outcome.loss() * 100.0,
-            whole(row.min_ns),
-            shown(row.mean_ns),
-            whole(row.p50_ns),
-            whole(row.p99_ns),
-            whole(row.p999_ns),
-            whole(row.max_ns),
-        )
-    };
-    heading + &rows.iter().map(line).collect::<Vec<_>>().concat()
+    let whole = |ns: Option<u64>| shown(ns.map(|ns| ns as f64));
+    for row in rows {
+        table.row(&[
+            &format!("{:.0} %", row.share * 100.0),
+            &rate(row.outcome.offered_pps),
+            &format!("{:.4}", row.outcome.loss() * 100.0),
+            &whole(row.min_ns),
+            &shown(row.mean_ns),
+            &whole(row.p50_ns),
+            &whole(row.p99_ns),
+            &whole(row.p999_ns),
+            &whole(row.max_ns),
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]
@@ -131,8 +130,8 @@ mod tests {
         });
         let expected = "  1.00 Mpps  offered 999 kpps  lost 1.0000 % (3 of them refused)  fails";
         assert_eq!(line, expected);
-        let table = delays(&[Row::new(0.5, outcome())]);
-        let row = table.lines().nth(1).unwrap();
+        let table = delays(&[Row::new(0.5, outcome())]).markdown();
+        let row = table.lines().nth(2).unwrap();
         for part in [
             "50 %", "999 k", "1.0000", "10.0 ns", "5.00 us", "9.90 us", "10.0 us",
         ] {
@@ -142,7 +141,7 @@ mod tests {
             delays_ns: Vec::new(),
             ..outcome()
         };
-        assert!(delays(&[Row::new(1.0, none)]).contains(" - "));
+        assert!(delays(&[Row::new(1.0, none)]).markdown().contains(" - "));
     }
 
     #[test]

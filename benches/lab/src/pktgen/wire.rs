@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use arrayvec::ArrayVec;
-use dpdk_bindings::{Mbuf, Mempool, Port, RxQueue, TxQueue};
+use dpdk_bindings::{Mbuf, Mempool};
 
 use crate::pktgen::frames::Frame;
-use crate::ports::{BURST, Clock};
+use crate::ports::{BURST, Clock, Queues};
 
 /// What connects us with the switch.
 pub trait Wire {
@@ -23,21 +23,18 @@ pub trait Wire {
 pub struct Ports<'pool> {
     pool: &'pool Mempool<'pool>,
     clock: Clock,
-    sides: [(RxQueue<'pool>, TxQueue<'pool>); 2],
+    sides: [Queues<'pool>; 2],
     burst: ArrayVec<Mbuf<'pool>, BURST>,
 }
 
 impl<'pool> Ports<'pool> {
-    /// Takes the first queues of both ports; `None` where they are taken.
-    pub fn new(ports: [&Port<'pool>; 2], pool: &'pool Mempool<'pool>) -> Option<Self> {
-        let queues = |port: &Port<'pool>| Some((port.rx_queue(0)?, port.tx_queue(0)?));
-        let [a, b] = ports;
-        Some(Self {
+    pub fn new(sides: [Queues<'pool>; 2], pool: &'pool Mempool<'pool>) -> Self {
+        Self {
             pool,
             clock: Clock::default(),
-            sides: [queues(a)?, queues(b)?],
+            sides,
             burst: ArrayVec::new(),
-        })
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use report::msp::{self, Health, Quantiles, Report};
 use report::subject;
 
 use crate::PROGRAM;
+use crate::ports::nanoseconds;
 
 /// Names of ports before those of class and method.
 const CLASS: &str = "all";
@@ -42,12 +43,6 @@ pub struct Generator {
 /// A switch's name.
 pub fn name(switch: u32) -> String {
     format!("switch-{switch:06}")
-}
-
-/// Nanoseconds since 1970.
-fn now_unix_ns() -> u64 {
-    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The report of a switch with so many ports, patched in pairs, whose epoch ends now.
@@ -81,7 +76,7 @@ pub fn report(switch: u32, ports: u32, epoch: u64) -> Report {
         incarnation: u64::from(switch) + 1,
         epoch,
         epochs: 1,
-        start_unix_ns: now_unix_ns() - 1_000_000_000,
+        start_unix_ns: nanoseconds(UNIX_EPOCH.elapsed().unwrap_or_default()) - 1_000_000_000,
         length_ns: 1_000_000_000,
         health: Some(Health::default()),
         names: names

@@ -39,8 +39,7 @@ impl Station {
         command.args(["--nats", url, "--listen", &address.to_string()]);
         let log = folder.join(format!("station-{number}.log"));
         let mut process = Process::start_quiet(&mut command, log)?;
-        let stop = AtomicBool::new(false);
-        process.until(&stop, "the station is not ready", |_| {
+        process.until("the station is not ready", |_| {
             Ok(get(address, "/readyz").ok())
         })?;
         Ok(Self { process, address })
@@ -105,10 +104,9 @@ pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
         let sum = |name| switches.iter().filter_map(|of| of[name].as_u64()).sum();
         Ok(["reports", "duplicates", "missed_epochs"].map(sum))
     };
-    let stop = AtomicBool::new(false);
     // What is wrong is shown by the counts.
     let patience = Duration::from_secs(30);
-    let _ = until(patience, &stop, "reports are missing", || {
+    let _ = until(patience, "reports are missing", || {
         Ok((counts()?[0] >= stored).then_some(()))
     });
     counts()

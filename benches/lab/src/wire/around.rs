@@ -50,21 +50,20 @@ pub struct Figures {
     pub deviation_ns: f64,
 }
 
-pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
-    let stop = setting.stop;
-    let folder = setting.folder_of("around")?;
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let folder = &setting.folder;
     let sockets = PORTS.map(|port| folder.join(format!("{port}.sock")));
-    let switch = Switch::start(setting, &folder, 0, config(&sockets), false)?;
+    let switch = Switch::start(folder, 0, config(&sockets), false)?;
     let rule = ["--both".to_owned(), RULE.to_owned()];
-    let impair = Impair::over_memif(setting, &folder, &sockets, &rule)?;
+    let impair = Impair::over_memif(folder, &sockets, &rule)?;
     let duration = setting.flow_duration;
-    Traffic::begin(Load::Mix, duration, &folder, stop)?.end(duration, stop)?;
+    Traffic::begin(Load::Mix, duration, folder)?.end(duration)?;
     // What is lost is known by then, and published an epoch later.
     let rest = 2 * TIMEOUT_MS + 10 * INTERVAL_MS;
-    wait(Duration::from_millis(rest.into()), stop)?;
+    wait(Duration::from_millis(rest.into()))?;
     let snapshot = switch.client.get("/api/v1/snapshot", &[])?;
-    switch.end(stop)?;
-    let (transits, _) = impair.end(stop)?;
+    switch.end()?;
+    let (transits, _) = impair.end()?;
     let ways = both([0, 1], |from| {
         Ok(Way {
             truth: truth(&transits, from),

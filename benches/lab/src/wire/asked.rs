@@ -103,24 +103,20 @@ type Question = (u64, Option<WireFlow>);
 /// An answer, and the truth of the epoch that it is of.
 type Answer<'a> = (&'a WireFlow, &'a FlowTruth);
 
-pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
-    let stop = setting.stop;
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let rule = format!(
         "--to-right=delay_us=1000,loss=0.01,rate_mbps={}",
         CAPACITY_BPS / 1_000_000
     );
-    let (switches, impair) = with_box(setting, "asked", config, true, &[rule])?;
+    let (switches, impair) = with_box(&setting.folder, config, true, &[rule])?;
     // The first epoch of a session is not whole; then all shards go round once until there are percentiles.
-    wait(
-        Duration::from_millis((EPOCHS_BEFORE * INTERVAL_MS).into()),
-        stop,
-    )?;
+    wait(Duration::from_millis((EPOCHS_BEFORE * INTERVAL_MS).into()))?;
     let [sender, receiver] = switches.each_ref().map(|one| &one.client);
     let keys = names(sender)?;
     let questions = ask_all(receiver, &keys)?;
     let sent = watch::ask(sender)?.total;
-    impair.end(stop)?;
-    let truths = Switch::join(switches, stop)?;
+    impair.end()?;
+    let truths = Switch::join(switches)?;
     let [truth, _] = truths.context("a switch's record is not complete")?;
     let outcome = Outcome {
         references_of_data: sent.reference_bytes as f64 / sent.data_bytes.max(1) as f64,

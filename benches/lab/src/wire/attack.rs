@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -143,8 +142,8 @@ impl Attacker {
     }
 
     /// Waits for its end; the frames that it sent, by trick.
-    pub fn end(mut self, stop: &AtomicBool) -> Result<BTreeMap<String, u64>> {
-        self.process.wait(stop).context("the attacker")?;
+    pub fn end(mut self) -> Result<BTreeMap<String, u64>> {
+        self.process.wait().context("the attacker")?;
         let counts = fs::read(&self.counts).context("the attacker left no counts")?;
         let mut report: Value = serde_json::from_slice(&counts)?;
         Ok(serde_json::from_value(report["thrown"].take())?)

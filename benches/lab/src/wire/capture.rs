@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -23,24 +22,24 @@ pub struct Capture {
 
 impl Capture {
     /// Begins, with all frames that pass `filter`.
-    pub fn begin(host: &Host, filter: &str, folder: &Path, stop: &AtomicBool) -> Result<Self> {
+    pub fn begin(host: &Host, filter: &str, folder: &Path) -> Result<Self> {
         let file = folder.join(format!("{}.pcap", host.name));
         let mut command = host.command("tcpdump");
         command.args(["-i", "eth0", "-n", "-s", "0", "-B", "65536", "-w"]);
         command.arg(&file).arg(filter);
         let log = folder.join(format!("{}.tcpdump", host.name));
         let mut process = Process::start_quiet(&mut command, log)?;
-        process.until(stop, "tcpdump does not listen", |tcpdump| {
+        process.until("tcpdump does not listen", |tcpdump| {
             Ok(tcpdump.log().contains("listening on").then_some(()))
         })?;
         Ok(Self { process, file })
     }
 
     /// Ends; the capture. Fails where the kernel dropped packets before tcpdump saw them.
-    pub fn end(self, stop: &AtomicBool) -> Result<Vec<u8>> {
+    pub fn end(self) -> Result<Vec<u8>> {
         // What it still buffers.
         std::thread::sleep(Duration::from_millis(500));
-        let log = self.process.end(stop).context("tcpdump")?;
+        let log = self.process.end().context("tcpdump")?;
         let has_all = log.contains("\n0 packets dropped by kernel\n");
         ensure!(has_all, "tcpdump missed packets: {log}");
         fs::read(&self.file).context("tcpdump left no capture")

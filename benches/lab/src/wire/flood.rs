@@ -84,41 +84,40 @@ impl Phase {
     }
 }
 
-pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
-    let stop = setting.stop;
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let traffic = format!("flows=1000,size=imix,burst=8,rate={RATE_PPS:.0}");
     let config = |at, socket: &Path| memif_config(at, socket, "server", CAPACITY_BPS, &traffic);
     let replay = [
         format!("--replay-right={FLOOD_S}"),
         format!("--replay-after={BEFORE_S}"),
     ];
-    let (switches, impair) = with_box(setting, "flood", config, false, &replay)?;
+    let (switches, impair) = with_box(&setting.folder, config, false, &replay)?;
     // The first epochs of a session are not whole.
-    wait(Duration::from_secs(1), stop)?;
+    wait(Duration::from_secs(1))?;
 
     let total = || Ok::<_, anyhow::Error>(watch::ask(&switches[1].client)?.total);
     let refused = || Ok::<_, anyhow::Error>(refused_by(&total()?).frames());
     let watch = || switches.each_ref().map(|one| Watch::begin(&one.client));
     let watches = watch();
-    wait(QUIET, stop)?;
+    wait(QUIET)?;
     let quiet = both(watches, Watch::end)?;
     let watches = watch();
-    until(PATIENCE, stop, "there is no flood", || {
+    until(PATIENCE, "there is no flood", || {
         Ok((refused()? >= FLOOD_MIN).then_some(()))
     })?;
     let (at_first, began) = (refused()?, Instant::now());
-    wait(WATCHED, stop)?;
+    wait(WATCHED)?;
     let replayed_pps = (refused()? - at_first) as f64 / began.elapsed().as_secs_f64();
     let flooded = both(watches, Watch::end)?;
     let mut counted = 0;
-    until(PATIENCE, stop, "the flood does not end", || {
-        wait(Duration::from_secs(1), stop)?;
+    until(PATIENCE, "the flood does not end", || {
+        wait(Duration::from_secs(1))?;
         let earlier = mem::replace(&mut counted, refused()?);
         Ok((earlier == counted).then_some(()))
     })?;
-    let (_, summary) = impair.end(stop)?;
+    let (_, summary) = impair.end()?;
     let total = total()?;
-    both(switches, |switch| switch.end(stop))?;
+    both(switches, |switch| switch.end())?;
 
     let accepted = total.believed_frames.iter();
     let mut accepted = accepted.filter(|kind| kind.label == "hello");

@@ -1,7 +1,6 @@
 //! Two switches over shared memory (`net_memif`), at this machine's full speed, with nothing between them: the
 //! first generates IMIX, the second discards it.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -40,10 +39,8 @@ struct Run {
 
 /// Runs at full speed to learn what the path carries, which is its capacity; once more at full speed; and with
 /// a record at the highest rate at which that is complete.
-pub fn run(setting: &Setting<'_>, report: &mut Report) -> Result<()> {
-    let folder = setting.folder_of("memif")?;
-    let once =
-        |capacity_bps, pps, is_recorded| once(setting, &folder, capacity_bps, pps, is_recorded);
+pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
+    let once = |capacity_bps, pps, is_recorded| once(setting, capacity_bps, pps, is_recorded);
     let first = once(CAPACITY_MAX_BPS, RATE_MAX_PPS, false)?;
     let capacity_bps = first.data_bps()?.min(CAPACITY_MAX_BPS);
     let full = once(capacity_bps, RATE_MAX_PPS, false)?;
@@ -141,30 +138,24 @@ impl Run {
     }
 }
 
-fn once(
-    setting: &Setting<'_>,
-    folder: &Path,
-    capacity_bps: u64,
-    pps: f64,
-    is_recorded: bool,
-) -> Result<Run> {
-    let socket = folder.join("wire.sock");
+fn once(setting: &Setting, capacity_bps: u64, pps: f64, is_recorded: bool) -> Result<Run> {
+    let socket = setting.folder.join("wire.sock");
     let traffic = format!("flows=1000,size=imix,burst=8,rate={pps:.0}");
     let configs = [(0, "server"), (1, "client")].map(|(index, role)| {
         let mut config = memif_config(index, &socket, role, capacity_bps, &traffic);
         config["workers"][0]["core"] = index.into();
         config
     });
-    let mut switches = Switch::start_both(setting, folder, configs, is_recorded)?;
-    Switch::wait_for_sessions(&mut switches, setting.stop)?;
+    let mut switches = Switch::start_both(&setting.folder, configs, is_recorded)?;
+    Switch::wait_for_sessions(&mut switches)?;
     let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
     let began = Instant::now();
-    wait(setting.flow_duration, setting.stop)?;
+    wait(setting.flow_duration)?;
     // The last epochs' fragments come half a second later.
     let seconds = (began.elapsed() + Duration::from_millis(500)).as_secs_f64();
     Ok(Run {
         seen: both(watches, Watch::end)?,
-        truths: Switch::join(switches, setting.stop)?,
+        truths: Switch::join(switches)?,
         seconds,
     })
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use contract::address::MacAddress;
-use testkit::namespace::{inside, ip, join, prepare, switch_offloads_off};
+use testkit::namespace::{inside, ip, join, prepare, veth};
 use testkit::process::output;
 
 const NO_IPV6: [&str; 2] = [
@@ -74,11 +74,7 @@ pub fn build() -> Result<()> {
         ))?;
     }
     for (wire, of_box) in WIRES {
-        ip(&format!("link add {wire} type veth peer name {of_box}"))?;
-        for interface in [wire, of_box] {
-            switch_offloads_off(&mut Command::new("ethtool"), interface)?;
-            ip(&format!("link set {interface} up"))?;
-        }
+        veth(wire, of_box)?;
     }
     Ok(())
 }

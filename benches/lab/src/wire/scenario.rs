@@ -1,6 +1,5 @@
 //! Runs over veth: two hosts, two switches, and the box between them.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
@@ -164,41 +163,40 @@ impl Scenario {
         !self.is_routed && self.load == Load::Mix
     }
 
-    pub fn run(&self, setting: &Setting<'_>, report: &mut Report) -> Result<()> {
-        let folder = setting.folder_of(self.name)?;
-        let stop = setting.stop;
+    pub fn run(&self, setting: &Setting, report: &mut Report) -> Result<()> {
+        let folder = &setting.folder;
         let duration = match self.load {
             Load::Mix => setting.flow_duration,
             Load::Tcp => setting.attack_duration,
         };
-        let impair = self.start_box(setting, &folder)?;
+        let impair = self.start_box(setting)?;
         let began = Instant::now();
         let configs = [0, 1].map(|index| self.config(index));
-        let mut switches = Switch::start_both(setting, &folder, configs, true)?;
-        Switch::wait_for_sessions(&mut switches, stop)?;
+        let mut switches = Switch::start_both(folder, configs, true)?;
+        Switch::wait_for_sessions(&mut switches)?;
         // The first epochs of a session are not whole.
-        wait(Duration::from_secs(1), stop)?;
+        wait(Duration::from_secs(1))?;
         let filter = if self.is_compared() {
             String::new()
         } else {
             format!("ether proto {ETHERTYPE} or udp port {UDP_PORT}")
         };
-        let captures = both(HOSTS, |host| Capture::begin(&host, &filter, &folder, stop))?;
+        let captures = both(HOSTS, |host| Capture::begin(&host, &filter, folder))?;
         let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
-        let traffic = Traffic::begin(self.load, duration, &folder, stop)?;
-        let attacker = self.is_attacked.then(|| Attacker::begin(&folder, duration));
+        let traffic = Traffic::begin(self.load, duration, folder)?;
+        let attacker = self.is_attacked.then(|| Attacker::begin(folder, duration));
         let attacker = attacker.transpose()?;
-        let tcp_bps = traffic.end(duration, stop)?;
-        let sent = attacker.map(|attacker| attacker.end(stop)).transpose()?;
+        let tcp_bps = traffic.end(duration)?;
+        let sent = attacker.map(|attacker| attacker.end()).transpose()?;
         // The last epochs' fragments are still on their way.
-        wait(Duration::from_millis(500), stop)?;
+        wait(Duration::from_millis(500))?;
         let seen = both(watches, Watch::end)?;
-        let truths = Switch::join(switches, stop)?;
+        let truths = Switch::join(switches)?;
         let truths = truths.context("a switch's record is not complete")?;
         // No packet passes any more: the second capture to end has all that the first has.
-        let captures = both(captures, |capture| capture.end(stop))?;
+        let captures = both(captures, |capture| capture.end())?;
         let seconds = began.elapsed().as_secs_f64();
-        let (transits, summary) = impair.end(stop)?;
+        let (transits, summary) = impair.end()?;
         let records = Records {
             truths,
             transits,
@@ -226,7 +224,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn start_box(&self, setting: &Setting<'_>, folder: &Path) -> Result<Impair> {
+    fn start_box(&self, setting: &Setting) -> Result<Impair> {
         let mut arguments = Vec::new();
         if self.is_routed {
             // Each host's frames come out with the router's address, and go to the other host.
@@ -251,7 +249,7 @@ impl Scenario {
             ]);
         }
         let devices = WIRES.map(|(_, of_box)| format!("af_packet:{of_box}"));
-        Impair::start(setting, folder, devices, &arguments)
+        Impair::start(&setting.folder, devices, &arguments)
     }
 
     /// The configuration of switch 1 (index 0) or 2.

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -12,7 +11,7 @@ use measure::packet::Hasher;
 use records::snapshot::Snapshot;
 use serde_json::{Value, json};
 use testkit::namespace::skip_process_ids;
-use testkit::process::{Process, memif};
+use testkit::process::{Process, beside_this_program, memif};
 
 use crate::testbed::{start_box, write_key};
 use crate::transits::{self, Summary, Transit};
@@ -48,27 +47,15 @@ pub fn hasher() -> Hasher {
     Hasher::new(HASH_SEED.to_be_bytes())
 }
 
-/// What the runs have in common.
+/// What a run is given.
 #[derive(Debug)]
-pub struct Setting<'a> {
-    pub vernierd: PathBuf,
+pub struct Setting {
     /// How long traffic flows.
     pub flow_duration: Duration,
     /// How long attacks last, and the run beside them.
     pub attack_duration: Duration,
-    /// The folder of all files.
-    pub folder: &'a Path,
-    /// Set when the user interrupts.
-    pub stop: &'a AtomicBool,
-}
-
-impl Setting<'_> {
-    /// The folder of a run, which is made.
-    pub fn folder_of(&self, run: &str) -> Result<PathBuf> {
-        let folder = self.folder.join(run);
-        fs::create_dir_all(&folder).context("cannot make a folder for the files of a run")?;
-        Ok(folder)
-    }
+    /// The folder of all its files.
+    pub folder: PathBuf,
 }
 
 /// Does something to both, the first first.
@@ -147,7 +134,6 @@ pub struct Switch {
 impl Switch {
     /// Starts switch 1 (index 0) or 2 and waits until it answers.
     pub fn start(
-        setting: &Setting<'_>,
         folder: &Path,
         index: usize,
         mut config: Value,
@@ -159,7 +145,7 @@ impl Switch {
         }
         let address = format!("127.0.0.1:{}", 9_461 + index);
         config["http"] = json!({ "listen": address });
-        let mut command = Command::new(&setting.vernierd);
+        let mut command = Command::new(beside_this_program("vernierd")?);
         let stamps = is_recorded.then(|| folder.join(format!("{name}.stamps")));
         if let Some(stamps) = &stamps {
             command.arg("--wire-record").arg(stamps);
@@ -168,7 +154,7 @@ impl Switch {
         let command = command.env("VERNIER_LOG", "info");
         let mut process = Process::start_vernierd(command, folder, &name, &config)?;
         let client = Client::new(&address, None);
-        process.until(setting.stop, "a switch does not answer", |_| {
+        process.until("a switch does not answer", |_| {
             Ok(client.get::<Snapshot>("/api/v1/snapshot", &[]).ok())
         })?;
         Ok(Self {
@@ -179,22 +165,16 @@ impl Switch {
     }
 
     /// Starts both.
-    pub fn start_both(
-        setting: &Setting<'_>,
-        folder: &Path,
-        [a, b]: [Value; 2],
-        is_recorded: bool,
-    ) -> Result<[Self; 2]> {
-        both([(0, a), (1, b)], |(index, config)| {
-            Self::start(setting, folder, index, config, is_recorded)
-        })
+    pub fn start_both(folder: &Path, [a, b]: [Value; 2], is_recorded: bool) -> Result<[Self; 2]> {
+        let start = |(index, config)| Self::start(folder, index, config, is_recorded);
+        both([(0, a), (1, b)], start)
     }
 
     /// Waits until both measure the path between them.
-    pub fn wait_for_sessions(switches: &mut [Self; 2], stop: &AtomicBool) -> Result<()> {
+    pub fn wait_for_sessions(switches: &mut [Self; 2]) -> Result<()> {
         switches.iter_mut().try_for_each(|switch| {
             let client = &switch.client;
-            switch.process.until(stop, "there is no session", |_| {
+            switch.process.until("there is no session", |_| {
                 let wire = watch::ask(client).ok();
                 let wire = wire.filter(|wire| wire.session == "established");
                 Ok(wire.map(drop))
@@ -203,8 +183,8 @@ impl Switch {
     }
 
     /// Ends it; what it recorded, or `None` where it recorded nothing or not all.
-    pub fn end(self, stop: &AtomicBool) -> Result<Option<Vec<Stamp>>> {
-        let log = self.process.end(stop)?;
+    pub fn end(self) -> Result<Option<Vec<Stamp>>> {
+        let log = self.process.end()?;
         let is_incomplete = log.contains("records of the wire were lost")
             || log.contains("record of the wire is incomplete");
         let file = self.stamps.filter(|_| !is_incomplete);
@@ -217,26 +197,24 @@ impl Switch {
     }
 
     /// Ends both; what happened to each packet from the first to the second and back.
-    pub fn join(switches: [Self; 2], stop: &AtomicBool) -> Result<Option<[Epochs; 2]>> {
-        let [a, b] = both(switches, |switch| switch.end(stop))?;
+    pub fn join(switches: [Self; 2]) -> Result<Option<[Epochs; 2]>> {
+        let [a, b] = both(switches, |switch| switch.end())?;
         Ok(a.zip(b).map(|(a, b)| [join(&a, &b), join(&b, &a)]))
     }
 }
 
 /// Two switches over shared memory that measure the path between them, and the box in it.
 pub fn with_box(
-    setting: &Setting<'_>,
-    run: &str,
+    folder: &Path,
     config: impl Fn(usize, &Path) -> Value,
     is_recorded: bool,
     arguments: &[String],
 ) -> Result<([Switch; 2], Impair)> {
-    let folder = setting.folder_of(run)?;
     let sockets = [1, 2].map(|number| folder.join(format!("wire-{number}.sock")));
     let configs = [0, 1].map(|index| config(index, &sockets[index]));
-    let mut switches = Switch::start_both(setting, &folder, configs, is_recorded)?;
-    let impair = Impair::over_memif(setting, &folder, &sockets, arguments)?;
-    Switch::wait_for_sessions(&mut switches, setting.stop)?;
+    let mut switches = Switch::start_both(folder, configs, is_recorded)?;
+    let impair = Impair::over_memif(folder, &sockets, arguments)?;
+    Switch::wait_for_sessions(&mut switches)?;
     Ok((switches, impair))
 }
 
@@ -248,12 +226,7 @@ pub struct Impair {
 
 impl Impair {
     /// Starts it between two devices and waits until it forwards.
-    pub fn start(
-        setting: &Setting<'_>,
-        folder: &Path,
-        devices: [String; 2],
-        arguments: &[String],
-    ) -> Result<Self> {
+    pub fn start(folder: &Path, devices: [String; 2], arguments: &[String]) -> Result<Self> {
         let file = |name| folder.join(name).display().to_string();
         let own = [
             format!("--hash-seed={HASH_SEED:032x}"),
@@ -263,26 +236,21 @@ impl Impair {
         let program = Command::new(std::env::current_exe()?);
         let arguments = [&own, arguments].concat();
         Ok(Self {
-            process: start_box(program, folder, devices, &arguments, setting.stop)?,
+            process: start_box(program, folder, devices, &arguments)?,
             folder: folder.to_owned(),
         })
     }
 
     /// As [`Impair::start`], between two sockets that switches listen at.
-    pub fn over_memif(
-        setting: &Setting<'_>,
-        folder: &Path,
-        sockets: &[PathBuf; 2],
-        arguments: &[String],
-    ) -> Result<Self> {
+    pub fn over_memif(folder: &Path, sockets: &[PathBuf; 2], arguments: &[String]) -> Result<Self> {
         let devices = sockets.each_ref();
         let devices = devices.map(|socket| format!("memif:{}", socket.display()));
-        Self::start(setting, folder, devices, arguments)
+        Self::start(folder, devices, arguments)
     }
 
     /// Ends it; what it did to each packet, and its counts.
-    pub fn end(self, stop: &AtomicBool) -> Result<(Vec<Transit>, Summary)> {
-        self.process.end(stop)?;
+    pub fn end(self) -> Result<(Vec<Transit>, Summary)> {
+        self.process.end()?;
         let summary =
             fs::read(self.folder.join("box.summary")).context("the box left no summary")?;
         let summary: Summary = serde_json::from_slice(&summary)?;

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -122,7 +121,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    pub fn begin(load: Load, duration: Duration, folder: &Path, stop: &AtomicBool) -> Result<Self> {
+    pub fn begin(load: Load, duration: Duration, folder: &Path) -> Result<Self> {
         let own = std::env::current_exe().context("the path of this program is not known")?;
         let own = own.to_string_lossy();
         let start = |mut command: Command, arguments: &str, out: Stdio| {
@@ -137,7 +136,7 @@ impl Traffic {
             quiet(b.command(&own), &format!("wire sink {to_b}"))?,
             quiet(b.command("iperf3"), &format!("-s -B {to_b}"))?,
         ];
-        until(PATIENCE, stop, "iperf3 does not listen", || {
+        until(PATIENCE, "iperf3 does not listen", || {
             let sockets = output(b.command("ss").arg("-ltn"))?;
             Ok(sockets.contains(":5201").then_some(()))
         })?;
@@ -163,11 +162,11 @@ impl Traffic {
     }
 
     /// Waits for its end; bits a second that TCP carried, or `None` if it gave up.
-    pub fn end(mut self, duration: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
-        wait(duration, stop)?;
+    pub fn end(mut self, duration: Duration) -> Result<Option<f64>> {
+        wait(duration)?;
         // It ends by itself. One that hangs is killed.
         let patience = Duration::from_secs(15);
-        let _ = until(patience, stop, "iperf3 hangs", || {
+        let _ = until(patience, "iperf3 hangs", || {
             Ok(self.iperf.child.try_wait()?)
         });
         drop((self.others, self.iperf));

@@ -13,7 +13,6 @@ use anyhow::{Context, Result};
 use measure::observation::End;
 use reporting::statistics::quantile;
 
-use crate::transits::{u32_at, u64_at};
 use crate::wire::switch::TRUNK;
 
 /// What happened to the packets of one epoch.
@@ -180,20 +179,19 @@ pub struct Stamp {
 
 impl Stamp {
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let &[.., end, port, _, 0] = record else {
+        let ([packet, flow, tai_ns, last], _) = record.as_chunks::<8>() else {
+            return None;
+        };
+        let [epoch @ .., end, port, _, 0] = last else {
             return None;
         };
         Some(Self {
-            packet: u64_at(record, 0),
-            flow: u64_at(record, 8),
-            tai_ns: u64_at(record, 16),
-            epoch: u32_at(record, 24),
-            end: match end {
-                0 => End::Sender,
-                1 => End::Receiver,
-                _ => return None,
-            },
-            port,
+            packet: u64::from_le_bytes(*packet),
+            flow: u64::from_le_bytes(*flow),
+            tai_ns: u64::from_le_bytes(*tai_ns),
+            epoch: u32::from_le_bytes(*epoch),
+            end: *[End::Sender, End::Receiver].get(usize::from(*end))?,
+            port: *port,
         })
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
@@ -31,7 +30,6 @@ const SETS: [&[&str]; 6] = [
     &["C", "D", "F"],
     &["A", "B", "D_2", "E"],
 ];
-static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Whether this test can run here; says why not.
 fn can_run() -> bool {
@@ -56,7 +54,7 @@ impl Node {
     fn connect(name: &str, index: usize) -> Self {
         let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
         let connect = || {
-            until(PATIENCE, &RUNNING, "ospfd's API is not there", || {
+            until(PATIENCE, "ospfd's API is not there", || {
                 Ok(Client::connect(server, Duration::from_secs(5)).ok())
             })
         };
@@ -100,7 +98,7 @@ fn an_ospfd_without_ospf_is_left_alone() {
     let mut router = Routers::start_one(&frr, "R", "hostname R\n", folder.path()).unwrap();
     let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
     let ask = || {
-        until(PATIENCE, &RUNNING, "ospfd's API is not there", || {
+        until(PATIENCE, "ospfd's API is not there", || {
             Ok(match Client::connect(server, Duration::from_secs(5)) {
                 Err(error) => matches!(error.problem, Problem::NoInstance).then_some(()),
                 Ok(_) => panic!("a connection to an ospfd that runs nothing"),

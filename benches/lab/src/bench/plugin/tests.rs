@@ -2,26 +2,14 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::config::{Http, Measurement};
-use records::snapshot::{Counts, Segment, Totals};
 use serde_json::Value;
 
 use super::*;
+use crate::bench::vernierd::tests::segment;
 
 fn snapshot(epoch: u64, received_packets: u64) -> Snapshot {
-    let counts = Counts {
-        received_packets,
-        late_packets: 10,
-        ..Counts::default()
-    };
-    let total = Totals {
-        counts,
-        ..Totals::default()
-    };
     let mut snapshot = Snapshot {
-        segments: vec![Segment {
-            total,
-            ..Segment::default()
-        }],
+        segments: vec![segment(received_packets, 10)],
         ..Snapshot::default()
     };
     snapshot.epoch = Some(epoch);
@@ -42,8 +30,6 @@ fn a_rate_counts_only_if_the_packets_were_measured() {
 
 #[test]
 fn the_end_of_an_epoch_is_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let (bench, _) = Bench::for_tests(folder.path());
     let mut process = Process::start(Command::new("sleep").arg("60")).unwrap();
     // Each look at the switch finds a later epoch.
     let looks = AtomicU64::new(0);
@@ -51,8 +37,8 @@ fn the_end_of_an_epoch_is_waited_for() {
         let epoch = looks.fetch_add(1, Ordering::Relaxed);
         Some(snapshot(epoch, 1_000 * epoch))
     };
-    let from = epoch_end(&mut latest, &bench, &mut process).unwrap();
-    let to = epoch_end(&mut latest, &bench, &mut process).unwrap();
+    let from = epoch_end(&mut latest, &mut process).unwrap();
+    let to = epoch_end(&mut latest, &mut process).unwrap();
     assert!(from.epoch > 0 && to.epoch > from.epoch, "{from:?} {to:?}");
     to.check(&from, 2_000.0).unwrap();
 }

@@ -42,10 +42,10 @@ impl Sampling {
     }
 
     /// Ends it; what it saw.
-    pub fn end(mut self, bench: &Bench) -> Result<Vec<Spent>> {
+    pub fn end(mut self) -> Result<Vec<Spent>> {
         self.perf.terminate();
         // It writes what it has and ends by the signal.
-        let _ = self.perf.wait(&bench.stop);
+        let _ = self.perf.wait();
         let mut script = Command::new("perf");
         script.args(["script", "--fields=ip", "--input"]);
         let addresses = output(script.arg(&self.data))?;

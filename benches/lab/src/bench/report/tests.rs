@@ -2,14 +2,14 @@ use super::*;
 use crate::bench::contender::{
     BASE_EVERYTHING, Contender, EVERYTHING, FIVE_TUPLE_SWAP, IO, OFF, OVS,
 };
-use crate::bench::load::Load;
+use crate::bench::load::SMALL;
 use crate::bench::plan::{self, BASE_OF_LIMIT, PLUGIN, Run, THROUGHPUT};
 
 fn series(contender: Contender, rates_pps: &[f64]) -> Series {
     Series {
         run: Run {
             contender,
-            load: Load::Small,
+            load: SMALL,
         },
         rates_pps: Ok(rates_pps.to_vec()),
     }
@@ -100,10 +100,8 @@ fn results_of_other_machines_and_words_of_people_stay() {
     let folder = tempfile::tempdir().unwrap();
     let load = || Page::load(folder.path(), &THROUGHPUT);
     let mut page = load();
-    let other = Section {
-        ratios: "\nOthers.\n".to_owned(),
-        ..Section::default()
-    };
+    let part = |heading: &str, text: &str| (heading.to_owned(), text.to_owned());
+    let other = [part(RATIOS, "Others.\n")].into();
     page.sections.insert("A CPU".to_owned(), other);
     page.head = page.head.replace("# Throughput", "# Throughput\n\nA word.");
     let step = Step {
@@ -113,12 +111,12 @@ fn results_of_other_machines_and_words_of_people_stay() {
         instructions: Ok(120.0),
         goal: plan::instructions(&OFF),
     };
-    let (bench, _) = Bench::for_tests(folder.path());
-    page.section().parts[0] = part(&bench, &steps(&[step]));
+    let table = format!("\n{}", steps(&[step]).markdown());
+    page.section().extend([part(STEPS, &table)]);
     page.write().unwrap();
 
     let mut page = load();
-    page.section().ratios = "\nRates.\n".to_owned();
+    page.section().extend([part(RATIOS, "Rates.\n")]);
     page.write().unwrap();
     let text = squeezed(&fs::read_to_string(&page.file).unwrap());
     for part in [

@@ -1,11 +1,11 @@
 use super::*;
 use crate::bench::contender::{BASE_EVERYTHING, EVERYTHING, EVERYTHING_TWO, IO, IO_TWO, OFF};
-use crate::bench::load::Load;
+use crate::bench::load::SMALL;
 
 const fn small(contender: crate::bench::contender::Contender) -> Run {
     Run {
         contender,
-        load: Load::Small,
+        load: SMALL,
     }
 }
 
@@ -18,12 +18,7 @@ fn series(run: Run, rates_pps: &[f64]) -> Series {
 
 const SCALING: Claim = Claim {
     label: "two by one as a share of two by one",
-    runs: &[
-        small(EVERYTHING_TWO),
-        small(IO),
-        small(EVERYTHING),
-        small(IO_TWO),
-    ],
+    runs: &[(SMALL, &[EVERYTHING_TWO, IO, EVERYTHING, IO_TWO])],
     goal: None,
 };
 
@@ -51,7 +46,7 @@ fn own_nanoseconds_are_what_is_more_than_the_source_takes() {
         series(small(BASE_EVERYTHING), &[1e9 / 70.0, 1e9 / 90.0]),
     ];
     let claim = Claim {
-        runs: const { &[small(EVERYTHING), small(BASE_EVERYTHING), small(IO)] },
+        runs: const { &[(SMALL, &[EVERYTHING, BASE_EVERYTHING, IO])] },
         ..SCALING
     };
     let ratio = ratio(&claim, &all).unwrap().unwrap();
@@ -94,7 +89,7 @@ fn a_contender_that_fails_twice_is_out() {
     let folder = tempfile::tempdir().unwrap();
     let (bench, _) = Bench::for_tests(folder.path());
     let suite = Suite {
-        runs: &[(Load::Small, &[OFF, IO])],
+        runs: &[(SMALL, &[OFF, IO])],
         rounds_max: 1,
         warms_up: false,
         passes: 1,

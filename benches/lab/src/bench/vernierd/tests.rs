@@ -1,4 +1,4 @@
-use records::snapshot::{Counts, Port, Segment, Totals};
+use records::snapshot::{Counts, Port, Segment};
 
 use super::*;
 
@@ -11,21 +11,20 @@ fn configurations_are_valid() {
         .into_iter()
         .chain([Extent::Flows, Extent::Everything, Extent::Around]);
     for extent in extents {
-        for (forwarding, workers) in [(Forwarding::Patch, 1), (Forwarding::Bridge, 2)] {
+        for (mode, workers) in [("patch", 1), ("bridge", 2)] {
             let vernierd = Vernierd {
                 is_base: false,
-                forwarding,
+                mode,
                 extent,
             };
             let config = vernierd.config(&bench, &input, workers).unwrap();
-            let parsed =
-                contract::config::Config::parse(&config.json.to_string(), "bench").unwrap();
+            let parsed = contract::config::Config::parse(&config.to_string(), "bench").unwrap();
             let measurement = &parsed.measurement;
             assert_eq!(measurement.enabled, extent > Extent::Off);
             assert_eq!(measurement.lda.is_some(), extent >= Extent::Lda);
             assert_eq!(measurement.lds.is_some(), extent >= Extent::Lds);
             let slots = measurement.flows.as_ref().map(|flows| flows.slots);
-            assert_eq!(slots, (extent >= Extent::Flows).then_some(2_048));
+            assert_eq!(slots, (extent >= Extent::Flows).then_some(8_192));
             assert_eq!(measurement.rli.is_some(), extent >= Extent::Everything);
             assert_eq!(
                 measurement.around.len(),
@@ -36,17 +35,19 @@ fn configurations_are_valid() {
     }
 }
 
-fn snapshot(tx_packets: u64, measured: Option<u64>) -> Snapshot {
-    let segment = |received_packets| Segment {
-        total: Totals {
-            counts: Counts {
-                received_packets,
-                ..Counts::default()
-            },
-            ..Totals::default()
-        },
-        ..Segment::default()
+/// A segment with packets that were received in time, and late.
+pub fn segment(received_packets: u64, late_packets: u64) -> Segment {
+    let mut segment = Segment::default();
+    segment.total.counts = Counts {
+        received_packets,
+        late_packets,
+        ..Counts::default()
     };
+    segment
+}
+
+fn snapshot(tx_packets: u64, measured: Option<u64>) -> Snapshot {
+    let segment = |measured| segment(measured, 0);
     Snapshot {
         ports: vec![Port {
             counts: PortReading {

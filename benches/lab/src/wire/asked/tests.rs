@@ -1,35 +1,18 @@
-use records::snapshot::{Flow, FlowEstimate, FlowMethod, FlowQuantiles};
+use records::snapshot::FlowMethod;
 
 use super::*;
-use crate::wire::truth::tests::ten_epochs;
+use crate::wire::truth::tests::{estimate, flow, ten_epochs};
 
 fn answer(epoch: u64, packets: u64, mean_ns: f64, lost_packets: u64) -> WireFlow {
-    WireFlow {
-        flow: Flow {
-            last_epoch: epoch,
-            last: FlowFigures {
-                packets,
-                lost_packets: Some(lost_packets),
-                stddev_ns: Some(35.0),
-                ..FlowFigures::default()
-            },
-            estimate: Some(FlowEstimate {
-                method: FlowMethod::Hybrid,
-                epoch,
-                epochs: 1,
-                packets,
-                mean_ns,
-                bound_ns: Some(10.0),
-                is_within_bound: None,
-            }),
-            quantiles: Some(FlowQuantiles {
-                p99_ns: 220.0,
-                ..FlowQuantiles::default()
-            }),
-            ..Flow::default()
-        },
-        is_counted: true,
-    }
+    let last = FlowFigures {
+        packets,
+        lost_packets: Some(lost_packets),
+        stddev_ns: Some(35.0),
+        ..FlowFigures::default()
+    };
+    let mut answer = flow(last, estimate(FlowMethod::Hybrid, mean_ns, 10.0), 220.0);
+    answer.flow.last_epoch = epoch;
+    answer
 }
 
 #[test]

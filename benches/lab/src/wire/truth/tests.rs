@@ -1,6 +1,36 @@
 use proptest::prelude::*;
+use records::snapshot::{Flow, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, WireFlow};
 
 use super::*;
+
+pub fn estimate(method: FlowMethod, mean_ns: f64, bound_ns: f64) -> FlowEstimate {
+    FlowEstimate {
+        method,
+        epoch: 0,
+        epochs: 1,
+        packets: 5,
+        mean_ns,
+        bound_ns: Some(bound_ns),
+        is_within_bound: None,
+    }
+}
+
+/// A flow as a switch reports it.
+pub fn flow(last: FlowFigures, estimate: FlowEstimate, p99_ns: f64) -> WireFlow {
+    let quantiles = FlowQuantiles {
+        p99_ns,
+        ..FlowQuantiles::default()
+    };
+    WireFlow {
+        flow: Flow {
+            last,
+            estimate: Some(estimate),
+            quantiles: Some(quantiles),
+            ..Flow::default()
+        },
+        is_counted: true,
+    }
+}
 
 fn stamp(end: End, packet: u64, tai_ns: u64) -> Stamp {
     Stamp {

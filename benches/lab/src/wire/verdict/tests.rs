@@ -1,9 +1,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use records::snapshot::{Flow, FlowEstimate, FlowFigures, FlowMethod, FlowQuantiles, WireEstimate};
+use records::snapshot::{FlowFigures, FlowMethod, WireEstimate};
 
 use super::*;
-use crate::wire::truth::tests::ten_epochs;
+use crate::wire::truth::tests::{estimate, flow, ten_epochs};
 
 const FLOW: &str = "10.0.0.1:5>10.0.0.2:6/udp";
 
@@ -16,38 +16,16 @@ fn lda(mean_ns: f64) -> WireEstimate {
     }
 }
 
-fn estimate(method: FlowMethod, mean_ns: f64) -> FlowEstimate {
-    FlowEstimate {
-        method,
-        epoch: 0,
-        epochs: 1,
-        packets: 5,
-        mean_ns,
-        bound_ns: Some(2.0),
-        is_within_bound: None,
-    }
-}
-
 /// The flow in every epoch: what was chosen is the mean of joint decoding.
 fn seen(packets: u64, joint_ns: f64, rli_ns: f64) -> Seen {
-    let joint = estimate(FlowMethod::LdsJoint, joint_ns);
-    let flow = WireFlow {
-        flow: Flow {
-            flow: FLOW.to_owned(),
-            last: FlowFigures {
-                packets,
-                ..FlowFigures::default()
-            },
-            estimate: Some(joint),
-            estimates: vec![joint, estimate(FlowMethod::RliS, rli_ns)],
-            quantiles: Some(FlowQuantiles {
-                p99_ns: 1_100.0,
-                ..FlowQuantiles::default()
-            }),
-            ..Flow::default()
-        },
-        is_counted: true,
+    let joint = estimate(FlowMethod::LdsJoint, joint_ns, 2.0);
+    let last = FlowFigures {
+        packets,
+        ..FlowFigures::default()
     };
+    let mut flow = flow(last, joint, 1_100.0);
+    FLOW.clone_into(&mut flow.flow.flow);
+    flow.flow.estimates = vec![joint, estimate(FlowMethod::RliS, rli_ns, 2.0)];
     let mut seen = Seen::default();
     seen.flows
         .extend((0..10).map(|epoch| (epoch, vec![flow.clone()])));

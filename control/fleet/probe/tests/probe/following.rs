@@ -11,7 +11,7 @@ use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
 use testkit::namespace::{self, inside, within};
 use testkit::process::{PATIENCE, Process, until};
 
-use crate::support::{Daemon, NEVER, folder, probe, reflector, skip};
+use crate::support::{Daemon, folder, probe, reflector, skip};
 
 /// A star around A with these neighbours.
 fn write(file: &Path, neighbours: &[&str]) {
@@ -53,7 +53,7 @@ fn total(daemon: &Daemon, node: &str) -> Value {
 }
 
 fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    until(PATIENCE, &NEVER, what, || Ok(is_so().then_some(()))).unwrap();
+    until(PATIENCE, what, || Ok(is_so().then_some(()))).unwrap();
 }
 
 #[test]

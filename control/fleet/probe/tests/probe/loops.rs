@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket}
 use serde_json::{Value, json};
 use testkit::process::{PATIENCE, until};
 
-use crate::support::{Daemon, NEVER, faketime, folder, own_network, set_clock, with_clock};
+use crate::support::{Daemon, faketime, folder, own_network, set_clock, with_clock};
 
 /// A request, signed where there is a key.
 fn request(key: Option<&Path>) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn answered(reflectors: &[Daemon]) -> u64 {
         let is_over = answered > 2 || (answered > 0 && looped == 1);
         Ok(is_over.then_some(answered))
     };
-    until(PATIENCE, &NEVER, "neither a loop nor its end", ask).unwrap()
+    until(PATIENCE, "neither a loop nor its end", ask).unwrap()
 }
 
 fn start(

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testkit::namespace::ip;
 use testkit::process::{self, Process};
 
-use crate::support::{Daemon, NEVER, folder, logged, own_network, probe, reflector};
+use crate::support::{Daemon, folder, logged, own_network, probe, reflector};
 
 #[test]
 fn a_table_has_three_rows_with_their_sample_sizes() {
@@ -500,7 +500,7 @@ fn a_daemon_that_cannot_send_is_not_ready_and_logs_each_change_once() {
     assert_eq!(status, 503, "{text}");
     assert_eq!(lines(&daemon.process, "requests cannot be sent"), 2);
     assert_eq!(lines(&daemon.process, "requests are sent again"), 1);
-    daemon.process.end(&NEVER).unwrap();
+    daemon.process.end().unwrap();
 }
 
 /// A reflector at a link-local address, by the name of its interface.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use probe::config::Config;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, NEVER, folder, own_address};
+use crate::support::{Daemon, folder, own_address};
 
 fn config(reflector: SocketAddr, sessions: usize) -> Value {
     let session = |n: usize| json!({ "name": format!("s{n}"), "to": reflector.to_string(), "interval_ms": 20, "tlvs": ["direct_measurement"] });
@@ -68,7 +68,7 @@ fn many_sessions_share_a_socket_and_are_told_apart() {
         metrics.contains("vernier_http_requests_total{path=\"/api/v1/sessions\""),
         "{metrics}"
     );
-    daemon.process.end(&NEVER).unwrap();
+    daemon.process.end().unwrap();
 }
 
 /// Strangers' packets are answered with no more bytes than they have, and change nothing for the sessions.

@@ -5,16 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::namespace;
 use testkit::process::{Process, free_ports, has_udp_socket};
 pub use testkit::skip;
-
-/// Nobody interrupts a test.
-pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Goes into a network of its own, with loopback; `false`: that takes root, and the test is skipped.
 pub fn own_network() -> bool {
@@ -89,7 +86,7 @@ pub fn logged<T: FromStr>(process: &mut Process, words: &str) -> T {
         let found = lines.find_map(|line| line.split_once(words));
         Ok(found.and_then(|(_, rest)| rest.trim().parse().ok()))
     };
-    process.until(&NEVER, words, find).unwrap()
+    process.until(words, find).unwrap()
 }
 
 /// A folder with a key.
@@ -115,7 +112,7 @@ pub fn peer_reflector(
     prepare(&mut command);
     let mut peer = Process::start_logged(&mut command, folder.join("peer.log")).unwrap();
     let is_bound = |_: &Process| Ok(has_udp_socket(address.port()).then_some(()));
-    peer.until(&NEVER, "no socket", is_bound).unwrap();
+    peer.until("no socket", is_bound).unwrap();
     (peer, address)
 }
 
@@ -200,6 +197,6 @@ impl Daemon {
     ) -> Value {
         let url = format!("http://{}/api/v1/{path}", self.http);
         let ask = |_: &Process| Ok(pick(&ureq::get(&url).call()?.body_mut().read_json()?));
-        self.process.until(&NEVER, complaint, ask).unwrap()
+        self.process.until(complaint, ask).unwrap()
     }
 }

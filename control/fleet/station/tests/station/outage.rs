@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::pull;
@@ -23,7 +22,7 @@ const INTERVAL_MS: u32 = 100;
 
 /// Ends with SIGTERM: what it has is reported.
 fn end(switch: Process) {
-    switch.end(&AtomicBool::new(false)).unwrap();
+    switch.end().unwrap();
 }
 
 fn start(vernierd: &Path, folder: &Path, server: &NatsServer, name: &str, more: &Value) -> Process {

@@ -1,5 +1,5 @@
 //! What is done to a packet on the fast path, one piece at a time: the work that microbenchmarks
-//! time and count.
+//! time and count ([`micro`](super::micro)).
 //!
 //! Packets come in bursts of 64, as a worker takes them. Each case prepares its packets before it
 //! starts, and repeats them; flows come in no order, each as often as any other. With
@@ -27,7 +27,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::capture::{FRAME_BYTES, STATIONS, Traffic};
+use crate::bench::capture::{FRAME_BYTES, STATIONS, Traffic};
 
 /// Packets of a burst.
 pub const BURST: usize = 64;
@@ -61,55 +61,60 @@ pub struct Case {
     pub prepare: Box<dyn Fn() -> Work>,
 }
 
-/// All pieces, baselines first.
-pub fn cases() -> Vec<Case> {
-    let mut all = Vec::new();
-    let mut case = |name: &str, guide_ns, prepare: Box<dyn Fn() -> Work>| {
-        all.push(Case {
-            name: name.to_owned(),
+impl Case {
+    fn new(
+        name: impl Into<String>,
+        guide_ns: Option<f64>,
+        prepare: impl Fn() -> Work + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
             guide_ns,
-            prepare,
+            prepare: Box::new(prepare),
+        }
+    }
+}
+
+/// All pieces, those that do not depend on the number of flows first.
+pub fn cases() -> Vec<Case> {
+    let one_end = "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows";
+    let mut all = vec![
+        Case::new("baseline: copy of the frame", None, copy),
+        Case::new("parse and hash", Some(4.0), parse),
+        Case::new("LDA, both ends at once", Some(2.0), lda),
+        Case::new("moments and histogram, one delay a burst", None, moments),
+        Case::new(one_end, None, wire),
+        Case::new(
+            "LDA, moments and histogram, from the frame on",
+            None,
+            lda_alone,
+        ),
+    ];
+    let mut with = |what: &str, flows: &[Flows], guide_ns, prepare: fn(u32) -> Work| {
+        let cases = flows.iter().map(|&(name, flows)| {
+            Case::new(format!("{what}, {name}"), guide_ns, move || prepare(flows))
         });
+        all.extend(cases);
     };
-    case("baseline: copy of the frame", None, Box::new(copy));
-    for (name, flows) in [FEW, MANY] {
-        let name = format!("baseline: reading observations, {name}");
-        case(&name, None, Box::new(move || read(flows)));
-    }
-    case("parse and hash", Some(4.0), Box::new(parse));
-    case("LDA, both ends", None, Box::new(lda));
-    case("LDA, both ends at once", Some(2.0), Box::new(lda_passed));
-    let name = "moments and histogram, one delay a burst";
-    case(name, None, Box::new(moments));
-    for (name, flows) in [FEW, MANY] {
-        for (number, guide_ns) in [(1, 5.0), (2, 10.0), (3, 15.0), (4, 20.0)] {
-            let rows = if number == 1 { "row" } else { "rows" };
-            let name = format!("LDS, both ends, {number} {rows}, {name}");
-            case(&name, Some(guide_ns), Box::new(move || lds(number, flows)));
-        }
-    }
-    for (name, flows) in [FEW, MANY] {
-        for (rows, guide_ns) in [(3, 15.0), (4, 20.0)] {
-            let name = format!("LDS, both ends at once, {rows} rows, {name}");
-            case(&name, Some(guide_ns), Box::new(move || passed(rows, flows)));
-        }
-    }
-    let name = "LDS, one end, k = 5, rows .01/.1/.5/1, 100,000 flows";
-    case(name, None, Box::new(wire));
-    for ((name, flows), guide_ns) in [(FEW, Some(13.0)), (MANY, Some(13.0)), (MILLION, None)] {
-        let name = format!("flow slots, {name}");
-        case(&name, guide_ns, Box::new(move || slots(flows)));
-    }
-    for (name, flows) in [FEW, MANY] {
-        let name = format!("RLI 1-in-100, both ends, {name}");
-        case(&name, Some(6.0), Box::new(move || rli(flows)));
-    }
-    let name = "LDA, moments and histogram, from the frame on";
-    case(name, None, Box::new(lda_alone));
-    for (name, flows) in [FEW, SOME, MANY, MILLION] {
-        let name = format!("everything, {name}");
-        case(&name, None, Box::new(move || everything(flows)));
-    }
+    let few_and_many = &[FEW, MANY];
+    with("baseline: reading observations", few_and_many, None, read);
+    let lds = "LDS, both ends at once";
+    with(
+        &format!("{lds}, 3 rows"),
+        few_and_many,
+        Some(15.0),
+        |flows| passed(3, flows),
+    );
+    with(
+        &format!("{lds}, 4 rows"),
+        few_and_many,
+        Some(20.0),
+        |flows| passed(4, flows),
+    );
+    with("flow slots", few_and_many, Some(13.0), slots);
+    with("flow slots", &[MILLION], None, slots);
+    with("RLI 1-in-100, both ends", few_and_many, Some(6.0), rli);
+    with("everything", &[FEW, SOME, MANY, MILLION], None, everything);
     all
 }
 
@@ -220,14 +225,6 @@ fn parse() -> Work {
 }
 
 fn lda() -> Work {
-    let mut lda = LdaPair::new(&lda_layout());
-    cycle(observations(FEW.1), move |burst| {
-        lda.record(End::Sender, burst);
-        lda.record(End::Receiver, burst);
-    })
-}
-
-fn lda_passed() -> Work {
     let mut lda = LdaPair::<PassedCell>::empty(&lda_layout());
     let mut spread = RandomHashes::default();
     cycle(observations(FEW.1), move |burst| {
@@ -252,14 +249,6 @@ fn moments() -> Work {
             moments.add_delays(run[0].delay, run.len() as u64);
             histogram.add_delays(run[0].delay, run.len() as u64);
         }
-    })
-}
-
-fn lds(rows: usize, flows: u32) -> Work {
-    let mut lds = LdsPair::new(&lds_layout(1, &vec![1.0; rows]));
-    cycle(observations(flows), move |burst| {
-        lds.record(End::Sender, burst);
-        lds.record(End::Receiver, burst);
     })
 }
 

@@ -33,21 +33,6 @@ pub struct Traffic {
     pub side: u8,
 }
 
-/// From 50,000 flows at one port ...
-pub const MANY_FLOWS: Traffic = Traffic {
-    flows: 50_000,
-    packets: 65_536,
-    stations: STATIONS,
-    side: 0,
-};
-/// ... and from 1,000 at the other.
-pub const FEW_FLOWS: Traffic = Traffic {
-    flows: 1_000,
-    packets: 16_384,
-    stations: STATIONS,
-    side: 1,
-};
-
 /// Lengths of frames in bytes, without the frame check sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
@@ -155,11 +140,23 @@ mod tests {
 
     #[test]
     fn files_hold_the_flows_asked_for() {
+        let few = Traffic {
+            flows: 1_000,
+            packets: 16_384,
+            stations: STATIONS,
+            side: 1,
+        };
+        let many = Traffic {
+            flows: 50_000,
+            packets: 65_536,
+            side: 0,
+            ..few
+        };
         let few_stations = Traffic {
             stations: 16,
-            ..FEW_FLOWS
+            ..few
         };
-        for traffic in [MANY_FLOWS, FEW_FLOWS, few_stations] {
+        for traffic in [many, few, few_stations] {
             let bytes = capture(traffic, Sizes::Min);
             let frames = pcap::frames(&bytes).unwrap();
             assert_eq!(frames.len(), traffic.packets as usize);
