@@ -318,8 +318,8 @@ pub fn read_link(
     mut each: impl FnMut(LinkPacket<'_>),
 ) -> Result<(), ReadError> {
     let mut sheet = Sheet::open(file, input, "kind,flow,bytes,send_ns,recv_ns")?;
-    let names = ["kind", "flow", "bytes", "send_ns", "recv_ns"];
-    let [kind, flow, bytes, send, receive] = sheet.columns(names)?;
+    let header = ["kind", "flow", "bytes", "send_ns", "recv_ns"];
+    let [kind, flow, bytes, send, receive] = sheet.columns(header)?;
     let of_name = |text: &str| match text {
         "reference" => Some(Kind::Reference),
         "regular" => Some(Kind::Regular),

@@ -20,7 +20,7 @@ use crate::frames::HELLO;
 use crate::wire::attack::Refused;
 use crate::wire::report::{EPOCHS_MIN, Report, list, whole};
 use crate::wire::scenario::lost;
-use crate::wire::switch::{Setting, both, memif_config, with_box};
+use crate::wire::switch::{Setting, Switch, both, memif_config, with_box};
 use crate::wire::watch::{self, Counts, Seen, Watch, since};
 
 /// Packets a second from switch 1 to switch 2.
@@ -117,7 +117,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     })?;
     let (_, summary) = impair.end()?;
     let total = total()?;
-    both(switches, |switch| switch.end())?;
+    both(switches, Switch::end)?;
 
     let accepted = total.believed_frames.iter();
     let mut accepted = accepted.filter(|kind| kind.label == "hello");

@@ -187,14 +187,14 @@ impl Scenario {
         let attacker = self.is_attacked.then(|| Attacker::begin(folder, duration));
         let attacker = attacker.transpose()?;
         let tcp_bps = traffic.end(duration)?;
-        let sent = attacker.map(|attacker| attacker.end()).transpose()?;
+        let sent = attacker.map(Attacker::end).transpose()?;
         // The last epochs' fragments are still on their way.
         wait(Duration::from_millis(500))?;
         let seen = both(watches, Watch::end)?;
         let truths = Switch::join(switches)?;
         let truths = truths.context("a switch's record is not complete")?;
         // No packet passes any more: the second capture to end has all that the first has.
-        let captures = both(captures, |capture| capture.end())?;
+        let captures = both(captures, Capture::end)?;
         let seconds = began.elapsed().as_secs_f64();
         let (transits, summary) = impair.end()?;
         let records = Records {

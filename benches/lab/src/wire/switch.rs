@@ -198,7 +198,7 @@ impl Switch {
 
     /// Ends both; what happened to each packet from the first to the second and back.
     pub fn join(switches: [Self; 2]) -> Result<Option<[Epochs; 2]>> {
-        let [a, b] = both(switches, |switch| switch.end())?;
+        let [a, b] = both(switches, Switch::end)?;
         Ok(a.zip(b).map(|(a, b)| [join(&a, &b), join(&b, &a)]))
     }
 }
