@@ -15,10 +15,7 @@ use axum::http::{HeaderName, HeaderValue, Method, Request, header};
 use contract::config::Config;
 use control::published::Published;
 use hyper_util::service::TowerToHyperService;
-use measure::packet::FlowKey;
-use records::snapshot::{
-    FlowFigures, FlowList, FlowName, FlowRecord, Flows, Port, Segment, SegmentName, Snapshot,
-};
+use records::snapshot::{FlowList, FlowRecord, Flows, Snapshot};
 
 use crate::{read, web};
 
@@ -134,49 +131,16 @@ static SERVER: LazyLock<Mutex<Server>> = LazyLock::new(|| {
 });
 
 fn snapshot() -> Snapshot {
-    let name = SegmentName {
-        ingress: "east".to_owned(),
-        egress: "west".to_owned(),
-        class: "all".to_owned(),
-    };
-    let flow = |n: u64| FlowRecord {
-        name: FlowName::Key(FlowKey::parse(&n.to_be_bytes().repeat(8))),
-        segment: 0,
-        first_epoch: n,
-        last_epoch: n + 3,
-        last: FlowFigures::default(),
-        total: FlowFigures::default(),
-        quantiles: None,
-        estimates: None,
-        references: None,
-    };
-    let list = Arc::new(FlowList {
-        epoch: Some(7),
-        segments: vec![Arc::new(name)],
-        flows: (0..100).map(flow).collect(),
-        wire: None,
-    });
-    let [ingress, egress] = ["east", "west"].map(str::to_owned);
+    let flows = (0..100).map(|n| FlowRecord::example(n, n.into()));
+    let list = Arc::new(FlowList::example(flows.collect()));
     Snapshot {
-        segments: vec![Segment {
-            ingress: ingress.clone(),
-            egress: egress.clone(),
-            class: "all".to_owned(),
-            ..Segment::default()
-        }],
-        ports: [ingress, egress]
-            .map(|name| Port {
-                name,
-                ..Port::default()
-            })
-            .into(),
         flows: Some(Flows {
             list: Arc::clone(&list),
             ended: list,
             ..Flows::default()
         }),
         config: Config::demo().ok().map(Arc::new),
-        ..Snapshot::default()
+        ..Snapshot::example()
     }
 }
 

@@ -8,7 +8,6 @@
 //! - `frame`: Ethernet frames to flow and packet hashes.
 //! - `codec`: control frames, and synopses put together from fragments.
 //! - `csv`: files of other programs.
-//! - `session`: handshakes between recordings, and replay windows.
 //! - `rli`: a receiver of false references.
 //! - `lds`: joint decoding of hostile cells, alone and with references.
 //! - `config`: configurations, from text to memory.
@@ -53,7 +52,6 @@ mod probe_config;
 mod reflection;
 mod report;
 mod rli;
-mod session;
 mod settings;
 mod stamp;
 mod station;
@@ -75,11 +73,10 @@ fn text(bytes: &[u8], bytes_max: usize) -> Option<&str> {
 pub type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
 /// Every target.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 19] = [
     ("frame", frame::frame, Vec::new),
     ("codec", codec::codec, Vec::new),
     ("csv", csv::csv, Vec::new),
-    ("session", session::session, Vec::new),
     ("rli", rli::rli, Vec::new),
     ("lds", lds::lds, Vec::new),
     ("config", config::config, config::examples),
