@@ -10,7 +10,7 @@
 //! filtering database, links and generations every few milliseconds. Nothing queues up: while a job is
 //! under way, epochs are added to one sum of cells, or are skipped and counted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use measure::chooser::{self, Candidate, choose};
 use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans, of_references};
 use measure::lds::DelayCells;
 use measure::observation::SegmentIndex;
-use measure::packet::{FlowHash, FlowKey, Hasher};
+use measure::packet::{FlowKey, Hasher};
 use measure::rli::{self, FlowDelay};
 use measure::statistics::median;
 use measure::time::{Epoch, TickRate};
@@ -87,13 +87,13 @@ fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option
     let mut results = Results::default();
     for sketch in &job.sketches {
         results.flows += sketch.flows.len();
-        let counted = sketch.flows.iter().map(|flow| Counted {
+        let counted = sketch.flows.iter().map(|flow| CountedFlow {
             references: (flow.references.as_ref()).map(|(delay, method)| (delay, *method)),
             flow: hasher.flow_hash(&flow.key),
             segment: flow.index,
             packets: flow.counted.packets,
         });
-        let counted: Vec<Counted> = counted.collect();
+        let counted: Vec<CountedFlow> = counted.collect();
         let cancelled = || stop.load(Ordering::Relaxed);
         match decoder(&sketch.cells, job.components, rate).decode(&counted, cancelled) {
             Ok(decoded) => {
@@ -160,32 +160,6 @@ fn decoder(cells: &DelayCells, components: usize, rate: TickRate) -> FlowDecoder
         floor_ticks: 1.0,
         // A stream of references is one queue.
         is_fifo: true,
-    }
-}
-
-/// A flow as decoding takes it.
-struct Counted<'f> {
-    flow: FlowHash,
-    segment: SegmentIndex,
-    packets: u64,
-    references: Option<(&'f FlowDelay, rli::Method)>,
-}
-
-impl CountedFlow for Counted<'_> {
-    fn flow(&self) -> FlowHash {
-        self.flow
-    }
-
-    fn segment(&self) -> SegmentIndex {
-        self.segment
-    }
-
-    fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    fn references(&self) -> Option<(&FlowDelay, rli::Method)> {
-        self.references
     }
 }
 
@@ -276,134 +250,52 @@ impl Sketches {
         list: &FlowList,
     ) -> Vec<SketchedFlow> {
         let flow = self.hasher.flow_hash(key);
-        // Segments of the sketch on which it may have had packets, and how many at most.
-        let candidates = (0..).zip(self.cells.segments.iter());
-        let candidates = candidates.filter_map(|(segment, at)| {
+        let segments = (0..).zip(self.cells.segments.iter());
+        let segments = segments.filter_map(|(number, at)| {
             let (index, _) = at.filter(|&(_, other)| other == sketch)?;
-            let asked = Asked {
-                segment,
-                index,
-                packets: cells.packets(flow, index)?,
-                lost: u64::try_from(cells.lost(flow, index).unwrap_or(0)).unwrap_or(0),
-            };
-            let may_be = asked.packets + asked.lost > 0 && !tracked.contains(&segment);
-            may_be.then_some(asked)
+            (!tracked.contains(&number)).then_some((index, number))
         });
-        let asked = self.without_others(sketch, cells, key, candidates.collect(), list);
-        if asked.is_empty() {
-            return Vec::new();
-        }
-        let joint = self.joint(sketch, cells, key, &asked, list);
-        let answers = asked.iter().enumerate().filter_map(|(nth, asked)| {
-            let name = self.names.get(asked.segment as usize)?;
-            let joint = joint.as_ref().and_then(|flows| flows.get(nth)?.chosen);
+        let segments: Vec<(SegmentIndex, u32)> = segments.collect();
+        let numbers: HashMap<SegmentIndex, u32> = segments.iter().copied().collect();
+        let listed = self.listed(sketch, list);
+        let asked = decoder(cells, self.components, self.rate)
+            .ask(&listed, flow, segments.iter().map(|&(index, _)| index))
+            .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
+            .unwrap_or_default();
+        let answers = asked.iter().filter_map(|asked| {
+            let name = self.names.get(*numbers.get(&asked.segment)? as usize)?;
+            let joint = asked.means.as_ref().and_then(|means| means.chosen);
             let joint = joint.filter(|chosen| chosen.method == chooser::Method::Joint);
-            let of = (self.cells.epoch, 1, asked.packets);
-            let joint = joint.and_then(|chosen| estimate(&chosen, of, self.rate));
             // Where no packet of it arrived its cells hold only others.
-            let had_packets = asked.packets > 0;
-            let any = || joint.or_else(|| self.paper(cells, flow, asked));
+            let best = joint.filter(|_| asked.packets > 0).or(asked.paper);
+            let of = (self.cells.epoch, 1, asked.packets);
             Some(SketchedFlow {
                 segment: SegmentName::clone(name),
                 packets_max: asked.packets,
                 lost_packets_max: asked.lost,
-                estimate: had_packets.then(any).flatten(),
+                estimate: best.and_then(|best| estimate(&best, of, self.rate)),
             })
         });
         answers.collect()
     }
 
-    /// Takes from the packets that candidates may have had those of flows that are tracked: exact
-    /// where every packet goes to one cell of each row. Candidates that had none are left out.
-    fn without_others(
-        &self,
-        sketch: usize,
-        cells: &DelayCells,
-        key: &FlowKey,
-        mut candidates: Vec<Asked>,
-        list: &FlowList,
-    ) -> Vec<Asked> {
-        if !cells.layout().asks_which_packet() && !candidates.is_empty() {
-            let listed = self.listed(sketch, list).map(|(key, record, index)| {
-                (self.hasher.flow_hash(key), index, record.last.packets)
-            });
-            let claimed = cells.claimed(listed);
-            let flow = self.hasher.flow_hash(key);
-            for asked in &mut candidates {
-                asked.packets = cells.unclaimed(&claimed, flow, asked.index);
-            }
-        }
-        candidates.retain(|asked| asked.packets + asked.lost > 0);
-        candidates
-    }
-
     /// The list's flows in a sketch with packets in its epoch.
-    fn listed<'l>(
-        &'l self,
-        sketch: usize,
-        list: &'l FlowList,
-    ) -> impl Iterator<Item = (&'l FlowKey, &'l FlowRecord, SegmentIndex)> {
-        let is_here = move |record: &&FlowRecord| {
+    fn listed(&self, sketch: usize, list: &FlowList) -> Vec<CountedFlow<'_>> {
+        let is_here = |record: &&FlowRecord| {
             record.last_epoch == self.cells.epoch.0 && record.last.packets > 0
         };
-        list.flows.iter().filter(is_here).filter_map(move |record| {
+        let listed = list.flows.iter().filter(is_here).filter_map(|record| {
             let at = self.cells.segments.get(record.segment as usize);
-            let (index, _) = at?.filter(|&(_, other)| other == sketch)?;
-            Some((record.key()?, record, index))
-        })
+            let (segment, _) = at?.filter(|&(_, other)| other == sketch)?;
+            Some(CountedFlow {
+                flow: self.hasher.flow_hash(record.key()?),
+                segment,
+                packets: record.last.packets,
+                references: None,
+            })
+        });
+        listed.collect()
     }
-
-    /// Decodes jointly with all flows of the list; `None` where that cannot be done, or packets of flows
-    /// that are not on it share the cells: then no bound would hold.
-    fn joint(
-        &self,
-        sketch: usize,
-        cells: &DelayCells,
-        key: &FlowKey,
-        asked: &[Asked],
-        list: &FlowList,
-    ) -> Option<Vec<FlowMeans>> {
-        if cells.layout().asks_which_packet() {
-            return None;
-        }
-        let counted = |key, segment, packets| Counted {
-            flow: self.hasher.flow_hash(key),
-            segment,
-            packets,
-            references: None,
-        };
-        let listed = self.listed(sketch, list);
-        let listed = listed.map(|(key, of, index)| counted(key, index, of.last.packets));
-        let mut flows: Vec<Counted> = listed.collect();
-        let known = flows.len();
-        flows.extend(asked.iter().map(|of| counted(key, of.index, of.packets)));
-        let mut decoded = decoder(cells, self.components, self.rate)
-            .decode(&flows, || false)
-            .inspect_err(|error| tracing::warn!("a flow cannot be decoded: {error}"))
-            .ok()?;
-        (decoded.is_whole).then(|| decoded.flows.split_off(known))
-    }
-
-    /// The paper's estimator, without a bound.
-    fn paper(&self, cells: &DelayCells, flow: FlowHash, asked: &Asked) -> Option<FlowEstimate> {
-        let paper = Candidate {
-            method: chooser::Method::LdsPaper,
-            mean_ticks: cells.estimate(flow, asked.index)?.mean_ticks,
-            bound_ticks: f64::INFINITY,
-        };
-        estimate(&paper, (self.cells.epoch, 1, asked.packets), self.rate)
-    }
-}
-
-/// A segment on which a flow may have had packets.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    /// Its number, and its index in the generation.
-    segment: u32,
-    index: SegmentIndex,
-    /// The flow's packets and losses, at most.
-    packets: u64,
-    lost: u64,
 }
 
 /// Sizes of flows: the least packets of each, and its name.

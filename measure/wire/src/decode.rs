@@ -3,7 +3,6 @@
 use arrayvec::ArrayVec;
 
 use super::{ClockBound, Estimate, SEGMENTS_MAX, WireFlow};
-use measure::chooser::{Candidate, Method};
 use measure::decoding::{CountedFlow, FlowDecoder, FlowMeans};
 use measure::lds::{DecodeError, DelayCells, FEATURES_MAX};
 use measure::observation::SegmentIndex;
@@ -75,9 +74,7 @@ impl DecodeJob {
     /// # Errors
     /// [`DecodeError`] when cancelled: the lists fit the sketch.
     pub fn decode(&self, cancelled: impl FnMut() -> bool) -> Result<Vec<FlowOutcome>, DecodeError> {
-        let decoded = self
-            .decoder()
-            .decode(&self.counted(&self.flows), cancelled)?;
+        let decoded = self.decoder().decode(&self.counted(), cancelled)?;
         let outcomes = self.flows.iter().zip(&decoded.flows).enumerate();
         Ok(outcomes
             .map(|(index, (flow, means))| self.outcome(index, flow, means))
@@ -95,9 +92,14 @@ impl DecodeJob {
         }
     }
 
-    fn counted<'f>(&self, flows: &'f [WireFlow]) -> Vec<Counted<'f>> {
-        let method = self.method;
-        flows.iter().map(|flow| Counted { flow, method }).collect()
+    fn counted(&self) -> Vec<CountedFlow<'_>> {
+        let counted = self.flows.iter().map(|flow| CountedFlow {
+            flow: flow.flow,
+            segment: flow.segment,
+            packets: flow.packets,
+            references: self.method.map(|method| (&flow.delay, method)),
+        });
+        counted.collect()
     }
 
     fn outcome(&self, index: usize, flow: &WireFlow, means: &FlowMeans) -> FlowOutcome {
@@ -135,30 +137,6 @@ impl DecodeJob {
     }
 }
 
-/// A flow, and how references were used.
-struct Counted<'f> {
-    flow: &'f WireFlow,
-    method: Option<rli::Method>,
-}
-
-impl CountedFlow for Counted<'_> {
-    fn flow(&self) -> FlowHash {
-        self.flow.flow
-    }
-
-    fn segment(&self) -> SegmentIndex {
-        self.flow.segment
-    }
-
-    fn packets(&self) -> u64 {
-        self.flow.packets
-    }
-
-    fn references(&self) -> Option<(&rli::FlowDelay, rli::Method)> {
-        Some((&self.flow.delay, self.method?))
-    }
-}
-
 /// A flow that was asked for, on one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskedFlow {
@@ -171,9 +149,8 @@ pub struct AskedFlow {
 impl DecodeJob {
     /// The flow on each of the first `segments` segments where it may have had packets. `outcomes` is
     /// what the job was [decoded](Self::decode) to. Where it was not counted it is decoded together
-    /// with the flows that were. Only the paper's estimator remains, without a bound, if packets of
-    /// further flows share the cells, or if cells depend on the packet: then its packets are not known
-    /// well enough (bounds held for 138 of 200 flows).
+    /// with the flows that were, if its packets are known well enough ([`FlowDecoder::ask`]); otherwise only the
+    /// paper's estimator remains, without a bound.
     ///
     /// # Errors
     /// [`DecodeError`], where it has to be decoded.
@@ -193,71 +170,25 @@ impl DecodeJob {
         let is_counted = |segment| asked.iter().any(|one| one.outcome.segment == segment);
         let others = (0..segments).map(SegmentIndex);
         let others: Vec<SegmentIndex> = others.filter(|&other| !is_counted(other)).collect();
-        asked.extend(self.ask_cells(flow, &others)?);
-        asked.sort_unstable_by_key(|one| one.outcome.segment);
-        Ok(asked)
-    }
-
-    /// The flow on segments where it was not counted.
-    fn ask_cells(
-        &self,
-        flow: FlowHash,
-        segments: &[SegmentIndex],
-    ) -> Result<Vec<AskedFlow>, DecodeError> {
-        let candidates = self.candidates(flow, segments);
-        if candidates.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut flows = self.flows.clone();
-        flows.extend_from_slice(&candidates);
-        let decoded = self.decoder().decode(&self.counted(&flows), || false)?;
-        let is_whole = decoded.is_whole && !self.cells.layout().asks_which_packet();
-        let means = decoded.flows.iter().enumerate().skip(self.flows.len());
-        let asked = means.zip(&candidates).map(|((index, means), of)| {
-            let mut outcome = self.outcome(index, of, means);
-            if !is_whole || of.packets == 0 {
-                let paper = self.paper(of).map(|paper| self.clocks.estimate(&paper));
-                outcome.chosen = paper;
-                outcome.estimates = paper.into_iter().collect();
-            }
-            AskedFlow {
-                outcome,
-                is_counted: false,
-            }
-        });
-        Ok(asked.collect())
-    }
-
-    /// The flow on those of the segments where it may have had packets, or losses.
-    fn candidates(&self, flow: FlowHash, segments: &[SegmentIndex]) -> Vec<WireFlow> {
-        let counted = self.flows.iter();
-        let counted = counted.map(|of| (of.flow, of.segment, of.packets));
-        let is_fixed = !self.cells.layout().asks_which_packet() && !segments.is_empty();
-        let claimed = is_fixed.then(|| self.cells.claimed(counted));
-        let candidates = segments.iter().filter_map(|&segment| {
-            let packets = match &claimed {
-                Some(claimed) => self.cells.unclaimed(claimed, flow, segment),
-                None => self.cells.packets(flow, segment)?,
-            };
-            let lost = self.lost_max(flow, segment).unwrap_or(0);
-            (packets + lost > 0).then(|| WireFlow {
+        for other in self.decoder().ask(&self.counted(), flow, others)? {
+            let means = other.means.filter(|_| other.packets > 0);
+            let means = means.unwrap_or_else(|| FlowMeans {
+                candidates: other.paper.into_iter().collect(),
+                chosen: other.paper,
+            });
+            let of = WireFlow {
                 flow,
-                segment,
-                packets,
+                segment: other.segment,
+                packets: other.packets,
                 bytes: 0,
                 delay: FlowDelay::default(),
-            })
-        });
-        candidates.collect()
-    }
-
-    /// By the LDS paper's estimator, where a packet of it arrived.
-    fn paper(&self, of: &WireFlow) -> Option<Candidate> {
-        let estimate = self.cells.estimate(of.flow, of.segment)?;
-        (of.packets > 0).then_some(Candidate {
-            method: Method::LdsPaper,
-            mean_ticks: estimate.mean_ticks,
-            bound_ticks: f64::INFINITY,
-        })
+            };
+            asked.push(AskedFlow {
+                outcome: self.outcome(usize::MAX, &of, &means),
+                is_counted: false,
+            });
+        }
+        asked.sort_unstable_by_key(|one| one.outcome.segment);
+        Ok(asked)
     }
 }
