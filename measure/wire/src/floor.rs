@@ -96,16 +96,6 @@ pub struct FloorWatch {
 }
 
 impl FloorWatch {
-    /// Knows nothing yet.
-    pub fn new() -> Self {
-        Self {
-            least_ns: 0.0,
-            lowest_ever: None,
-            usual: VecDeque::with_capacity(WINDOW),
-            risen: Vec::with_capacity(UNSETTLED_MAX),
-        }
-    }
-
     /// Takes an epoch's floor. Steps of less than `least_ns` are not looked for: what bounds have
     /// room for anyway.
     pub fn see(&mut self, sample: &FloorSample, least_ns: f64) -> FloorVerdict {
@@ -298,7 +288,7 @@ impl Floors {
 
     /// Another session: clocks and path may have changed. What was seen is still shown.
     pub fn reset(&mut self) {
-        self.watch = FloorWatch::new();
+        self.watch = FloorWatch::default();
         self.usual_ns = None;
     }
 

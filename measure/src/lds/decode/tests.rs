@@ -1,5 +1,4 @@
 mod blup;
-mod hostile;
 mod parts;
 mod synthetic;
 

@@ -40,7 +40,7 @@ fn steps(verdicts: &[FloorVerdict]) -> Vec<Step> {
 #[test]
 fn noise_is_steady() {
     for seed in 0..20 {
-        let mut watch = FloorWatch::new();
+        let mut watch = FloorWatch::default();
         let all = verdicts(&mut watch, 0, &level(seed, 50_000.0, 300));
         assert!(all.iter().all(|one| *one == FloorVerdict::Steady), "{seed}");
     }
@@ -48,7 +48,7 @@ fn noise_is_steady() {
 
 #[test]
 fn a_fall_is_a_step_at_once() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     let floors = [level(1, 50_000.0, 20), level(2, -30_000.0, 20)].concat();
     let all = verdicts(&mut watch, 0, &floors);
     let found = steps(&all);
@@ -66,7 +66,7 @@ fn a_fall_is_a_step_at_once() {
 
 #[test]
 fn a_rise_is_a_step_once_it_has_stayed() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     let floors = [level(1, 50_000.0, 20), level(2, 130_000.0, 20)].concat();
     let all = verdicts(&mut watch, 0, &floors);
     assert_eq!(all[20..22], [FloorVerdict::Steady; 2]);
@@ -80,7 +80,7 @@ fn a_rise_is_a_step_once_it_has_stayed() {
 
 #[test]
 fn steps_there_and_back_are_two() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     let floors = [
         level(1, 50_000.0, 20),
         level(2, 130_000.0, 20),
@@ -94,7 +94,7 @@ fn steps_there_and_back_are_two() {
 
 #[test]
 fn a_queue_that_builds_up_and_empties_is_no_step() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     // It loses packets, or makes delays scatter: not calm.
     let mut congested = level(2, 900_000.0, 30);
     for (floor, is_calm) in &mut congested {
@@ -119,7 +119,7 @@ fn a_queue_that_builds_up_and_empties_is_no_step() {
 #[test]
 fn a_drift_is_told_with_its_slope_and_noise_is_not() {
     for ns_per_s in [-400.0, 400.0, 5_000.0] {
-        let mut watch = FloorWatch::new();
+        let mut watch = FloorWatch::default();
         let mut floors = level(1, 50_000.0, 40);
         for (epoch, (floor, _)) in floors.iter_mut().enumerate() {
             *floor += ns_per_s * epoch as f64;
@@ -129,7 +129,7 @@ fn a_drift_is_told_with_its_slope_and_noise_is_not() {
         assert!((drift.ns_per_s - ns_per_s).abs() < 10.0, "{drift:?}");
     }
     let reported = (0..50).filter(|seed| {
-        let mut watch = FloorWatch::new();
+        let mut watch = FloorWatch::default();
         verdicts(&mut watch, 0, &level(*seed, 50_000.0, 40));
         watch.drift().is_some()
     });
@@ -138,7 +138,7 @@ fn a_drift_is_told_with_its_slope_and_noise_is_not() {
 
 #[test]
 fn a_step_leaves_the_drift_known() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     let mut floors = [level(1, 50_000.0, 20), level(2, -30_000.0, 4)].concat();
     for (epoch, (floor, _)) in floors.iter_mut().enumerate() {
         *floor += 500.0 * epoch as f64;
@@ -149,7 +149,7 @@ fn a_step_leaves_the_drift_known() {
 
 #[test]
 fn the_greatest_delays_do_no_harm() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     for epoch in 0..100_u64 {
         let floor_ns = match epoch % 3 {
             0 => i64::MIN,
@@ -171,7 +171,7 @@ fn the_greatest_delays_do_no_harm() {
 
 #[test]
 fn a_rise_of_less_than_delays_scatter_by_is_no_step() {
-    let mut watch = FloorWatch::new();
+    let mut watch = FloorWatch::default();
     let floors = [level(5, 50_000.0, 20), level(6, 80_000.0, 20)].concat();
     let mut all = Vec::new();
     for (epoch, (floor, is_calm)) in (0..).zip(floors) {
