@@ -89,7 +89,7 @@ impl<'f> ControlCore<'f> {
     /// [`ChangeError`] when the first generation does not fit together.
     pub fn new(setup: Setup, mut data_plane: impl DataPlane + 'f) -> Result<Self, ChangeError> {
         let rate = setup.rate;
-        let clocks = Clocks::new(rate, setup.schedule, &mut data_plane);
+        let clocks = Clocks::new(rate, setup.schedule, setup.line, &mut data_plane);
         let now = clocks.monotonic();
         let decoding = data_plane.decoding();
         let mut core = Self {
@@ -98,7 +98,7 @@ impl<'f> ControlCore<'f> {
             workers: Workers::new(setup.counters, now),
             measurement: Measurement::new(rate),
             flows: FlowState::new(rate, setup.hasher, decoding),
-            wires: Wires::new(rate, setup.line, decoding),
+            wires: Wires::new(rate, decoding),
             publisher: Publisher::new(now),
         };
         core.change(setup.first)?;
@@ -133,11 +133,12 @@ impl<'f> ControlCore<'f> {
             self.publisher.draft.state = State::Running;
             self.publish();
         }
-        self.publisher.draft.clock = self.clocks.look(&mut *self.data_plane);
+        let has_wires = self.wires.has_any();
+        self.publisher.draft.clock = self.clocks.look(&mut *self.data_plane, has_wires);
         self.workers.look(self.clocks.monotonic());
         self.poll_data_plane();
         // The other ends' epochs end when they like: each is shown.
-        let has_ended = self.wires.poll(&mut *self.data_plane, self.clocks.uptime());
+        let has_ended = self.wires.poll(&mut *self.data_plane, &self.clocks);
         let has_closed = self.take_shards();
         let decoded = contain(Part::Flows, || {
             self.flows.take_estimates(&self.measurement.segments)
@@ -197,6 +198,7 @@ impl<'f> ControlCore<'f> {
         let now = self.clocks.monotonic();
         let wires = (self.wires).prepare(&change.config, ends, &keys, now)?;
         self.wires.begin(&change.config, wires);
+        (self.clocks.system).configure(change.config.wire_clock());
         self.publisher.begin(&change.config, change.number);
         self.flows.begin(&change.config);
         self.measurement.begin(change);
@@ -247,7 +249,7 @@ impl<'f> ControlCore<'f> {
         snapshot.classes = segments.publish_classes(clocks.epoch);
         snapshot.sketches = segments.sketches();
         snapshot.flows = flows.publish(&snapshot, slots, segments, &self.workers);
-        snapshot.wire_clock = self.wires.clock();
+        snapshot.wire_clock = self.wires.clock(clocks.status);
         let mut lookup = Lookup {
             sketches: flows.sketches(),
             wires: Vec::new(),

@@ -9,7 +9,7 @@
 
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use measure::time::Ticks;
 
@@ -19,27 +19,6 @@ use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::counters::WorkerCounters;
 use contract::ids::{PortIndex, WorkerIndex};
 use records::snapshot::{Fdb, Pool, PortFact};
-
-/// Both clocks at once.
-#[derive(Debug, Clone, Copy)]
-pub struct Reading {
-    /// The monotonic clock before the system's clock was read, and after.
-    pub monotonic: [Instant; 2],
-    /// The system's clock.
-    pub system: SystemTime,
-}
-
-impl Reading {
-    /// Reads both.
-    pub fn now() -> Self {
-        let before = Instant::now();
-        let system = SystemTime::now();
-        Self {
-            monotonic: [before, Instant::now()],
-            system,
-        }
-    }
-}
 
 /// What has happened in the data plane. The control core applies events in their order.
 #[derive(Debug)]
@@ -68,10 +47,14 @@ pub trait DataPlane: Send {
     fn now(&mut self) -> Ticks;
 
     /// A port of the configuration.
-    fn port(&mut self, index: PortIndex) -> PortFact;
+    fn port(&mut self, _: PortIndex) -> PortFact {
+        PortFact::default()
+    }
 
-    /// The pools of packet buffers.
-    fn pools(&mut self) -> Vec<Pool>;
+    /// The pools of packet buffers; none where they are another program's, or there are none.
+    fn pools(&mut self) -> Vec<Pool> {
+        Vec::new()
+    }
 
     /// The bridge's filtering database, where there is one.
     fn fdb(&mut self) -> Option<Fdb> {
@@ -89,10 +72,10 @@ pub trait DataPlane: Send {
         None
     }
 
-    /// The monotonic clock and the system's, both at once. The control core takes all its times from these; a
-    /// simulation sets them by hand.
-    fn clocks(&mut self) -> Reading {
-        Reading::now()
+    /// The monotonic clock. The control core takes all its times from this clock and the system's; a simulation sets them by
+    /// hand.
+    fn monotonic(&mut self) -> Instant {
+        Instant::now()
     }
 
     /// TAI by the system's clock.

@@ -3,20 +3,19 @@
 //! Epochs and delays go by the time stamp counter, which nothing sets. Only what is published in the
 //! system clock's terms follows that clock, such as the end of an epoch.
 
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use contract::wire::clock::SharedLine;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
 
-use crate::data_plane::{DataPlane, Reading};
+use crate::contain::{Part, contain};
+use crate::data_plane::DataPlane;
+use crate::wire::clock::{ClockStatus, TaiClock};
 use records::snapshot::Clock;
 
-/// Least difference between the two clocks that is a step. Slewing (`adjtime(3)`, 500 ppm) takes more
-/// than three minutes for that, and is never seen from one look to the next.
-const STEP_MIN: Duration = Duration::from_millis(100);
-
-/// A reading during which the monotonic clock advanced by more shows nothing: the thread was held up
-/// in its middle.
-const READING_MAX: Duration = Duration::from_millis(10);
+/// Least step of the system's clock that is published, in nanoseconds.
+const STEP_NS_MIN: f64 = 1e8;
 
 /// The counter, the epoch and both clocks at the last poll.
 #[derive(Debug)]
@@ -25,42 +24,81 @@ pub(super) struct Clocks {
     schedule: EpochSchedule,
     now: Ticks,
     pub epoch: Epoch,
-    reading: Reading,
+    monotonic: Instant,
     began: Instant,
-    steps: StepWatch,
+    pub system: TaiClock,
+    /// `None` where reading it has panicked.
+    pub status: Option<ClockStatus>,
+    /// Its steps that are noted.
+    steps: u64,
+    seen: Clock,
 }
 
 impl Clocks {
-    pub fn new(rate: TickRate, schedule: EpochSchedule, data_plane: &mut dyn DataPlane) -> Self {
-        let reading = data_plane.clocks();
-        let now = data_plane.now();
-        Self {
+    /// Reads the clocks; workers will read TAI from `line`.
+    pub fn new(
+        rate: TickRate,
+        schedule: EpochSchedule,
+        line: Arc<SharedLine>,
+        data_plane: &mut dyn DataPlane,
+    ) -> Self {
+        let monotonic = data_plane.monotonic();
+        let mut clocks = Self {
             rate,
             schedule,
-            now,
-            epoch: schedule.epoch_at(now),
-            began: reading.monotonic[0],
-            reading,
-            steps: StepWatch::default(),
-        }
+            now: Ticks::default(),
+            epoch: Epoch::default(),
+            monotonic,
+            began: monotonic,
+            system: TaiClock::new(rate, line),
+            status: None,
+            steps: 0,
+            seen: Clock::default(),
+        };
+        clocks.look(data_plane, false);
+        clocks
     }
 
-    /// Reads the clocks; returns what is published of the system's.
-    pub fn look(&mut self, data_plane: &mut dyn DataPlane) -> Clock {
+    /// Reads the clocks; returns what is published of the system's. Logs a step of it, and what it means for wires, if
+    /// there are any.
+    pub fn look(&mut self, data_plane: &mut dyn DataPlane, has_wires: bool) -> Clock {
         self.now = data_plane.now();
         self.epoch = self.schedule.epoch_at(self.now);
-        self.reading = data_plane.clocks();
-        self.steps.look(self.reading)
+        self.monotonic = data_plane.monotonic();
+        self.status = contain(Part::Clock, || self.system.look(data_plane));
+        let Some(status) = self.status else {
+            self.system.start_anew();
+            return self.seen;
+        };
+        let is_new = std::mem::replace(&mut self.steps, status.steps) != status.steps;
+        if let Some(by_ns) = status.last_step_ns.filter(|_| is_new) {
+            if has_wires {
+                tracing::warn!(
+                    by_ns,
+                    "the system's clock was set: epochs on the wire are marked"
+                );
+            }
+            if by_ns.abs() > STEP_NS_MIN {
+                let step_s = by_ns / 1e9;
+                self.seen.steps += 1;
+                self.seen.last_step_s = step_s;
+                tracing::warn!(
+                    step_s,
+                    "the system's clock was set: epochs and delays do not go by it, times of day do"
+                );
+            }
+        }
+        self.seen
     }
 
     /// The monotonic clock.
     pub fn monotonic(&self) -> Instant {
-        self.reading.monotonic[0]
+        self.monotonic
     }
 
     /// How long ago `then` was.
     pub fn since(&self, then: Instant) -> Duration {
-        self.monotonic().saturating_duration_since(then)
+        self.monotonic.saturating_duration_since(then)
     }
 
     /// How long the control core has run.
@@ -70,134 +108,68 @@ impl Clocks {
 
     /// The end of an epoch by the system's clock, in seconds since 1970.
     pub fn end_unix_s(&self, epoch: Epoch) -> f64 {
-        // It is as long ago by the system's clock as by the counter.
-        let age_ticks = self
-            .now
-            .saturating_since(self.schedule.start_of(epoch.next()));
-        let age = Duration::from_secs_f64(self.rate.to_ns(age_ticks as f64) / 1e9);
-        self.unix().saturating_sub(age).as_secs_f64()
+        self.unix_s_at(self.schedule.start_of(epoch.next()))
     }
 
     /// The system's clock, in seconds since 1970.
     pub fn unix_s(&self) -> f64 {
-        self.unix().as_secs_f64()
+        self.unix_s_at(self.now)
     }
 
-    /// A clock that is set before 1970 shows 1970.
-    fn unix(&self) -> Duration {
-        let now = self.reading.system.duration_since(UNIX_EPOCH);
-        now.unwrap_or_default()
-    }
-}
-
-fn is_tight(reading: &Reading) -> bool {
-    let [before, after] = reading.monotonic;
-    after.saturating_duration_since(before) <= READING_MAX
-}
-
-/// Seconds by which the system's clock was set forward between two readings; negative for backward.
-fn step_s(earlier: &Reading, now: &Reading) -> f64 {
-    let by_system_s = match now.system.duration_since(earlier.system) {
-        Ok(forward) => forward.as_secs_f64(),
-        Err(backward) => -backward.duration().as_secs_f64(),
-    };
-    let passed = now.monotonic[0].saturating_duration_since(earlier.monotonic[0]);
-    by_system_s - passed.as_secs_f64()
-}
-
-/// Compares the two clocks from one look to the next.
-#[derive(Debug, Default)]
-struct StepWatch {
-    last: Option<Reading>,
-    seen: Clock,
-}
-
-impl StepWatch {
-    /// Looks at both clocks, and logs a step. Returns all steps since the first look.
-    fn look(&mut self, now: Reading) -> Clock {
-        if !is_tight(&now) {
-            return self.seen;
-        }
-        let step_s = self.last.map_or(0.0, |last| step_s(&last, &now));
-        self.last = Some(now);
-        if step_s.abs() > STEP_MIN.as_secs_f64() {
-            self.seen.steps += 1;
-            self.seen.last_step_s = step_s;
-            tracing::warn!(
-                step_s,
-                "the system's clock was set: epochs and delays do not go by it, times of day do"
-            );
-        }
-        self.seen
+    fn unix_s_at(&self, ticks: Ticks) -> f64 {
+        let tai_ns = self.system.line().map_or(0, |line| line.tai_ns(ticks));
+        let tai_utc_s = self.status.map_or(0, |status| status.view.tai_utc_s);
+        let ahead = Duration::from_secs(u64::try_from(tai_utc_s).unwrap_or(0));
+        Duration::from_nanos(tai_ns)
+            .saturating_sub(ahead)
+            .as_secs_f64()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::clock::SystemTime;
 
-    /// Clocks that are set by hand.
-    struct ByHand {
-        watch: StepWatch,
-        now: Reading,
-    }
+    /// Clocks that are set by hand, in nanoseconds: the counter, and TAI.
+    struct ByHand(u64, u64);
 
-    impl ByHand {
-        fn new() -> Self {
-            let mut watch = StepWatch::default();
-            let now = Reading::now();
-            let now = Reading {
-                monotonic: [now.monotonic[0]; 2],
-                ..now
-            };
-            assert_eq!(watch.look(now), Clock::default());
-            Self { watch, now }
+    impl DataPlane for ByHand {
+        fn now(&mut self) -> Ticks {
+            Ticks(self.0)
         }
 
-        fn pass(&mut self, time: Duration) {
-            self.now.monotonic = self.now.monotonic.map(|clock| clock + time);
-            self.now.system += time;
+        fn system_time(&mut self) -> SystemTime {
+            SystemTime {
+                tai_ns: self.1,
+                tai_utc_s: 37,
+            }
         }
-
-        fn look(&mut self) -> (u64, f64) {
-            let seen = self.watch.look(self.now);
-            (seen.steps, seen.last_step_s)
-        }
-    }
-
-    const POLL: Duration = Duration::from_millis(5);
-
-    #[test]
-    fn a_step_is_counted_once_in_either_direction() {
-        let mut clocks = ByHand::new();
-        clocks.pass(POLL);
-        clocks.now.system += Duration::from_hours(1);
-        let (count, step_s) = clocks.look();
-        assert!(count == 1 && (step_s - 3_600.0).abs() < 1e-6, "{step_s}");
-        clocks.pass(POLL);
-        assert_eq!(clocks.look().0, 1);
-        clocks.pass(POLL);
-        clocks.now.system -= Duration::from_millis(250);
-        let (count, step_s) = clocks.look();
-        assert!(count == 2 && (step_s + 0.25).abs() < 1e-6, "{step_s}");
     }
 
     #[test]
-    fn slewing_and_a_control_core_that_was_held_up_are_no_steps() {
-        let mut clocks = ByHand::new();
-        for _ in 0..100 {
-            clocks.pass(Duration::from_secs(1));
-            clocks.now.system += Duration::from_millis(1);
-            assert_eq!(clocks.look().0, 0);
+    fn a_step_of_a_tenth_of_a_second_is_published_once_and_moves_the_ends_of_epochs() {
+        let mut by_hand = ByHand(0, 1_800_000_037_000_000_000);
+        let schedule = EpochSchedule::new(Ticks(0), 1_000_000_000, 200_000_000);
+        let rate = TickRate::from_hz(1_000_000_000);
+        let mut clocks = Clocks::new(rate, schedule, Arc::default(), &mut by_hand);
+        for (step_ns, steps, last_step_s, end_s) in [
+            (0, 0, 0.0, 1.0),
+            (5_000_000, 0, 0.0, 1.005),
+            (-255_000_000, 1, -0.255, 0.75),
+            (0, 1, -0.255, 0.75),
+            (3_600_000_000_000, 2, 3_600.0, 3_600.75),
+        ] {
+            by_hand.1 = by_hand.1.wrapping_add_signed(step_ns);
+            for _ in 0..40 {
+                (by_hand.0, by_hand.1) = (by_hand.0 + 20_000_000, by_hand.1 + 20_000_000);
+                clocks.look(&mut by_hand, true);
+            }
+            let seen = clocks.look(&mut by_hand, true);
+            assert_eq!(seen.steps, steps);
+            assert!((seen.last_step_s - last_step_s).abs() < 1e-6, "{seen:?}");
+            let off_s = clocks.end_unix_s(Epoch(0)) - 1_800_000_000.0 - end_s;
+            assert!(off_s.abs() < 1e-5, "{off_s}");
         }
-        clocks.pass(Duration::from_hours(2));
-        assert_eq!(clocks.look().0, 0);
-        // Held up in the middle of a reading, before the system's clock was read.
-        clocks.now.monotonic[1] += Duration::from_secs(3);
-        clocks.now.system += Duration::from_secs(3);
-        assert_eq!(clocks.look().0, 0);
-        clocks.now.monotonic[0] = clocks.now.monotonic[1];
-        clocks.pass(POLL);
-        assert_eq!(clocks.look().0, 0);
     }
 }

@@ -1,21 +1,18 @@
 //! Segments on the wire: the clock, and one exchange for each port, from its first change to its end.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::change::ChangeError;
-use contract::config::WireClock as WireClockSettings;
 use contract::config::{Config, WireKeys};
 use contract::counters::{Counter, Rejection};
 use contract::ids::PortIndex;
 use contract::units::duration_ns;
-use contract::wire::clock::SharedLine;
 use contract::wire::handover::WireControlEnd;
 use measure::chooser::Method;
 use measure::lda::LdaLayout;
 use measure::packet::{FlowHash, FlowKey, Hasher};
-use measure::time::{TickRate, Ticks};
+use measure::time::TickRate;
 use records::snapshot::{
     FRESH_S, Labelled, Wire, WireClock, WireEstimate, WireFigures, WireLda, WireLdaBank, WirePeer,
     WireSegment, WireTotals,
@@ -28,11 +25,12 @@ use wire::frame::{EpochFate, Kind, Mismatch, PortName, VERSION, seed_check};
 use wire::session::{KeyId, KeyRing};
 use wire::{Estimate, Refusal, SegmentOutcome};
 
+use super::clocks::Clocks;
 use super::flow_state::FlowState;
 use super::{REFRESH, labelled};
 use crate::contain::{Part, contain};
 use crate::data_plane::{DataPlane, ResultMode};
-use crate::wire::clock::{ClockSource, ClockStatus, KernelClock, SystemTime, TaiClock};
+use crate::wire::clock::ClockStatus;
 use crate::wire::exchange::Exchange;
 use crate::wire::flows::{WireFlowsOf, estimate};
 
@@ -41,10 +39,6 @@ use crate::wire::flows::{WireFlowsOf, estimate};
 pub(super) struct Wires {
     rate: TickRate,
     decoding: ResultMode,
-    line: Arc<SharedLine>,
-    clock: TaiClock,
-    clock_settings: WireClockSettings,
-    status: Option<ClockStatus>,
     ports: Vec<WirePort>,
     /// What wires that ended have counted, for when they come back: as many as ports have had names.
     ended: Vec<Wire>,
@@ -58,32 +52,11 @@ pub(super) struct Ahead {
     keys: Vec<(PortIndex, KeyRing, KeyId)>,
 }
 
-/// The data plane's counter and the system's clock.
-struct Clocks<'p>(&'p mut dyn DataPlane);
-
-impl ClockSource for Clocks<'_> {
-    fn ticks(&mut self) -> Ticks {
-        self.0.now()
-    }
-
-    fn system(&mut self) -> SystemTime {
-        self.0.system_time()
-    }
-
-    fn kernel(&mut self) -> Option<KernelClock> {
-        self.0.kernel_clock()
-    }
-}
-
 impl Wires {
-    pub fn new(rate: TickRate, line: Arc<SharedLine>, decoding: ResultMode) -> Self {
+    pub fn new(rate: TickRate, decoding: ResultMode) -> Self {
         Self {
             rate,
             decoding,
-            clock: TaiClock::new(rate, WireClockSettings::default(), Arc::clone(&line)),
-            clock_settings: WireClockSettings::default(),
-            line,
-            status: None,
             ports: Vec::new(),
             ended: Vec::new(),
         }
@@ -156,8 +129,6 @@ impl Wires {
     /// A change holds: new exchanges replace old ones of their ports; those of ports that have no wire
     /// any more end.
     pub fn begin(&mut self, config: &Config, Ahead { new, keys }: Ahead) {
-        self.clock_settings = config.wire_clock();
-        self.clock.configure(self.clock_settings);
         let is_replaced = |port: &WirePort| new.iter().any(|new| new.index == port.index);
         let (kept, over): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ports)
             .into_iter()
@@ -183,22 +154,19 @@ impl Wires {
         }
     }
 
-    /// Renews the line, and lets every exchange do what is due. Returns whether an epoch has ended.
-    pub fn poll(&mut self, data_plane: &mut dyn DataPlane, monotonic: Duration) -> bool {
-        if self.ports.is_empty() {
-            return false;
-        }
-        let Some(status) = contain(Part::Clock, || self.clock.look(&mut Clocks(data_plane))) else {
-            self.clock = TaiClock::new(self.rate, self.clock_settings, Arc::clone(&self.line));
-            return false;
-        };
-        self.status = Some(status);
-        let Some(line) = self.clock.line() else {
+    /// Whether there are wires.
+    pub fn has_any(&self) -> bool {
+        !self.ports.is_empty()
+    }
+
+    /// Lets every exchange do what is due. Returns whether an epoch has ended.
+    pub fn poll(&mut self, data_plane: &mut dyn DataPlane, clocks: &Clocks) -> bool {
+        let (Some(status), Some(line)) = (clocks.status, clocks.system.line()) else {
             return false;
         };
         let now = Moment {
             tai_ns: line.tai_ns(data_plane.now()),
-            monotonic_ns: u64::try_from(monotonic.as_nanos()).unwrap_or(u64::MAX),
+            monotonic_ns: u64::try_from(clocks.uptime().as_nanos()).unwrap_or(u64::MAX),
             clock: status.view,
         };
         let mut has_ended = false;
@@ -209,8 +177,8 @@ impl Wires {
     }
 
     /// The clock; `None` where there are no wires.
-    pub fn clock(&self) -> Option<WireClock> {
-        let status = self.status.filter(|_| !self.ports.is_empty())?;
+    pub fn clock(&self, status: Option<ClockStatus>) -> Option<WireClock> {
+        let status = status.filter(|_| self.has_any())?;
         Some(WireClock {
             state: status.view.state.label().to_owned(),
             error_ns: status.view.error_ns.into(),
@@ -226,7 +194,7 @@ impl Wires {
     /// Every wire that can be shown, with the names of `flows`; and what flows are looked up in.
     pub fn publish(&mut self, flows: &FlowState, now: Instant) -> (Vec<Wire>, Vec<WireFlowsOf>) {
         let (mut wires, mut lookups) = (Vec::new(), Vec::new());
-        if self.ports.is_empty() {
+        if !self.has_any() {
             return (wires, lookups);
         }
         let names = flows.names();

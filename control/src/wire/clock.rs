@@ -6,13 +6,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use measure::time::{TickRate, Ticks};
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 use wire::exchange::ClockView;
 use wire::frame::ClockState;
 
+use crate::data_plane::DataPlane;
 use contract::config::WireClock;
 use contract::labelled_enum;
 use contract::wire::clock::{SharedLine, TaiLine};
@@ -154,33 +155,22 @@ impl SystemTime {
             let whole = u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S;
             whole + u64::try_from(time.tv_nsec).unwrap_or(0)
         };
+        let utc = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
+        let utc_ns = utc.map_or(0, |utc| u64::try_from(utc.as_nanos()).unwrap_or(0));
         // Every Linux since 3.10 has it.
         let tai = clock_gettime_dynamic(DynamicClockId::Tai);
         let tai_ns = ns(tai.unwrap_or_else(|_| clock_gettime(ClockId::Realtime)));
-        let utc_ns = ns(clock_gettime(ClockId::Realtime));
-        let behind_ns = tai_ns.wrapping_sub(utc_ns).cast_signed();
+        let behind_ns = tai_ns.wrapping_sub(ns(clock_gettime(ClockId::Realtime)));
         // The offset is whole, and the second reading a little later.
-        let tai_utc_s = (behind_ns as f64 / NS_PER_S as f64).round();
+        let tai_utc_s = (behind_ns.cast_signed() as f64 / NS_PER_S as f64).round();
         #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+        let tai_utc_s = tai_utc_s as i16;
+        let ahead_ns = i64::from(tai_utc_s) * 1_000_000_000;
         Self {
-            tai_ns,
-            tai_utc_s: tai_utc_s as i16,
+            tai_ns: utc_ns.wrapping_add_signed(ahead_ns),
+            tai_utc_s,
         }
     }
-}
-
-/// Where readings come from.
-pub trait ClockSource {
-    /// The counter.
-    fn ticks(&mut self) -> Ticks;
-
-    /// The system's clock.
-    fn system(&mut self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    /// The kernel's state of it; `None` where it is not read.
-    fn kernel(&mut self) -> Option<KernelClock>;
 }
 
 /// The clock, as it was last looked at.
@@ -221,7 +211,8 @@ pub struct TaiClock {
 
 impl TaiClock {
     /// A clock that draws `line`; the counter runs at about `rate`.
-    pub fn new(rate: TickRate, configured: WireClock, line: Arc<SharedLine>) -> Self {
+    pub fn new(rate: TickRate, line: Arc<SharedLine>) -> Self {
+        let configured = WireClock::default();
         Self {
             rate,
             line,
@@ -249,6 +240,13 @@ impl TaiClock {
         self.discipline.configured = configured;
     }
 
+    /// After a panic: forgets all readings.
+    pub fn start_anew(&mut self) {
+        let configured = self.discipline.configured;
+        *self = Self::new(self.rate, Arc::clone(&self.line));
+        self.configure(configured);
+    }
+
     /// The line; `None` before the first look.
     pub fn line(&self) -> Option<TaiLine> {
         self.present
@@ -256,8 +254,8 @@ impl TaiClock {
 
     /// Reads the clocks where it is time to, and draws the line anew. Costs a microsecond or so, ten
     /// times a second.
-    pub fn look(&mut self, source: &mut impl ClockSource) -> ClockStatus {
-        if !self.is_due(source.ticks()) {
+    pub fn look(&mut self, source: &mut dyn DataPlane) -> ClockStatus {
+        if !self.is_due(source.now()) {
             return self.status;
         }
         let mut reading = read(source);
@@ -277,7 +275,7 @@ impl TaiClock {
         }
         self.take(reading);
         let now = Duration::from_nanos(whole(self.rate.to_ns(reading.ticks.0 as f64)));
-        let (state, error_ns) = self.discipline.look(now, source.kernel());
+        let (state, error_ns) = self.discipline.look(now, source.kernel_clock());
         self.status.error_source = self.discipline.source;
         let is_known = self.readings.len() >= READINGS_MIN;
         self.status.view = ClockView {
@@ -340,10 +338,6 @@ impl TaiClock {
     }
 
     fn step(&mut self, by_ns: f64) {
-        tracing::warn!(
-            by_ns,
-            "the system's clock was set: epochs on the wire are marked"
-        );
         self.status.steps += 1;
         self.status.last_step_ns = Some(by_ns);
         self.readings.clear();
@@ -423,11 +417,11 @@ impl TaiClock {
 }
 
 /// Reads both clocks: the tightest of several attempts.
-fn read(source: &mut impl ClockSource) -> Reading {
+fn read(source: &mut dyn DataPlane) -> Reading {
     let mut attempt = || {
-        let before = source.ticks();
-        let system = source.system();
-        let width_ticks = source.ticks().since(before);
+        let before = source.now();
+        let system = source.system_time();
+        let width_ticks = source.now().since(before);
         Reading {
             ticks: before.plus(width_ticks / 2),
             width_ticks,

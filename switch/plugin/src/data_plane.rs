@@ -10,7 +10,7 @@ use contract::ids::PortIndex;
 use control::data_plane::{DataPlane, Event};
 use dpdk_bindings::{plugin, tsc};
 use measure::time::Ticks;
-use records::snapshot::{Pool, PortFact};
+use records::snapshot::PortFact;
 use switch::reconfigurer::{Orders, Progress, Reconfigurer};
 
 use crate::program::Program;
@@ -74,11 +74,6 @@ impl DataPlane for HostDataPlane {
 
     fn port(&mut self, port: PortIndex) -> PortFact {
         self.program.port(port)
-    }
-
-    /// The program's own, which is unknown.
-    fn pools(&mut self) -> Vec<Pool> {
-        Vec::new()
     }
 
     fn reload(&mut self) -> Option<Reload> {

@@ -1,8 +1,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use measure::packet::Hasher;
-use measure::time::{Epoch, EpochSchedule};
+use measure::time::{Epoch, EpochSchedule, Ticks};
 use parking_lot::Mutex;
 use serde_json::json;
 use wire::frame::Kind;
@@ -14,8 +15,9 @@ use contract::change::{Change, CoreStatus};
 use contract::counters::{Rejection, WireCounters, WorkerCounters};
 use contract::handover::{WorkerEnd, handover};
 use contract::ids::{GenerationId, PortIndex};
+use contract::wire::clock::SharedLine;
 use contract::wire::handover::{WireWorkerEnd, wire_handover};
-use records::snapshot::{Pool, PortFact, Snapshot, WireSegment};
+use records::snapshot::{Snapshot, WireSegment};
 
 /// A counter of nanoseconds, changes that it gives, and the core's answers.
 #[derive(Clone)]
@@ -28,14 +30,6 @@ struct RealTime {
 impl DataPlane for RealTime {
     fn now(&mut self) -> Ticks {
         Ticks(u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000)
-    }
-
-    fn port(&mut self, _: PortIndex) -> PortFact {
-        PortFact::default()
-    }
-
-    fn pools(&mut self) -> Vec<Pool> {
-        Vec::new()
     }
 
     fn poll(&mut self, _: CoreStatus) -> Vec<Event> {

@@ -66,13 +66,13 @@ fn kept(error_us: u64) -> KernelClock {
     }
 }
 
-impl ClockSource for ByHand {
-    fn ticks(&mut self) -> Ticks {
+impl DataPlane for ByHand {
+    fn now(&mut self) -> Ticks {
         self.now_ns += self.reading_ns / 2.0;
         Self::ticks_at(self.now_ns)
     }
 
-    fn system(&mut self) -> SystemTime {
+    fn system_time(&mut self) -> SystemTime {
         let noise_ns = self.noise() as i64;
         SystemTime {
             tai_ns: self.tai_ns().wrapping_add_signed(noise_ns),
@@ -80,14 +80,15 @@ impl ClockSource for ByHand {
         }
     }
 
-    fn kernel(&mut self) -> Option<KernelClock> {
+    fn kernel_clock(&mut self) -> Option<KernelClock> {
         self.kernel
     }
 }
 
 fn clock(configured: WireClock) -> (TaiClock, Arc<SharedLine>) {
     let line = Arc::new(SharedLine::default());
-    let clock = TaiClock::new(TickRate::from_hz(RATE), configured, Arc::clone(&line));
+    let mut clock = TaiClock::new(TickRate::from_hz(RATE), Arc::clone(&line));
+    clock.configure(configured);
     (clock, line)
 }
 

@@ -2,20 +2,20 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::config::{Config, Forwarding};
 use contract::fdb::FdbMaster;
 use contract::ids::PortIndex;
 use control::core::{ControlCore, Setup};
-use control::data_plane::{DataPlane, Event as CoreEvent, Reading, ResultMode};
+use control::data_plane::{DataPlane, Event as CoreEvent, ResultMode};
 use control::published::Published;
-use control::wire::clock::{KernelClock, SystemTime as Tai};
+use control::wire::clock::{KernelClock, SystemTime};
 use measure::time::{Epoch, EpochSchedule, Ticks};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use records::snapshot::{Fdb, Pool, PortFact, Snapshot};
+use records::snapshot::{Fdb, PortFact, Snapshot};
 use switch::reconfigurer::{Difference, Draft, Progress, Reconfigurer, Running};
 use switch::wiring::links::{Event, LinkWatch};
 use switch::wiring::{Platform, present};
@@ -68,7 +68,6 @@ impl Node {
         let began = Instant::now();
         let state = NodeState {
             monotonic: began,
-            system: SystemTime::UNIX_EPOCH,
             tai_ns: clocks.tai_ns(now),
             has_link,
             wanted: None,
@@ -140,7 +139,6 @@ impl Node {
             let state = &mut *self.state.lock();
             state.monotonic = self.began + Duration::from_nanos(ticks.since(self.born));
             state.tai_ns = self.clocks.tai_ns(now);
-            state.system = UNIX_EPOCH + Duration::from_nanos(state.tai_ns - 37_000_000_000);
         }
         self.core.poll();
         self.published.read()
@@ -231,7 +229,6 @@ const LINKS_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct NodeState {
     pub monotonic: Instant,
-    pub system: SystemTime,
     pub tai_ns: u64,
     pub has_link: Vec<bool>,
     /// A configuration to take up.
@@ -355,10 +352,6 @@ impl DataPlane for MemoryDataPlane {
         }
     }
 
-    fn pools(&mut self) -> Vec<Pool> {
-        Vec::new()
-    }
-
     fn fdb(&mut self) -> Option<Fdb> {
         let Forwarding::Bridge { fdb_entries, .. } = self.state.lock().running.forwarding else {
             return None;
@@ -378,16 +371,12 @@ impl DataPlane for MemoryDataPlane {
         })
     }
 
-    fn clocks(&mut self) -> Reading {
-        let state = self.state.lock();
-        Reading {
-            monotonic: [state.monotonic; 2],
-            system: state.system,
-        }
+    fn monotonic(&mut self) -> Instant {
+        self.state.lock().monotonic
     }
 
-    fn system_time(&mut self) -> Tai {
-        Tai {
+    fn system_time(&mut self) -> SystemTime {
+        SystemTime {
             tai_ns: self.state.lock().tai_ns,
             tai_utc_s: 37,
         }
