@@ -40,7 +40,8 @@ use station::state::State;
 use station::store::STATES;
 use station::values;
 
-use crate::world::Trace;
+use crate::outcome::{Count, Figures, Outcome, Trace};
+use crate::world::rules::{Check, holds};
 
 /// How long faults come.
 pub const FAULTY_S: u64 = 40;
@@ -65,21 +66,6 @@ const MINUTES_MAX: usize = 4 << 20;
 
 /// Bytes of states that a hostile sender may make a station keep.
 const STATE_BYTES_MAX: usize = station::state::BYTES_MAX;
-
-/// What came of a world.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The same for every run of the seed.
-    pub hash: u64,
-    /// Seconds that it lived.
-    pub lived_s: u64,
-    /// Reports of honest switches, messages of hostile ones, faults, checks.
-    pub counts: [u64; 4],
-    /// Which rule was broken, and how.
-    pub violation: Option<String>,
-    /// The last events.
-    pub events: Vec<String>,
-}
 
 type Owner = Pin<Box<dyn Future<Output = Result<(), StoreError>>>>;
 
@@ -114,7 +100,7 @@ pub struct World {
     /// Which station owns the partitions of even and odd numbers.
     owner_of: [usize; 2],
     trace: Trace,
-    counts: [u64; 4],
+    figures: Figures,
     now_s: u64,
 }
 
@@ -142,7 +128,7 @@ impl World {
             sites: (0..STATIONS).map(|_| Site::new()).collect(),
             owner_of: [0, 1],
             trace: Trace::new(),
-            counts: [0; 4],
+            figures: Figures::default(),
             now_s: 0,
             random,
         }
@@ -175,17 +161,12 @@ impl World {
             }
             self.work();
             if in_phase == 0 {
-                self.counts[3] += 1;
+                self.figures.count(Count::Checks, 1);
                 violation = self.check().err();
             }
         }
-        Ok(Outcome {
-            hash: self.trace.hash(),
-            lived_s: self.now_s,
-            counts: self.counts,
-            violation,
-            events: self.trace.last(),
-        })
+        self.figures.simulated_s = self.now_s as f64;
+        Ok(self.trace.end(self.figures, violation))
     }
 
     fn note(&mut self, what: &str) {
@@ -241,7 +222,7 @@ impl World {
             }
             _ => return,
         };
-        self.counts[2] += 1;
+        self.figures.count(Count::Faults, 1);
         self.note(&what);
     }
 
@@ -304,62 +285,56 @@ impl World {
     }
 
     /// What holds after a quiet time.
-    fn check(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Check {
         let waiting = self.server.waiting();
-        if waiting > 0 {
-            return Err(format!("stuck: {waiting} reports wait"));
-        }
+        holds("stuck", waiting == 0, || format!("{waiting} reports wait"))?;
         for (number, site) in self.sites.iter().enumerate() {
             let states = site.fleet.states();
             for switch in &self.honest {
                 let state = states.iter().find(|state| state.switch == switch.name);
-                let state = state.ok_or_else(|| format!("{} is not known", switch.name))?;
-                switch
-                    .check(state)
-                    .map_err(|what| format!("{} at station {number}: {what}", switch.name))?;
-                self.trace
-                    .fold(&[state.reports, state.segments.len() as u64]);
+                let known = state.is_some_and(|state| switch.is_known(state));
+                holds("honest", known, || {
+                    format!("station {number}: {switch:?} is shown as {state:?}")
+                })?;
+                let counts = state.map(|state| [state.reports, state.segments.len() as u64]);
+                self.trace.fold(&counts.unwrap_or_default());
             }
             self.check_path(&states)?;
-            for state in &states {
-                let bytes = state.encoded_len();
-                if bytes > STATE_BYTES_MAX {
-                    return Err(format!("{} has a state of {bytes} bytes", state.switch));
-                }
-            }
+            let bytes = states.iter().map(State::encoded_len).max().unwrap_or(0);
             let (located, minutes) = (site.room.segments(), site.fleet.minutes_bytes());
-            if located > LOCATED_MAX || minutes > MINUTES_MAX {
-                let what = format!("{located} segments, {minutes} bytes of minutes");
-                return Err(format!("station {number} keeps {what}"));
-            }
-            if states.len() > HONEST + HOSTILE {
-                return Err(format!("station {number} has {} states", states.len()));
-            }
+            let is_small = bytes <= STATE_BYTES_MAX
+                && located <= LOCATED_MAX
+                && minutes <= MINUTES_MAX
+                && states.len() <= HONEST + HOSTILE;
+            holds("bounded", is_small, || {
+                format!(
+                    "station {number}: {} states of {bytes} bytes at most, {located} segments, {minutes} bytes of minutes",
+                    states.len()
+                )
+            })?;
         }
         Ok(())
     }
 
     /// From the first honest switch to the last the path is by their wires.
-    fn check_path(&self, states: &[State]) -> Result<(), String> {
+    fn check_path(&self, states: &[State]) -> Check {
         let now_ns = BEGIN_NS + self.now_s * SECOND_NS;
         let network = Network::new(states, None, now_ns);
         let names: Vec<&str> = self.honest.iter().map(|switch| &*switch.name).collect();
-        let (from, to) = (
-            format!("{}:west", names[0]),
-            format!("{}:east", names[HONEST - 1]),
-        );
-        let paths = network
-            .paths(&from, &to, None)
-            .map_err(|error| error.to_string())?;
-        let path = &paths.paths[0];
-        let mean_ns = path.sum.mean_ns.unwrap_or_default();
+        let [from, to] = [(0, "west"), (HONEST - 1, "east")]
+            .map(|(switch, port)| format!("{}:{port}", names[switch]));
+        let paths = network.paths(&from, &to, None);
         // Each switch, and the wire into it.
         let expected_ns: f64 =
             (1..=HONEST).map(|n| 1_000.0 * n as f64).sum::<f64>() * 2.0 - 1_000.0;
-        if path.switches != names || (mean_ns - expected_ns).abs() > 1.0 {
-            return Err(format!("the path is {:?} with {mean_ns} ns", path.switches));
-        }
-        Ok(())
+        let is_right = paths.as_ref().is_ok_and(|paths| {
+            let path = &paths.paths[0];
+            let mean_ns = path.sum.mean_ns.unwrap_or_default();
+            path.switches == names && (mean_ns - expected_ns).abs() <= 1.0
+        });
+        holds("path", is_right, || {
+            format!("from {from} to {to}: {paths:?}")
+        })
     }
 }
 
@@ -436,7 +411,7 @@ impl World {
             _ => report.encode_to_vec(),
         };
         if self.server.publish(subject, bytes) {
-            self.counts[1] += 1;
+            self.figures.count(Count::Hostile, 1);
         }
         self.trace.fold(&[kind.into()]);
     }
@@ -502,6 +477,7 @@ fn wire(port: u32, peer_switch: u32, peer_port: u32) -> Neighbour {
 // Honest switches, and what has to be known of them.
 
 /// An honest switch, and what is true of it.
+#[derive(Debug)]
 struct Honest {
     pub name: String,
     pub number: u32,
@@ -578,47 +554,26 @@ impl World {
         let subject = subject::of_switch(&switch.name);
         let is_taken = self.server.publish(subject, switch.last.encode_to_vec());
         assert!(is_taken, "an honest report is small enough");
-        self.counts[0] += 1;
+        self.figures.count(Count::Reports, 1);
     }
 }
 
 impl Honest {
     /// Whether this is what is known of it.
-    pub fn check(&self, state: &State) -> Result<(), String> {
+    fn is_known(&self, state: &State) -> bool {
         let run = state.runs.first().cloned().unwrap_or_default();
-        if (run.incarnation, run.epoch) != (self.incarnation, self.epoch - 1) {
-            return Err(format!(
-                "its last epoch is {}, not {}",
-                run.epoch,
-                self.epoch - 1
-            ));
-        }
-        let known = &state.segments[0];
-        let name = |index| state.name(index);
-        if (name(known.last.from), name(known.last.to)) != ("west", "east")
-            || known.last.packets != self.last.segments[0].packets
-            || known.last.mean_ns.to_bits() != self.last.segments[0].mean_ns.to_bits()
-        {
-            return Err(format!("its first segment is {:?}", known.last));
-        }
-        if state.segments.len() != self.last.segments.len() {
-            return Err(format!("it has {} segments", state.segments.len()));
-        }
-        if self.is_overwritten {
-            let is_said = state.set_aside > 0 && state.missed_epochs == 0;
-            return is_said
-                .then_some(())
-                .ok_or_else(|| "garbage over its state is not mentioned".to_owned());
-        }
-        let counted = [state.reports, state.restarts, state.missed_epochs];
-        if counted != [self.reports, self.restarts, 0] || state.set_aside > 0 {
-            return Err(format!(
-                "reports, restarts, missed epochs: {counted:?}, not {:?}; {} set aside ({})",
-                [self.reports, self.restarts, 0],
-                state.set_aside,
-                state.set_aside_why
-            ));
-        }
-        Ok(())
+        let (known, own) = (&state.segments[0].last, &self.last.segments[0]);
+        let is_last = (run.incarnation, run.epoch) == (self.incarnation, self.epoch - 1)
+            && [known.from, known.to].map(|index| state.name(index)) == ["west", "east"]
+            && known.packets == own.packets
+            && known.mean_ns.to_bits() == own.mean_ns.to_bits()
+            && state.segments.len() == self.last.segments.len();
+        let counted = [state.reports, state.restarts, state.set_aside];
+        let is_counted = if self.is_overwritten {
+            state.set_aside > 0
+        } else {
+            counted == [self.reports, self.restarts, 0]
+        };
+        is_last && is_counted && state.missed_epochs == 0
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  rack   one switch: its workers by a configuration, and the control core's ends of all that leads to them
-//!  path   two switches' workers and exchanges, a path between them that a test disturbs
 //!  world  whole switches with their control cores: with faults, or calm
 //!  fleet  switches that report to stations
+//!  outcome  what became of either
 //! ```
 //!
 //! What is here is for tests: it panics where something does not hold.
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 
 pub mod fleet;
-pub mod path;
+pub mod outcome;
 pub mod rack;
 pub mod world;
 

@@ -3,7 +3,6 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
-use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
-use simulate::fleet;
-use simulate::world::{Figures, Outcome, World};
+use simulate::outcome::{Figures, Outcome};
+use simulate::{fleet, world};
 
 /// Worlds with faults: whole switches in memory, by seeds. Exits with 1 where a rule was broken.
 #[derive(Debug, Parser)]
@@ -67,16 +66,13 @@ fn main() -> Result<ExitCode> {
     let options = Options::parse();
     enable(options.planted.as_deref())?;
     let wall = Duration::from_secs_f64(options.hours * 3_600.0 + options.minutes * 60.0);
-    if options.fleet {
-        return fleet(&options, Instant::now() + wall);
-    }
     let key = simulate::key_file().context("no file for a key")?;
     let began = Instant::now();
     let mut text = String::new();
     let sums = match options.seed {
         Some(seed) => {
             let mut sums = Sums::default();
-            let outcome = live(seed, key.path())?;
+            let outcome = options.live(seed, key.path())?;
             writeln!(text, "seed {seed}: hash {:016x}", outcome.hash)?;
             sums.add(seed, outcome);
             sums
@@ -87,7 +83,7 @@ fn main() -> Result<ExitCode> {
     let mut is_broken = false;
     if let Some((seed, outcome)) = sums.broken.iter().min_by_key(|(seed, _)| *seed) {
         is_broken = true;
-        tell(*seed, outcome, options.planted.as_deref(), &mut text)?;
+        options.tell(*seed, outcome, &mut text)?;
     }
     if let Err(violation) = sums.figures.coverage.check() {
         is_broken = true;
@@ -98,62 +94,8 @@ fn main() -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
     }
-    Ok(exit_code(is_broken, &options))
-}
-
-/// Fails unless a violation was found where one is expected, and none where none is.
-fn exit_code(is_broken: bool, options: &Options) -> ExitCode {
-    u8::from(is_broken != options.expect_violation).into()
-}
-
-/// Fleets, one seed after the other, until a rule is broken or time is over; or one seed.
-fn fleet(options: &Options, end: Instant) -> Result<ExitCode> {
-    let mut seed = options.seed.unwrap_or(options.first_seed);
-    let mut counts = [0; 4];
-    let (began, mut seeds, mut lived_s) = (Instant::now(), 0, 0);
-    let mut broken = None;
-    loop {
-        // What panics is a violation, too: the seed must be known.
-        let lived = std::panic::catch_unwind(|| fleet::World::new(seed).run());
-        let outcome = lived.map_err(|_| {
-            anyhow!("seed {seed} panicked; replay: make simulate FLEET=1 SEED={seed}")
-        })??;
-        (seeds, lived_s) = (seeds + 1, lived_s + outcome.lived_s);
-        for (sum, count) in counts.iter_mut().zip(outcome.counts) {
-            *sum += count;
-        }
-        if options.seed.is_some() {
-            println!("seed {seed}: hash {:016x}", outcome.hash);
-        }
-        if outcome.violation.is_some() {
-            broken = Some(outcome);
-        }
-        if broken.is_some() || options.seed.is_some() || Instant::now() >= end {
-            break;
-        }
-        seed += 1;
-    }
-    let [reports, hostile, faults, checks] = counts;
-    let wall_s = began.elapsed().as_secs_f64();
-    println!(
-        "seeds {seeds}, seconds lived {lived_s} in {wall_s:.0}, honest reports {reports}, hostile messages {hostile}, \
-         faults {faults}, checks {checks}, violations {}",
-        u8::from(broken.is_some())
-    );
-    if let Some(outcome) = &broken {
-        for event in &outcome.events {
-            println!("  {event}");
-        }
-        let violation = outcome.violation.as_deref().unwrap_or_default();
-        let planted = options.planted.as_deref();
-        let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
-        println!(
-            "VIOLATION in seed {seed} at {} s: {violation}",
-            outcome.lived_s
-        );
-        println!("replay: make simulate FLEET=1 SEED={seed}{planted}");
-    }
-    Ok(exit_code(broken.is_some(), options))
+    // Fails unless a violation was found where one is expected, and none where none is.
+    Ok(u8::from(is_broken != options.expect_violation).into())
 }
 
 /// Turns on the planted bug that was asked for.
@@ -170,11 +112,40 @@ fn enable(name: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-fn live(seed: u64, key: &Path) -> Result<Outcome> {
-    let world = World::new(seed, key).map_err(|error| anyhow!("seed {seed}: {error}"))?;
-    // What panics is a violation, too: the seed must be known.
-    std::panic::catch_unwind(AssertUnwindSafe(|| world.run()))
-        .map_err(|_| anyhow!("seed {seed} panicked; replay: make simulate SEED={seed}"))
+impl Options {
+    /// One world, from its beginning to its end. What panics is a violation, too: the seed must be known.
+    fn live(&self, seed: u64, key: &Path) -> Result<Outcome> {
+        let lived = std::panic::catch_unwind(|| -> Result<Outcome> {
+            if self.fleet {
+                return Ok(fleet::World::new(seed).run()?);
+            }
+            let world = world::World::new(seed, key).map_err(anyhow::Error::msg)?;
+            Ok(world.run())
+        });
+        let outcome = lived.unwrap_or_else(|_| Err(anyhow!("it panicked")));
+        outcome.with_context(|| format!("seed {seed}; {}", self.replay(seed)))
+    }
+
+    fn replay(&self, seed: u64) -> String {
+        let fleet = if self.fleet { " FLEET=1" } else { "" };
+        let planted = self.planted.as_ref();
+        let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
+        format!("replay: make simulate{fleet} SEED={seed}{planted}")
+    }
+
+    fn tell(&self, seed: u64, outcome: &Outcome, text: &mut String) -> fmt::Result {
+        for event in &outcome.events {
+            writeln!(text, "  {event}")?;
+        }
+        if let Some(violation) = &outcome.violation {
+            writeln!(
+                text,
+                "VIOLATION of {} in seed {seed} at {:.6} s: {}",
+                violation.rule, outcome.figures.simulated_s, violation.what
+            )?;
+        }
+        writeln!(text, "{}", self.replay(seed))
+    }
 }
 
 /// One world for each thread, until `end` or a violation.
@@ -189,7 +160,7 @@ fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
     let work = || -> Result<()> {
         while Instant::now() < end && !is_over.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            let outcome = live(seed, key)?;
+            let outcome = options.live(seed, key)?;
             is_over.fetch_or(outcome.violation.is_some(), Ordering::Relaxed);
             sums.lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -211,16 +182,6 @@ fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
     Ok(sums.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Labels of what is counted, by `Count`.
-const COUNTS: [&str; 6] = [
-    "packets offered",
-    "checks",
-    "epochs, inside",
-    "epochs of flows",
-    "epochs, wires",
-    "  with losses",
-];
-
 fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
     let (wall_s, figures) = (wall.as_secs_f64(), &sums.figures);
     let simulated_s = figures.simulated_s;
@@ -231,8 +192,8 @@ fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
         "wall time, s        {wall_s:>14.1}   ({:.0} times real time)",
         simulated_s / wall_s
     )?;
-    for (label, count) in COUNTS.iter().zip(figures.counts) {
-        writeln!(text, "{label:<20}{count:>14}")?;
+    for (what, times) in &figures.counts {
+        writeln!(text, "{:<20}{times:>14}", what.label())?;
     }
     for (fault, times) in &figures.faults {
         writeln!(text, "  {:<18}{times:>14}", format!("{fault:?}"))?;
@@ -244,19 +205,4 @@ fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
         )?;
     }
     writeln!(text, "violations          {:>14}", sums.broken.len())
-}
-
-fn tell(seed: u64, outcome: &Outcome, planted: Option<&str>, text: &mut String) -> fmt::Result {
-    for event in &outcome.events {
-        writeln!(text, "  {event}")?;
-    }
-    if let Some(violation) = &outcome.violation {
-        writeln!(
-            text,
-            "VIOLATION of {} in seed {seed} at {:.6} s: {}",
-            violation.rule, outcome.figures.simulated_s, violation.what
-        )?;
-    }
-    let planted = planted.map_or_else(String::new, |bug| format!(" PLANTED={bug}"));
-    writeln!(text, "replay: make simulate SEED={seed}{planted}")
 }

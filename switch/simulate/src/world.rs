@@ -38,6 +38,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use wire::testing::Network;
 
+use crate::outcome::{Count, Figures, Outcome, Trace};
 use configure::{INTERVAL_MS, Shape};
 use ledger::Ledger;
 use node::{Clocks, Node};
@@ -48,13 +49,11 @@ mod configure;
 mod faults;
 mod ledger;
 mod node;
-mod rules;
-mod trace;
+pub(crate) mod rules;
 
 pub use calm::{Cable, Calm, Departure};
 pub use faults::Fault;
 pub use rules::{Coverage, Violation};
-pub(crate) use trace::Trace;
 
 /// How long faults come.
 pub const FAULTY_NS: u64 = 3_000_000_000;
@@ -122,71 +121,6 @@ struct Place {
     calm_since: u64,
 }
 
-/// What is counted, in the order in which it is shown.
-#[derive(Debug, Clone, Copy)]
-pub enum Count {
-    /// Data frames that hosts sent.
-    Offered,
-    /// Checks that were made.
-    Checks,
-    /// Usable epochs of segments inside switches that were compared with the truth.
-    Inside,
-    /// Epochs of flows with percentiles.
-    OfFlows,
-    /// Usable epochs of wires.
-    OnWires,
-    /// Those of wires with losses: the others say that they do not know theirs.
-    WithLosses,
-}
-
-/// Figures of a world, or of many.
-#[derive(Debug, Default)]
-pub struct Figures {
-    /// How long it lived, in seconds of its own.
-    pub simulated_s: f64,
-    /// By [`Count`].
-    pub counts: [u64; 6],
-    /// Faults, by kind.
-    pub faults: BTreeMap<Fault, u64>,
-    /// Bounds.
-    pub coverage: Coverage,
-}
-
-impl Figures {
-    fn count(&mut self, what: Count, times: u64) {
-        self.counts[what as usize] += times;
-    }
-
-    fn count_fault(&mut self, fault: Fault) {
-        *self.faults.entry(fault).or_default() += 1;
-    }
-
-    /// Adds those of another world.
-    pub fn add(&mut self, other: &Self) {
-        self.simulated_s += other.simulated_s;
-        for (sum, count) in self.counts.iter_mut().zip(other.counts) {
-            *sum += count;
-        }
-        for (&fault, times) in &other.faults {
-            *self.faults.entry(fault).or_default() += times;
-        }
-        self.coverage.add(&other.coverage);
-    }
-}
-
-/// What became of a world.
-#[derive(Debug)]
-pub struct Outcome {
-    /// All that happened, as one number.
-    pub hash: u64,
-    /// What was counted.
-    pub figures: Figures,
-    /// The first rule that was broken.
-    pub violation: Option<Violation>,
-    /// The last events.
-    pub events: Vec<String>,
-}
-
 /// A world.
 pub struct World {
     random: Pcg64,
@@ -209,9 +143,18 @@ impl World {
     /// In words: a configuration that makes no switch.
     pub fn new(seed: u64, key: &Path) -> Result<Self, String> {
         let mut random = Pcg64::seed_from_u64(seed);
-        let switches = random.random_range(2..4);
-        let is_patch = random.random_range(0..4) == 0;
         let menu = faults::Menu::draw(&mut random);
+        let is_patch = random.random_range(0..4) == 0;
+        Self::made(random, menu, is_patch, key)
+    }
+
+    fn made(
+        mut random: Pcg64,
+        menu: faults::Menu,
+        is_patch: bool,
+        key: &Path,
+    ) -> Result<Self, String> {
+        let switches = random.random_range(2..4);
         let places = (0..switches).map(|number| {
             let shape = Shape {
                 number: u32::try_from(number).unwrap_or(0) + 1,
@@ -266,9 +209,13 @@ impl World {
     }
 
     /// Lives until its end, or a rule is broken.
-    pub fn run(mut self) -> Outcome {
+    pub fn run(self) -> Outcome {
+        self.run_until(LIFE_NS)
+    }
+
+    fn run_until(mut self, end: u64) -> Outcome {
         let mut violation = None;
-        while self.now < LIFE_NS
+        while self.now < end
             && let Some((at, _, event)) = self.events.arrive(u64::MAX)
         {
             self.now = at;
@@ -279,12 +226,7 @@ impl World {
         }
         self.figures.simulated_s = self.now as f64 / 1e9;
         let violation = violation.or_else(|| self.figures.coverage.check().err());
-        Outcome {
-            hash: self.trace.hash(),
-            figures: self.figures,
-            violation,
-            events: self.trace.last(),
-        }
+        self.trace.end(self.figures, violation)
     }
 
     fn push(&mut self, after_ns: u64, event: Event) {

@@ -22,4 +22,3 @@ mod soak;
 mod two_workers;
 mod vlan_stacks;
 mod wire;
-mod wire_path;

@@ -9,7 +9,8 @@ use records::snapshot::{ReloadOutcome, Snapshot, WireFigures};
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
 use super::rules::{self, Check, holds};
-use super::{Count, EPOCH_NS, RECOVERED_EPOCHS, World};
+use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
+use crate::outcome::Count;
 use crate::rack::wired::is_control;
 
 /// Most packets that may be in a switch: queues, rings between workers, bursts.

@@ -252,6 +252,19 @@ impl Menu {
         }
     }
 
+    /// These faults alone, as often as they come at most.
+    #[cfg(test)]
+    pub fn only(faults: &[Fault]) -> Self {
+        let wanted = MOST.into_iter().filter(|(fault, _)| faults.contains(fault));
+        Self {
+            counter_ppm: 100.0,
+            drift_ppm: 0.0,
+            skew_ticks: 0,
+            reflected: 0.5,
+            often: wanted.collect(),
+        }
+    }
+
     /// How often a fault comes, as in [`MOST`].
     pub fn of(&self, fault: Fault) -> f64 {
         self.often.get(&fault).copied().unwrap_or_default()

@@ -16,7 +16,7 @@ pub struct Violation {
 }
 
 /// Outcome of a check.
-pub(super) type Check = Result<(), Violation>;
+pub(crate) type Check = Result<(), Violation>;
 
 /// Share of bounds that may exclude the truth: all are nominal 98 %.
 const LEVEL: f64 = 0.02;
@@ -24,7 +24,7 @@ const LEVEL: f64 = 0.02;
 /// How improbable it must be that so many bounds exclude it by chance.
 const CHANCE: f64 = 1e-9;
 
-pub(super) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> String) -> Check {
+pub(crate) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> String) -> Check {
     if holds {
         Ok(())
     } else {

@@ -208,6 +208,22 @@ fn renewals_get_through_when_a_third_of_all_frames_is_lost_doubled_or_late() {
 }
 
 #[test]
+fn renewals_cost_no_epoch_and_no_frame() {
+    let mut bench = renewing();
+    bench.establish();
+    (0..40).for_each(|_| bench.epoch());
+    bench.steps(30);
+    let status = bench.switches[1].status();
+    // The first is partial, and the last waits.
+    assert_eq!(fates(&status, EpochFate::Usable), 38);
+    for switch in &bench.switches {
+        let counters = switch.status().counters;
+        assert!(counters.renewals >= 4, "{counters:?}");
+        assert_eq!((counters.sessions, &switch.refused[..]), (1, &[][..]));
+    }
+}
+
+#[test]
 fn frames_of_a_session_that_was_renewed_are_refused_afterwards() {
     let mut bench = renewing();
     let recorded = Rc::new(RefCell::new(Vec::new()));
@@ -317,6 +333,22 @@ fn wires_that_are_spliced_are_refused_by_name() {
         assert_eq!(switch.status().session, SessionState::Waiting);
         assert!(switch.refused.contains(&Refusal::Tag));
     }
+}
+
+#[test]
+fn ends_of_other_sizes_say_so_and_give_no_numbers() {
+    let mut other = settings(2);
+    other.layout.stash_packets = 16;
+    let mut bench = Bench::new([settings(1), other]);
+    bench.steps(200);
+    for switch in &bench.switches {
+        let status = switch.status();
+        let found = (status.session, status.mismatch);
+        assert_eq!(found, (SessionState::Mismatch, Some(Mismatch::Stash)));
+        assert!(switch.sessions.is_none());
+    }
+    bench.switches[1] = Switch::new(settings(2));
+    bench.establish();
 }
 
 #[test]
