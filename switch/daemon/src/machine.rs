@@ -82,7 +82,7 @@ const EAL_OPTIONS: [&str; 32] = [
 
 mod interfaces;
 
-use interfaces::Interfaces;
+use interfaces::{Channels, ReadChannels};
 
 /// The machine.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ pub struct Machine {
     capabilities: CapabilitySet,
     /// CPUs that it may use.
     cpus: Vec<usize>,
-    /// Interfaces of the kernel.
-    interfaces: Interfaces,
+    /// How the queues of kernel interfaces are read.
+    channels: ReadChannels,
 }
 
 impl Machine {
@@ -106,7 +106,7 @@ impl Machine {
             // Where the kernel does not say, devices will.
             capabilities: sets.map_or(CapabilitySet::all(), |sets| sets.effective),
             cpus: dpdk_bindings::allowed_cpus(),
-            interfaces: Interfaces::here(),
+            channels: Channels::of,
         }
     }
 
@@ -121,7 +121,7 @@ impl Machine {
             let path = root.key("ports").index(index);
             let device = self.device(&path.key("device"), port, config);
             // Of a device that is not there no more can be said.
-            device.and_then(|()| self.interfaces.check(&path, index, config))
+            device.and_then(|()| interfaces::check(self.channels, &path, index, config))
         }));
         let workers = config.workers.iter().enumerate();
         let workers = all(workers.filter_map(|(index, worker)| {
@@ -390,7 +390,7 @@ mod tests {
             root: root.to_owned(),
             capabilities: CapabilitySet::empty(),
             cpus: vec![0, 1],
-            interfaces: Interfaces::of(|_| None),
+            channels: |_| None,
         }
     }
 

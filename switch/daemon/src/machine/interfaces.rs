@@ -1,5 +1,6 @@
 //! What the drivers of kernel interfaces refuse: an MTU, a number of queues. Known without them, from their sources.
 
+use std::ops::RangeInclusive;
 use std::process::Command;
 
 use contract::config::device::argument;
@@ -15,123 +16,92 @@ pub(super) struct Channels {
     combined: u16,
 }
 
-/// Where the queues of an interface are read.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Interfaces {
-    channels: fn(&str) -> Option<Channels>,
-}
+/// How the queues of an interface are read, by its name; `None` where they are not known.
+pub(super) type ReadChannels = fn(&str) -> Option<Channels>;
 
 /// A driver of kernel interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Driver {
-    AfPacket,
-    AfXdp,
+#[derive(Debug)]
+struct Driver {
+    /// The beginning of its devices' names.
+    name: &'static str,
+    /// The argument that says how many queues a device has.
+    queues_key: &'static str,
+    /// How many it has without that argument; `None` where they are as many as the port's.
+    queues: Option<u16>,
+    /// The MTUs that it takes: `eth_dev_info`, in DPDK 22.11 to 24.11.
+    mtus: RangeInclusive<u16>,
+}
+
+const DRIVERS: [Driver; 2] = [
+    Driver {
+        name: "net_af_packet",
+        queues_key: "qpairs",
+        queues: None,
+        // Frames of ETH_FRAME_LEN, and RTE_ETHER_MIN_LEN without header and check sequence.
+        mtus: 46..=1_500,
+    },
+    Driver {
+        name: "net_af_xdp",
+        queues_key: "queue_count",
+        queues: Some(1),
+        // A frame is in one page, behind the headers of its mempool object (24), mbuf (128), headroom (128) and XDP
+        // (256), with 18 of its own. Pages have other sizes elsewhere.
+        mtus: 68..=if cfg!(target_arch = "x86_64") {
+            4_096 - 554
+        } else {
+            u16::MAX
+        },
+    },
+];
+
+/// What the driver of the port at `index` will refuse.
+pub(super) fn check(
+    channels: ReadChannels,
+    path: &KeyPath,
+    index: usize,
+    config: &Config,
+) -> Check {
+    let port = &config.ports[index];
+    let Device::Dpdk(device) = &port.device else {
+        return Ok(());
+    };
+    let mut drivers = DRIVERS.iter();
+    let Some(driver) = drivers.find(|driver| device.starts_with(driver.name)) else {
+        return Ok(());
+    };
+    let (least, most) = (driver.mtus.start(), driver.mtus.end());
+    let mtu = ensure(
+        driver.mtus.contains(&port.mtu),
+        path.key("mtu"),
+        format!("{least} to {most}, the MTUs of {}", driver.name),
+        port.mtu,
+    );
+    // Only the driver with a number of its own takes queues of the interface.
+    let interface = argument(device, "iface").filter(|_| driver.queues.is_some());
+    let has = interface.and_then(channels);
+    let queues = driver.check_queues(&path.key("device"), index, config, device, has);
+    all([mtu, queues])
 }
 
 impl Driver {
-    fn of(device: &str) -> Option<Self> {
-        let name = device.split(',').next().unwrap_or_default();
-        if name.starts_with("net_af_packet") {
-            Some(Self::AfPacket)
-        } else if name.starts_with("net_af_xdp") {
-            Some(Self::AfXdp)
-        } else {
-            None
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::AfPacket => "net_af_packet",
-            Self::AfXdp => "net_af_xdp",
-        }
-    }
-
-    /// The argument that says how many queues a device has.
-    const fn queues_key(self) -> &'static str {
-        match self {
-            Self::AfPacket => "qpairs",
-            Self::AfXdp => "queue_count",
-        }
-    }
-
-    /// The greatest MTU that it takes, and the least: `eth_dev_info` of either, in DPDK 22.11 to 24.11.
-    fn mtus(self) -> std::ops::RangeInclusive<u16> {
-        match self {
-            // Frames of ETH_FRAME_LEN, and RTE_ETHER_MIN_LEN without header and check sequence.
-            Self::AfPacket => 46..=1_500,
-            // A frame is in one page, behind the headers of its mempool object (24), mbuf (128), headroom (128) and XDP
-            // (256), with 18 of its own.
-            Self::AfXdp if cfg!(target_arch = "x86_64") => 68..=4_096 - 554,
-            // Pages have other sizes elsewhere.
-            Self::AfXdp => 68..=u16::MAX,
-        }
-    }
-}
-
-impl Interfaces {
-    /// Those of this machine.
-    pub(super) fn here() -> Self {
-        Self::of(Channels::of)
-    }
-
-    /// With queues as `channels` has them, by the interface's name; `None` where that is not known.
-    pub(super) fn of(channels: fn(&str) -> Option<Channels>) -> Self {
-        Self { channels }
-    }
-
-    /// What the driver of the port at `index` will refuse.
-    pub(super) fn check(self, path: &KeyPath, index: usize, config: &Config) -> Check {
-        let Some(port) = config.ports.get(index) else {
-            return Ok(());
-        };
-        let Device::Dpdk(device) = &port.device else {
-            return Ok(());
-        };
-        let Some(driver) = Driver::of(device) else {
-            return Ok(());
-        };
-        let mtus = driver.mtus();
-        let (least, most) = (mtus.start(), mtus.end());
-        let mtu = ensure(
-            mtus.contains(&port.mtu),
-            path.key("mtu"),
-            format!("{least} to {most}, the MTUs of {}", driver.name()),
-            port.mtu,
-        );
-        all([mtu, self.queues(path, index, config, driver, device)])
-    }
-
-    fn queues(
-        self,
+    fn check_queues(
+        &self,
         path: &KeyPath,
         index: usize,
         config: &Config,
-        driver: Driver,
         device: &str,
+        channels: Option<Channels>,
     ) -> Check {
         let number = |key: &str| argument(device, key)?.parse::<u16>().ok();
-        let has = match driver {
-            // As many as the port has, unless it says otherwise.
-            Driver::AfPacket => number(driver.queues_key()),
-            Driver::AfXdp => Some(number(driver.queues_key()).unwrap_or(1)),
-        };
+        let has = number(self.queues_key).or(self.queues);
         let wanted = config.rx_queues(index);
         let enough = match has {
-            Some(has) if is_named(config, &config.ports[index]) => ensure(
-                wanted <= has,
-                path.key("device"),
-                format!(
-                    "{}={wanted}, for the receive queues that are named",
-                    driver.queues_key()
-                ),
-                has,
-            ),
+            Some(has) if is_named(config, &config.ports[index]) => {
+                let key = self.queues_key;
+                let expected = format!("{key}={wanted}, for the receive queues that are named");
+                ensure(wanted <= has, path.clone(), expected, has)
+            }
             _ => Ok(()),
-        };
-        let channels = match driver {
-            Driver::AfPacket => None,
-            Driver::AfXdp => argument(device, "iface").and_then(self.channels),
         };
         let Some(channels) = channels else {
             return enough;
@@ -139,7 +109,7 @@ impl Interfaces {
         let (first, count) = (number("start_queue").unwrap_or(0), has.unwrap_or(1));
         let there = ensure(
             count <= channels.combined,
-            path.key("device"),
+            path.clone(),
             format!(
                 "queue_count={} at most, as many combined queues as the interface has (`ethtool -l`)",
                 channels.combined
@@ -147,11 +117,7 @@ impl Interfaces {
             count,
         );
         let last = first.saturating_add(count.max(1)) - 1;
-        let last = within(
-            path.key("device"),
-            last,
-            0..=channels.queues.saturating_sub(1),
-        );
+        let last = within(path.clone(), last, 0..=channels.queues.saturating_sub(1));
         let last = last.map_err(|mut faults| {
             for fault in &mut faults.0 {
                 fault.expected = format!("{} as a queue of the interface", fault.expected);
@@ -169,7 +135,7 @@ fn is_named(config: &Config, port: &Port) -> bool {
 
 impl Channels {
     /// As `ethtool -l` says; `None` where it says nothing.
-    fn of(interface: &str) -> Option<Self> {
+    pub(super) fn of(interface: &str) -> Option<Self> {
         let output = Command::new("ethtool")
             .args(["-l", interface])
             .output()
@@ -227,12 +193,12 @@ mod tests {
                 "forwarding": {{ "mode": "bridge" }}, "workers": [{{}}] }}"#
         );
         let config = Config::parse(&text, "").unwrap();
-        let interfaces = Interfaces::of(|interface| match interface {
+        let channels = |interface: &str| match interface {
             "pa" => Some(Channels::read(VETH)),
             "eth1" => Some(Channels::read(NIC)),
             _ => None,
-        });
-        let checked = interfaces.check(&KeyPath::default(), 0, &config);
+        };
+        let checked = check(channels, &KeyPath::default(), 0, &config);
         let faults = checked.err().map_or_else(Vec::new, |faults| faults.0);
         faults.iter().map(ToString::to_string).collect()
     }
