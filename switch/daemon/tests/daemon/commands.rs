@@ -48,7 +48,7 @@ const WAYS: [(&str, Way); 34] = [
         Way::Elsewhere,
     ), // make deb-test
     ("vernier plugin-args", Way::Elsewhere), // control/console/tests/cli/plugin_args.rs
-    ("vernier topology --ospf", Way::Refuses), // switch/daemon/tests/daemon/network.rs
+    ("vernier topology --ospf", Way::Refuses), // control/fleet/topology/tests/frr.rs
     ("vernier check", Way::Refuses),
     ("vernier config diff", Way::Refuses),
     ("vernierd --check --config edge.json", Way::Refuses),

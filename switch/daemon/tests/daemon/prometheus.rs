@@ -80,12 +80,4 @@ impl Prometheus {
         let mut answer: Value = query.call().ok()?.body_mut().read_json().ok()?;
         Some(answer["data"].take())
     }
-
-    /// The value of an expression that has one.
-    pub fn value(&self, expression: &str) -> Option<f64> {
-        self.query(expression)?[0]["value"][1]
-            .as_str()?
-            .parse()
-            .ok()
-    }
 }
