@@ -57,8 +57,8 @@ pub struct Reports<M> {
     pub messages: BoxStream<'static, Result<Delivered<M>, StoreError>>,
     /// The last sequence of the stream.
     pub last: u64,
-    /// The last sequence that an earlier owner acknowledged: what is read again up to it has been counted.
-    pub acknowledged: u64,
+    /// The last sequence that an earlier owner counted: what is read again up to it is only learnt from.
+    pub counted: u64,
     /// When the stream was made, in nanoseconds since 1970.
     pub created_unix_ns: u64,
 }

@@ -71,8 +71,8 @@ struct Owned<'w, B> {
     partition: u16,
     histories: Histories,
     states: BTreeMap<String, Entry>,
-    /// The last report that an earlier owner acknowledged.
-    acknowledged: u64,
+    /// The last sequence that an earlier owner counted.
+    counted: u64,
     /// The revision before which states have been forgotten.
     first_state: u64,
 }
@@ -131,7 +131,6 @@ impl<'w, B: Bus> Owned<'w, B> {
         // In this order: what is written from here on by another owner makes our first write fail.
         let again = Again::Behind(behind.unwrap_or(u64::MAX));
         let mut reports = bus.take_over(partition, again).await?;
-        let acknowledged = reports.acknowledged;
         let values = bus.last(STATES, format!("{KEY}{partition}.>")).await?;
         let mut states = values::entries(values);
         let since_ns = bus.now_unix_ns().saturating_sub(LEARN_AGAIN_NS);
@@ -159,7 +158,7 @@ impl<'w, B: Bus> Owned<'w, B> {
             partition,
             histories,
             states,
-            acknowledged,
+            counted: reports.counted,
             first_state: 0,
         };
         Ok((owned, reports))
@@ -184,6 +183,11 @@ impl<'w, B: Bus> Owned<'w, B> {
             let Some(report) = read(message, self.work) else {
                 continue;
             };
+            // The server has evicted what was counted of this switch.
+            if sequence <= self.counted && !self.states.contains_key(&report.switch) {
+                self.work.read_again.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             if self.work.is_poison(self.partition, sequence) {
                 self.leave_out(sequence, &report.switch);
                 changed.insert(report.switch);
@@ -232,16 +236,11 @@ impl<'w, B: Bus> Owned<'w, B> {
         Ok(sequence)
     }
 
-    /// Takes up a report; `None` where it was counted before, and is at most learnt from again.
+    /// Takes up a report; `None` where it was counted before, and is only learnt from again.
     fn take(&mut self, message: &Delivered<B::Message>, report: &Report) -> Option<Taken> {
         #[cfg(test)]
         tests::befall(report);
         let sequence = message.sequence;
-        if sequence <= self.acknowledged && !self.states.contains_key(&report.switch) {
-            // The server has evicted what was counted of this switch.
-            self.work.read_again.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
         let entry = self.states.entry(report.switch.clone()).or_default();
         if sequence <= entry.state.sequence {
             self.histories

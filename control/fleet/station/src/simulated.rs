@@ -63,6 +63,8 @@ struct Consumer {
     /// Rises with every takeover: streams of an earlier generation end.
     generation: u64,
     acknowledged: u64,
+    /// The most that was ever acknowledged.
+    counted: u64,
 }
 
 /// A server.
@@ -134,7 +136,7 @@ impl Server {
         inner.last = 0;
         for consumer in inner.consumers.values_mut() {
             consumer.generation += 1;
-            consumer.acknowledged = 0;
+            (consumer.acknowledged, consumer.counted) = (0, 0);
         }
     }
 
@@ -263,11 +265,12 @@ impl Bus for Server {
         let mut inner = self.lock();
         let consumer = inner.consumers.entry(partition).or_default();
         consumer.generation += 1;
+        consumer.counted = consumer.counted.max(consumer.acknowledged);
         let begin = match again {
             Again::Behind(sequence) => consumer.acknowledged.min(sequence),
             Again::Since(_) => 0,
         };
-        let acknowledged = std::mem::replace(&mut consumer.acknowledged, begin);
+        consumer.acknowledged = begin;
         let messages = Messages {
             server: self.clone(),
             place: Place {
@@ -277,9 +280,9 @@ impl Bus for Server {
             },
         };
         Ok(Reports {
+            counted: consumer.counted,
             messages: messages.boxed(),
             last: inner.last,
-            acknowledged,
             created_unix_ns: inner.created_unix_ns,
         })
     }

@@ -54,6 +54,9 @@ const DELETION: Duration = Duration::from_secs(2);
 /// Interval of a consumer's heartbeats while there are no reports; the consumer is given up after two missed ones.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
+/// What the description of a partition's consumer begins with, before the last sequence that was counted when the consumer was made.
+const COUNTED: &str = "counted up to ";
+
 /// The error of a server that has less space than a stream reserves, and what to do; `key` configures the stream.
 fn no_room(key: &str, mib: i64) -> StoreError {
     let why = format!(
@@ -373,12 +376,16 @@ impl Bus for Store {
         let name = format!("partition-{partition}");
         let filter_subject = subject::of_partition(partition);
         let mut deliver_policy = DeliverPolicy::All;
-        let mut acknowledged = 0;
+        let mut counted = 0;
         // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
         if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
             let info = earlier.info().await.map_err(failed(doing))?;
-            acknowledged = info.ack_floor.stream_sequence;
+            let acknowledged = info.ack_floor.stream_sequence;
             let next = acknowledged.saturating_add(1);
+            // An owner that ended while it read reports again has acknowledged fewer than were counted.
+            let described = info.config.description.as_deref();
+            let described = described.and_then(|words| words.strip_prefix(COUNTED)?.parse().ok());
+            counted = acknowledged.max(described.unwrap_or_default());
             deliver_policy = match again {
                 Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
                     start_sequence: next.min(sequence.saturating_add(1)),
@@ -396,6 +403,7 @@ impl Bus for Store {
         }
         let config = pull::Config {
             durable_name: Some(name),
+            description: Some(format!("{COUNTED}{counted}")),
             filter_subject,
             deliver_policy,
             ack_policy: AckPolicy::All,
@@ -417,7 +425,7 @@ impl Bus for Store {
         Ok(Reports {
             messages: messages.boxed(),
             last,
-            acknowledged,
+            counted,
             created_unix_ns: u64::try_from(created).unwrap_or_default(),
         })
     }

@@ -198,7 +198,10 @@ fn a_switch_that_was_evicted_is_not_counted_again_by_the_next_owner() {
     assert!(work_off(&server, 7, &Work::default()));
     server.evict(&values::key(&evicted));
 
-    // Nothing was learnt yet, so that all reports are read again.
+    // Nothing was learnt yet, so that all reports are read again, by an owner that ends at once and by the next.
+    let begin = Again::Since(UNIX_EPOCH);
+    let ended = futures_util::FutureExt::now_or_never(server.take_over(7, begin));
+    drop(ended.unwrap().unwrap());
     let next = Work::default();
     assert!(work_off(&server, 7, &next));
     let counted = [&next.reports, &next.read_again].map(|count| count.load(Ordering::Relaxed));
