@@ -1,6 +1,7 @@
 //! Switches and probers that err or lie: what they may do at the server, and what their reports do to others.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_nats::jetstream::consumer::pull;
 use contract::config::{Nats, Report as Settings};
@@ -112,14 +113,14 @@ fn a_switch_reports_as_itself_and_can_do_nothing_else() {
     // A real sender, with the example's user.
     let mut snapshot = Snapshot::example();
     "edge-1".clone_into(&mut snapshot.switch);
-    let published = std::sync::Arc::new(Published::new(snapshot));
+    let published = Arc::new(Published::new(snapshot));
     let settings = Settings {
         nats: nats(&server, folder.path(), "edge-1"),
         top_flows: 0,
         spool_kib: 64,
     };
     let sender = Sender::of(Some(&settings)).unwrap().unwrap();
-    let sender = sender.start(std::sync::Arc::clone(&published)).unwrap();
+    let sender = sender.start(Arc::clone(&published)).unwrap();
     wait_for("edge-1 is counted", || station.switch("edge-1").is_some());
     assert_eq!(published.complaints(), Vec::<String>::new());
     drop(sender);
@@ -332,6 +333,22 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     assert!(metric(&second, "vernier_station_states_bytes") > 1 << 20);
 }
 
+/// Stations that take partitions and read none, until this is dropped. They say that they live on a thread of their own, whatever the
+/// test waits for.
+fn haunt(server: &NatsServer) -> Arc<()> {
+    let haunted = Arc::new(());
+    let (there, reporter) = (Arc::downgrade(&haunted), Reporter::new(server));
+    std::thread::spawn(move || {
+        while there.strong_count() > 0 {
+            for ghost in 0..20 {
+                reporter.say(station::members::ALIVE, &format!("ghost-{ghost}"));
+            }
+            std::thread::sleep(station::members::BEAT / 2);
+        }
+    });
+    haunted
+}
+
 /// Stations that nobody sees work claim partitions: reports wait there, and every station says so.
 #[test]
 fn a_partition_that_stands_still_is_not_ready() {
@@ -339,14 +356,11 @@ fn a_partition_that_stands_still_is_not_ready() {
     let server = NatsServer::start(folder.path(), "").unwrap();
     let station = Station::start(&server, &json!({}));
     let reporter = Reporter::new(&server);
+    let haunted = haunt(&server);
     // With so many ghosts the station keeps hardly one of their partitions.
     let names: Vec<String> = (0..8).map(|n| format!("edge-{n}")).collect();
     let mut epoch = 0;
     wait_for("it is said which partition stands still", || {
-        // It takes partitions, and reads none.
-        for ghost in 0..20 {
-            reporter.say(station::members::ALIVE, &format!("ghost-{ghost}"));
-        }
         for name in &names {
             reporter.send(&named(name, epoch));
         }
@@ -356,6 +370,7 @@ fn a_partition_that_stands_still_is_not_ready() {
     });
     assert!(metric(&station, "vernier_station_still_partitions") > 0);
     assert!(station.text("/healthz").is_some());
+    drop(haunted);
     wait_for("the ghosts are forgotten, and all go on", || {
         station.text("/readyz").is_some()
     });
