@@ -4,6 +4,7 @@
 //! They are made inside of [`namespace::enter`], and end with that process. FRR need not be installed: Debian's package,
 //! which would start a service, is unpacked into `.tools` (`make setup-test`).
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::geteuid;
 
 use crate::namespace::{self, inside, ip};
 use crate::process::{Process, output};
@@ -56,6 +58,24 @@ impl Frr {
         found.map(|root| Self {
             root: root.to_path_buf(),
         })
+    }
+
+    /// For a test: goes into namespaces of its own, in which routers can be made. Returns `None` where the test has to be skipped.
+    ///
+    /// # Errors
+    /// As [`namespace::enter`].
+    pub fn for_test() -> Result<Option<Self>> {
+        let why = match Self::find() {
+            _ if !geteuid().is_root() => "needs root",
+            None => "FRR is missing: make setup-test",
+            Some(frr) => {
+                namespace::enter()?;
+                namespace::prepare()?;
+                return Ok(Some(frr));
+            }
+        };
+        crate::skip(why);
+        Ok(None)
     }
 
     fn command(&self, space: &str, daemon: &str) -> Command {
@@ -184,6 +204,14 @@ impl Routers {
     /// Names of the routers, in the order of their ids.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
+    }
+
+    /// The same by their ids.
+    pub fn by_id(&self) -> BTreeMap<Ipv4Addr, String> {
+        (0..)
+            .map(router_id)
+            .zip(self.names.iter().cloned())
+            .collect()
     }
 
     /// Fails if a daemon has ended.

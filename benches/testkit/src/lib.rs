@@ -5,6 +5,7 @@
 //! - [`namespace`]: namespaces that end with their process.
 //! - [`frr`]: routers with OSPF in namespaces.
 //! - [`hosts`]: virtual interfaces and hosts of a test.
+//! - [`http`]: what programs answer.
 //! - [`golden`]: bytes that earlier versions of the programs wrote.
 //! - [`nats`]: a NATS server of one's own.
 //! - [`page`]: the page of a switch or a station in that browser.
@@ -19,6 +20,7 @@ pub mod browser;
 pub mod frr;
 pub mod golden;
 pub mod hosts;
+pub mod http;
 pub mod namespace;
 pub mod nats;
 pub mod page;

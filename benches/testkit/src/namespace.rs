@@ -6,9 +6,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::geteuid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::process::output;
+use crate::skip;
 
 /// Set where this process is in the testbed's namespaces already.
 const INSIDE: &str = "VERNIER_TESTBED";
@@ -32,6 +34,20 @@ pub fn enter() -> Result<()> {
         .env(INSIDE, "1")
         .exec();
     Err(error).context("cannot start unshare")
+}
+
+/// For a test that needs root: goes into a network of its own, with loopback. Returns `false` where the test has to be skipped.
+///
+/// # Errors
+/// As [`enter`].
+pub fn own_network() -> Result<bool> {
+    if !geteuid().is_root() {
+        skip("needs root");
+        return Ok(false);
+    }
+    enter()?;
+    ip("link set lo up")?;
+    Ok(true)
 }
 
 /// Makes `/run/netns` and `/sys` those of these namespaces, so that `ip netns` works in them.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -183,6 +184,41 @@ pub fn until<T>(
         }
         wait(POLL_INTERVAL)?;
     }
+}
+
+/// Work on a thread of its own, which is to end when its flag is set: when this is dropped.
+#[derive(Debug)]
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts it.
+    pub fn start(work: impl FnOnce(&Arc<AtomicBool>) + Send + 'static) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stop);
+        let thread = Some(thread::spawn(move || work(&stopped)));
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A panic was shown on its thread.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Waits until a condition holds, however slow the machine is: the limit is a guard against hanging.
+///
+/// # Panics
+/// When it does not hold in the end.
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let never = AtomicBool::new(false);
+    let held = until(4 * PATIENCE, &never, what, || Ok(condition().then_some(())));
+    assert!(held.is_ok(), "waited in vain: {what}");
 }
 
 /// Sleeps, unless the user interrupts.

@@ -46,7 +46,7 @@ use routes::Sources;
 
 pub use answer::{Answer, InFlight, Refusal};
 pub use connection::CONNECTIONS_MAX;
-pub use routes::{Nothing, Parameters};
+pub use routes::{Nothing, Parameters, ok_unless};
 
 /// How often samples of the process's own histograms are gathered.
 const UPKEEP: Duration = Duration::from_secs(5);

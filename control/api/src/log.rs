@@ -11,6 +11,7 @@
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write, stderr};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -97,6 +98,31 @@ impl Log {
     /// Where lines go.
     pub fn lines(&self) -> Lines {
         self.lines.clone()
+    }
+}
+
+/// Runs a program whose log goes to standard error; the log's thread runs `begin` first. A program that fails says why in its log,
+/// and ends with the code beside the error.
+pub fn run<E: AsRef<dyn Error>>(
+    program: &str,
+    begin: impl FnOnce() + Send + 'static,
+    is_json: bool,
+    run: impl FnOnce(Lines) -> Result<(), (E, u8)>,
+) -> ExitCode {
+    let log = match Log::start(stderr(), begin) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("{program}: cannot start the log's thread: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    log.lines().install("info,async_nats=warn", is_json);
+    match run(log.lines()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((error, code)) => {
+            log.lines().fail(program, error.as_ref());
+            ExitCode::from(code)
+        }
     }
 }
 

@@ -264,7 +264,7 @@ fn default_name() -> String {
 }
 
 /// A number that is a key's default.
-fn number<T: TryFrom<u32> + Default, const N: u32>() -> T {
+pub fn number<T: TryFrom<u32> + Default, const N: u32>() -> T {
     T::try_from(N).unwrap_or_default()
 }
 

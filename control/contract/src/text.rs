@@ -1,4 +1,6 @@
-//! Texts from outside, cleaned before they are kept or shown.
+//! Texts from outside, cleaned before they are kept or shown; and texts for standard output.
+
+use std::io::{self, Write};
 
 /// Whether a character may be shown: it neither controls a terminal nor changes the order or visibility of its neighbours.
 pub fn is_shown(c: char) -> bool {
@@ -13,6 +15,17 @@ pub fn is_shown(c: char) -> bool {
 pub fn clean(text: &mut String) {
     if !text.chars().all(is_shown) {
         text.retain(is_shown);
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
+///
+/// # Errors
+/// The system's.
+pub fn say(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
 }
 

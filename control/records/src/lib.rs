@@ -20,3 +20,12 @@ pub mod names;
 pub mod query;
 pub mod snapshot;
 pub mod station;
+
+/// A figure as reports and stations keep it: seven digits are enough.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "digits beyond the seventh are left out"
+)]
+pub fn float(value: f64) -> f32 {
+    value as f32
+}

@@ -43,3 +43,8 @@ impl Names {
         &self.names
     }
 }
+
+/// The name at an index; empty where there is none.
+pub fn name(names: &[String], index: u32) -> &str {
+    names.get(index as usize).map_or("", String::as_str)
+}

@@ -10,45 +10,64 @@ pub struct Switches {
     pub switches: Vec<SwitchState>,
 }
 
-/// A switch, by its reports.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SwitchState {
-    /// Its name.
-    pub switch: String,
-    /// Random number of its run, 16 hexadecimal digits.
-    pub incarnation: String,
-    /// Last epoch reported.
-    pub epoch: u64,
-    /// End of that epoch in seconds since 1970 (UTC).
-    pub epoch_end_unix_s: f64,
-    /// Length of an epoch in seconds.
-    pub interval_s: f64,
-    /// Since when it is silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it reports.
-    pub silent_since_unix_s: Option<f64>,
-    /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready; what was evicted or set aside.
-    /// Empty: they can.
-    pub problems: Vec<String>,
-    /// What the clock of its wires follows; empty without wires.
-    pub clock: String,
-    /// Reports counted.
-    pub reports: u64,
-    /// Reports that had been counted before, and were not counted again.
-    pub duplicates: u64,
-    /// Epochs that no report covers, of all incarnations.
-    pub missed_epochs: u64,
-    /// Reports that the switch dropped in this run because its spool was full.
-    pub dropped_reports: u64,
-    /// Times that it began anew.
-    pub restarts: u64,
-    /// Segments that were evicted because it has too many.
-    #[serde(default)]
-    pub evicted_segments: u64,
-    /// Times that something of it was set aside so that other switches go on: a value that could not be read or written, a
-    /// report on which the station panicked.
-    #[serde(default)]
-    pub set_aside: u64,
-    /// The last gaps, at most 8, the oldest first.
-    pub gaps: Vec<Gap>,
+contract::record! {
+    /// A switch, by its reports.
+    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    pub struct SwitchState {
+        /// Its name.
+        pub switch: String,
+        /// Random number of its run, 16 hexadecimal digits.
+        pub incarnation: String,
+        /// Last epoch reported.
+        pub epoch: u64,
+        /// End of that epoch in seconds since 1970 (UTC).
+        #[metric(
+            Gauge = "vernier_station_switch_epoch_end_timestamp_seconds",
+            help = "End of the last epoch that the switch reported."
+        )]
+        pub epoch_end_unix_s: f64,
+        /// Length of an epoch in seconds.
+        pub interval_s: f64,
+        /// Since when it is silent, in seconds since 1970 (UTC): the end of its last epoch; `None` while it reports.
+        #[metric(
+            Gauge = "vernier_station_switch_silent_since_timestamp_seconds",
+            help = "Since when the switch is silent; absent while it reports."
+        )]
+        pub silent_since_unix_s: Option<f64>,
+        /// Why the last report's epochs cannot be trusted: reasons, stalled workers, what is not ready; what was evicted or set aside.
+        /// Empty: they can.
+        pub problems: Vec<String>,
+        /// What the clock of its wires follows; empty without wires.
+        pub clock: String,
+        /// Reports counted.
+        #[metric(Counter = "vernier_station_switch_reports_total")]
+        pub reports: u64,
+        /// Reports that had been counted before.
+        #[metric(Counter = "vernier_station_switch_duplicate_reports_total")]
+        pub duplicates: u64,
+        /// Epochs that no report covers.
+        #[metric(Counter = "vernier_station_switch_missed_epochs_total")]
+        pub missed_epochs: u64,
+        /// Reports that the switch dropped in this run because its spool was full.
+        pub dropped_reports: u64,
+        /// Times that the switch began anew.
+        #[metric(Counter = "vernier_station_switch_restarts_total")]
+        pub restarts: u64,
+        /// Segments evicted because the switch has too many.
+        #[serde(default)]
+        #[metric(Counter = "vernier_station_switch_evicted_segments_total")]
+        pub evicted_segments: u64,
+        /// Times that something of it was set aside so that other switches go on: a value that could not be read or written, a
+        /// report on which the station panicked.
+        #[serde(default)]
+        #[metric(
+            Counter = "vernier_station_switch_set_aside_total",
+            help = "Times that something of the switch was set aside so that others go on."
+        )]
+        pub set_aside: u64,
+        /// The last gaps, at most 8, the oldest first.
+        pub gaps: Vec<Gap>,
+    }
 }
 
 /// Epochs that no report covers.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use records::float;
 use records::names::Names;
 use records::snapshot::{Delay, Port, Segment, Snapshot, WireSegment};
 
@@ -293,14 +294,6 @@ fn neighbours(snapshot: &Snapshot, names: &mut Names) -> Vec<Neighbour> {
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "seven digits are enough for a delay"
-)]
-fn float(value: f64) -> f32 {
-    value as f32
 }
 
 #[expect(

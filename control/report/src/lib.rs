@@ -17,4 +17,5 @@ pub mod msp;
 pub mod sender;
 pub mod subject;
 
+pub use records::float;
 pub use records::names::Names;

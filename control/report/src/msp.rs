@@ -3,6 +3,7 @@
 use contract::text::clean;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use prost::{DecodeError, Message};
+use records::names::name;
 
 /// Major version: a receiver refuses a greater one.
 pub const VERSION_MAJOR: u32 = 1;
@@ -389,7 +390,7 @@ impl Report {
 
     /// The name at an index; empty where there is none.
     pub fn name(&self, index: u32) -> &str {
-        self.names.get(index as usize).map_or("", String::as_str)
+        name(&self.names, index)
     }
 
     /// End of the last epoch in nanoseconds since 1970 (UTC).

@@ -2,15 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
-use std::io::{self, Write, stderr};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use api::log::{Lines, Log};
+use api::log::{self, Lines};
 use clap::Parser;
 use contract::config::document::KeyPath;
 use contract::config::{Candidate, Config};
+use contract::text::say;
 use daemon::cli::{Arguments, LogFormat};
 use daemon::options::RunOptions;
 use daemon::privileges;
@@ -24,26 +25,16 @@ static ALLOCATOR: HugePages = HugePages;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let log = match Log::start(stderr(), unprivileged) {
-        Ok(log) => log,
-        Err(error) => {
-            eprintln!("vernierd: cannot start the log's thread: {error}");
-            return ExitCode::from(1);
-        }
-    };
     let is_json = arguments.log_format == LogFormat::Json;
-    log.lines().install("info,async_nats=warn", is_json);
-    match begin(&arguments, log.lines()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+    log::run("vernierd", unprivileged, is_json, |lines| {
+        begin(&arguments, lines).map_err(|error| {
             let code = match error.downcast_ref::<RunError>() {
                 Some(RunError::Run(_)) => 1,
                 _ => 2,
             };
-            log.lines().fail("vernierd", error.as_ref());
-            ExitCode::from(code)
-        }
-    }
+            (error, code)
+        })
+    })
 }
 
 /// Checks, or runs.
@@ -76,14 +67,6 @@ fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Resources>)> {
     };
     let resources = open(&config, &|_| false)?;
     Ok((config, resources))
-}
-
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
-fn say(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn run(

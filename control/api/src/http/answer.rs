@@ -187,7 +187,8 @@ impl Refusal {
         }
     }
 
-    pub(super) fn bad_request(error: impl Into<String>) -> Self {
+    /// A refusal of what was asked.
+    pub fn bad_request(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 

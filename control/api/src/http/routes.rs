@@ -390,7 +390,7 @@ async fn readyz(State(sources): State<Sources>) -> impl IntoResponse {
 }
 
 /// 200 with `ok`, or 503 with the reasons.
-fn ok_unless(reasons: &[String], ok: &str) -> (StatusCode, String) {
+pub fn ok_unless(reasons: &[String], ok: &str) -> (StatusCode, String) {
     if reasons.is_empty() {
         (StatusCode::OK, ok.to_owned())
     } else {

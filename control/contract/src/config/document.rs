@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -217,6 +218,14 @@ pub(super) fn laid_out<T>(
     expected: &str,
 ) -> Check<T> {
     layout.map_err(|error| Invalid::new(path, expected, Some(error.to_string())).into())
+}
+
+/// All numbers and lists of another configuration, by the ranges in its schema.
+///
+/// # Errors
+/// Every [`Invalid`] beyond its range.
+pub fn ranges<T: Serialize + JsonSchema>(value: &T) -> Check {
+    shape::within_ranges(value, &schema_for!(T).into())
 }
 
 /// The length of a list: lists are counted, not quoted.
@@ -426,6 +435,32 @@ impl Config {
 pub fn parse_file<T: DeserializeOwned + JsonSchema>(path: &Path) -> Result<T, ConfigError> {
     let (text, origin) = read_file(path)?;
     parse_json(&text, &origin)
+}
+
+/// Reads and checks the JSON file of another configuration.
+///
+/// # Errors
+/// [`ConfigError`]: not readable, not JSON, an unknown key, a value that `check` refuses.
+pub fn load<T: DeserializeOwned + JsonSchema>(
+    path: &Path,
+    check: fn(&T) -> Check,
+) -> Result<T, ConfigError> {
+    let (text, origin) = read_file(path)?;
+    parse(&text, &origin, check)
+}
+
+/// The same of a text; `origin` names it in errors.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse<T: DeserializeOwned + JsonSchema>(
+    text: &str,
+    origin: &str,
+    check: fn(&T) -> Check,
+) -> Result<T, ConfigError> {
+    let parsed = parse_json(text, origin)?;
+    check(&parsed).map_err(|faults| value_error(origin, text, faults))?;
+    Ok(parsed)
 }
 
 /// A file's text, and what it is called in errors.

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
+use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 use super::device::Device;
@@ -83,9 +84,14 @@ pub(super) fn ranges(config: &Config) -> Check {
         }
         Forwarding::Patch { .. } => {}
     }
+    within_ranges(&config, &SCHEMA)
+}
+
+/// Every number and every list of a value is within the range that its schema gives for it.
+pub(super) fn within_ranges(value: &impl Serialize, schema: &Value) -> Check {
     let root = KeyPath::default();
-    match serde_json::to_value(config) {
-        Ok(value) => Shape { root: &SCHEMA }.check(&SCHEMA, &value, &root),
+    match serde_json::to_value(value) {
+        Ok(value) => Shape { root: schema }.check(schema, &value, &root),
         Err(error) => ensure(false, root, "what JSON can express", error),
     }
 }
