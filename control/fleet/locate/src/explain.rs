@@ -43,15 +43,17 @@ const UNEXPLAINED_MIN: f64 = 0.2;
 impl Finding {
     /// Delay and losses now and as usual; `None` without a delay now. Losses that are not known are none.
     pub fn level(&self) -> Option<Level> {
-        let present = self.present_ns.filter(|_| self.silent_since_ms.is_none())?;
-        let loss = self.present_loss.unwrap_or_default();
+        let found = &self.found;
+        let present_ns = found
+            .present_ns
+            .filter(|_| self.silent_since_ms.is_none())?;
         Some(Level {
-            mean_ns: present.value,
-            bound_ns: BOUND_ERRORS * present.error,
-            usual_ns: self.usual_ns.unwrap_or(present.value),
-            loss: loss.value,
-            loss_bound: BOUND_ERRORS * loss.error,
-            usual_loss: self.usual_loss,
+            mean_ns: present_ns.into(),
+            bound_ns: BOUND_ERRORS * f64::from(found.present_error_ns),
+            usual_ns: found.usual_ns.unwrap_or(present_ns).into(),
+            loss: found.present_loss.unwrap_or_default().into(),
+            loss_bound: BOUND_ERRORS * f64::from(found.present_loss_error),
+            usual_loss: found.usual_loss.into(),
         })
     }
 
@@ -65,7 +67,7 @@ impl Finding {
             stddev_ns: self.deviation_ns,
             p99_ns: self.p99_ns,
             age_s: age_ms.map(seconds),
-            is_ready: self.is_ready,
+            is_ready: self.found.is_ready,
         }
     }
 }
@@ -199,7 +201,7 @@ fn rises(members: &[Member], signal: Signal) -> Vec<(&str, Rise, f64)> {
         } else {
             member.weight / whole.max(f64::MIN_POSITIVE)
         };
-        Some((member.segment.as_str(), rise, part * rise.by))
+        Some((member.segment.as_str(), rise, part * f64::from(rise.by)))
     });
     rises.collect()
 }
@@ -225,16 +227,17 @@ fn account(
 ) -> (Vec<BlameCause>, Option<f64>) {
     let found: f64 = rises.iter().map(|(_, _, adds)| adds).sum();
     // What is measured end to end counts, unless the segments have more.
-    let whole = of_path.map_or(found, |rise| rise.by.max(found));
+    let of_path = of_path.map(|rise| f64::from(rise.by));
+    let whole = of_path.map_or(found, |by| by.max(found));
     let unexplained = of_path
-        .filter(|rise| rise.by > 0.0)
-        .map(|rise| (1.0 - found / rise.by).clamp(0.0, 1.0));
+        .filter(|by| *by > 0.0)
+        .map(|by| (1.0 - found / by).clamp(0.0, 1.0));
     let causes = rises.iter().filter(|(_, _, adds)| *adds > 0.0);
     let causes = causes.map(|(title, rise, adds)| BlameCause {
         title: (*title).to_owned(),
         signal: signal.label().to_owned(),
         share_percent: adds / whole * 100.0,
-        rise: rise.by,
+        rise: rise.by.into(),
         confidence: rise.confidence(),
         since_unix_s: seconds(rise.since_ms),
     });

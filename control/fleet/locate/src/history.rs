@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use records::float;
 use serde::{Deserialize, Serialize};
 
 /// Reports of a block.
@@ -99,8 +100,7 @@ impl Baseline {
         }
         let of_block = median(&mut self.block);
         self.block.clear();
-        #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
-        let of_block = of_block as f32;
+        let of_block = float(of_block);
         // The newest block waits: a rise must not hide itself.
         if self.lately.len() == LATELY {
             self.lately.pop_front();
@@ -187,8 +187,7 @@ impl Tail {
         let now = self.blocks;
         self.top
             .retain(|(_, block)| now.saturating_sub(*block) < BLOCKS_MAX);
-        #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
-        let greatest = greatest as f32;
+        let greatest = float(greatest);
         let at = self.top.partition_point(|(value, _)| *value >= greatest);
         self.top.insert(at, (greatest, now));
         self.top.truncate(KEPT);

@@ -19,4 +19,4 @@ mod segment;
 
 pub use explain::{Hop, Member, explain};
 pub use locator::{Locator, MemoryError, PART_MAX};
-pub use report::{BOUND_ERRORS, Finding, Mean, Report, Rise, Signal, Step, seconds};
+pub use report::{BOUND_ERRORS, Finding, Found, Report, Rise, Signal, fault, seconds};

@@ -145,13 +145,12 @@ impl Locator {
             return Err(MemoryError::Malformed);
         }
         let is_number = |segment: &Segment| {
-            let finding = segment.finding(segment.last_ms().unwrap_or(0));
-            let rises = [finding.delay, finding.loss].map(|rise| rise.map(|rise| rise.by));
-            let means =
-                [finding.present_ns, finding.present_loss].map(|mean| mean.map(|mean| mean.value));
-            let usual = [finding.usual_ns, Some(finding.usual_loss)];
+            let found = segment.finding(segment.last_ms().unwrap_or(0)).found;
+            let rises = [found.delay, found.loss].map(|rise| rise.map(|rise| rise.by));
+            let means = [found.present_ns, found.present_loss];
+            let usual = [found.usual_ns, Some(found.usual_loss)];
             let figures = [rises, means, usual].into_iter().flatten().flatten();
-            !figures.into_iter().any(f64::is_nan)
+            !figures.into_iter().any(f32::is_nan)
         };
         if !segments.values().all(is_number) {
             return Err(MemoryError::Malformed);
@@ -226,7 +225,7 @@ mod tests {
             second.report("s", &report);
             let finding = first.finding("s", report.time_ms);
             assert_eq!(finding, second.finding("s", report.time_ms));
-            let is_risen = finding.unwrap().delay.is_some();
+            let is_risen = finding.unwrap().found.delay.is_some();
             assert_eq!(is_risen, at < 762, "{at}: {finding:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! What comes in, and what is known of a segment after its last report: all that explaining a path needs, as plain data, so that
 //! who explains a path need not have the histories.
 
+use prost::Message;
 use records::station::MeasuringFault;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -61,62 +62,72 @@ const STEP_SHOWN_MS: u64 = 600_000;
 /// Bounds are this many standard errors wide: the half of 98 %.
 pub const BOUND_ERRORS: f64 = 2.326;
 
-/// A mean with its standard error.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Mean {
-    /// The mean: nanoseconds, or a share of packets.
-    pub value: f64,
+/// What is found of a segment, in the form in which a switch's state keeps it, so that every station says the same.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Found {
+    /// Delay now, in nanoseconds: since it rose, or over the last five intervals with packets. Absent without any.
+    #[prost(float, optional, tag = "1")]
+    pub present_ns: Option<f32>,
     /// Its standard error.
-    pub error: f64,
+    #[prost(float, tag = "2")]
+    pub present_error_ns: f32,
+    /// Share of packets lost in the same time; absent where losses are not known.
+    #[prost(float, optional, tag = "3")]
+    pub present_loss: Option<f32>,
+    /// Its standard error.
+    #[prost(float, tag = "4")]
+    pub present_loss_error: f32,
+    /// Usual delay, in nanoseconds; absent before the first ten intervals with delays.
+    #[prost(float, optional, tag = "5")]
+    pub usual_ns: Option<f32>,
+    /// Usual share of packets lost.
+    #[prost(float, tag = "6")]
+    pub usual_loss: f32,
+    /// There is history enough to find a rise of its delay.
+    #[prost(bool, tag = "7")]
+    pub is_ready: bool,
+    /// The rise of its delay, in nanoseconds, while it lasts.
+    #[prost(message, optional, tag = "8")]
+    pub delay: Option<Rise>,
+    /// The rise of its losses, as a share of packets, while it lasts.
+    #[prost(message, optional, tag = "9")]
+    pub loss: Option<Rise>,
+    /// Since when the clocks of its ends are not synchronised, in milliseconds since 1970 (UTC).
+    #[prost(uint64, optional, tag = "10")]
+    pub unsynchronised_since_ms: Option<u64>,
+    /// When a clock was set the last time, likewise.
+    #[prost(uint64, optional, tag = "11")]
+    pub step_since_ms: Option<u64>,
+    /// By how much the delays shifted then, in nanoseconds.
+    #[prost(float, tag = "12")]
+    pub step_shift_ns: f32,
 }
 
 /// A rise that lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Message)]
 pub struct Rise {
-    /// By how much: nanoseconds, or a share of packets.
-    pub by: f64,
+    /// By how much.
+    #[prost(float, tag = "1")]
+    pub by: f32,
     /// Its standard error.
-    pub error: f64,
-    /// From when it is dated, milliseconds since 1970 (UTC).
+    #[prost(float, tag = "2")]
+    pub error: f32,
+    /// From when it is dated, in milliseconds since 1970 (UTC).
+    #[prost(uint64, tag = "3")]
     pub since_ms: u64,
 }
 
-/// A clock was set.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// By how much the delays shifted, in nanoseconds.
-    pub shift_ns: f64,
-    /// When, milliseconds since 1970 (UTC).
-    pub since_ms: u64,
-}
-
-/// What is known of a segment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// What is known of a segment at a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Finding {
-    /// End of its last interval, milliseconds since 1970 (UTC).
+    /// What was found after its last interval.
+    pub found: Found,
+    /// End of that interval, milliseconds since 1970 (UTC).
     pub time_ms: u64,
-    /// Delay now: since it rose, or over the last five intervals with packets. `None` without any.
-    pub present_ns: Option<Mean>,
-    /// Share of packets lost in the same time; `None` where losses are not known.
-    pub present_loss: Option<Mean>,
-    /// Usual delay; `None` before the first ten intervals.
-    pub usual_ns: Option<f64>,
-    /// Usual share of packets lost.
-    pub usual_loss: f64,
-    /// Standard deviation of the packets' delays in the last interval, in nanoseconds.
+    /// Standard deviation of the packets' delays in it, in nanoseconds.
     pub deviation_ns: Option<f64>,
     /// Their 99th percentile.
     pub p99_ns: Option<f64>,
-    /// There is history enough to find a rise of its delay.
-    pub is_ready: bool,
-    /// The rise of its delay, while it lasts.
-    pub delay: Option<Rise>,
-    /// The rise of its losses, while it lasts.
-    pub loss: Option<Rise>,
-    /// Since when the clocks of its ends are not synchronised.
-    pub unsynchronised_since_ms: Option<u64>,
-    /// The last step of a clock.
-    pub step: Option<Step>,
     /// Since when there is no report, where there should be.
     pub silent_since_ms: Option<u64>,
 }
@@ -125,7 +136,7 @@ impl Rise {
     /// Probability that at least half of the rise is there, by its standard error.
     pub fn confidence(&self) -> f64 {
         let normal = Normal::standard();
-        normal.cdf(self.by / 2.0 / self.error.max(f64::MIN_POSITIVE))
+        normal.cdf(f64::from(self.by) / 2.0 / f64::from(self.error).max(f64::MIN_POSITIVE))
     }
 }
 
@@ -133,8 +144,10 @@ impl Finding {
     /// The rise of a signal, unless measuring is at fault.
     pub fn rise(&self, signal: Signal) -> Option<Rise> {
         let rise = match signal {
-            Signal::Delay => (self.delay).filter(|_| self.unsynchronised_since_ms.is_none()),
-            Signal::Loss => self.loss,
+            Signal::Delay => {
+                (self.found.delay).filter(|_| self.found.unsynchronised_since_ms.is_none())
+            }
+            Signal::Loss => self.found.loss,
         };
         rise.filter(|_| self.silent_since_ms.is_none())
     }
@@ -142,7 +155,7 @@ impl Finding {
     /// What is wrong with measuring it.
     pub fn faults(&self, segment: &str, now_ms: u64) -> Vec<MeasuringFault> {
         let silent = self.silent_since_ms.map(|since| (SILENT, since));
-        let clock = self.unsynchronised_since_ms;
+        let clock = self.found.unsynchronised_since_ms;
         let clock = clock.map(|since| (UNSYNCHRONISED, since));
         let faults = silent.into_iter().chain(clock);
         let faults = faults.map(|(what, since_ms)| fault(what, segment, since_ms));
@@ -151,13 +164,13 @@ impl Finding {
 
     /// The last step of a clock, while it is shown.
     pub fn step_fault(&self, segment: &str, now_ms: u64) -> Option<MeasuringFault> {
-        let shown = |step: &Step| now_ms.saturating_sub(step.since_ms) < STEP_SHOWN_MS;
-        let step = self.step.filter(shown)?;
-        let shift_us = step.shift_ns.abs() / 1e3;
+        let is_shown = |since_ms: &u64| now_ms.saturating_sub(*since_ms) < STEP_SHOWN_MS;
+        let since_ms = self.found.step_since_ms.filter(is_shown)?;
+        let shift_us = f64::from(self.found.step_shift_ns).abs() / 1e3;
         let words = format!(
             "both directions shifted by {shift_us:.1} us in opposite senses: a clock was set"
         );
-        Some(fault(("clock_step", &words), segment, step.since_ms))
+        Some(fault(("clock_step", &words), segment, since_ms))
     }
 }
 
@@ -173,7 +186,7 @@ const UNSYNCHRONISED: (&str, &str) = (
 );
 
 /// A fault of measuring a segment, in a word and in words; `since_ms` is 0 if its beginning is unknown.
-pub(crate) fn fault((what, words): (&str, &str), segment: &str, since_ms: u64) -> MeasuringFault {
+pub fn fault((what, words): (&str, &str), segment: &str, since_ms: u64) -> MeasuringFault {
     MeasuringFault {
         what: what.to_owned(),
         place: segment.to_owned(),

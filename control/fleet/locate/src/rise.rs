@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use records::float;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{BLOCK, Baseline, Tails, WINDOWS};
@@ -90,11 +91,10 @@ impl Delay {
     /// Adds an interval that had packets. `nats`: minus the logarithm of the probability, by interval and window, of a
     /// false alarm.
     pub(crate) fn add(&mut self, time_ms: u64, mean_ns: f64, bound_ns: f64, nats: f64) {
-        #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
         let value = Value {
             time_ms,
-            mean: mean_ns.max(DELAY_MIN_NS) as f32,
-            low: (mean_ns - bound_ns) as f32,
+            mean: float(mean_ns.max(DELAY_MIN_NS)),
+            low: float(mean_ns - bound_ns),
         };
         if self.recent.len() == RECENT {
             self.recent.pop_front();

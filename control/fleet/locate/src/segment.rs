@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use records::float;
 use serde::{Deserialize, Serialize};
 
 use crate::history::median;
-use crate::report::{BOUND_ERRORS, Finding, Mean, Report, Rise, Step};
+use crate::report::{BOUND_ERRORS, Finding, Found, Report, Rise};
 use crate::rise::{Delay, Loss, Raised};
 
 /// Reports that are kept.
@@ -25,6 +26,22 @@ pub(crate) struct Shift {
     pub(crate) by_ns: f64,
     /// What it can be off by.
     pub(crate) noise_ns: f64,
+}
+
+/// A mean with its standard error: nanoseconds, or a share of packets.
+#[derive(Debug, Clone, Copy)]
+struct Mean {
+    value: f64,
+    error: f64,
+}
+
+/// A clock was set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Step {
+    /// By how much the delays shifted, in nanoseconds.
+    shift_ns: f64,
+    /// When, milliseconds since 1970 (UTC).
+    since_ms: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -126,25 +143,32 @@ impl Segment {
         let rise = |present: Option<Mean>, raised: Option<&Raised>| {
             let (present, raised) = (present?, raised?);
             Some(Rise {
-                by: (present.value - raised.usual).max(0.0),
-                error: present.error,
+                by: float((present.value - raised.usual).max(0.0)),
+                error: float(present.error),
                 since_ms: raised.since_ms,
             })
         };
-        let last = self.kept.back();
-        Finding {
-            time_ms: last.map_or(0, |last| last.time_ms),
-            present_ns,
-            present_loss,
-            usual_ns: self.delay.usual_ns(now_ms),
-            usual_loss: self.loss.usual(),
-            deviation_ns: last.and_then(|last| last.deviation_ns),
-            p99_ns: last.and_then(|last| last.p99_ns),
+        let error = |mean: Option<Mean>| mean.map_or(0.0, |mean| float(mean.error));
+        let found = Found {
+            present_ns: present_ns.map(|mean| float(mean.value)),
+            present_error_ns: error(present_ns),
+            present_loss: present_loss.map(|mean| float(mean.value)),
+            present_loss_error: error(present_loss),
+            usual_ns: self.delay.usual_ns(now_ms).map(float),
+            usual_loss: float(self.loss.usual()),
             is_ready: self.delay.is_ready(),
             delay: rise(present_ns, self.delay.raised()),
             loss: rise(present_loss, self.loss.raised()),
             unsynchronised_since_ms: self.unsynchronised_since_ms,
-            step: self.step,
+            step_since_ms: self.step.map(|step| step.since_ms),
+            step_shift_ns: self.step.map_or(0.0, |step| float(step.shift_ns)),
+        };
+        let last = self.kept.back();
+        Finding {
+            found,
+            time_ms: last.map_or(0, |last| last.time_ms),
+            deviation_ns: last.and_then(|last| last.deviation_ns),
+            p99_ns: last.and_then(|last| last.p99_ns),
             silent_since_ms: self.silent_since(now_ms),
         }
     }

@@ -360,7 +360,7 @@ fn a_rise_ends_and_one_that_stays_is_usual() {
         assert!(risen.contains(&found), "{reports}: {found}");
     }
     let finding = locator.finding("s", locator.last_ms()).unwrap();
-    assert_eq!(finding.delay, None);
+    assert_eq!(finding.found.delay, None);
 }
 
 const HOPS: usize = 6;
@@ -559,8 +559,8 @@ fn a_step_of_a_clock_is_no_fault_of_the_network() {
             .collect();
         assert_eq!(faults, [("clock_step", "hop0"), ("clock_step", "hop1")]);
         for (hop, expected_ns) in [("hop0", sign * 1e6), ("hop1", -sign * 1e6)] {
-            let step = path.locator.finding(hop, path.now_ms).unwrap().step;
-            let shift_ns = step.unwrap().shift_ns;
+            let found = path.locator.finding(hop, path.now_ms).unwrap().found;
+            let shift_ns = f64::from(found.step_shift_ns);
             assert!((shift_ns - expected_ns).abs() < 1e5, "{shift_ns}");
         }
         // A fault of one direction is the network's.

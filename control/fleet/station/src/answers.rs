@@ -4,27 +4,30 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::http::{Answer, Nothing, Parameters, Refusal, ui};
+use api::http::{Answer, Nothing, Parameters, Refusal, ok_unless, ui};
 use api::prometheus::Format;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use records::names;
 use records::station::{
-    Missing, SegmentHistory, SegmentMinute, StationSegment, StationSegments, SwitchState, Switches,
-    Unreadable,
+    Blame, FlowPath, Missing, NetworkMap, PathBlames, Paths, SegmentHistory, SegmentMinute,
+    StationSegments, SwitchState, Switches, Unreadable,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use crate::Station;
 use crate::blame::Blamer;
 use crate::fleet::refused_numbers;
 use crate::page;
-use crate::path::{Network, figures, label, segment};
+use crate::path::Network;
+use crate::place::{Place, label};
 use crate::settings::Ends;
 use crate::state::State as Switch;
 use crate::summary::summary;
@@ -86,8 +89,40 @@ async fn beside(
     done.await.map_err(|error| Refusal::internal(&error))?
 }
 
-fn bad_request(error: &dyn std::fmt::Display) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, error.to_string())
+/// Answers with what `make` makes of the parameters, or refuses to.
+async fn answered<P: Send + 'static, T: Serialize + 'static>(
+    station: Arc<Station>,
+    asked: P,
+    make: impl FnOnce(&Station, &P) -> Result<T, Refusal> + Send + 'static,
+) -> Answered {
+    beside(station, move |station| {
+        let value = make(station, &asked)?;
+        station.answer().json(&value)
+    })
+    .await
+}
+
+/// A path whose answer is made of its parameters.
+fn made<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
+    make: fn(&Station, &P) -> T,
+) -> MethodRouter<Arc<Station>> {
+    get(
+        async move |State(station): Shared, Parameters(asked): Parameters<P>| {
+            let make = move |station: &Station, asked: &P| Ok(make(station, asked));
+            answered(station, asked, make).await
+        },
+    )
+}
+
+/// The same of parameters that may mean nothing.
+fn tried<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
+    make: fn(&Station, &P) -> Result<T, Refusal>,
+) -> MethodRouter<Arc<Station>> {
+    get(
+        async move |State(station): Shared, Parameters(asked): Parameters<P>| {
+            answered(station, asked, make).await
+        },
+    )
 }
 
 /// All paths, with what answers them.
@@ -97,14 +132,14 @@ fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 12] {
         ("/metrics", get(metrics)),
         ("/healthz", get(async || "ok\n")),
         ("/readyz", get(readyz)),
-        ("/api/v1/switches", get(switches)),
-        ("/api/v1/segments", get(segments)),
-        ("/api/v1/history", get(history)),
-        ("/api/v1/missing", get(missing)),
-        ("/api/v1/topology", get(topology)),
-        ("/api/v1/path", get(path)),
-        ("/api/v1/blame", get(blame)),
-        ("/api/v1/flow", get(flow)),
+        ("/api/v1/switches", made(switches)),
+        ("/api/v1/segments", made(segments)),
+        ("/api/v1/history", made(history)),
+        ("/api/v1/missing", made(missing)),
+        ("/api/v1/topology", made(topology)),
+        ("/api/v1/path", tried(path)),
+        ("/api/v1/blame", tried(blame)),
+        ("/api/v1/flow", tried(flow)),
     ]
 }
 
@@ -137,12 +172,7 @@ async fn metrics(State(station): Shared) -> Answered {
 }
 
 async fn readyz(State(station): Shared) -> impl IntoResponse {
-    let reasons = station.unready(Instant::now());
-    if reasons.is_empty() {
-        (StatusCode::OK, "ready\n".to_owned())
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
-    }
+    ok_unless(&station.unready(Instant::now()), "ready\n")
 }
 
 /// Which switches.
@@ -153,23 +183,13 @@ struct SwitchQuery {
     switch: Option<String>,
 }
 
-/// The states asked for.
-fn states(station: &Station, switch: Option<&String>) -> Vec<Switch> {
-    match switch {
-        Some(switch) => station.fleet.state(switch).into_iter().collect(),
-        None => station.fleet.states(),
+fn switches(station: &Station, asked: &SwitchQuery) -> Switches {
+    let states = station.fleet.states();
+    let is_wanted =
+        |state: &SwitchState| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
+    Switches {
+        switches: station.summaries(&states).filter(is_wanted).collect(),
     }
-}
-
-async fn switches(State(station): Shared, Parameters(asked): Parameters<SwitchQuery>) -> Answered {
-    beside(station, move |station| {
-        let states = station.fleet.states();
-        let is_wanted =
-            |state: &SwitchState| asked.switch.as_ref().is_none_or(|of| state.switch == *of);
-        let switches = station.summaries(&states).filter(is_wanted).collect();
-        station.answer().json(&Switches { switches })
-    })
-    .await
 }
 
 /// Which segments.
@@ -188,40 +208,23 @@ struct SegmentQuery {
     limit: Option<usize>,
 }
 
-async fn segments(State(station): Shared, Parameters(asked): Parameters<SegmentQuery>) -> Answered {
-    beside(station, move |station| {
-        station.answer().json(&listed(station, &asked))
-    })
-    .await
-}
-
-fn listed(station: &Station, asked: &SegmentQuery) -> StationSegments {
+fn segments(station: &Station, asked: &SegmentQuery) -> StationSegments {
     let now = station.clock.now_unix_ns();
-    let is_wanted = |segment: &StationSegment| {
-        asked.kind.as_ref().is_none_or(|kind| segment.kind == *kind)
-            && asked
-                .class
-                .as_ref()
-                .is_none_or(|class| segment.class == *class)
+    let states = match &asked.switch {
+        Some(switch) => station.fleet.state(switch).into_iter().collect(),
+        None => station.fleet.states(),
     };
-    let mut matching = 0;
-    let mut listed = Vec::new();
+    let is_wanted = |place: &Place| {
+        let (kind, class) = (asked.kind.as_deref(), asked.class.as_deref());
+        kind.is_none_or(|kind| label(place.kind()) == kind)
+            && class.is_none_or(|class| place.class() == class)
+    };
+    let wanted = states.iter().flat_map(Switch::places).filter(is_wanted);
     let limit = asked.limit.unwrap_or(LIMIT.0).min(LIMIT.1);
-    for state in states(station, asked.switch.as_ref()) {
-        let segments = state
-            .segments
-            .iter()
-            .map(|known| segment(&state, known, now));
-        for segment in segments.filter(is_wanted) {
-            if matching >= asked.offset && listed.len() < limit {
-                listed.push(segment);
-            }
-            matching += 1;
-        }
-    }
+    let listed = wanted.clone().skip(asked.offset).take(limit);
     StationSegments {
-        matching: matching as u64,
-        segments: listed,
+        matching: wanted.count() as u64,
+        segments: listed.map(|place| place.record(now)).collect(),
     }
 }
 
@@ -235,83 +238,67 @@ struct HistoryQuery {
     minutes: Option<usize>,
 }
 
-async fn history(State(station): Shared, Parameters(asked): Parameters<HistoryQuery>) -> Answered {
-    beside(station, move |station| {
-        let minutes = station.fleet.minutes(&asked.switch);
-        // A large one is in parts.
-        let mut numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
-        numbers.dedup();
-        let left_out = numbers.len().saturating_sub(asked.minutes.unwrap_or(60));
-        let first = numbers.get(left_out).copied().unwrap_or(u64::MAX);
-        let listed = minutes.iter().filter(|minute| minute.minute >= first);
-        let listed = listed.flat_map(|minute| {
-            let name = |index: u32| minute.names.get(index as usize).map_or("", String::as_str);
-            minute.segments.iter().map(move |segment| SegmentMinute {
+fn history(station: &Station, asked: &HistoryQuery) -> SegmentHistory {
+    let minutes = station.fleet.minutes(&asked.switch);
+    // A large one is in parts.
+    let mut numbers: Vec<u64> = minutes.iter().map(|minute| minute.minute).collect();
+    numbers.dedup();
+    let left_out = numbers.len().saturating_sub(asked.minutes.unwrap_or(60));
+    let first = numbers.get(left_out).copied().unwrap_or(u64::MAX);
+    let listed = minutes.iter().filter(|minute| minute.minute >= first);
+    let listed = listed.flat_map(|minute| {
+        minute.segments.iter().map(move |segment| {
+            let names = [segment.from, segment.to, segment.class];
+            let [from, to, class] = names.map(|index| names::name(&minute.names, index));
+            let kind = Kind::try_from(segment.kind).map_or("unknown", label);
+            SegmentMinute {
                 start_unix_s: minute.minute.saturating_mul(60),
-                segment: format!(
-                    "{} {}>{} {}",
-                    Kind::try_from(segment.kind).map_or("unknown", label),
-                    name(segment.from),
-                    name(segment.to),
-                    name(segment.class)
-                ),
-                figures: figures(&segment.sums),
-            })
-        });
-        station.answer().json(&SegmentHistory {
-            minutes: listed.collect(),
+                segment: format!("{kind} {from}>{to} {class}"),
+                figures: segment.sums.figures(),
+            }
         })
-    })
-    .await
+    });
+    SegmentHistory {
+        minutes: listed.collect(),
+    }
 }
 
-async fn missing(State(station): Shared, _: Parameters<Nothing>) -> Answered {
-    beside(station, |station| {
-        let states = station.fleet.states();
-        let switches = station.summaries(&states).filter(|switch| {
-            switch.silent_since_unix_s.is_some()
-                || switch.missed_epochs > 0
-                || !switch.problems.is_empty()
-        });
-        let topology = station.topology();
-        let routers = topology
-            .iter()
-            .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
-        let nodes = states.iter();
-        let nodes = nodes.map(|state| state.node.as_ref().unwrap_or(&state.switch).as_str());
-        let nodes: HashSet<&str> = nodes.collect();
-        let unreported = routers.filter(|name| !nodes.contains(name));
-        let unreadable = station.fleet.faults().into_iter();
-        station.answer().json(&Missing {
-            known: states.len() as u64,
-            switches: switches.collect(),
-            unreported: unreported.map(str::to_owned).collect(),
-            unreadable: unreadable
-                .map(|(switch, why)| Unreadable { switch, why })
-                .collect(),
-        })
-    })
-    .await
+fn missing(station: &Station, _: &Nothing) -> Missing {
+    let states = station.fleet.states();
+    let switches = station.summaries(&states).filter(|switch| {
+        switch.silent_since_unix_s.is_some()
+            || switch.missed_epochs > 0
+            || !switch.problems.is_empty()
+    });
+    let topology = station.topology();
+    let routers = topology
+        .iter()
+        .flat_map(|topology| topology.routers().map(|router| topology.name(router)));
+    let nodes = states.iter();
+    let nodes = nodes.map(|state| state.node.as_ref().unwrap_or(&state.switch).as_str());
+    let nodes: HashSet<&str> = nodes.collect();
+    let unreported = routers.filter(|name| !nodes.contains(name));
+    let unreadable = station.fleet.faults().into_iter();
+    Missing {
+        known: states.len() as u64,
+        switches: switches.collect(),
+        unreported: unreported.map(str::to_owned).collect(),
+        unreadable: unreadable
+            .map(|(switch, why)| Unreadable { switch, why })
+            .collect(),
+    }
 }
 
-async fn topology(State(station): Shared, _: Parameters<Nothing>) -> Answered {
-    beside(station, |station| {
-        let states = station.fleet.states();
-        station.answer().json(&station.network(&states).map())
-    })
-    .await
+fn topology(station: &Station, _: &Nothing) -> NetworkMap {
+    station.network(&station.fleet.states()).map()
 }
 
-async fn path(State(station): Shared, Parameters(asked): Parameters<Ends>) -> Answered {
-    beside(station, move |station| {
-        let states = station.fleet.states();
-        let network = station.network(&states);
-        let paths = network.paths(&asked.from, &asked.to, asked.class.as_deref());
-        station
-            .answer()
-            .json(&paths.map_err(|error| bad_request(&error))?)
-    })
-    .await
+fn path(station: &Station, asked: &Ends) -> Result<Paths, Refusal> {
+    let states = station.fleet.states();
+    let paths = station
+        .network(&states)
+        .paths(&asked.from, &asked.to, asked.class.as_deref());
+    paths.map_err(|error| Refusal::bad_request(error.to_string()))
 }
 
 /// Of all of the fleet, or from where to where.
@@ -328,27 +315,32 @@ struct BlameQuery {
     limit: Option<usize>,
 }
 
-async fn blame(State(station): Shared, Parameters(asked): Parameters<BlameQuery>) -> Answered {
-    beside(station, move |station| {
-        let states = station.fleet.states();
-        let blamer = Blamer::new(&states, station.clock.now_unix_ns());
-        let class = asked.class.as_deref();
-        match (asked.from, asked.to) {
-            (Some(from), Some(to)) => {
-                let paths = station.network(&states).paths(&from, &to, class);
-                let paths = paths.map_err(|error| bad_request(&error))?;
-                station.answer().json(&blamer.paths(&paths))
-            }
-            (None, None) => {
-                let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
-                station.answer().json(&blamer.all(class, limit))
-            }
-            _ => Err(bad_request(
-                &"expected both `from` and `to`, or neither for all of the fleet",
-            )),
+/// Of all of the fleet, or of paths.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Blamed {
+    Fleet(Blame),
+    Paths(PathBlames),
+}
+
+fn blame(station: &Station, asked: &BlameQuery) -> Result<Blamed, Refusal> {
+    let states = station.fleet.states();
+    let blamer = Blamer::new(&states, station.clock.now_unix_ns());
+    let class = asked.class.as_deref();
+    match (&asked.from, &asked.to) {
+        (Some(from), Some(to)) => {
+            let paths = station.network(&states).paths(from, to, class);
+            let paths = paths.map_err(|error| Refusal::bad_request(error.to_string()))?;
+            Ok(Blamed::Paths(blamer.paths(&paths)))
         }
-    })
-    .await
+        (None, None) => {
+            let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
+            Ok(Blamed::Fleet(blamer.all(class, limit)))
+        }
+        _ => Err(Refusal::bad_request(
+            "expected both `from` and `to`, or neither for all of the fleet",
+        )),
+    }
 }
 
 /// Which flow.
@@ -359,19 +351,15 @@ struct FlowQuery {
     flow: String,
 }
 
-async fn flow(State(station): Shared, Parameters(asked): Parameters<FlowQuery>) -> Answered {
-    beside(station, move |station| {
-        let states = station.fleet.states();
-        let found = crate::flow::flow(&states, &asked.flow, station.clock.now_unix_ns());
-        let found = found.ok_or_else(|| {
-            bad_request(&format!(
-                "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",
-                asked.flow
-            ))
-        });
-        station.answer().json(&found?)
+fn flow(station: &Station, asked: &FlowQuery) -> Result<FlowPath, Refusal> {
+    let states = station.fleet.states();
+    let found = crate::flow::flow(&states, &asked.flow, station.clock.now_unix_ns());
+    found.ok_or_else(|| {
+        Refusal::bad_request(format!(
+            "no switch reported {} among its top flows of the last epoch: see `report.top_flows` and `measurement.flows` of the switches",
+            asked.flow
+        ))
     })
-    .await
 }
 
 #[cfg(test)]
@@ -417,7 +405,8 @@ mod tests {
                 limit: Some(LIMIT.1),
                 ..SegmentQuery::default()
             };
-            segments(State(Arc::clone(&station)), Parameters(all)).await
+            let make = |station: &Station, asked: &SegmentQuery| Ok(segments(station, asked));
+            answered(Arc::clone(&station), all, make).await
         };
         let mut stalled = Vec::new();
         let mut bytes = 0;

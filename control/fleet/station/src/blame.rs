@@ -8,17 +8,17 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-use locate::{BOUND_ERRORS, Finding, Hop, Mean, Member, Signal, explain, seconds};
+use locate::{BOUND_ERRORS, Finding, Hop, Member, Signal, explain, fault, seconds};
+use records::float;
 use records::station::{
-    self, Blame, Joined, MeasuringFault, PathAnswer, PathBlame, PathBlames, Paths, Risen,
+    self, Blame, MeasuringFault, PathAnswer, PathBlame, PathBlames, Paths, Risen,
 };
 use report::msp::{Kind, Neighbour};
 
-use crate::finding::ms;
+use crate::clock::ms;
 use crate::fleet::by_number;
-use crate::path::label;
-use crate::state::finding;
-use crate::state::{Known, State};
+use crate::place::{Name, Place, label};
+use crate::state::State;
 
 /// A packet lost counts as a delay of so many nanoseconds: the least time after which TCP sends it again (RFC 6298, section 2.4).
 const LOST_NS: f64 = 1e9;
@@ -36,37 +36,10 @@ pub struct Blamer<'s> {
     now_unix_ns: u64,
 }
 
-/// Switch, ends and class of a segment.
-type Name<'s> = [&'s str; 4];
-
-/// A segment, and where it is known.
-#[derive(Clone, Copy)]
-struct Place<'s> {
-    state: &'s State,
-    known: &'s Known,
-}
-
 impl<'s> Place<'s> {
-    fn ends(self) -> [&'s str; 2] {
-        [self.known.last.from, self.known.last.to].map(|name| self.state.name(name))
-    }
-
-    fn kind(self) -> Kind {
-        self.known.last.kind()
-    }
-
-    fn class(self) -> &'s str {
-        self.state.name(self.known.last.class)
-    }
-
     /// Whether it is a wire that leaves the switch: its end is at the peer.
     fn is_outgoing(self) -> bool {
         self.kind() == Kind::Wire && self.ends()[1].contains(':')
-    }
-
-    fn name(self) -> Name<'s> {
-        let [from, to] = self.ends();
-        [&self.state.switch, from, to, self.class()]
     }
 
     /// The port of the switch that the wire is at.
@@ -86,22 +59,16 @@ impl<'s> Blamer<'s> {
                 peers.entry(at).or_insert(other);
             }
         }
-        let blamer = Self {
+        let places = states.iter().flat_map(State::places);
+        let one_way = places.filter(|place| place.kind() == Kind::Probe);
+        let measured = one_way.filter(|place| place.known.last.samples > 0);
+        Self {
             states,
             numbers: by_number(states),
             peers,
-            directions: HashSet::new(),
+            directions: measured.map(Place::name).collect(),
             by_name: OnceCell::new(),
             now_unix_ns,
-        };
-        let directions = blamer.places().filter(|place| {
-            let last = &place.known.last;
-            last.kind() == Kind::Probe && last.samples > 0
-        });
-        let directions = directions.map(Place::name).collect();
-        Self {
-            directions,
-            ..blamer
         }
     }
 
@@ -124,11 +91,7 @@ impl<'s> Blamer<'s> {
     }
 
     fn places(&self) -> impl Iterator<Item = Place<'s>> {
-        let states = self.states.iter();
-        states.flat_map(|state| {
-            let segments = state.segments.iter();
-            segments.map(move |known| Place { state, known })
-        })
+        self.states.iter().flat_map(State::places)
     }
 
     /// The switch at the other end of a wire, and its port.
@@ -143,7 +106,7 @@ impl<'s> Blamer<'s> {
 
     /// What is known of a segment. A wire depends on the clocks of both ends.
     fn finding(&self, place: Place<'s>) -> Finding {
-        let mut finding = finding(place.state, place.known, self.now_unix_ns);
+        let mut finding = place.finding(self.now_unix_ns);
         let peer = (place.kind() == Kind::Wire)
             .then(|| self.peer(place.state, place.port()))
             .flatten();
@@ -151,17 +114,17 @@ impl<'s> Blamer<'s> {
             && is_free(peer)
         {
             let since = ms(peer.end_unix_ns);
-            finding.unsynchronised_since_ms.get_or_insert(since);
+            let found = &mut finding.found;
+            found.unsynchronised_since_ms.get_or_insert(since);
         }
         finding
     }
 
     /// In words: `edge-1: lan>wan`, `edge-1:wan > edge-2:wan`; the class unless it is `all`.
     fn title(&self, place: Place<'s>) -> String {
-        let (switch, [from, to]) = (&place.state.switch, place.ends());
         let title = if place.kind() == Kind::Wire {
             let port = place.port();
-            let here = format!("{switch}:{port}");
+            let here = format!("{}:{port}", place.state.switch);
             let there = self.peer(place.state, port).map_or_else(
                 || "?".to_owned(),
                 |(peer, at)| format!("{}:{at}", peer.switch),
@@ -172,9 +135,10 @@ impl<'s> Blamer<'s> {
                 format!("{there} > {here}")
             }
         } else if matches!(place.kind(), Kind::Inside | Kind::Around) {
-            format!("{switch}: {from}>{to}")
+            place.title()
         } else {
             // Of probes: the ends are nodes.
+            let [from, to] = place.ends();
             let back = if place.kind() == Kind::RoundTrip {
                 format!(" > {from}")
             } else {
@@ -204,7 +168,7 @@ impl<'s> Blamer<'s> {
         for place in places.filter(|&place| !is_left_out(place)) {
             let finding = self.finding(place);
             segments += 1;
-            learning += u64::from(!finding.is_ready);
+            learning += u64::from(!finding.found.is_ready);
             let both = [Signal::Delay, Signal::Loss].into_iter();
             risen.extend(both.filter_map(|signal| self.risen(place, &finding, signal)));
         }
@@ -227,22 +191,23 @@ impl<'s> Blamer<'s> {
 
     fn risen(&self, place: Place<'s>, finding: &Finding, signal: Signal) -> Option<Risen> {
         let rise = finding.rise(signal).filter(|rise| rise.by > 0.0)?;
-        let now = match signal {
-            Signal::Delay => finding.present_ns?.value,
-            Signal::Loss => finding.present_loss?.value,
-        };
-        let [from, to] = place.ends().map(str::to_owned);
+        let now = f64::from(match signal {
+            Signal::Delay => finding.found.present_ns?,
+            Signal::Loss => finding.found.present_loss?,
+        });
+        let by = f64::from(rise.by);
+        let [switch, from, to, class] = place.name().map(str::to_owned);
         Some(Risen {
             title: self.title(place),
-            switch: place.state.switch.clone(),
+            switch,
             kind: label(place.kind()).to_owned(),
             from,
             to,
-            class: place.class().to_owned(),
+            class,
             signal: signal.label().to_owned(),
             now,
-            usual: now - rise.by,
-            rise: rise.by,
+            usual: now - by,
+            rise: by,
             confidence: rise.confidence(),
             since_unix_s: seconds(rise.since_ms),
         })
@@ -282,7 +247,7 @@ impl<'s> Blamer<'s> {
         }
         let is_one = hop.joined.len() == 1;
         let members = hop.joined.iter().map(|joined| {
-            let place = self.joined(&hop.kind, joined);
+            let place = self.place(&hop.kind, name_of(joined));
             Member {
                 segment: match place {
                     Some(place) if !is_one => self.title(place),
@@ -304,39 +269,24 @@ impl<'s> Blamer<'s> {
     fn one_way(&self, place: Place<'s>) -> Finding {
         let mut finding = self.finding(place);
         if place.kind() == Kind::RoundTrip {
-            let halve = |mean: Mean| Mean {
-                value: mean.value / 2.0,
-                error: f64::midpoint(mean.value / BOUND_ERRORS, mean.error),
-            };
-            finding.present_ns = finding.present_ns.map(halve);
-            finding.usual_ns = finding.usual_ns.map(|usual| usual / 2.0);
+            let found = &mut finding.found;
+            if let Some(present_ns) = &mut found.present_ns {
+                let all = f64::from(*present_ns) / BOUND_ERRORS;
+                let error = f64::from(found.present_error_ns);
+                found.present_error_ns = float(f64::midpoint(all, error));
+                *present_ns /= 2.0;
+            }
+            found.usual_ns = found.usual_ns.map(|usual| usual / 2.0);
             (finding.deviation_ns, finding.p99_ns) = (None, None);
         }
         finding
     }
 
-    fn joined(&self, kind: &str, joined: &Joined) -> Option<Place<'s>> {
-        let Joined {
-            switch,
-            from,
-            to,
-            class,
-            ..
-        } = joined;
-        self.place(kind, [switch, from, to, class])
-    }
-
     /// What was measured from end to end: by a probe, or by a wire over several links. The first that has a delay now.
     fn end_to_end(&self, path: &PathAnswer) -> Option<(Place<'s>, Finding)> {
         let probes = path.end_to_end.iter().filter_map(|probe| {
-            let joined = Joined {
-                switch: probe.switch.clone(),
-                from: probe.from.clone(),
-                to: probe.to.clone(),
-                class: probe.class.clone(),
-                packets: 0,
-            };
-            self.joined(&probe.kind, &joined)
+            let name = [&*probe.switch, &*probe.from, &*probe.to, &*probe.class];
+            self.place(&probe.kind, name)
         });
         let ends = path.switches.first().zip(path.switches.last());
         let wires = ends
@@ -361,9 +311,15 @@ impl<'s> Blamer<'s> {
 
     fn session_of(&self, hop: &station::Hop) -> Option<MeasuringFault> {
         let joined = hop.joined.first().filter(|_| hop.kind == "wire")?;
-        let place = self.joined(&hop.kind, joined)?;
-        self.session_at(place.state, place.port())
+        let place = self.place(&hop.kind, name_of(joined))?;
+        let mut at_port = place.state.neighbours.iter();
+        let other = at_port.find(|other| place.state.name(other.port) == place.port())?;
+        self.session(place.state, other)
     }
+}
+
+fn name_of(joined: &station::Joined) -> Name<'_> {
+    [&joined.switch, &joined.from, &joined.to, &joined.class]
 }
 
 /// Whether the clock of a switch's wires is not synchronised.
@@ -378,21 +334,19 @@ impl<'s> Blamer<'s> {
         let mut faults = Vec::new();
         for state in self.states {
             if state.is_silent(self.now_unix_ns) {
-                faults.push(MeasuringFault {
-                    what: "silent".to_owned(),
-                    place: state.switch.clone(),
-                    since_unix_s: Some(seconds(ms(state.end_unix_ns))),
-                    words: "it sends no reports: it is down, or cannot be reached".to_owned(),
-                });
+                let words = "it sends no reports: it is down, or cannot be reached";
+                let since_ms = ms(state.end_unix_ns);
+                faults.push(fault(("silent", words), &state.switch, since_ms));
                 continue;
             }
             if is_free(state) {
-                faults.push(MeasuringFault {
-                    what: "clock_unsynchronised".to_owned(),
-                    place: state.switch.clone(),
-                    since_unix_s: unsynchronised_since(state).map(seconds),
-                    words: "its clock is not synchronised: start chrony or linuxptp".to_owned(),
-                });
+                let words = "its clock is not synchronised: start chrony or linuxptp";
+                let since_ms = unsynchronised_since(state).unwrap_or_default();
+                faults.push(fault(
+                    ("clock_unsynchronised", words),
+                    &state.switch,
+                    since_ms,
+                ));
             }
             faults.extend(self.sessions(state));
         }
@@ -408,49 +362,34 @@ impl<'s> Blamer<'s> {
 
     /// Wires of a switch that measure nothing. Where the other end is silent, that says it.
     fn sessions(&self, state: &'s State) -> impl Iterator<Item = MeasuringFault> {
-        let broken = state.neighbours.iter().filter(|other| {
+        let wires = state.neighbours.iter().filter(|other| {
             other.wire_switch().is_some_and(|peer| {
                 let peer = self.numbers.get(&peer);
-                other.session != "established"
-                    && peer.is_none_or(|peer| !peer.is_silent(self.now_unix_ns))
+                peer.is_none_or(|peer| !peer.is_silent(self.now_unix_ns))
             })
         });
-        broken.map(|other| {
-            let port = state.name(other.port);
-            self.session(state, port, &other.session)
-        })
+        wires.filter_map(|other| self.session(state, other))
     }
 
-    /// A wire whose session is in this state.
-    fn session(&self, state: &'s State, port: &str, session: &str) -> MeasuringFault {
+    /// The fault of a wire's session, if it has one.
+    fn session(&self, state: &'s State, wire: &Neighbour) -> Option<MeasuringFault> {
+        let port = state.name(wire.port);
         let here = format!("{}:{port}", state.switch);
         let place = match self.peer(state, port) {
             Some((peer, at)) => format!("{here} - {}:{at}", peer.switch),
             None => here,
         };
-        MeasuringFault {
-            what: "wire_session".to_owned(),
-            place,
-            since_unix_s: None,
-            words: format!("the wire's session is `{session}`: `vernier wires` says why"),
-        }
-    }
-
-    /// The fault of the session of a wire that arrives at a port of a switch, if it has one.
-    fn session_at(&self, state: &'s State, port: &str) -> Option<MeasuringFault> {
-        let mut at_port = state.neighbours.iter();
-        let other = at_port.find(|other| state.name(other.port) == port)?;
-        (other.session != "established").then(|| self.session(state, port, &other.session))
+        let session = &wire.session;
+        let words = format!("the wire's session is `{session}`: `vernier wires` says why");
+        (session != "established").then(|| fault(("wire_session", &words), &place, 0))
     }
 }
 
 /// Since when wires of a switch have no figures, in milliseconds since 1970.
 fn unsynchronised_since(state: &State) -> Option<u64> {
-    let wires = state.segments.iter();
-    let wires = wires.filter(|known| known.last.kind() == Kind::Wire);
-    wires
-        .filter_map(|known| known.found.as_ref()?.unsynchronised_since_ms)
-        .min()
+    let wires = state.places().filter(|place| place.kind() == Kind::Wire);
+    let since = wires.filter_map(|place| place.known.found.as_ref()?.unsynchronised_since_ms);
+    since.min()
 }
 
 /// The title of a segment of a class.

@@ -30,6 +30,11 @@ pub fn dated(report: &Report, received_unix_ns: u64, previous_unix_ns: u64) -> u
     }
 }
 
+/// Milliseconds of nanoseconds.
+pub const fn ms(ns: u64) -> u64 {
+    ns / 1_000_000
+}
+
 /// Returns by how much a report's own time is later than its date; negative if it is earlier.
 pub fn off_ns(report: &Report, dated_unix_ns: u64) -> i64 {
     let end_unix_ns = report.end_unix_ns();

@@ -6,8 +6,8 @@ use records::station::{FlowHop, FlowPath};
 use report::msp::{Flow, Kind};
 
 use crate::fleet::by_number;
-use crate::path::{age_s, figures, label};
-use crate::state::{Known, State, Sums};
+use crate::place::{Place, label, title};
+use crate::state::State;
 
 /// A segment that saw the flow.
 struct Seen<'s> {
@@ -21,10 +21,9 @@ impl<'s> Seen<'s> {
     }
 
     fn hop(&self, now_unix_ns: u64) -> FlowHop {
-        let [from, to] = self.ends();
         let flow = self.flow;
         FlowHop {
-            title: format!("{}: {from}>{to}", self.state.switch),
+            title: title(&self.state.switch, self.ends().map(Some)),
             kind: label(Kind::Inside).to_owned(),
             is_of_flow: true,
             packets: flow.packets,
@@ -32,7 +31,7 @@ impl<'s> Seen<'s> {
             mean_ns: flow.mean_ns.map(f64::from),
             stddev_ns: flow.stddev_ns.map(f64::from),
             p99_ns: flow.p99_ns.map(f64::from),
-            age_s: age_s(self.state, self.state.end_unix_ns, now_unix_ns),
+            age_s: self.state.age_s(self.state.end_unix_ns, now_unix_ns),
         }
     }
 }
@@ -105,68 +104,51 @@ fn link(
     numbers: &HashMap<u32, &State>,
     now_unix_ns: u64,
 ) -> Option<Link> {
+    let state = from.state;
     let [_, out] = from.ends();
     let at = |switch: &str, port: &str| places.get(&(switch, port)).copied();
-    let class = from.state.name(from.flow.class);
-    let ports = from.state.neighbours.iter();
-    let by_wire = ports
-        .filter(|other| from.state.name(other.port) == out)
-        .find_map(|other| {
-            let peer = numbers.get(&other.wire_switch()?)?;
-            let into = from.state.name(other.peer_port);
-            let to = at(&peer.switch, into)?;
-            let title = format!("{}:{out} > {}:{into}", from.state.switch, peer.switch);
-            let is_it = |known: &&Known| peer.name(known.last.to) == into;
-            let hop = all_packets(peer, Kind::Wire, class, is_it, title, now_unix_ns);
-            Some(Link { to, hop })
-        });
+    let class = state.name(from.flow.class);
+    let by_wire = state.neighbours.iter().find_map(|other| {
+        let [here, into] = state.ports(other);
+        let peer = numbers.get(&other.wire_switch()?).filter(|_| here == out)?;
+        let to = at(&peer.switch, into)?;
+        let title = format!("{}:{out} > {}:{into}", state.switch, peer.switch);
+        let wires = peer.places().filter(|place| place.kind() == Kind::Wire);
+        let wires = wires.filter(|place| place.ends()[1] == into);
+        let hop = all_packets(wires, class, &title, now_unix_ns);
+        Some(Link { to, hop })
+    });
+    let devices = || state.places().filter(|place| place.kind() == Kind::Around);
     by_wire.or_else(|| {
-        let state = from.state;
-        let devices = state.segments.iter();
-        devices
-            .filter(|known| known.last.kind() == Kind::Around)
-            .find_map(|known| {
-                let ends = [known.last.from, known.last.to].map(|name| state.name(name));
-                let ports = ends.map(|end| end.split_once(':').map_or(end, |(_, port)| port));
-                let to = at(&state.switch, ports[1]).filter(|_| ports[0] == out)?;
-                let title = format!("{}: {}>{}", state.switch, ends[0], ends[1]);
-                let is_it = |other: &&Known| {
-                    other.last.from == known.last.from && other.last.to == known.last.to
-                };
-                let hop = all_packets(state, Kind::Around, class, is_it, title, now_unix_ns);
-                Some(Link { to, hop })
-            })
+        devices().find_map(|device| {
+            let [before, into] = device.ports()?;
+            let to = at(&state.switch, into).filter(|_| before == out)?;
+            let alike = devices().filter(|other| other.ends() == device.ends());
+            let hop = all_packets(alike, class, &device.title(), now_unix_ns);
+            Some(Link { to, hop })
+        })
     })
 }
 
-/// Figures of all packets of a class on a segment.
-fn all_packets(
-    state: &State,
-    kind: Kind,
+/// Figures of all packets of a class on a segment, else those of another class.
+fn all_packets<'s>(
+    mut places: impl Iterator<Item = Place<'s>> + Clone,
     class: &str,
-    is_it: impl Fn(&&Known) -> bool,
-    title: String,
+    title: &str,
     now_unix_ns: u64,
 ) -> Option<FlowHop> {
-    let of_kind = state
-        .segments
-        .iter()
-        .filter(|known| known.last.kind() == kind);
-    let candidates: Vec<&Known> = of_kind.filter(is_it).collect();
-    let of_class = candidates
-        .iter()
-        .find(|known| state.name(known.last.class) == class);
-    let known = of_class.or_else(|| candidates.first())?;
-    let figures = figures(&Sums::of(&known.last));
+    let of_class = places.clone().find(|place| place.class() == class);
+    let place = of_class.or_else(|| places.next())?;
+    let figures = place.figures();
     Some(FlowHop {
-        title,
-        kind: label(kind).to_owned(),
+        title: title.to_owned(),
+        kind: label(place.kind()).to_owned(),
         is_of_flow: false,
         packets: figures.packets,
         lost: Some(figures.lost),
         mean_ns: figures.mean_ns,
         stddev_ns: figures.stddev_ns,
         p99_ns: figures.p99_ns,
-        age_s: age_s(state, known.end_unix_ns, now_unix_ns),
+        age_s: place.age_s(now_unix_ns),
     })
 }

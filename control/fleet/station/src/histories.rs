@@ -20,9 +20,8 @@ use prost::Message;
 use report::msp::{Kind, Report, Segment};
 
 use crate::bus::{Bus, Put, StoreError, failed};
-use crate::clock::dated;
-use crate::finding::{Found, ms};
-use crate::path::label;
+use crate::clock::{dated, ms};
+use crate::place::{Place, label};
 use crate::state::State;
 use crate::store::{MEMORIES, MEMORY_KEY};
 use crate::values::{PART_BYTES_MAX, below};
@@ -249,14 +248,13 @@ impl Histories {
             return;
         };
         let now_ms = ms(state.end_unix_ns);
-        let State {
-            segments, names, ..
-        } = state;
-        let name = |index: u32| names.get(index as usize).map_or("", String::as_str);
-        for known in segments {
-            let segment = name_by(&known.last, name);
-            let finding = history.locator.finding(&segment, now_ms);
-            known.found = finding.map(Found::from);
+        let findings = state.places().map(|place| {
+            let finding = history.locator.finding(&name_of(place), now_ms);
+            finding.map(|finding| finding.found)
+        });
+        let findings: Vec<_> = findings.collect();
+        for (known, found) in state.segments.iter_mut().zip(findings) {
+            known.found = found;
         }
     }
 
@@ -277,9 +275,7 @@ impl Histories {
                 forgotten.push(switch.clone());
                 return false;
             };
-            let kept = state.segments.iter();
-            let kept = kept.map(|known| name_by(&known.last, |name| state.name(name)));
-            let kept: HashSet<String> = kept.collect();
+            let kept: HashSet<String> = state.places().map(name_of).collect();
             history.locator.retain(|name| kept.contains(name));
             room.give((before - history.locator.len()) as u64);
             true
@@ -306,10 +302,10 @@ fn segment_name(kind: Kind, from: &str, to: &str, class: &str) -> String {
     format!("{kind} {from}>{to} {class}")
 }
 
-/// As [`segment_name`], by what the indices in it stand for.
-fn name_by<'n>(segment: &Segment, name: impl Fn(u32) -> &'n str) -> String {
-    let [from, to, class] = [segment.from, segment.to, segment.class].map(name);
-    segment_name(segment.kind(), from, to, class)
+/// As [`segment_name`].
+fn name_of(place: Place<'_>) -> String {
+    let [from, to] = place.ends();
+    segment_name(place.kind(), from, to, place.class())
 }
 
 /// A segment's report as localisation takes it.

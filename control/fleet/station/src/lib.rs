@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use api::http::InFlight;
 use async_nats::{Client, Event};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::{Mutex, RwLock};
 use report::connection::{Connection, backoff};
 use tokio::runtime::Handle;
@@ -28,15 +28,13 @@ use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use topology::Topology;
-use topology::ospf::database::Addresses;
-use topology::source::{Counts, Source};
+use topology::source::{Counts, Found, Source};
 
 pub mod answers;
 pub mod blame;
 pub mod bus;
 pub mod cli;
 pub mod clock;
-pub mod finding;
 pub mod fleet;
 pub mod flow;
 pub mod histories;
@@ -44,6 +42,7 @@ pub mod members;
 pub mod owner;
 pub mod page;
 pub mod path;
+pub mod place;
 pub mod problems;
 pub mod settings;
 #[cfg(any(test, feature = "simulated"))]
@@ -53,7 +52,7 @@ pub mod store;
 mod summary;
 pub mod values;
 
-use bus::{StoreError, failed};
+use bus::{StoreError, Value, failed};
 use clock::Clock;
 use fleet::Fleet;
 use histories::Room;
@@ -62,9 +61,6 @@ use owner::Work;
 use problems::{Part, Problems, Progress};
 use settings::{Ends, Settings};
 use store::Store;
-
-/// Between two looks at the topology's source.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// How often the server is asked for its lag, its clock, evicted values and missing streams.
 const LAG_EVERY: Duration = Duration::from_secs(5);
@@ -183,27 +179,23 @@ impl Station {
             self.take_topology(read.context("topology")?);
         }
         let station = Arc::downgrade(self);
-        let run = move || {
-            let mut last = String::new();
-            while let Some(station) = station.upgrade() {
-                match source.next(LOOK) {
-                    Ok(read) => station.take_topology(read),
-                    Err(problem) => {
-                        let complaint = format!("topology: {problem}; it stays as it is");
-                        if complaint != last {
-                            tracing::warn!("{complaint}");
-                            last = complaint;
-                        }
-                    }
+        let mut last = String::new();
+        source.follow("vernier-topology", move |read| {
+            let station = station.upgrade();
+            match (&station, read) {
+                (Some(station), Ok(read)) => station.take_topology(read),
+                (Some(_), Err(problem)) if problem != last => {
+                    tracing::warn!("topology: {problem}; it stays as it is");
+                    last = problem;
                 }
+                _ => {}
             }
-        };
-        let thread = std::thread::Builder::new().name("vernier-topology".to_owned());
-        thread.spawn(run)?;
+            station.is_some()
+        })?;
         Ok(())
     }
 
-    fn take_topology(&self, read: Option<(Topology, Addresses)>) {
+    fn take_topology(&self, read: Option<Found>) {
         if let Some((topology, _)) = read {
             let (routers, links) = (topology.routers().count(), topology.links());
             tracing::info!("topology: {routers} routers, {links} links, each direction for itself");
@@ -421,24 +413,21 @@ impl Station {
     async fn watch_states(&self, store: &Store) {
         let watch = || async {
             store.read_clock().await?;
-            let (mut messages, mut pending) = store.watch_states().await?;
+            let put = |of: &Value| self.fleet.put_state(&of.subject, of.revision, &of.bytes);
+            let (mut values, mut left) = store.watch_states().await?;
             let mut seen = HashSet::new();
-            if pending == 0 {
-                self.fleet.has_all_states(&seen);
+            while left > 0 {
+                let Some((value, behind)) = values.try_next().await? else {
+                    return Ok(());
+                };
+                put(&value);
+                seen.insert(value.subject);
+                left = behind;
             }
-            while let Some(message) = messages.next().await {
-                let message = message.map_err(failed("cannot read states"))?;
-                let revision = message.info().map_or(0, |info| info.stream_sequence);
-                let subject = &message.subject;
-                self.fleet.put_state(subject, revision, &message.payload);
-                if pending > 0 {
-                    seen.insert(message.subject.to_string());
-                    pending -= 1;
-                    if pending == 0 {
-                        self.fleet.has_all_states(&seen);
-                        seen = HashSet::new();
-                    }
-                }
+            self.fleet.has_all_states(&seen);
+            drop(seen);
+            while let Some((value, _)) = values.try_next().await? {
+                put(&value);
             }
             Ok(())
         };
@@ -448,16 +437,12 @@ impl Station {
     async fn watch_minutes(&self, store: &Store, hours: u32) {
         let watch = || async {
             self.fleet.forget_minutes();
-            let (mut messages, mut pending) = store.watch_minutes(hours).await?;
-            self.fleet.is_complete[1].store(pending == 0, Ordering::Relaxed);
-            while let Some(message) = messages.next().await {
-                let message = message.map_err(failed("cannot read minutes"))?;
-                let subject = message.subject.to_string();
-                self.fleet.put_minute(subject, &message.payload);
-                pending = pending.saturating_sub(1);
-                if pending == 0 {
-                    self.fleet.is_complete[1].store(true, Ordering::Relaxed);
-                }
+            let (mut values, left) = store.watch_minutes(hours).await?;
+            let is_complete = &self.fleet.is_complete[1];
+            is_complete.store(left == 0, Ordering::Relaxed);
+            while let Some((value, left)) = values.try_next().await? {
+                self.fleet.put_minute(value.subject, &value.bytes);
+                is_complete.fetch_or(left == 0, Ordering::Relaxed);
             }
             Ok(())
         };

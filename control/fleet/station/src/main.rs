@@ -1,7 +1,6 @@
 //! `vernier-station`: joins the reports of many switches.
 #![forbid(unsafe_code)]
 
-use std::io::stderr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::http::Server;
-use api::log::Log;
+use api::log;
 use clap::Parser;
 use contract::config::Nats;
 use report::connection::Connection;
@@ -24,21 +23,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let log = match Log::start(stderr(), || ()) {
-        Ok(log) => log,
-        Err(error) => {
-            eprintln!("vernier-station: cannot start the log's thread: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    log.lines().install("info,async_nats=warn", false);
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log.lines().fail("vernier-station", error.as_ref());
-            ExitCode::from(2)
-        }
-    }
+    log::run(
+        "vernier-station",
+        || (),
+        false,
+        |_| run(&arguments).map_err(|error| (error, 2)),
+    )
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
@@ -68,18 +58,13 @@ fn run(arguments: &Arguments) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let (ending, stopped) = watch::channel(false);
-    runtime.block_on(async {
-        let ended = async {
-            while !stop.load(Ordering::Relaxed) {
-                tokio::time::sleep(LOOK).await;
-            }
-            ending.send_replace(true);
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            () = ended => {}
-            () = station.run(&connection, &settings, stopped) => {}
+    let ended = async {
+        while !stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
         }
-    });
+        ending.send_replace(true);
+    };
+    let run = station.run(&connection, &settings, stopped);
+    runtime.block_on(async { tokio::join!(ended, run) });
     Ok(())
 }

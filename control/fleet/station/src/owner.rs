@@ -25,7 +25,7 @@ use report::msp::Report;
 use report::subject::PARTITIONS;
 
 use crate::bus::{Again, Bus, Delivered, Put, PutError, Reports, StoreError, failed};
-use crate::finding::ms;
+use crate::clock::ms;
 use crate::histories::{self, Histories, Room};
 use crate::state::{Minute, Taken};
 use crate::store::STATES;

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use api::prometheus::{Labels, Page, write_families};
-use records::station::Blame;
-use records::station::{PathAnswer, SwitchState};
+use records::station::{Blame, PathAnswer, SegmentFigures, SwitchState};
 
 use crate::Station;
 use crate::blame::Blamer;
-use crate::path::{Network, figures, label};
+use crate::path::Network;
+use crate::place::{Name, label};
 use crate::settings::Ends;
-use crate::state::{State, Sums};
+use crate::state::State;
 use crate::summary::summary;
 
 /// Blamed segments with series of their own.
@@ -43,6 +43,17 @@ fn labels<'l, const N: usize>(labels: [(&'l str, &'l str); N]) -> Labels<'l> {
     labels.map(|(name, value)| (name, value.into())).into()
 }
 
+/// Labels of a segment.
+fn of_segment<'l>(kind: &'l str, [switch, from, to, class]: Name<'l>) -> Labels<'l> {
+    labels([
+        ("switch", switch),
+        ("kind", kind),
+        ("from", from),
+        ("to", to),
+        ("class", class),
+    ])
+}
+
 fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
     let summaries: Vec<_> = states
         .iter()
@@ -53,92 +64,41 @@ fn switches(page: &mut Page, states: &[State], now_unix_ns: u64) {
         "Switches that have reported.",
         alone(summaries.len() as f64),
     );
-    let each = |of: fn(&SwitchState) -> Option<f64>| {
-        let series = summaries
-            .iter()
-            .filter_map(|switch| Some((labels([("switch", &switch.switch)]), of(switch)?)));
-        series.collect::<Vec<_>>()
-    };
-    page.gauge(
-        "vernier_station_switch_epoch_end_timestamp_seconds",
-        "End of the last epoch that the switch reported.",
-        each(|s| Some(s.epoch_end_unix_s)),
-    );
-    page.gauge(
-        "vernier_station_switch_silent_since_timestamp_seconds",
-        "Since when the switch is silent; absent while it reports.",
-        each(|s| s.silent_since_unix_s),
-    );
-    page.counter(
-        "vernier_station_switch_reports_total",
-        "Reports counted.",
-        each(|s| Some(s.reports as f64)),
-    );
-    page.counter(
-        "vernier_station_switch_duplicate_reports_total",
-        "Reports that had been counted before.",
-        each(|s| Some(s.duplicates as f64)),
-    );
-    page.counter(
-        "vernier_station_switch_missed_epochs_total",
-        "Epochs that no report covers.",
-        each(|s| Some(s.missed_epochs as f64)),
-    );
-    page.counter(
-        "vernier_station_switch_restarts_total",
-        "Times that the switch began anew.",
-        each(|s| Some(s.restarts as f64)),
-    );
-    page.counter(
-        "vernier_station_switch_evicted_segments_total",
-        "Segments evicted because the switch has too many.",
-        each(|s| Some(s.evicted_segments as f64)),
-    );
-    page.counter(
-        "vernier_station_switch_set_aside_total",
-        "Times that something of the switch was set aside so that others go on.",
-        each(|s| Some(s.set_aside as f64)),
-    );
+    let series = summaries.iter();
+    let series = series.map(|switch| (labels([("switch", &switch.switch)]), switch));
+    page.metrics(SwitchState::metrics(), series);
 }
 
 /// One figure of a segment.
-type Figure = fn(&Sums) -> Option<f64>;
+type Figure = fn(&SegmentFigures) -> Option<f64>;
 
 fn segments(page: &mut Page, states: &[State]) {
     let families: [(&str, &str, Figure); 5] = [
         (
             "delay_mean_seconds",
             "Mean delay of the last epoch with delays.",
-            |s| Some(figures(s).mean_ns? / 1e9),
+            |of| Some(of.mean_ns? / 1e9),
         ),
         (
             "delay_bound_seconds",
             "Half-width of the nominal 98 % interval around the mean.",
-            |s| Some(figures(s).bound_ns? / 1e9),
+            |of| Some(of.bound_ns? / 1e9),
         ),
-        ("delay_p99_seconds", "99th percentile of the delay.", |s| {
-            Some(figures(s).p99_ns? / 1e9)
+        ("delay_p99_seconds", "99th percentile of the delay.", |of| {
+            Some(of.p99_ns? / 1e9)
         }),
-        ("packets", "Packets of that report.", |s| {
-            Some(s.packets as f64)
+        ("packets", "Packets of that report.", |of| {
+            Some(of.packets as f64)
         }),
-        ("lost_packets", "Of these, packets lost.", |s| {
-            Some(s.lost as f64)
+        ("lost_packets", "Of these, packets lost.", |of| {
+            Some(of.lost as f64)
         }),
     ];
     for (name, help, of) in families {
-        let series = states.iter().flat_map(|state| {
-            state.segments.iter().filter_map(move |known| {
-                let last = &known.last;
-                let labels = labels([
-                    ("switch", &state.switch),
-                    ("kind", label(last.kind())),
-                    ("from", state.name(last.from)),
-                    ("to", state.name(last.to)),
-                    ("class", state.name(last.class)),
-                ]);
-                Some((labels, of(&Sums::of(last))?))
-            })
+        let places = states.iter().flat_map(State::places);
+        let series = places.filter_map(|place| {
+            let labels = of_segment(label(place.kind()), place.name());
+            Some((labels, of(&place.figures())?))
         });
         page.gauge(&format!("vernier_station_segment_{name}"), help, series);
     }
@@ -236,14 +196,8 @@ fn blamed(page: &mut Page, blame: &Blame) {
     for (name, help, signal, unit) in families {
         let risen = blame.risen.iter().filter(|risen| risen.signal == signal);
         let series = risen.map(|risen| {
-            let labels = labels([
-                ("switch", &risen.switch),
-                ("kind", &risen.kind),
-                ("from", &risen.from),
-                ("to", &risen.to),
-                ("class", &risen.class),
-            ]);
-            (labels, risen.rise / unit)
+            let name = [&*risen.switch, &*risen.from, &*risen.to, &*risen.class];
+            (of_segment(&risen.kind, name), risen.rise / unit)
         });
         page.gauge(&format!("vernier_station_blamed_{name}"), help, series);
     }

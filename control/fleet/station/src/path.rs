@@ -11,13 +11,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use records::station::{
-    Hop, Joined, MapLink, MapRouter, NetworkMap, PathAnswer, Paths, SegmentFigures, StationSegment,
+    Hop, MapLink, MapRouter, NetworkMap, PathAnswer, Paths, SegmentFigures, StationSegment,
 };
 use report::msp::{Kind, Neighbour};
 use topology::{LINKS_MAX, ROUTERS_MAX, Topology, Weight};
 
 use crate::fleet::by_number;
-use crate::state::{Known, State, Sums};
+use crate::place::{PROBES, Place, label, title};
+use crate::state::{State, Sums};
 
 /// Most paths of an answer.
 pub const PATHS_MAX: usize = 16;
@@ -46,7 +47,10 @@ fn name_of<'s>(link: &'s Neighbour, numbers: &HashMap<u32, &'s State>) -> Option
 /// All switches with the links between them.
 pub struct Network<'s> {
     states: HashMap<&'s str, &'s State>,
-    probes: Probes<'s>,
+    /// Where probes begin or end.
+    nodes: HashSet<&'s str>,
+    /// Probes by the first node, and the last.
+    probes: HashMap<&'s str, HashMap<&'s str, Vec<Place<'s>>>>,
     numbers: HashMap<u32, &'s State>,
     topology: Topology,
     /// Links that the topology has no room for.
@@ -54,31 +58,36 @@ pub struct Network<'s> {
     now_unix_ns: u64,
 }
 
+/// Ports at both ends of a link, where they are known.
+type Ports<'a> = [Option<&'a str>; 2];
+
 impl<'s> Network<'s> {
     /// By the topology of a file, else by the wires and the LLDP neighbours that the switches report, and by probes where
     /// neither leads.
     pub fn new(states: &'s [State], file: Option<&Topology>, now_unix_ns: u64) -> Self {
         let numbers = by_number(states);
-        let claims = Claims::of(states, &numbers);
         let (topology, left_out) = match file {
             Some(file) => (file.clone(), 0),
-            None => joined(states, |state| {
-                let others = state.neighbours.iter();
-                let others = others.filter(|other| claims.is_mutual(state, other));
-                let others = others.filter_map(|other| name_of(other, &numbers));
-                let links = others.map(|other| [state.switch.as_str(), other]);
-                // By itself each is known, too.
-                let node = state.node.as_ref().unwrap_or(&state.switch).as_str();
-                std::iter::once([node, node]).chain(links).collect()
-            }),
+            None => joined(states, &numbers),
         };
+        let mut probes: HashMap<&str, HashMap<&str, Vec<_>>> = HashMap::new();
+        let mut nodes = HashSet::new();
+        for probe in states.iter().flat_map(State::places) {
+            if probe.is_probe() {
+                let [from, to] = probe.ends();
+                nodes.extend([from, to]);
+                let from = probes.entry(from).or_default();
+                from.entry(to).or_default().push(probe);
+            }
+        }
         Self {
             states: states
                 .iter()
                 .filter(|state| state.node.is_none())
                 .map(|state| (state.switch.as_str(), state))
                 .collect(),
-            probes: Probes::of(states),
+            nodes,
+            probes,
             numbers,
             topology,
             left_out,
@@ -93,7 +102,7 @@ impl<'s> Network<'s> {
             let name = topology.name(router);
             MapRouter {
                 name: name.to_owned(),
-                reports: self.states.contains_key(name) || self.probes.is_node(name),
+                reports: self.states.contains_key(name) || self.nodes.contains(name),
             }
         });
         let links = topology.all_links().map(|(a, b, _)| {
@@ -125,30 +134,34 @@ impl<'s> Network<'s> {
         }
         let mut paths = Vec::new();
         for route in &alternatives {
+            let names = route.iter().map(|&router| self.topology.name(router));
+            let route: Vec<&str> = names.collect();
+            for links in self.links(&route) {
+                let walk = Walk {
+                    network: self,
+                    route: &route,
+                    links: &links,
+                    class,
+                    choices: None,
+                };
+                paths.push(walk.path([first.1, last.1]));
+            }
             if paths.len() > PATHS_MAX {
                 break;
-            }
-            let names: Vec<&str> = route
-                .iter()
-                .map(|&router| self.topology.name(router))
-                .collect();
-            for links in self.links(&names) {
-                paths.push(self.path(&names, &links, [first.1, last.1], class));
             }
         }
         let is_cut = paths.len() > PATHS_MAX;
         paths.truncate(PATHS_MAX);
-        let (from, to) = (from.to_owned(), to.to_owned());
         Ok(Paths {
-            from,
-            to,
+            from: from.to_owned(),
+            to: to.to_owned(),
             is_cut,
             paths,
         })
     }
 
     /// The ports at both ends of each link of a route; more than one list where links are parallel.
-    fn links<'a>(&'a self, route: &[&str]) -> Vec<Vec<[Option<&'a str>; 2]>> {
+    fn links<'a>(&'a self, route: &[&str]) -> Vec<Vec<Ports<'a>>> {
         let mut lists: Vec<Vec<_>> = vec![Vec::new()];
         for pair in route.windows(2) {
             let choices = self.ports(pair[0], pair[1]);
@@ -169,20 +182,17 @@ impl<'s> Network<'s> {
     }
 
     /// Ports by which one switch reaches the next, and those at the other end.
-    fn ports(&self, from: &str, to: &str) -> Vec<[Option<&str>; 2]> {
-        let leads = |switch: &str, other: &str| -> Vec<[Option<&'s str>; 2]> {
-            let Some(&state) = self.states.get(switch) else {
-                return Vec::new();
-            };
-            let to_it = state.neighbours.iter();
-            let to_it = to_it.filter(|link| name_of(link, &self.numbers) == Some(other));
-            let ports = to_it.map(|link| {
+    fn ports(&self, from: &str, to: &str) -> Vec<Ports<'_>> {
+        let leads = |switch: &str, other: &str| {
+            let state = self.states.get(switch).into_iter();
+            let links = state.flat_map(|state| state.neighbours.iter().map(move |of| (*state, of)));
+            let to_it = links.filter(|(_, link)| name_of(link, &self.numbers) == Some(other));
+            let ports = to_it.map(|(state, link)| {
+                let [here, there] = state.ports(link);
                 // By LLDP the other end has no wire.
-                let is_wire = link.system.is_none();
-                let there = is_wire.then(|| state.name(link.peer_port));
-                [Some(state.name(link.port)), there]
+                [Some(here), link.system.is_none().then_some(there)]
             });
-            ports.collect()
+            ports.collect::<Vec<_>>()
         };
         let mut ports = leads(from, to);
         if ports.is_empty() {
@@ -190,43 +200,85 @@ impl<'s> Network<'s> {
             ports.extend(back.map(|[into, out]| [out, into]));
         }
         if ports.is_empty() {
-            vec![[None, None]]
-        } else {
-            ports
+            ports.push([None, None]);
         }
+        ports
     }
 
-    fn path(
-        &self,
-        route: &[&str],
-        links: &[[Option<&str>; 2]],
-        ends: [Option<&str>; 2],
-        class: Option<&str>,
-    ) -> PathAnswer {
+    /// The port of a switch that has the name of a neighbour, where no wire says which one leads there.
+    fn port_to(&self, switch: &str, neighbour: &str) -> Option<&str> {
+        let inside = self.states.get(switch)?.places();
+        let inside = inside.filter(|place| place.kind() == Kind::Inside);
+        inside.flat_map(Place::ends).find(|port| *port == neighbour)
+    }
+
+    /// How old the figures of a wire to this switch may be before it counts as idle.
+    fn patience_s(&self, switch: &str) -> f64 {
+        let length_ns = self.states.get(switch).map_or(0, |state| state.length_ns);
+        IDLE_S.max(3.0 * length_ns as f64 / 1e9)
+    }
+
+    /// Probes from one node to another.
+    fn probes(&self, from: &str, to: &str) -> &[Place<'s>] {
+        let found = self.probes.get(from).and_then(|from| from.get(to));
+        found.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A route, with the ports at both ends of each of its links.
+struct Walk<'a> {
+    network: &'a Network<'a>,
+    route: &'a [&'a str],
+    links: &'a [Ports<'a>],
+    class: Option<&'a str>,
+    choices: Option<Choices>,
+}
+
+/// By which probes a route goes on, from each place to one not behind `stop`.
+struct Choices {
+    begin: usize,
+    stop: usize,
+    best: Vec<Choice>,
+}
+
+/// Links uncovered from a place on, places without an end of a probe, and where the probe from there ends.
+type Choice = (usize, usize, Option<usize>);
+
+/// From one node of a route to another, over a wire or a probe.
+struct Step<'a> {
+    /// Place in the route where it ends.
+    to: usize,
+    ports: Ports<'a>,
+    hop: Hop,
+}
+
+impl<'a> Walk<'a> {
+    /// The path, from this port of the first switch to that of the last.
+    fn path(mut self, [first, last]: Ports<'_>) -> PathAnswer {
+        let (network, route) = (self.network, self.route);
         let mut chain: Vec<Hop> = Vec::new();
-        let mut into = ends[0];
+        let mut into = first;
         let mut place = 0;
-        let mut choices = None;
         while let Some(&switch) = route.get(place) {
-            let is_last = place + 1 == route.len();
-            let step = (!is_last).then(|| self.step(route, links, place, class, &mut choices));
+            let step = (place + 1 < route.len()).then(|| self.step(place));
             let out = match &step {
                 Some(step) => {
-                    let named = || self.port_to(switch, route[place + 1]);
+                    let named = || network.port_to(switch, route[place + 1]);
                     step.ports[0].or_else(named)
                 }
-                None => ends[1],
+                None => last,
             };
-            let is_probed = |hop: Option<&Hop>| hop.is_some_and(|hop| is_probe(&hop.kind));
-            let is_at_probe =
-                is_probed(chain.last()) || is_probed(step.as_ref().map(|step| &step.hop));
+            let is_probe = |hop: &Hop| PROBES.map(label).contains(&&*hop.kind);
+            let is_at_probe = chain.last().is_some_and(is_probe)
+                || step.as_ref().is_some_and(|step| is_probe(&step.hop));
             // A prober that stands where no switch is has the node itself in its probes.
-            if self.states.contains_key(switch) || !is_at_probe || !self.probes.is_node(switch) {
-                chain.extend(self.through(switch, [into, out], class));
+            let is_switch = network.states.contains_key(switch);
+            if is_switch || !is_at_probe || !network.nodes.contains(switch) {
+                chain.extend(self.through(switch, [into, out]));
             }
             let Some(step) = step else { break };
             chain.push(step.hop);
-            let named = || self.port_to(route[step.to], route[step.to - 1]);
+            let named = || network.port_to(route[step.to], route[step.to - 1]);
             into = step.ports[1].or_else(named);
             place = step.to;
         }
@@ -237,160 +289,218 @@ impl<'s> Network<'s> {
             chain,
             sum,
             loss_ratio,
-            end_to_end: self.end_to_end(route),
+            end_to_end: self.end_to_end(),
         }
     }
 
     /// Through a switch: from port to port, or around devices that lie between ports of it.
-    fn through(
-        &self,
-        switch: &str,
-        ends @ [into, out]: [Option<&str>; 2],
-        class: Option<&str>,
-    ) -> Vec<Hop> {
-        let Some(state) = self.states.get(switch) else {
-            let title = title(switch, ends);
+    fn through(&self, switch: &str, ends @ [into, out]: Ports<'_>) -> Vec<Hop> {
+        let title = title(switch, ends);
+        let Some(&state) = self.network.states.get(switch) else {
             let hint = format!(
                 "{switch} does not report: give its configuration a `report`, or probe past it"
             );
             return vec![uncovered(title, hint)];
         };
-        let title = match self.within(state, Kind::Inside, ends, class) {
-            Ok(hop) => return vec![hop],
-            Err(title) => title,
+        if let Some(hop) = self.within(state, Kind::Inside, ends) {
+            return vec![hop];
+        }
+        let no_packets = |title| {
+            let hint = format!("{switch} has reported no packets between these ports");
+            uncovered(title, hint)
         };
         let ports = into.zip(out);
         let way = ports.map_or_else(Vec::new, |(into, out)| way(state, into, out));
-        let hops = way.into_iter().map(|known| {
-            let ends = [known.last.from, known.last.to].map(|name| Some(state.name(name)));
-            let hop = self.within(state, known.last.kind(), ends, class);
-            hop.unwrap_or_else(|title| no_packets(title, switch))
-        });
-        let hops: Vec<Hop> = hops.collect();
-        if hops.is_empty() {
-            return vec![no_packets(title, switch)];
+        if way.is_empty() {
+            return vec![no_packets(title)];
         }
-        hops
+        let hops = way.into_iter().map(|place| {
+            let hop = self.within(state, place.kind(), place.ends().map(Some));
+            hop.unwrap_or_else(|| no_packets(place.title()))
+        });
+        hops.collect()
     }
 
-    /// Segments of a switch between these ends joined; the title where there are none.
-    fn within(
-        &self,
-        state: &State,
-        kind: Kind,
-        ends: [Option<&str>; 2],
-        class: Option<&str>,
-    ) -> Result<Hop, String> {
-        let is_named = |wanted: Option<&str>, name: u32| {
-            wanted.is_none_or(|wanted| state.name(name) == wanted)
+    /// Segments of a switch between these ends joined.
+    fn within(&self, state: &State, kind: Kind, ends: Ports<'_>) -> Option<Hop> {
+        let is_there = |place: &Place| {
+            let mut both = ends.iter().zip(place.ends());
+            place.is_of(kind, self.class)
+                && both.all(|(wanted, end)| wanted.is_none_or(|wanted| wanted == end))
         };
-        let joined = state.segments.iter().filter(|Known { last, .. }| {
-            last.kind() == kind
-                && is_named(ends[0], last.from)
-                && is_named(ends[1], last.to)
-                && is_named(class, last.class)
-        });
-        self.hop(
-            title(&state.switch, ends),
-            kind,
-            joined.map(|known| (state, known)),
-        )
+        let title = title(&state.switch, ends);
+        self.hop(title, kind, state.places().filter(is_there))
     }
 
     /// From one switch to the next: as the receiver measures it, else as it was reported to the sender.
-    fn wire(
-        &self,
-        [from, to]: [&str; 2],
-        [out, into]: [Option<&str>; 2],
-        class: Option<&str>,
-    ) -> Hop {
+    fn wire(&self, [from, to]: [&str; 2], [out, into]: Ports<'_>) -> Hop {
         let (Some(out), Some(into)) = (out, into) else {
             let hint = format!(
                 "no wire is known between {from} and {to}: give their ports a `wire`, or probe this link"
             );
             return uncovered(format!("{from} > {to}"), hint);
         };
-        let mut title = format!("{from}:{out} > {to}:{into}");
-        for (switch, port, is_incoming) in [(to, into, true), (from, out, false)] {
-            let Some(state) = self.states.get(switch) else {
-                continue;
-            };
-            let joined = state.segments.iter().filter(|Known { last, .. }| {
-                let end = if is_incoming { last.to } else { last.from };
-                last.kind() == Kind::Wire
-                    && state.name(end) == port
-                    && class.is_none_or(|class| state.name(last.class) == class)
-            });
-            match self.hop(title, Kind::Wire, joined.map(|known| (*state, known))) {
-                Ok(hop) => return hop,
-                Err(same) => title = same,
-            }
-        }
-        uncovered(
-            title,
-            "the wire has given no figures yet: see /api/v1/wires of both switches".to_owned(),
-        )
+        let title = format!("{from}:{out} > {to}:{into}");
+        let reported = [(to, into, 1), (from, out, 0)].into_iter();
+        let mut hops = reported.filter_map(|(switch, port, end)| {
+            let is_it =
+                |place: &Place| place.is_of(Kind::Wire, self.class) && place.ends()[end] == port;
+            let places = self.network.states.get(switch)?.places();
+            self.hop(title.clone(), Kind::Wire, places.filter(is_it))
+        });
+        hops.next().unwrap_or_else(|| {
+            let hint = "the wire has given no figures yet: see /api/v1/wires of both switches";
+            uncovered(title.clone(), hint.to_owned())
+        })
     }
 
-    /// Segments joined; the title again where there are none.
-    fn hop<'k>(
+    /// Segments joined; `None` without packets.
+    fn hop<'p>(
         &self,
         title: String,
         kind: Kind,
-        segments: impl Iterator<Item = (&'k State, &'k Known)>,
-    ) -> Result<Hop, String> {
-        let mut joined = Sums::default();
-        let mut names = Vec::new();
-        let mut age_ns = 0;
-        for (state, known) in segments.filter(|(_, known)| known.last.samples > 0) {
-            joined.add(&Sums::of(&known.last));
-            names.push(Joined {
-                switch: state.switch.clone(),
-                from: state.name(known.last.from).to_owned(),
-                to: state.name(known.last.to).to_owned(),
-                class: state.name(known.last.class).to_owned(),
-                packets: known.last.packets,
-            });
-            age_ns = age_ns.max(state.age_ns(known.end_unix_ns, self.now_unix_ns));
+        places: impl Iterator<Item = Place<'p>>,
+    ) -> Option<Hop> {
+        let mut sums = Sums::default();
+        let mut joined = Vec::new();
+        let mut age_s: f64 = 0.0;
+        for place in places.filter(|place| place.known.last.samples > 0) {
+            sums.add(&Sums::of(&place.known.last));
+            joined.push(place.joined());
+            age_s = age_s.max(place.age_s(self.network.now_unix_ns));
         }
-        if joined.samples == 0 {
-            return Err(title);
-        }
-        Ok(Hop {
+        (sums.samples > 0).then(|| Hop {
             title,
             kind: label(kind).to_owned(),
             hint: None,
-            age_s: Some(age_ns as f64 / 1e9),
-            figures: Some(figures(&joined)),
-            joined: names,
+            age_s: Some(age_s),
+            figures: Some(sums.figures()),
+            joined,
         })
     }
 
     /// What was measured over several links at once.
-    fn end_to_end(&self, route: &[&str]) -> Vec<StationSegment> {
-        let (Some(&first), Some(&last)) = (route.first(), route.last()) else {
+    fn end_to_end(&self) -> Vec<StationSegment> {
+        let (Some(&first), Some(&last)) = (self.route.first(), self.route.last()) else {
             return Vec::new();
         };
-        let found = self.probes.between(first, last).iter();
-        let found = found.filter(|(_, known)| known.last.kind() == Kind::Probe);
-        let found = found.map(|(state, known)| segment(state, known, self.now_unix_ns));
+        let probes = self.network.probes(first, last).iter();
+        let one_way = probes.filter(|place| place.kind() == Kind::Probe);
+        let found = one_way.map(|place| place.record(self.network.now_unix_ns));
         let mut found: Vec<_> = found.collect();
         found.sort_by(|a, b| a.switch.cmp(&b.switch));
         found
     }
-}
 
-/// `edge-1: lan>wan`; an end that is not known is any.
-fn title(switch: &str, ends: [Option<&str>; 2]) -> String {
-    let [from, to] = ends.map(|end| end.unwrap_or("*"));
-    format!("{switch}: {from}>{to}")
-}
+    /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
+    fn step(&mut self, place: usize) -> Step<'a> {
+        let (network, route) = (self.network, self.route);
+        let mut after = place + 1..route.len();
+        let stop = after.find(|&at| network.states.contains_key(route[at]));
+        let stop = stop.unwrap_or(route.len() - 1);
+        // A wire may lead over routers that measure nothing.
+        let (wired_to, ports) = match self.links.get(place) {
+            Some(&ports) if stop == place + 1 || ports[0].is_some() => (place + 1, ports),
+            _ => match network.ports(route[place], route[stop]).first() {
+                Some(&ports) if ports[0].is_some() => (stop, ports),
+                _ => (place + 1, [None; 2]),
+            },
+        };
+        let wire = Step {
+            to: wired_to,
+            ports,
+            hop: self.wire([route[place], route[wired_to]], ports),
+        };
+        let patience_s = network.patience_s(route[wired_to]);
+        if wire.hop.age_s.is_some_and(|age_s| age_s < patience_s) {
+            return wire;
+        }
+        match self.probed(place, stop) {
+            Some((to, hop)) if wire.hop.age_s.is_none_or(|age_s| hop.age_s < Some(age_s)) => Step {
+                to,
+                ports: if to == wire.to { ports } else { [None; 2] },
+                hop,
+            },
+            _ => wire,
+        }
+    }
 
-fn no_packets(title: String, switch: &str) -> Hop {
-    uncovered(
-        title,
-        format!("{switch} has reported no packets between these ports"),
-    )
+    /// Of the probes from a place of the route to one not behind `stop` that with which the fewest links are left uncovered,
+    /// in the most parts.
+    fn probed(&mut self, place: usize, stop: usize) -> Option<(usize, Hop)> {
+        // What was chosen for an earlier place holds for those behind it.
+        let of_stop = |known: &Choices| known.stop == stop && known.begin <= place;
+        let known = self.choices.take().filter(of_stop);
+        let known = known.unwrap_or_else(|| Choices {
+            begin: place,
+            stop,
+            best: self.best(&self.route[place..=stop]),
+        });
+        let known = self.choices.insert(known);
+        let to = known.begin + known.best[place - known.begin].2?;
+        Some((to, self.probe(&self.route[place..=to])?))
+    }
+
+    /// The choice of each place of a part of the route.
+    fn best(&self, route: &[&str]) -> Vec<Choice> {
+        let stop = route.len() - 1;
+        let mut best: Vec<Choice> = vec![(0, 0, None); stop + 1];
+        for from in (0..stop).rev() {
+            let (uncovered, skipped, _) = best[from + 1];
+            let mut choice = (uncovered + 1, skipped, None);
+            for to in from + 1..=stop {
+                let (uncovered, skipped, _) = best[to];
+                let this = (uncovered, skipped + to - from - 1, Some(to));
+                if (this.0, this.1) < (choice.0, choice.1) && self.is_probed(route[from], route[to])
+                {
+                    choice = this;
+                }
+            }
+            best[from] = choice;
+        }
+        best
+    }
+
+    /// Whether there is a hop by probes from one node to another.
+    fn is_probed(&self, from: &str, to: &str) -> bool {
+        let is_of = |kind: Kind, found: &[Place]| {
+            let mut found = found.iter().filter(|place| place.is_of(kind, self.class));
+            found.any(|place| place.known.last.samples > 0)
+        };
+        let there = self.network.probes(from, to);
+        is_of(Kind::Probe, there)
+            || is_of(Kind::RoundTrip, there)
+            || is_of(Kind::RoundTrip, self.network.probes(to, from))
+    }
+
+    /// From the first node to the last: as the sender measures it, else as the other end did on the way back, else by the
+    /// round trip.
+    fn probe(&self, nodes: &[&str]) -> Option<Hop> {
+        let (&from, &to) = (nodes.first()?, nodes.last()?);
+        let there = self.network.probes(from, to);
+        let both = [there, self.network.probes(to, from)].concat();
+        let is_senders = |place: &Place| place.state.node.as_deref() == Some(from);
+        let (own, others): (Vec<Place>, Vec<Place>) =
+            there.iter().partition(|&place| is_senders(place));
+        let of = |kind: Kind, found: Vec<Place>| {
+            let found = found
+                .into_iter()
+                .filter(|place| place.is_of(kind, self.class));
+            self.hop(nodes.join(" > "), kind, found)
+        };
+        let hops = [
+            of(Kind::Probe, own),
+            of(Kind::Probe, others),
+            of(Kind::RoundTrip, both).map(half),
+        ];
+        let hops = hops.into_iter().flatten();
+        // Those that have ended, or whose clocks are not synchronised any more, are old.
+        let is_present = |hop: &Hop| hop.age_s.is_some_and(|age_s| age_s < IDLE_S);
+        let first = hops.clone().find(is_present);
+        first.or_else(|| {
+            hops.min_by(|a, b| f64::total_cmp(&a.age_s.unwrap_or(0.0), &b.age_s.unwrap_or(0.0)))
+        })
+    }
 }
 
 fn uncovered(title: String, hint: String) -> Hop {
@@ -401,60 +511,6 @@ fn uncovered(title: String, hint: String) -> Hop {
         ..Hop::default()
     }
 }
-
-/// The name of a kind.
-pub fn label(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Inside => "inside",
-        Kind::Wire => "wire",
-        Kind::Around => "around",
-        Kind::Probe => "probe",
-        Kind::RoundTrip => "round_trip",
-    }
-}
-
-/// Seconds since an epoch of a switch ended ([`State::age_ns`]).
-pub fn age_s(state: &State, end_unix_ns: u64, now_unix_ns: u64) -> f64 {
-    state.age_ns(end_unix_ns, now_unix_ns) as f64 / 1e9
-}
-
-/// From sums to figures.
-pub fn figures(sums: &Sums) -> SegmentFigures {
-    let samples = sums.samples as f64;
-    let mean_ns = (sums.samples > 0).then(|| sums.sum_ns / samples);
-    let with_all = |without: u64| mean_ns.filter(|_| without == 0);
-    SegmentFigures {
-        packets: sums.packets,
-        lost: sums.lost,
-        samples: sums.samples,
-        mean_ns,
-        bound_ns: with_all(sums.unbounded).map(|_| sums.bounds_ns / samples),
-        stddev_ns: with_all(sums.undeviated)
-            .map(|mean| (sums.squares_ns2 / samples - mean.powi(2)).max(0.0).sqrt()),
-        p99_ns: sums.p99_ns.map(f64::from),
-        max_ns: sums.max_ns.map(f64::from),
-    }
-}
-
-/// A segment as its switch reported it last.
-pub fn segment(state: &State, known: &Known, now_unix_ns: u64) -> StationSegment {
-    let last = &known.last;
-    StationSegment {
-        switch: state.switch.clone(),
-        kind: label(last.kind()).to_owned(),
-        from: state.name(last.from).to_owned(),
-        to: state.name(last.to).to_owned(),
-        class: state.name(last.class).to_owned(),
-        method: if last.samples > 0 {
-            state.name(last.method).to_owned()
-        } else {
-            String::new()
-        },
-        age_s: age_s(state, known.end_unix_ns, now_unix_ns),
-        figures: figures(&Sums::of(last)),
-    }
-}
-
 /// The sum over the hops that are covered, and the share of packets that are lost on the way.
 ///
 /// Bounds add as they are: those of wires have the clocks' errors in them, which are of one sign for all packets, so that
@@ -464,11 +520,9 @@ fn sum(chain: &[Hop]) -> (SegmentFigures, f64) {
         .iter()
         .filter_map(|hop| hop.figures.as_ref())
         .collect();
-    let total = |of: fn(&SegmentFigures) -> Option<f64>| -> Option<f64> {
-        let parts: Option<Vec<f64>> = covered.iter().map(|figures| of(figures)).collect();
-        parts
-            .filter(|parts| !parts.is_empty())
-            .map(|parts| parts.iter().sum())
+    let total = |of: fn(&SegmentFigures) -> Option<f64>| {
+        let total: Option<f64> = covered.iter().map(|figures| of(figures)).sum();
+        total.filter(|_| !covered.is_empty())
     };
     let least = |of: fn(&SegmentFigures) -> u64| {
         let parts = covered.iter().map(|figures| of(figures));
@@ -508,75 +562,42 @@ const IDLE_S: f64 = 10.0;
 /// Weight of a link that only probes know: paths take wires where there are any.
 const PROBED: f64 = 1e6;
 
-/// All probes that are reported.
-struct Probes<'s> {
-    nodes: HashSet<&'s str>,
-    /// By the first node, and the last.
-    between: HashMap<&'s str, HashMap<&'s str, Vec<Reported<'s>>>>,
-}
-
-/// A segment, and who reports it.
-type Reported<'s> = (&'s State, &'s Known);
-
-impl<'s> Probes<'s> {
-    fn of(states: &'s [State]) -> Self {
-        let mut between: HashMap<&str, HashMap<&str, Vec<_>>> = HashMap::new();
-        let mut nodes = HashSet::new();
-        for state in states {
-            for known in &state.segments {
-                if is_probe(label(known.last.kind())) {
-                    let [from, to] = [known.last.from, known.last.to].map(|name| state.name(name));
-                    nodes.extend([from, to]);
-                    let from = between.entry(from).or_default();
-                    from.entry(to).or_default().push((state, known));
-                }
-            }
-        }
-        Self { nodes, between }
-    }
-
-    /// Whether probes begin or end there.
-    fn is_node(&self, name: &str) -> bool {
-        self.nodes.contains(name)
-    }
-
-    /// Segments from one node to another.
-    fn between(&self, from: &str, to: &str) -> &[Reported<'s>] {
-        let found = self.between.get(from).and_then(|from| from.get(to));
-        found.map_or(&[], Vec::as_slice)
-    }
-}
-
-/// Whether it is the kind of a segment that probes measure.
-fn is_probe(kind: &str) -> bool {
-    [Kind::Probe, Kind::RoundTrip].map(label).contains(&kind)
-}
-
 /// The network by wires, and by probes where no wires lead; and how many links it has no room for. All switches are in it, then
 /// each has a link in turn, so that none takes the room of the others.
-fn joined<'s>(
-    states: &'s [State],
-    wires: impl Fn(&'s State) -> Vec<[&'s str; 2]>,
-) -> (Topology, u64) {
-    let mut open: Vec<_> = states
-        .iter()
-        .map(|state| {
-            let segments = state.segments.iter();
-            let segments = segments.filter(|known| is_probe(label(known.last.kind())));
-            let by_probes = segments.map(|known| {
-                let [from, to] = [known.last.from, known.last.to].map(|name| state.name(name));
-                (from, to, PROBED)
-            });
-            let wires = wires(state).into_iter();
-            wires.map(|[a, b]| (a, b, 1.0)).chain(by_probes)
+fn joined<'s>(states: &'s [State], numbers: &HashMap<u32, &'s State>) -> (Topology, u64) {
+    // Numbers of both ends. A switch that claims the number of another says nothing of that switch's wires.
+    let claimed = states.iter().filter_map(|state| {
+        let own = own_number(numbers, state)?;
+        let others = state.neighbours.iter().filter_map(Neighbour::wire_switch);
+        Some(others.map(move |other| (own, other)))
+    });
+    let claimed: HashSet<(u32, u32)> = claimed.flatten().collect();
+    // Both ends of a wire report it, if both report at all: no switch has links to others by its own report alone.
+    let is_mutual = &|state: &State, link: &Neighbour| {
+        link.wire_switch().is_none_or(|peer| {
+            let own = own_number(numbers, state);
+            !numbers.contains_key(&peer) || own.is_some_and(|own| claimed.contains(&(peer, own)))
         })
-        .collect();
+    };
+    let links_of = |state: &'s State| {
+        // By itself each is known, too.
+        let node = state.node.as_ref().unwrap_or(&state.switch).as_str();
+        let others = state.neighbours.iter();
+        let others = others.filter(move |other| is_mutual(state, other));
+        let others = others.filter_map(|other| name_of(other, numbers));
+        let wires = others.map(|other| [state.switch.as_str(), other]);
+        let wires = std::iter::once([node, node]).chain(wires);
+        let probes = state.places().filter(|place| place.is_probe());
+        let probes = probes.map(|place| (place.ends(), PROBED));
+        wires.map(|ends| (ends, 1.0)).chain(probes)
+    };
+    let mut open: Vec<_> = states.iter().map(links_of).collect();
     let mut names = HashSet::new();
     let mut links: HashMap<[&str; 2], f64> = HashMap::new();
     let mut left_out = 0;
     while !open.is_empty() {
         open.retain_mut(|of_state| {
-            let Some((a, b, weight)) = of_state.next() else {
+            let Some(([a, b], weight)) = of_state.next() else {
                 return false;
             };
             let ends = [a.min(b), a.max(b)];
@@ -601,177 +622,13 @@ fn joined<'s>(
     (Topology::of_weighted_links(links), left_out)
 }
 
-/// From one node of a route to another, over a wire or a probe.
-struct Step<'a> {
-    /// Place in the route where it ends.
-    to: usize,
-    /// The ports at both ends.
-    ports: [Option<&'a str>; 2],
-    hop: Hop,
-}
-
-/// By which probes a route goes on, from each place to one not behind `stop`.
-struct Choices {
-    begin: usize,
-    stop: usize,
-    best: Vec<Choice>,
-}
-
-/// Links uncovered from a place on, places without an end of a probe, and where the probe from there ends.
-type Choice = (usize, usize, Option<usize>);
-
-impl<'s> Network<'s> {
-    /// The next step of a route: a wire that has packets, else a probe, else the link that nothing covers.
-    fn step<'a>(
-        &'a self,
-        route: &[&str],
-        links: &[[Option<&'a str>; 2]],
-        place: usize,
-        class: Option<&str>,
-        choices: &mut Option<Choices>,
-    ) -> Step<'a> {
-        let mut after = place + 1..route.len();
-        let stop = after.find(|&at| self.states.contains_key(route[at]));
-        let stop = stop.unwrap_or(route.len() - 1);
-        // A wire may lead over routers that measure nothing.
-        let (wired_to, ports) = match links.get(place) {
-            Some(&ports) if stop == place + 1 || ports[0].is_some() => (place + 1, ports),
-            _ => match self.ports(route[place], route[stop]).first() {
-                Some(&ports) if ports[0].is_some() => (stop, ports),
-                _ => (place + 1, [None; 2]),
-            },
-        };
-        let hop = self.wire([route[place], route[wired_to]], ports, class);
-        let wire = Step {
-            to: wired_to,
-            ports,
-            hop,
-        };
-        let patience_s = self.patience_s(route[wired_to]);
-        if wire.hop.age_s.is_some_and(|age_s| age_s < patience_s) {
-            return wire;
-        }
-        let probed = self.probed(route, place, stop, class, choices);
-        match probed {
-            Some((to, hop)) if wire.hop.age_s.is_none_or(|age_s| hop.age_s < Some(age_s)) => Step {
-                to,
-                ports: if to == wire.to { ports } else { [None; 2] },
-                hop,
-            },
-            _ => wire,
-        }
-    }
-
-    /// The port of a switch that has the name of a neighbour, where no wire says which one leads there.
-    fn port_to(&self, switch: &str, neighbour: &str) -> Option<&str> {
-        let state = self.states.get(switch)?;
-        let inside = state
-            .segments
-            .iter()
-            .filter(|known| known.last.kind() == Kind::Inside);
-        let mut ports = inside.flat_map(|known| [known.last.from, known.last.to]);
-        let port = ports.find(|&port| state.name(port) == neighbour)?;
-        Some(state.name(port))
-    }
-
-    /// How old the figures of a wire to this switch may be before it counts as idle.
-    fn patience_s(&self, switch: &str) -> f64 {
-        let length_ns = self.states.get(switch).map_or(0, |state| state.length_ns);
-        IDLE_S.max(3.0 * length_ns as f64 / 1e9)
-    }
-
-    /// Of the probes from a place of the route to one not behind `stop` that with which the fewest links are left uncovered,
-    /// in the most parts.
-    fn probed(
-        &self,
-        route: &[&str],
-        place: usize,
-        stop: usize,
-        class: Option<&str>,
-        choices: &mut Option<Choices>,
-    ) -> Option<(usize, Hop)> {
-        // What was chosen for an earlier place holds for those behind it.
-        let of_stop = |known: &Choices| known.stop == stop && known.begin <= place;
-        let known = choices.take().filter(of_stop);
-        let known = choices.insert(known.unwrap_or_else(|| Choices {
-            begin: place,
-            stop,
-            best: self.choices(&route[place..=stop], class),
-        }));
-        let to = known.begin + known.best[place - known.begin].2?;
-        Some((to, self.probe(&route[place..=to], class)?))
-    }
-
-    /// The choice of each place of a route.
-    fn choices(&self, route: &[&str], class: Option<&str>) -> Vec<Choice> {
-        let stop = route.len() - 1;
-        let mut best: Vec<Choice> = vec![(0, 0, None); stop + 1];
-        for from in (0..stop).rev() {
-            let (uncovered, skipped, _) = best[from + 1];
-            let mut choice = (uncovered + 1, skipped, None);
-            for to in from + 1..=stop {
-                let (uncovered, skipped, _) = best[to];
-                let this = (uncovered, skipped + to - from - 1, Some(to));
-                if (this.0, this.1) < (choice.0, choice.1)
-                    && self.is_probed(route[from], route[to], class)
-                {
-                    choice = this;
-                }
-            }
-            best[from] = choice;
-        }
-        best
-    }
-
-    /// Whether there is a hop by probes from one node to another.
-    fn is_probed(&self, from: &str, to: &str, class: Option<&str>) -> bool {
-        let is_of = |kind: Kind, found: &[Reported<'s>]| {
-            found.iter().any(|(state, known)| {
-                known.last.kind() == kind
-                    && known.last.samples > 0
-                    && class.is_none_or(|class| state.name(known.last.class) == class)
-            })
-        };
-        let there = self.probes.between(from, to);
-        is_of(Kind::Probe, there)
-            || is_of(Kind::RoundTrip, there)
-            || is_of(Kind::RoundTrip, self.probes.between(to, from))
-    }
-
-    /// From the first node to the last: as the sender measures it, else as the other end did on the way back, else by the
-    /// round trip.
-    fn probe(&self, nodes: &[&str], class: Option<&str>) -> Option<Hop> {
-        let (&from, &to) = (nodes.first()?, nodes.last()?);
-        let there = self.probes.between(from, to);
-        let back = self.probes.between(to, from);
-        let title = nodes.join(" > ");
-        let is_senders = |state: &State| state.node.as_deref() == Some(from);
-        let of = |kind: Kind, found: &mut dyn Iterator<Item = &(&'s State, &'s Known)>| {
-            let found = found.filter(|(state, known)| {
-                known.last.kind() == kind
-                    && class.is_none_or(|class| state.name(known.last.class) == class)
-            });
-            self.hop(title.clone(), kind, found.copied()).ok()
-        };
-        let hops = [
-            of(
-                Kind::Probe,
-                &mut there.iter().filter(|(state, _)| is_senders(state)),
-            ),
-            of(
-                Kind::Probe,
-                &mut there.iter().filter(|(state, _)| !is_senders(state)),
-            ),
-            of(Kind::RoundTrip, &mut there.iter().chain(back)).map(half),
-        ];
-        let hops = hops.into_iter().flatten();
-        // Those that have ended, or whose clocks are not synchronised any more, are old.
-        let is_present = |hop: &Hop| hop.age_s.is_some_and(|age_s| age_s < IDLE_S);
-        let first = hops.clone().find(is_present);
-        first.or_else(|| {
-            hops.min_by(|a, b| f64::total_cmp(&a.age_s.unwrap_or(0.0), &b.age_s.unwrap_or(0.0)))
-        })
-    }
+/// The number of a switch, unless that is another's.
+fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
+    let holds = |own: &u32| {
+        let holder = numbers.get(own);
+        holder.is_some_and(|holder| holder.switch == state.switch)
+    };
+    state.wire_switch.filter(holds)
 }
 
 /// What is known of one direction by the round trip: it is between none of it and all.
@@ -790,90 +647,36 @@ fn half(mut hop: Hop) -> Hop {
     hop
 }
 
-/// What switches report of their wires.
-struct Claims<'n, 's> {
-    numbers: &'n HashMap<u32, &'s State>,
-    /// A switch's number, and that of its neighbour.
-    wires: HashSet<(u32, u32)>,
-}
-
-impl<'n, 's> Claims<'n, 's> {
-    fn of(states: &[State], numbers: &'n HashMap<u32, &'s State>) -> Self {
-        // Who claims the number of another says nothing of that switch's wires.
-        let wires = states.iter().filter_map(|state| {
-            let own = own_number(numbers, state)?;
-            Some((own, state.neighbours.iter()))
-        });
-        let wires = wires.flat_map(|(own, others)| {
-            let others = others.filter_map(Neighbour::wire_switch);
-            others.map(move |other| (own, other))
-        });
-        let wires = wires.collect();
-        Self { numbers, wires }
-    }
-
-    /// Whether both ends of a wire report it, if both report at all: no switch has links to others by its own report alone.
-    fn is_mutual(&self, state: &State, link: &Neighbour) -> bool {
-        let Some(peer) = link.wire_switch() else {
-            return true;
-        };
-        let own = own_number(self.numbers, state);
-        !self.numbers.contains_key(&peer)
-            || own.is_some_and(|own| self.wires.contains(&(peer, own)))
-    }
-}
-
-/// The number of a switch, unless that is another's.
-fn own_number(numbers: &HashMap<u32, &State>, state: &State) -> Option<u32> {
-    let holds = |own: &u32| {
-        let holder = numbers.get(own);
-        holder.is_some_and(|holder| holder.switch == state.switch)
-    };
-    state.wire_switch.filter(holds)
-}
-
 /// The fewest segments that lead from one port of a switch to another, devices among them; none where nothing leads there.
-fn way<'s>(state: &'s State, from: &'s str, to: &str) -> Vec<&'s Known> {
-    let mut leading: HashMap<&str, Vec<(&Known, &str)>> = HashMap::new();
-    for known in &state.segments {
-        if let Some([start, next]) = ends(state, known) {
-            leading.entry(start).or_default().push((known, next));
+fn way<'s>(state: &'s State, from: &'s str, to: &str) -> Vec<Place<'s>> {
+    let mut leading: HashMap<&str, Vec<(Place, &str)>> = HashMap::new();
+    for place in state.places() {
+        if let Some([start, next]) = place.ports() {
+            leading.entry(start).or_default().push((place, next));
         }
     }
-    let mut by: HashMap<&str, &Known> = HashMap::new();
+    // By the port that it leads to, with the port before.
+    let mut by: HashMap<&str, (Place, &str)> = HashMap::new();
     let mut reached = VecDeque::from([from]);
     while let Some(port) = reached.pop_front() {
         if port == to {
             break;
         }
-        for &(known, next) in leading.get(port).into_iter().flatten() {
+        for &(place, next) in leading.get(port).into_iter().flatten() {
             if next != from && !by.contains_key(next) {
-                by.insert(next, known);
+                by.insert(next, (place, port));
                 reached.push_back(next);
             }
         }
     }
     let mut way = Vec::new();
     let mut port = to;
-    while let Some(&known) = by.get(port).filter(|_| port != from) {
-        way.push(known);
-        let Some([start, _]) = ends(state, known) else {
-            break;
-        };
-        port = start;
+    while let Some(&(place, before)) = by.get(port).filter(|_| port != from) {
+        way.push(place);
+        port = before;
     }
     way.reverse();
     way
-}
-
-/// The ports that a segment joins: those of a switch, or those that lead to a device.
-fn ends<'s>(state: &'s State, known: &Known) -> Option<[&'s str; 2]> {
-    let names = [known.last.from, known.last.to].map(|name| state.name(name));
-    match known.last.kind() {
-        Kind::Inside => Some(names),
-        Kind::Around => Some(names.map(|name| name.split_once(':').map_or(name, |(_, port)| port))),
-        Kind::Wire | Kind::Probe | Kind::RoundTrip => None,
-    }
 }
 
 #[cfg(test)]

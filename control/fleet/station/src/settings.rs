@@ -3,16 +3,16 @@
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
-use contract::config::document::{self, Check, Invalid, KeyPath, ensure, within};
+use contract::config::document::{self, Check, Invalid, KeyPath, ensure};
 use contract::config::{ConfigError, Http, Nats};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use topology::ospf::database::Names;
 use topology::ospf::deserialize_server;
 use topology::source::Source;
 
 /// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The connection, as in a switch's `report.nats`.
@@ -59,7 +59,7 @@ pub struct Settings {
 }
 
 /// From where to where.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
     /// A switch, `edge-1`, or its port, `edge-1:lan`.
@@ -71,7 +71,7 @@ pub struct Ends {
 }
 
 /// Limits of a stream: the oldest is dropped at the first that is reached.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     /// Hours, 1 to 100,000.
@@ -118,11 +118,7 @@ impl Settings {
     /// # Errors
     /// Where it is no configuration, with line and key; or out of range.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let (text, origin) = document::read_file(file)?;
-        let settings: Self = document::parse_json(&text, &origin)?;
-        let checked = settings.check();
-        checked.map_err(|faults| document::value_error(&origin, &text, faults))?;
-        Ok(settings)
+        document::load(file, Self::check)
     }
 
     /// Those without a file.
@@ -154,29 +150,7 @@ impl Settings {
         if let Some((key, expected, got)) = self.nats.fault() {
             return ensure(false, root.key("nats").key(key), expected, got);
         }
-        let paths = u32::try_from(self.paths.len()).unwrap_or(u32::MAX);
-        let ranges = [
-            ("paths", paths, 0..=64),
-            ("memory_mib", self.memory_mib, 1..=1_048_576),
-            ("located_segments", self.located_segments, 0..=10_000_000),
-            ("switches_max", self.switches_max, 1..=1_000_000),
-            ("located_mib", self.located_mib, 16..=16_777_216),
-            ("reports.hours", self.reports.hours, 1..=100_000),
-            ("reports.mib", self.reports.mib, 16..=16_777_216),
-            (
-                "messages_per_switch",
-                self.messages_per_switch,
-                100..=10_000_000,
-            ),
-            ("history.hours", self.history.hours, 1..=100_000),
-            ("history.mib", self.history.mib, 16..=16_777_216),
-            ("replicas", self.replicas, 1..=5),
-        ];
-        for (key, value, range) in ranges {
-            let keys = key.split('.');
-            let path = keys.fold(root.clone(), |path, key| path.key(key));
-            within(path, value, range)?;
-        }
+        document::ranges(self)?;
         document::http(&root.key("http"), &self.http)?;
         let said = |path, words: String| Err(Invalid::said(path, words).into());
         if self.topology.is_some() && self.ospf.is_some() {

@@ -49,14 +49,8 @@ pub struct Inner {
     ids: HashMap<String, u64>,
 }
 
-#[derive(Debug, Clone)]
-struct Report {
-    partition: u16,
-    sequence: u64,
-    published_unix_ns: u64,
-    subject: String,
-    payload: Bytes,
-}
+/// A report, and its partition.
+type Report = Delivered<u16>;
 
 #[derive(Debug, Default)]
 struct Consumer {
@@ -105,11 +99,11 @@ impl Server {
         };
         inner.last += 1;
         let report = Report {
-            partition,
             sequence: inner.last,
             published_unix_ns: inner.now_unix_ns,
             subject,
             payload: payload.into(),
+            message: partition,
         };
         inner.reports.push(report);
         true
@@ -156,7 +150,7 @@ impl Server {
         };
         let waiting = inner.reports.iter();
         waiting
-            .filter(|report| report.sequence > acknowledged(report.partition))
+            .filter(|report| report.sequence > acknowledged(report.message))
             .count()
     }
 
@@ -168,7 +162,7 @@ impl Server {
             .collect();
         inner
             .reports
-            .retain(|report| Some(&report.sequence) > acknowledged.get(&report.partition));
+            .retain(|report| Some(&report.sequence) > acknowledged.get(&report.message));
     }
 }
 
@@ -319,7 +313,7 @@ impl Stream for Messages {
             .reports
             .partition_point(|report| report.sequence <= place.sequence);
         let mut behind = inner.reports[first..].iter();
-        let Some(report) = behind.find(|report| report.partition == place.partition) else {
+        let Some(report) = behind.find(|report| report.message == place.partition) else {
             return Poll::Pending;
         };
         self.place.sequence = report.sequence;

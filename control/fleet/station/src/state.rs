@@ -7,13 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use locate::{BOUND_ERRORS, Finding, Mean, Rise, Step};
+use locate::Found;
 use prost::Message;
-use report::Names;
+use records::names::{Names, name};
 use report::msp::{self, Flow, Health, Kind, Neighbour, Report};
 
 use crate::clock;
-use crate::finding::{Found, ms};
 
 /// Runs of a switch whose last epochs are kept: a report of one of them that comes again is known.
 const RUNS_MAX: usize = 8;
@@ -266,19 +265,16 @@ impl Sums {
             .stddev_ns
             .map(|stddev| n * (mean.powi(2) + f64::from(stddev).powi(2)));
         let quantiles = segment.quantiles;
+        let unless = |is_known| if is_known { 0 } else { samples };
         Self {
             packets: segment.packets,
             lost: segment.lost,
             samples,
             sum_ns: n * mean,
             squares_ns2: square.unwrap_or_default(),
-            undeviated: if square.is_some() { 0 } else { samples },
+            undeviated: unless(square.is_some()),
             bounds_ns: n * f64::from(segment.bound_ns.unwrap_or_default()),
-            unbounded: if segment.bound_ns.is_some() {
-                0
-            } else {
-                samples
-            },
+            unbounded: unless(segment.bound_ns.is_some()),
             p99_ns: quantiles.map(|quantiles| quantiles.p99_ns),
             max_ns: quantiles.map(|quantiles| quantiles.max_ns),
         }
@@ -347,13 +343,9 @@ impl State {
             .collect();
         let index = |of: u32| index.get(of as usize).copied().unwrap_or_default();
         self.flows.clone_from(&report.flows);
-        for flow in &mut self.flows {
-            (flow.from, flow.to, flow.class) =
-                (index(flow.from), index(flow.to), index(flow.class));
-        }
         self.neighbours.clone_from(&report.neighbours);
-        for other in &mut self.neighbours {
-            (other.port, other.peer_port) = (index(other.port), index(other.peer_port));
+        for name in indices(&mut self.flows, &mut self.neighbours) {
+            *name = index(*name);
         }
         let known = self.segments.iter().enumerate();
         let mut places: HashMap<_, usize> = known
@@ -408,13 +400,11 @@ impl State {
             }
         };
         self.switch.clone_from(&report.switch);
-        self.runs.insert(
-            0,
-            Run {
-                incarnation: report.incarnation,
-                epoch: report.epoch,
-            },
-        );
+        let run = Run {
+            incarnation: report.incarnation,
+            epoch: report.epoch,
+        };
+        self.runs.insert(0, run);
         self.runs.truncate(RUNS_MAX);
         if first > next {
             self.missed_epochs = self.missed_epochs.saturating_add(first - next);
@@ -430,6 +420,11 @@ impl State {
         true
     }
 
+    /// Seconds since an epoch ended ([`State::age_ns`]).
+    pub fn age_s(&self, end_unix_ns: u64, now_unix_ns: u64) -> f64 {
+        self.age_ns(end_unix_ns, now_unix_ns) as f64 / 1e9
+    }
+
     /// How long ago an epoch ended. Of the switch's clock only a difference is taken, so that it may be wrong.
     pub fn age_ns(&self, end_unix_ns: u64, now_unix_ns: u64) -> u64 {
         let before = self.end_unix_ns.saturating_sub(end_unix_ns);
@@ -442,18 +437,12 @@ impl State {
     fn close(&mut self, next: u64) -> Option<Minute> {
         let segments = self.segments.iter_mut().filter_map(|known| {
             let sums = known.open.take()?;
-            let msp::Segment {
-                kind,
-                from,
-                to,
-                class,
-                ..
-            } = known.last;
+            let last = &known.last;
             Some(MinuteSegment {
-                kind,
-                from,
-                to,
-                class,
+                kind: last.kind,
+                from: last.from,
+                to: last.to,
+                class: last.class,
                 sums,
             })
         });
@@ -481,24 +470,12 @@ impl State {
         why.clone_into(&mut self.set_aside_why);
     }
 
-    /// Takes the lists that may be large out of the state.
-    #[must_use]
-    pub fn take_large(&mut self) -> Self {
-        Self {
-            names: std::mem::take(&mut self.names),
-            segments: std::mem::take(&mut self.segments),
-            flows: std::mem::take(&mut self.flows),
-            neighbours: std::mem::take(&mut self.neighbours),
-            ..Self::default()
-        }
-    }
-
-    /// Puts them back.
-    pub fn give_large(&mut self, large: Self) {
-        self.names = large.names;
-        self.segments = large.segments;
-        self.flows = large.flows;
-        self.neighbours = large.neighbours;
+    /// Exchanges the lists that may be large with those of another state.
+    pub fn swap_large(&mut self, other: &mut Self) {
+        std::mem::swap(&mut self.names, &mut other.names);
+        std::mem::swap(&mut self.segments, &mut other.segments);
+        std::mem::swap(&mut self.flows, &mut other.flows);
+        std::mem::swap(&mut self.neighbours, &mut other.neighbours);
     }
 
     /// Evicts the segments that were reported longest ago until the state is within its limits.
@@ -528,15 +505,7 @@ impl State {
         for Known { last, .. } in &mut self.segments {
             names_of(last).into_iter().for_each(&mut renew);
         }
-        for flow in &mut self.flows {
-            [&mut flow.from, &mut flow.to, &mut flow.class]
-                .into_iter()
-                .for_each(&mut renew);
-        }
-        for other in &mut self.neighbours {
-            renew(&mut other.port);
-            renew(&mut other.peer_port);
-        }
+        indices(&mut self.flows, &mut self.neighbours).for_each(renew);
         self.names = names.all();
     }
 
@@ -548,7 +517,7 @@ impl State {
 
     /// The name at an index; empty where there is none.
     pub fn name(&self, index: u32) -> &str {
-        self.names.get(index as usize).map_or("", String::as_str)
+        name(&self.names, index)
     }
 }
 
@@ -560,6 +529,18 @@ fn names_of(segment: &mut msp::Segment) -> [&mut u32; 4] {
         &mut segment.class,
         &mut segment.method,
     ]
+}
+
+/// The names that flows and neighbours refer to.
+fn indices<'i>(
+    flows: &'i mut [Flow],
+    neighbours: &'i mut [Neighbour],
+) -> impl Iterator<Item = &'i mut u32> {
+    let others = neighbours.iter_mut();
+    let others = others.flat_map(|other| [&mut other.port, &mut other.peer_port]);
+    let flows = flows.iter_mut();
+    let flows = flows.flat_map(|flow| [&mut flow.from, &mut flow.to, &mut flow.class]);
+    flows.chain(others)
 }
 
 fn key(segment: &msp::Segment) -> (i32, u32, u32, u32) {
@@ -599,52 +580,7 @@ impl Minute {
 
 /// Makes an index into `old` an index into `new`, which gets the name.
 fn renumber(index: &mut u32, old: &[String], new: &mut Names) {
-    *index = new.index(old.get(*index as usize).map_or("", String::as_str));
-}
-
-/// What is known of a segment now; before localisation has seen it only its last report.
-pub fn finding(state: &State, known: &Known, now_unix_ns: u64) -> Finding {
-    let last = &known.last;
-    let silent_since_ms = state.is_silent(now_unix_ns).then(|| ms(state.end_unix_ns));
-    let finding = Finding {
-        // Of the last delays, not of the last report: that is what the age says. By the server's clock, as `now_unix_ns` is.
-        time_ms: ms(now_unix_ns.saturating_sub(state.age_ns(known.end_unix_ns, now_unix_ns))),
-        deviation_ns: last.stddev_ns.map(f64::from),
-        p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
-        silent_since_ms,
-        ..Finding::default()
-    };
-    let Some(found) = known.found.as_ref() else {
-        let reported = Mean {
-            value: last.mean_ns.into(),
-            error: f64::from(last.bound_ns.unwrap_or_default()) / BOUND_ERRORS,
-        };
-        return Finding {
-            present_ns: (last.samples > 0).then_some(reported),
-            ..finding
-        };
-    };
-    let mean = |value: Option<f32>, error: f32| {
-        value.map(|value| Mean {
-            value: value.into(),
-            error: error.into(),
-        })
-    };
-    Finding {
-        present_ns: mean(found.present_ns, found.present_error_ns),
-        present_loss: mean(found.present_loss, found.present_loss_error),
-        usual_ns: found.usual_ns.map(f64::from),
-        usual_loss: found.usual_loss.into(),
-        is_ready: found.is_ready,
-        delay: found.delay.map(Rise::from),
-        loss: found.loss.map(Rise::from),
-        unsynchronised_since_ms: found.unsynchronised_since_ms,
-        step: found.step_since_ms.map(|since_ms| Step {
-            shift_ns: found.step_shift_ns.into(),
-            since_ms,
-        }),
-        ..finding
-    }
+    *index = new.index(name(old, *index));
 }
 
 #[cfg(test)]

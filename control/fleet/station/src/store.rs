@@ -19,7 +19,8 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, ReplayPolicy, pu
 use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, AckKind, Context, ErrorCode, Message, stream};
-use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use report::subject;
 
@@ -65,6 +66,9 @@ fn no_room(key: &str, mib: i64) -> StoreError {
     );
     failed("cannot make a stream")(why)
 }
+
+/// Values of a stream, each with how many wait behind it.
+pub type Watched = BoxStream<'static, Result<(Value, u64), StoreError>>;
 
 /// Bytes of a message beside its payload: subject and headers.
 const HEADERS_BYTES_MAX: usize = 1 << 10;
@@ -194,52 +198,61 @@ impl Store {
     ///
     /// # Errors
     /// The server's error.
-    pub async fn watch_states(&self) -> Result<(pull::Ordered, u64), StoreError> {
-        self.watch(STATES, format!("{KEY}>"), DeliverPolicy::LastPerSubject)
-            .await
+    pub async fn watch_states(&self) -> Result<(Watched, u64), StoreError> {
+        let policy = DeliverPolicy::LastPerSubject;
+        let reading = "cannot read states";
+        self.watch(reading, STATES, format!("{KEY}>"), policy).await
     }
 
     /// Minutes from a time on, then each that is closed.
     ///
     /// # Errors
     /// The server's error.
-    pub async fn watch_minutes(&self, hours: u32) -> Result<(pull::Ordered, u64), StoreError> {
+    pub async fn watch_minutes(&self, hours: u32) -> Result<(Watched, u64), StoreError> {
         let age = Duration::from_secs(u64::from(hours) * 3_600);
         let now = UNIX_EPOCH + Duration::from_nanos(self.clock.now_unix_ns());
         let start_time = now.checked_sub(age).unwrap_or(UNIX_EPOCH).into();
-        self.watch(
-            HISTORY,
-            format!("{MINUTES}>"),
-            DeliverPolicy::ByStartTime { start_time },
-        )
-        .await
+        let policy = DeliverPolicy::ByStartTime { start_time };
+        let reading = "cannot read minutes";
+        self.watch(reading, HISTORY, format!("{MINUTES}>"), policy)
+            .await
     }
 
+    /// Messages of a stream, and how many there are now.
     async fn watch(
         &self,
+        reading: &'static str,
         stream: &str,
         filter_subject: String,
         deliver_policy: DeliverPolicy,
-    ) -> Result<(pull::Ordered, u64), StoreError> {
-        let doing = "cannot watch a stream";
+    ) -> Result<(Watched, u64), StoreError> {
         let config = pull::OrderedConfig {
             filter_subject,
             deliver_policy,
             replay_policy: ReplayPolicy::Instant,
             ..pull::OrderedConfig::default()
         };
-        let stream = self
-            .context
-            .get_stream(stream)
-            .await
-            .map_err(failed(doing))?;
-        let mut consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(failed(doing))?;
-        let pending = consumer.info().await.map_err(failed(doing))?.num_pending;
-        let messages = consumer.messages().await.map_err(failed(doing))?;
-        Ok((messages, pending))
+        let opened = async {
+            let stream = self.context.get_stream(stream).await?;
+            let mut consumer = stream.create_consumer(config).await?;
+            let pending = consumer.info().await?.num_pending;
+            Ok::<_, async_nats::Error>((consumer.messages().await?, pending))
+        };
+        let (messages, pending) = opened.await.map_err(failed("cannot watch a stream"))?;
+        let values = messages.map(move |message| {
+            let message = message.map_err(failed(reading))?;
+            let info = message.info().map_err(failed(reading))?;
+            let (revision, left) = (info.stream_sequence, info.pending);
+            let subject = message.subject.to_string();
+            let bytes = message.message.payload;
+            let value = Value {
+                subject,
+                revision,
+                bytes,
+            };
+            Ok((value, left))
+        });
+        Ok((values.boxed(), pending))
     }
 
     /// Reads the server's clock: when it made a consumer, which is then deleted.
@@ -247,9 +260,6 @@ impl Store {
     /// # Errors
     /// The server's error.
     pub async fn read_clock(&self) -> Result<(), StoreError> {
-        let doing = "cannot read the clock of the server";
-        let stream = self.context.get_stream_no_info(HISTORY).await;
-        let stream = stream.map_err(failed(doing))?;
         let config = pull::Config {
             deliver_policy: DeliverPolicy::New,
             inactive_threshold: Duration::from_secs(5),
@@ -257,12 +267,17 @@ impl Store {
             num_replicas: 1,
             ..pull::Config::default()
         };
-        let consumer = stream.create_consumer(config).await;
-        let consumer = consumer.map_err(failed(doing))?;
-        let created = consumer.cached_info().created.unix_timestamp_nanos();
-        self.clock.set(u64::try_from(created).unwrap_or_default());
-        let deleted = stream.delete_consumer(&consumer.cached_info().name).await;
-        deleted.map(drop).map_err(failed(doing))
+        let read = async {
+            let stream = self.context.get_stream_no_info(HISTORY).await?;
+            let consumer = stream.create_consumer(config).await?;
+            let info = consumer.cached_info();
+            let created = info.created.unix_timestamp_nanos();
+            self.clock.set(u64::try_from(created).unwrap_or_default());
+            stream.delete_consumer(&info.name).await?;
+            Ok::<_, async_nats::Error>(())
+        };
+        read.await
+            .map_err(failed("cannot read the clock of the server"))
     }
 
     /// Revisions of the states that the server keeps: it evicts the first ones.
@@ -335,26 +350,16 @@ impl Bus for Store {
     }
 
     async fn last(&self, stream: &str, keys: String) -> Result<Vec<Value>, StoreError> {
-        let doing = "cannot read a bucket";
-        let (mut messages, mut left) = self
-            .watch(stream, keys, DeliverPolicy::LastPerSubject)
-            .await?;
+        let (policy, reading) = (DeliverPolicy::LastPerSubject, "cannot read a bucket");
+        let (mut messages, mut left) = self.watch(reading, stream, keys, policy).await?;
         let mut values = Vec::new();
         while left > 0 {
-            let message = messages.next().await;
-            let message = message
-                .ok_or("the stream has ended")
-                .map_err(failed(doing))?;
-            let message = message.map_err(failed(doing))?;
-            let info = message.info().map_err(failed(doing))?;
-            left = info.pending;
-            let revision = info.stream_sequence;
-            if !message.payload.is_empty() {
-                values.push(Value {
-                    subject: message.subject.to_string(),
-                    revision,
-                    bytes: message.message.payload,
-                });
+            let message = messages.try_next().await?;
+            let message = message.ok_or("the stream has ended");
+            let (value, behind) = message.map_err(failed(reading))?;
+            left = behind;
+            if !value.bytes.is_empty() {
+                values.push(value);
             }
         }
         Ok(values)
@@ -365,69 +370,61 @@ impl Bus for Store {
         partition: u16,
         again: Again,
     ) -> Result<Reports<Message>, StoreError> {
-        let doing = "cannot take over a partition";
-        let stream = self
-            .context
-            .get_stream(REPORTS)
-            .await
-            .map_err(failed(doing))?;
-        let last = stream.cached_info().state.last_sequence;
-        let created = stream.cached_info().created.unix_timestamp_nanos();
         let name = format!("partition-{partition}");
         let filter_subject = subject::of_partition(partition);
-        let mut deliver_policy = DeliverPolicy::All;
-        let mut counted = 0;
-        // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
-        if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
-            let info = earlier.info().await.map_err(failed(doing))?;
-            let acknowledged = info.ack_floor.stream_sequence;
-            let next = acknowledged.saturating_add(1);
-            // An owner that ended while it read reports again has acknowledged fewer than were counted.
-            let described = info.config.description.as_deref();
-            let described = described.and_then(|words| words.strip_prefix(COUNTED)?.parse().ok());
-            counted = acknowledged.max(described.unwrap_or_default());
-            deliver_policy = match again {
-                Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
-                    start_sequence: next.min(sequence.saturating_add(1)),
-                },
-                Again::Since(since) => {
-                    let waiting = stream
-                        .direct_get_next_for_subject(&*filter_subject, Some(next))
-                        .await;
-                    let since = DateTime::from(since);
-                    let start_time = waiting.map_or(since, |first| first.time.min(since));
-                    DeliverPolicy::ByStartTime { start_time }
-                }
+        let taken = async {
+            let stream = self.context.get_stream(REPORTS).await?;
+            let info = stream.cached_info();
+            let created = info.created.unix_timestamp_nanos();
+            let (mut deliver_policy, mut counted) = (DeliverPolicy::All, 0);
+            // What its last owner had delivered, but not acknowledged, would come later, and out of order: the consumer is made anew.
+            if let Ok(mut earlier) = stream.get_consumer::<pull::Config>(&name).await {
+                let earlier = earlier.info().await?;
+                let acknowledged = earlier.ack_floor.stream_sequence;
+                let next = acknowledged.saturating_add(1);
+                // An owner that ended while it read reports again has acknowledged fewer than were counted.
+                let described = earlier.config.description.as_deref();
+                let described =
+                    described.and_then(|words| words.strip_prefix(COUNTED)?.parse().ok());
+                counted = acknowledged.max(described.unwrap_or_default());
+                deliver_policy = match again {
+                    Again::Behind(sequence) => DeliverPolicy::ByStartSequence {
+                        start_sequence: next.min(sequence.saturating_add(1)),
+                    },
+                    Again::Since(since) => {
+                        let waiting = stream
+                            .direct_get_next_for_subject(&*filter_subject, Some(next))
+                            .await;
+                        let since = DateTime::from(since);
+                        let start_time = waiting.map_or(since, |first| first.time.min(since));
+                        DeliverPolicy::ByStartTime { start_time }
+                    }
+                };
+                stream.delete_consumer(&name).await?;
+            }
+            let config = pull::Config {
+                durable_name: Some(name),
+                description: Some(format!("{COUNTED}{counted}")),
+                filter_subject,
+                deliver_policy,
+                ack_policy: AckPolicy::All,
+                ack_wait: Duration::from_hours(1),
+                max_ack_pending: UNACKNOWLEDGED_MAX,
+                ..pull::Config::default()
             };
-            stream.delete_consumer(&name).await.map_err(failed(doing))?;
-        }
-        let config = pull::Config {
-            durable_name: Some(name),
-            description: Some(format!("{COUNTED}{counted}")),
-            filter_subject,
-            deliver_policy,
-            ack_policy: AckPolicy::All,
-            ack_wait: Duration::from_hours(1),
-            max_ack_pending: UNACKNOWLEDGED_MAX,
-            ..pull::Config::default()
+            let consumer = stream.create_consumer(config).await?;
+            // A consumer that is gone is known by its silence.
+            let messages = consumer.stream().max_messages_per_batch(1_000);
+            let messages = messages.heartbeat(HEARTBEAT).messages().await?;
+            let messages = messages.map(|message| delivered(message.map_err(failed(READING))?));
+            Ok::<_, async_nats::Error>(Reports {
+                messages: messages.boxed(),
+                last: info.state.last_sequence,
+                counted,
+                created_unix_ns: u64::try_from(created).unwrap_or_default(),
+            })
         };
-        let consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(failed(doing))?;
-        // A consumer that is gone is known by its silence.
-        let messages = consumer
-            .stream()
-            .max_messages_per_batch(1_000)
-            .heartbeat(HEARTBEAT);
-        let messages = messages.messages().await.map_err(failed(doing))?;
-        let messages = messages.map(|message| delivered(message.map_err(failed(READING))?));
-        Ok(Reports {
-            messages: messages.boxed(),
-            last,
-            counted,
-            created_unix_ns: u64::try_from(created).unwrap_or_default(),
-        })
+        taken.await.map_err(failed("cannot take over a partition"))
     }
 
     async fn acknowledge(&self, message: &Message) -> Result<(), StoreError> {

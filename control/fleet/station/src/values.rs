@@ -241,7 +241,8 @@ impl Entry {
             let on = Put::Over(self.revision);
             self.revision = bus.put(key.to_owned(), head, on).await?;
         }
-        let rest = self.state.take_large();
+        let mut rest = State::default();
+        self.state.swap_large(&mut rest);
         let bytes = rest.encode_to_vec();
         let check = check_of(&bytes);
         let chunks = bytes.chunks(bytes_max);
@@ -253,7 +254,7 @@ impl Entry {
         self.state.parts = Some(parts);
         let head = self.state.encode_to_vec();
         self.state.parts = None;
-        self.state.give_large(rest);
+        self.state.swap_large(&mut rest);
         if chunks.len() > PARTS_MAX {
             let why = format!("{} parts; raise `max_payload` of the server", chunks.len());
             return Err(PutError::Refused(why));

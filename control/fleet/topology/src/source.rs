@@ -1,5 +1,6 @@
 //! Where the topology comes from: a file that is read again when it changes, or OSPF.
 
+use std::io;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,12 @@ use crate::{Topology, read};
 
 /// Longest wait for an answer of ospfd.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A topology, and the prefixes that OSPF has.
+pub type Found = (Topology, Addresses);
 
 /// Between two attempts to connect.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -89,11 +96,25 @@ impl Source {
         }
     }
 
+    /// Follows it on a thread of its own, until `take` returns `false`. A file or a router is looked at twice a second.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn follow(
+        mut self,
+        thread: &str,
+        mut take: impl FnMut(Result<Option<Found>, String>) -> bool + Send + 'static,
+    ) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(thread.to_owned());
+        let run = move || while take(self.next(LOOK)) {};
+        thread.spawn(run).map(drop)
+    }
+
     /// Waits about so long; the topology, if it may have changed, and the prefixes that OSPF has.
     ///
     /// # Errors
     /// Why it is not known, in words.
-    pub fn next(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
+    pub fn next(&mut self, wait: Duration) -> Result<Option<Found>, String> {
         match self {
             Self::Ospf(ospf) => ospf.next(wait),
             Self::File { file, read } => {
@@ -115,7 +136,7 @@ impl Source {
 }
 
 impl Ospf {
-    fn next(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
+    fn next(&mut self, wait: Duration) -> Result<Option<Found>, String> {
         let found = self.look(wait);
         self.count();
         found
@@ -135,7 +156,7 @@ impl Ospf {
         counts.refused_lsas.store(refused, Ordering::Relaxed);
     }
 
-    fn look(&mut self, wait: Duration) -> Result<Option<(Topology, Addresses)>, String> {
+    fn look(&mut self, wait: Duration) -> Result<Option<Found>, String> {
         let Some((client, database)) = &mut self.connected else {
             if Instant::now() < self.again {
                 std::thread::sleep(wait);
@@ -172,7 +193,7 @@ impl Ospf {
     }
 
     /// The network as it is now.
-    fn publish(&mut self) -> Result<Option<(Topology, Addresses)>, String> {
+    fn publish(&mut self) -> Result<Option<Found>, String> {
         self.changed = None;
         let Some((_, database)) = &self.connected else {
             return Ok(None);

@@ -28,15 +28,9 @@ const TOY: &[(&str, &str, f64)] = &[
 
 /// A network of links in both directions.
 fn network(links: &[(&str, &str, f64)]) -> Topology {
-    let names: BTreeSet<_> = links.iter().flat_map(|link| [link.0, link.1]).collect();
-    let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
-    let index = |name| u32::try_from(names.iter().position(|known| known == name).unwrap());
-    let both = links.iter().flat_map(|&(from, to, weight)| {
-        let (from, to) = (index(from).unwrap(), index(to).unwrap());
-        let weight = Weight::new(weight).unwrap();
-        [(from, to, weight), (to, from, weight)]
-    });
-    Topology::new(&names, &both.collect::<Vec<_>>())
+    let links = links.iter();
+    let weighted = links.map(|&(a, b, weight)| (a, b, Weight::new(weight).unwrap()));
+    Topology::of_weighted_links(weighted)
 }
 
 /// Up to nine routers, links of few different weights (many ways of equal cost), some of them one way.

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
-use testkit::namespace::{self, within};
+use testkit::namespace::within;
 use testkit::process::{PATIENCE, until};
 use topology::mset::{Deployment, mset};
 use topology::ospf::client::{Client, Problem};
@@ -30,18 +29,6 @@ const SETS: [&[&str]; 6] = [
     &["C", "D", "F"],
     &["A", "B", "D_2", "E"],
 ];
-
-/// Whether this test can run here; says why not.
-fn can_run() -> bool {
-    let id = Command::new("id").arg("-u").output().unwrap().stdout;
-    let why = match (id.trim_ascii(), Frr::find()) {
-        (b"0", Some(_)) => return true,
-        (b"0", None) => "FRR is missing: make setup-test",
-        _ => "needs root",
-    };
-    testkit::skip(why);
-    false
-}
 
 /// A client in the namespace of a router, and what it knows. A socket stays in the namespace in which it was made.
 struct Node {
@@ -88,13 +75,10 @@ impl Node {
 /// ospfd 8.4 ends by a segmentation fault when it is asked then.
 #[test]
 fn an_ospfd_without_ospf_is_left_alone() {
-    if !can_run() {
+    let Some(frr) = Frr::for_test().unwrap() else {
         return;
-    }
-    namespace::enter().unwrap();
-    namespace::prepare().unwrap();
+    };
     let folder = tempfile::tempdir().unwrap();
-    let frr = Frr::find().unwrap();
     let mut router = Routers::start_one(&frr, "R", "hostname R\n", folder.path()).unwrap();
     let server = SocketAddrV4::new(Ipv4Addr::LOCALHOST, API_PORT);
     let ask = || {
@@ -149,15 +133,13 @@ fn labels(view: &View, of: &str) -> Vec<String> {
 
 #[test]
 fn m_sets_are_made_from_live_ospf() {
-    if !can_run() {
+    let Some(frr) = Frr::for_test().unwrap() else {
         return;
-    }
-    namespace::enter().unwrap();
-    namespace::prepare().unwrap();
+    };
     let folder = tempfile::tempdir().unwrap();
-    let mut routers = Routers::start(&Frr::find().unwrap(), TOY, folder.path()).unwrap();
+    let mut routers = Routers::start(&frr, TOY, folder.path()).unwrap();
     let all: Vec<_> = routers.names().map(str::to_owned).collect();
-    let names: Names = (0..).map(router_id).zip(all.iter().cloned()).collect();
+    let names: Names = routers.by_id();
     let mut nodes: Vec<_> = (0..)
         .zip(&all)
         .map(|(index, name)| Node::connect(name, index))

@@ -1,8 +1,9 @@
 use records::station::PathBlame;
 use report::msp::{Health, Neighbour, Quantiles, Report, Segment};
 
+use locate::{Found, Rise};
+
 use super::*;
-use crate::finding::{Found, Raised};
 use crate::path::Network;
 
 const END_NS: u64 = 1_700_000_001_000_000_000;
@@ -61,7 +62,7 @@ fn switch(number: u32, segments: &[(Kind, [u32; 3], f32, f32)]) -> State {
             present_loss: Some(0.0),
             usual_ns: Some(usual),
             is_ready: true,
-            delay: (by > 0.0).then_some(Raised {
+            delay: (by > 0.0).then_some(Rise {
                 by,
                 error: usual / 1_000.0,
                 since_ms: 1_700_000_000_000,
@@ -156,7 +157,7 @@ fn where_segments_are_joined_the_one_that_rose_is_named() {
 #[test]
 fn the_worst_comes_first_and_faults_of_measuring_are_none_of_the_network() {
     let mut lossy = switch(2, &[risen(INSIDE, 4_000.0), risen(WIRE, 8_000.0)]);
-    lossy.segments[0].found.as_mut().unwrap().loss = Some(Raised {
+    lossy.segments[0].found.as_mut().unwrap().loss = Some(Rise {
         by: 0.01,
         error: 0.001,
         since_ms: 1_700_000_000_000,

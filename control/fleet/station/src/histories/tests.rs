@@ -1,3 +1,4 @@
+use locate::Found;
 use report::msp::Health;
 
 use super::*;
@@ -184,12 +185,16 @@ fn a_segment_without_packets_is_not_silent_and_one_too_many_is_counted() {
         take(&mut histories, &mut state, &report);
     }
     let known = &state.segments[1];
-    let finding = crate::state::finding(&state, known, state.received_unix_ns);
+    let place = Place {
+        state: &state,
+        known,
+    };
+    let finding = place.finding(state.received_unix_ns);
     assert_eq!(finding.silent_since_ms, None);
     // The present delay is of the time when there were packets.
-    assert!(finding.present_ns.is_some_and(|mean| mean.value > 9_000.0));
+    assert!(finding.found.present_ns > Some(9_000.0));
     let later = state.received_unix_ns + 10_000_000_000;
-    let finding = crate::state::finding(&state, known, later);
+    let finding = place.finding(later);
     assert_eq!(finding.silent_since_ms, Some(ms(state.end_unix_ns)));
 
     let switch = state.switch.clone();

@@ -1,10 +1,9 @@
+use locate::Rise;
 use proptest::prelude::*;
-
 use report::msp::Quantiles;
 use testkit::golden::kept;
 
 use super::*;
-use crate::finding::Raised;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -327,12 +326,12 @@ fn found() -> Found {
         usual_ns: Some(11_000.0),
         usual_loss: 0.000_5,
         is_ready: true,
-        delay: Some(Raised {
+        delay: Some(Rise {
             by: 1_500.0,
             error: 17.5,
             since_ms: 1_700_000_000_001,
         }),
-        loss: Some(Raised {
+        loss: Some(Rise {
             by: 0.000_5,
             error: 0.000_125,
             since_ms: 1_700_000_000_002,

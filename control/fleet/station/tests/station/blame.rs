@@ -3,9 +3,10 @@
 use report::msp::{Flow, Health, Kind, Neighbour, Report, Segment};
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
+use testkit::process::wait_for;
 
-use super::support::{Station, wait_for};
-use super::{Reporter, metric};
+use super::Reporter;
+use super::support::Station;
 
 /// Switches in a row.
 pub const SWITCHES: u32 = 4;
@@ -202,18 +203,18 @@ fn a_fault_is_found_within_three_reports_and_outlives_a_station() {
     assert_eq!(since[0], begin_ms);
 
     // What was found is there at once, and what was learnt when another owns the partition.
-    let taken_over = metric(&first, "vernier_station_reports_total");
-    first.kill();
+    let taken_over = first.metric("vernier_station_reports_total");
+    drop(first);
     assert_eq!(risen(&second), named);
     wait_for("the other owns all", || {
-        metric(&second, "vernier_station_partitions") == 64
+        second.metric("vernier_station_partitions") == 64
     });
     fleet.send(&reporter, SWITCHES, 2, 100_000.0);
     fleet.settle(&second, SWITCHES);
     assert_eq!(risen(&second), named);
     assert_eq!(cause(&second), since[0]);
     // By chance the first owned no partition with a switch.
-    let read_again = metric(&second, "vernier_station_read_again_reports_total");
+    let read_again = second.metric("vernier_station_read_again_reports_total");
     assert!(read_again > 0 || taken_over == 0, "{taken_over}");
     let third = Station::start(&server, &json!({}));
     fleet.send(&reporter, SWITCHES, 12, 0.0);

@@ -6,9 +6,10 @@ use std::process::Command;
 use report::msp::Report;
 use serde_json::json;
 use testkit::nats::NatsServer;
+use testkit::process::wait_for;
 
-use crate::support::{Station, wait_for};
-use crate::{Reporter, chained, metric};
+use crate::support::Station;
+use crate::{Reporter, chained};
 
 /// In libc's place: the time of day plus `SHIFT_S`.
 const SHIFTED: &str = r#"
@@ -132,7 +133,7 @@ fn running_stations_forget_what_the_server_evicts() {
     }
     for station in &stations {
         wait_for("names are forgotten", || {
-            metric(station, "vernier_station_switches") == 10
+            station.metric("vernier_station_switches") == 10
         });
         let page = station.text("/metrics").unwrap();
         assert!(

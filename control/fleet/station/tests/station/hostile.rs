@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_nats::jetstream::consumer::pull;
 use contract::config::{Nats, Report as Settings};
@@ -15,9 +16,10 @@ use report::sender::Sender;
 use report::subject;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
+use testkit::process::{Background, wait_for};
 
-use crate::support::{Station, runtime, wait_for};
-use crate::{Reporter, chained, metric};
+use crate::support::{Station, runtime};
+use crate::{Reporter, chained};
 
 const USERS: [&str; 3] = ["station", "edge-1", "edge-2"];
 
@@ -107,7 +109,7 @@ fn a_switch_reports_as_itself_and_can_do_nothing_else() {
     let server = guarded(folder.path());
     let station = station(&server, folder.path());
     wait_for("it owns all partitions", || {
-        metric(&station, "vernier_station_partitions") == 64
+        station.metric("vernier_station_partitions") == 64
     });
 
     // A real sender, with the example's user.
@@ -133,12 +135,9 @@ fn a_switch_reports_as_itself_and_can_do_nothing_else() {
     assert_eq!(switch("edge-1")["reports"], 1);
     assert_eq!(switch("edge-1")["restarts"], 0);
     assert_eq!(switch("edge-2")["reports"], 1);
-    assert_eq!(
-        metric(&station, "vernier_station_refused_messages_total"),
-        1
-    );
-    assert_eq!(metric(&station, "vernier_station_stations"), 1);
-    assert_eq!(metric(&station, "vernier_station_partitions"), 64);
+    assert_eq!(station.metric("vernier_station_refused_messages_total"), 1);
+    assert_eq!(station.metric("vernier_station_stations"), 1);
+    assert_eq!(station.metric("vernier_station_partitions"), 64);
 }
 
 /// The audit's flood: the others' reports stay.
@@ -208,11 +207,7 @@ fn a_station_without_its_permissions_says_what_does_not_work() {
         status == 503 && text.contains("cannot make a stream")
     });
     // The connection stands.
-    assert_eq!(
-        metric(&station, "vernier_station_connected"),
-        1,
-        "{reasons}"
-    );
+    assert_eq!(station.metric("vernier_station_connected"), 1, "{reasons}");
 }
 
 /// Nodes that a prober reports of; as many made a state of 1.5 MB.
@@ -328,25 +323,23 @@ fn what_is_too_large_or_unreadable_costs_only_itself() {
     let series = format!("vernier_station_switch_set_aside_total{{switch=\"{broken}\"}} 1");
     assert!(page.contains(&series), "{page}");
     let set_aside =
-        [&station, &second].map(|station| metric(station, "vernier_station_set_aside_total"));
+        [&station, &second].map(|station| station.metric("vernier_station_set_aside_total"));
     assert!(set_aside.iter().sum::<u64>() > 0);
-    assert!(metric(&second, "vernier_station_states_bytes") > 1 << 20);
+    assert!(second.metric("vernier_station_states_bytes") > 1 << 20);
 }
 
 /// Stations that take partitions and read none, until this is dropped. They say that they live on a thread of their own, whatever the
 /// test waits for.
-fn haunt(server: &NatsServer) -> Arc<()> {
-    let haunted = Arc::new(());
-    let (there, reporter) = (Arc::downgrade(&haunted), Reporter::new(server));
-    std::thread::spawn(move || {
-        while there.strong_count() > 0 {
+fn haunt(server: &NatsServer) -> Background {
+    let reporter = Reporter::new(server);
+    Background::start(move |stopped| {
+        while !stopped.load(Ordering::Relaxed) {
             for ghost in 0..20 {
                 reporter.say(station::members::ALIVE, &format!("ghost-{ghost}"));
             }
             std::thread::sleep(station::members::BEAT / 2);
         }
-    });
-    haunted
+    })
 }
 
 /// Stations that nobody sees work claim partitions: reports wait there, and every station says so.
@@ -368,7 +361,7 @@ fn a_partition_that_stands_still_is_not_ready() {
         let (status, text) = station.readiness();
         status == 503 && text.contains("stands still for")
     });
-    assert!(metric(&station, "vernier_station_still_partitions") > 0);
+    assert!(station.metric("vernier_station_still_partitions") > 0);
     assert!(station.text("/healthz").is_some());
     drop(haunted);
     wait_for("the ghosts are forgotten, and all go on", || {

@@ -17,7 +17,7 @@ use report::msp::{Kind, Neighbour, Report, Segment};
 use report::subject;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
-use testkit::process::free_ports;
+use testkit::process::{free_ports, wait_for};
 use testkit::skip;
 
 mod blame;
@@ -29,19 +29,7 @@ mod paths;
 mod store;
 mod support;
 
-use support::{Station, Switch, runtime, wait_for};
-
-/// The metric of a station, by its whole name.
-fn metric(station: &Station, name: &str) -> u64 {
-    let page = station.text("/metrics").unwrap();
-    let value = page
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value
-        .unwrap_or_else(|| panic!("no {name} in {page}"))
-        .parse()
-        .unwrap()
-}
+use support::{Station, Switch, runtime};
 
 /// Closes epochs of all switches, side by side, for some time.
 fn run(switches: &mut [Switch], rounds: usize) {
@@ -98,13 +86,13 @@ fn faults_lose_no_report_and_count_none_twice() {
     drop(ended);
     wait_for("both own partitions", || {
         [&first, &second]
-            .map(|station| metric(station, "vernier_station_partitions"))
+            .map(|station| station.metric("vernier_station_partitions"))
             .iter()
             .sum::<u64>()
             == 64
     });
     run(&mut switches, 10);
-    first.kill();
+    drop(first);
     run(&mut switches, 10);
     server.kill();
     run(&mut switches, 10);
@@ -123,7 +111,7 @@ fn faults_lose_no_report_and_count_none_twice() {
             .iter()
             .any(|switch| switch["switch"] == "ended" && !switch["silent_since_unix_s"].is_null())
     });
-    assert_eq!(metric(&second, "vernier_station_stations"), 2);
+    assert_eq!(second.metric("vernier_station_stations"), 2);
     assert_families_are_documented(&second.text("/metrics").unwrap());
 }
 
@@ -322,7 +310,7 @@ fn gaps_and_copies_are_told_apart_and_every_station_answers_the_same() {
     wait_for("what is no report is counted", || {
         stations
             .iter()
-            .map(|station| metric(station, "vernier_station_refused_messages_total"))
+            .map(|station| station.metric("vernier_station_refused_messages_total"))
             .sum::<u64>()
             >= 3
     });

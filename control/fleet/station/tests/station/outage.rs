@@ -10,10 +10,10 @@ use futures_util::StreamExt;
 use report::msp::Report;
 use serde_json::{Value, json};
 use testkit::nats::NatsServer;
-use testkit::process::Process;
+use testkit::process::{Process, wait_for};
 
 use crate::Reporter;
-use crate::support::{Station, wait_for};
+use crate::support::Station;
 
 /// How long NATS is away in seconds: `make outage` makes it a minute.
 const SECONDS: &str = "VERNIER_OUTAGE_SECONDS";
@@ -124,7 +124,7 @@ fn what_fits_the_spool_is_counted_once_and_gaps_are_known() {
 
     server.kill();
     std::thread::sleep(half);
-    dies.kill();
+    drop(dies);
     drop(killed);
     std::thread::sleep(half);
     server.run("").unwrap();

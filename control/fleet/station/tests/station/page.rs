@@ -6,10 +6,11 @@ use contract::units::{count, duration_ns};
 use serde_json::json;
 use testkit::nats::NatsServer;
 use testkit::page::{Expected, Page, add, cells, list, text, whole};
+use testkit::process::wait_for;
 
 use super::Reporter;
 use super::blame::{FLOW, Fleet, LEARN, SWITCHES};
-use super::support::{Station, wait_for};
+use super::support::Station;
 
 /// Length of an epoch: a switch is silent after 32 s, so that what is shown stays while it is looked at.
 const LENGTH_NS: u64 = 10_000_000_000;
@@ -83,7 +84,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     let station = Station::start(&server, &json!({}));
     let reporter = Reporter::new(&server);
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/screenshots");
-    let mut page = Page::open(&station.address(), folder.path(), pictures).unwrap();
+    let mut page = Page::open(&station.address.to_string(), folder.path(), pictures).unwrap();
     page.go("overview").unwrap();
     assert!(
         page.text("main")
@@ -133,7 +134,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     page.pictures("station-silent").unwrap();
     page.go("switches").unwrap();
     page.pictures("station-switches").unwrap();
-    station.kill();
+    drop(station);
     page.browser
         .wait_for("document.body.dataset.state === 'gone'")
         .unwrap();

@@ -1,28 +1,22 @@
 //! Paths over live OSPF, and over probes.
 
 use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use clap::Parser;
 use probe::cli::{self, Arguments};
 use report::msp::Report;
 use serde_json::{Value, json};
-use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
+use testkit::frr::{API_PORT, Frr, Routers, TOY};
 use testkit::namespace;
 use testkit::nats::NatsServer;
-use testkit::process::free_address;
-use testkit::skip;
+use testkit::process::{Background, free_address, wait_for};
 
-use crate::support::{Station, wait_for};
+use crate::support::Station;
 use crate::{Reporter, chained};
 
 /// The routes between two switches, as names in a row.
 fn routes(station: &Station, from: &str, to: &str) -> Vec<String> {
-    let answer = station.text(&format!("/api/v1/path?from={from}&to={to}"));
-    let answer: Value = serde_json::from_str(&answer.unwrap_or_default()).unwrap_or_default();
+    let answer = station.json(&format!("/api/v1/path?from={from}&to={to}"));
     let paths = answer["paths"].as_array().into_iter().flatten();
     let routes = paths.map(|path| {
         let names = path["switches"].as_array().into_iter().flatten();
@@ -33,21 +27,12 @@ fn routes(station: &Station, from: &str, to: &str) -> Vec<String> {
 
 #[test]
 fn paths_follow_live_ospf() {
-    let id = Command::new("id").arg("-u").output().unwrap().stdout;
-    let frr = match (id.trim_ascii(), Frr::find()) {
-        (b"0", Some(frr)) => frr,
-        (b"0", None) => return skip("FRR is missing: make setup-test"),
-        _ => return skip("needs root"),
+    let Some(frr) = Frr::for_test().unwrap() else {
+        return;
     };
-    namespace::enter().unwrap();
-    namespace::prepare().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut routers = Routers::start(&frr, TOY, folder.path()).unwrap();
-    let names = (0..).zip(routers.names()).map(|(index, name)| {
-        let id = router_id(index).to_string();
-        (id, json!(name))
-    });
-    let names = Value::Object(names.collect());
+    let names = routers.by_id();
     // The station stands at a router.
     let follow = || {
         let server = NatsServer::start(folder.path(), "").unwrap();
@@ -81,35 +66,12 @@ fn paths_follow_live_ospf() {
 }
 
 /// `vernier-probe --config`, on a thread.
-struct Prober {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Prober {
-    fn start(folder: &Path, node: &str, config: &Value) -> Self {
-        let file = folder.join(format!("{node}.json"));
-        std::fs::write(&file, config.to_string()).unwrap();
-        let arguments = Arguments::parse_from([
-            "vernier-probe".as_ref(),
-            "--config".as_ref(),
-            file.as_os_str(),
-        ]);
-        let stop = Arc::<AtomicBool>::default();
-        let stopped = Arc::clone(&stop);
-        let run = move || cli::run(&arguments, &stopped).unwrap();
-        Self {
-            stop,
-            thread: Some(std::thread::spawn(run)),
-        }
-    }
-}
-
-impl Drop for Prober {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
+fn prober(folder: &Path, node: &str, config: &Value) -> Background {
+    let file = folder.join(format!("{node}.json"));
+    std::fs::write(&file, config.to_string()).unwrap();
+    let program = "vernier-probe".as_ref();
+    let arguments = Arguments::parse_from([program, "--config".as_ref(), file.as_os_str()]);
+    Background::start(move |stopped| cli::run(&arguments, stopped).unwrap())
 }
 
 /// Of a prober at `node` that reflects at its own address and probes the other.
@@ -130,11 +92,10 @@ fn two_probers_cover_the_path_between_their_nodes() {
     let server = NatsServer::start(folder.path(), "").unwrap();
     let station = Station::start(&server, &json!({}));
     let [a, b] = [(); 2].map(|()| free_address().unwrap().to_string());
-    let first = Prober::start(folder.path(), "a", &config(&server, "a", [&a, &b], "b"));
-    let second = Prober::start(folder.path(), "b", &config(&server, "b", [&b, &a], "a"));
+    let first = prober(folder.path(), "a", &config(&server, "a", [&a, &b], "b"));
+    let second = prober(folder.path(), "b", &config(&server, "b", [&b, &a], "a"));
     let hop = |from: &str, to: &str| {
-        let text = station.text(&format!("/api/v1/path?from={from}&to={to}"))?;
-        let answer: Value = serde_json::from_str(&text).unwrap();
+        let answer = station.json(&format!("/api/v1/path?from={from}&to={to}"));
         let chain = answer["paths"][0]["chain"].as_array()?.clone();
         assert_eq!(chain.len(), 1, "{answer}");
         Some(chain[0].clone())

@@ -12,9 +12,10 @@ use station::settings::Settings;
 use station::state::State;
 use station::store::Store;
 use testkit::nats::NatsServer;
+use testkit::process::wait_for;
 
-use crate::support::{Station, Switch, runtime, wait_for};
-use crate::{Reporter, chained, metric};
+use crate::support::{Station, Switch, runtime};
+use crate::{Reporter, chained};
 
 /// All is as after a first start: what the switches report from now on is counted, by a new count. Epochs go on meanwhile, so that
 /// a switch is not silent when its first report is taken up, however late that is.
@@ -101,7 +102,7 @@ fn streams_and_consumers_that_somebody_deletes_are_made_again() {
         assert_all_works(&[&station], &mut switches, &["a"]);
     }
     let partition = report::subject::partition("a");
-    let before = metric(&station, "vernier_station_takeovers_total");
+    let before = station.metric("vernier_station_takeovers_total");
     reporter.runtime.block_on(async {
         let stream = reporter
             .context
@@ -113,7 +114,7 @@ fn streams_and_consumers_that_somebody_deletes_are_made_again() {
     });
     switches[0].close();
     station.wait_for_epoch("a", switches[0].epochs() - 1);
-    assert!(metric(&station, "vernier_station_takeovers_total") > before);
+    assert!(station.metric("vernier_station_takeovers_total") > before);
 }
 
 /// Which of two has it is for the station to say, the same way for all; both are named.

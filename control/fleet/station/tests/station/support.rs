@@ -1,9 +1,8 @@
 //! Stations as processes, and switches that report what the test says.
 
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use contract::config::{Nats, Report as Settings};
 use control::published::{Lookup, Published};
@@ -13,23 +12,13 @@ use report::compose::Composer;
 use report::sender::{Running, Sender};
 use report::subject::of_switch;
 use serde_json::Value;
+use testkit::http;
 use testkit::nats::NatsServer;
-use testkit::process::free_address;
+use testkit::process::{Process, free_address, resident_kib, wait_for};
 use tokio::runtime::Runtime;
-
-/// The most that anything may take, however slow the machine is; a guard against hanging.
-const PATIENCE: Duration = Duration::from_mins(4);
 
 /// Begin of a minute, long ago.
 const ORIGIN_S: f64 = 1_700_000_040.0;
-
-pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A runtime on this thread.
 pub fn runtime() -> Runtime {
@@ -39,8 +28,8 @@ pub fn runtime() -> Runtime {
 
 /// A station, killed when this is dropped.
 pub struct Station {
-    child: Child,
-    address: SocketAddr,
+    process: Process,
+    pub address: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
@@ -78,7 +67,7 @@ impl Station {
         command.arg("--config").arg(file).stdin(Stdio::null());
         prepare(&mut command);
         let station = Self {
-            child: command.spawn().unwrap(),
+            process: Process::start(&mut command).unwrap(),
             address,
             _folder: folder,
         };
@@ -88,43 +77,34 @@ impl Station {
 
     /// Status and words at `/readyz`.
     pub fn readiness(&self) -> (u16, String) {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = ureq::Agent::new_with_config(agent.build());
-        let mut answer = agent
-            .get(format!("http://{}/readyz", self.address))
-            .call()
-            .unwrap();
-        let words = answer.body_mut().read_to_string().unwrap();
-        (answer.status().as_u16(), words)
-    }
-
-    /// Where it answers, `127.0.0.1:PORT`.
-    pub fn address(&self) -> String {
-        self.address.to_string()
+        http::answer(self.address, "/readyz").unwrap()
     }
 
     pub fn text(&self, path: &str) -> Option<String> {
-        let mut answer = ureq::get(format!("http://{}{path}", self.address))
-            .call()
-            .ok()?;
-        answer.body_mut().read_to_string().ok()
+        http::text(self.address, path)
     }
 
+    /// Null where there is no answer.
     pub fn json(&self, path: &str) -> Value {
-        let text = self
-            .text(path)
-            .unwrap_or_else(|| panic!("no answer at {path}"));
-        serde_json::from_str(&text).unwrap()
+        http::json(self.address, path)
+    }
+
+    /// The metric by its whole name.
+    pub fn metric(&self, name: &str) -> u64 {
+        let page = self.text("/metrics").unwrap();
+        let mut lines = page.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value
+            .unwrap_or_else(|| panic!("no {name} in {page}"))
+            .parse()
+            .unwrap()
     }
 
     /// What it says of a switch.
     pub fn switch(&self, name: &str) -> Option<Value> {
         let answer = self.json("/api/v1/switches");
-        let switches = answer["switches"].as_array()?.iter();
-        switches
-            .clone()
-            .find(|switch| switch["switch"] == name)
-            .cloned()
+        let mut switches = answer["switches"].as_array()?.iter();
+        switches.find(|switch| switch["switch"] == name).cloned()
     }
 
     /// Waits until an epoch is the last of a switch that it has counted.
@@ -142,18 +122,7 @@ impl Station {
 
     /// Its memory in use, in KiB.
     pub fn resident_kib(&self) -> u64 {
-        testkit::process::resident_kib(self.child.id()).unwrap()
-    }
-
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-    }
-}
-
-impl Drop for Station {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        resident_kib(self.process.child.id()).unwrap()
     }
 }
 

@@ -1,0 +1,183 @@
+//! A segment where it is known: with the state of the switch that reports it, whose names it refers to.
+
+use locate::{BOUND_ERRORS, Finding, Found};
+use records::float;
+use records::station::{Joined, SegmentFigures, StationSegment};
+use report::msp::{Kind, Neighbour};
+
+use crate::clock::ms;
+use crate::state::{Known, State, Sums};
+
+/// A segment, and the state that has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'s> {
+    /// Of the switch that reports it.
+    pub state: &'s State,
+    /// What is known of it.
+    pub known: &'s Known,
+}
+
+/// Kinds of segments that probes measure.
+pub const PROBES: [Kind; 2] = [Kind::Probe, Kind::RoundTrip];
+
+/// Switch, ends and class of a segment.
+pub type Name<'s> = [&'s str; 4];
+
+impl State {
+    /// All its segments.
+    pub fn places(&self) -> impl Iterator<Item = Place<'_>> + Clone {
+        let segments = self.segments.iter();
+        segments.map(|known| Place { state: self, known })
+    }
+
+    /// Names of a neighbour's port here, and of its own.
+    pub fn ports(&self, link: &Neighbour) -> [&str; 2] {
+        [link.port, link.peer_port].map(|name| self.name(name))
+    }
+}
+
+impl<'s> Place<'s> {
+    /// Its kind.
+    pub fn kind(self) -> Kind {
+        self.known.last.kind()
+    }
+
+    /// Where packets enter it, and where they leave it.
+    pub fn ends(self) -> [&'s str; 2] {
+        [self.known.last.from, self.known.last.to].map(|name| self.state.name(name))
+    }
+
+    /// Its class.
+    pub fn class(self) -> &'s str {
+        self.state.name(self.known.last.class)
+    }
+
+    /// Its name among all segments of its kind.
+    pub fn name(self) -> Name<'s> {
+        let [from, to] = self.ends();
+        [&self.state.switch, from, to, self.class()]
+    }
+
+    /// Whether it is of this kind, and of this class where one is asked for.
+    pub fn is_of(self, kind: Kind, class: Option<&str>) -> bool {
+        self.kind() == kind && class.is_none_or(|class| self.class() == class)
+    }
+
+    /// Whether a probe measures it.
+    pub fn is_probe(self) -> bool {
+        PROBES.contains(&self.kind())
+    }
+
+    /// The ports of a switch that it joins, those that lead to a device among them; `None` of what leaves the switch.
+    pub fn ports(self) -> Option<[&'s str; 2]> {
+        match self.kind() {
+            Kind::Inside => Some(self.ends()),
+            Kind::Around => {
+                let port = |end: &'s str| end.split_once(':').map_or(end, |(_, port)| port);
+                Some(self.ends().map(port))
+            }
+            Kind::Wire | Kind::Probe | Kind::RoundTrip => None,
+        }
+    }
+
+    /// `edge-1: lan>wan`.
+    pub fn title(self) -> String {
+        title(&self.state.switch, self.ends().map(Some))
+    }
+
+    /// Seconds since the end of the epoch that its figures are of.
+    pub fn age_s(self, now_unix_ns: u64) -> f64 {
+        self.state.age_s(self.known.end_unix_ns, now_unix_ns)
+    }
+
+    /// Figures of the last report.
+    pub fn figures(self) -> SegmentFigures {
+        Sums::of(&self.known.last).figures()
+    }
+
+    /// What is known of it now; before localisation has seen it only its last report.
+    pub fn finding(self, now_unix_ns: u64) -> Finding {
+        let Self { state, known } = self;
+        let last = &known.last;
+        let reported = || Found {
+            present_ns: (last.samples > 0).then_some(last.mean_ns),
+            present_error_ns: float(f64::from(last.bound_ns.unwrap_or_default()) / BOUND_ERRORS),
+            ..Found::default()
+        };
+        let age_ns = state.age_ns(known.end_unix_ns, now_unix_ns);
+        Finding {
+            found: known.found.unwrap_or_else(reported),
+            // Of the last delays, not of the last report: that is what the age says. By the server's clock, as `now_unix_ns` is.
+            time_ms: ms(now_unix_ns.saturating_sub(age_ns)),
+            deviation_ns: last.stddev_ns.map(f64::from),
+            p99_ns: last.quantiles.map(|quantiles| quantiles.p99_ns.into()),
+            silent_since_ms: state.is_silent(now_unix_ns).then(|| ms(state.end_unix_ns)),
+        }
+    }
+
+    /// As its switch reported it last.
+    pub fn record(self, now_unix_ns: u64) -> StationSegment {
+        let [switch, from, to, class] = self.name().map(str::to_owned);
+        let method = (self.known.last.samples > 0).then_some(self.known.last.method);
+        let method = method.map_or("", |method| self.state.name(method));
+        StationSegment {
+            switch,
+            kind: label(self.kind()).to_owned(),
+            from,
+            to,
+            class,
+            method: method.to_owned(),
+            age_s: self.age_s(now_unix_ns),
+            figures: self.figures(),
+        }
+    }
+
+    /// As a part of a hop.
+    pub fn joined(self) -> Joined {
+        let [switch, from, to, class] = self.name().map(str::to_owned);
+        Joined {
+            switch,
+            from,
+            to,
+            class,
+            packets: self.known.last.packets,
+        }
+    }
+}
+
+/// `edge-1: lan>wan`; an end that is not known is any.
+pub fn title(switch: &str, ends: [Option<&str>; 2]) -> String {
+    let [from, to] = ends.map(|end| end.unwrap_or("*"));
+    format!("{switch}: {from}>{to}")
+}
+
+/// The name of a kind.
+pub fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Inside => "inside",
+        Kind::Wire => "wire",
+        Kind::Around => "around",
+        Kind::Probe => "probe",
+        Kind::RoundTrip => "round_trip",
+    }
+}
+
+impl Sums {
+    /// Figures of them.
+    pub fn figures(&self) -> SegmentFigures {
+        let samples = self.samples as f64;
+        let mean_ns = (self.samples > 0).then(|| self.sum_ns / samples);
+        let with_all = |without: u64| mean_ns.filter(|_| without == 0);
+        SegmentFigures {
+            packets: self.packets,
+            lost: self.lost,
+            samples: self.samples,
+            mean_ns,
+            bound_ns: with_all(self.unbounded).map(|_| self.bounds_ns / samples),
+            stddev_ns: with_all(self.undeviated)
+                .map(|mean| (self.squares_ns2 / samples - mean.powi(2)).max(0.0).sqrt()),
+            p99_ns: self.p99_ns.map(f64::from),
+            max_ns: self.max_ns.map(f64::from),
+        }
+    }
+}
