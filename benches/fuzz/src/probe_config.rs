@@ -3,6 +3,7 @@
 //! Oracle: a refusal names the place and what was expected. Of an accepted configuration, rates, lengths and numbers of sessions are
 //! within their limits.
 
+use contract::config::document;
 use probe::config::{Config, SESSIONS_MAX};
 
 use crate::config::refused;
@@ -12,7 +13,7 @@ pub fn probe_config(bytes: &[u8]) {
     let Some(text) = crate::text(bytes, 1 << 16) else {
         return;
     };
-    let config = match Config::parse(text, "fuzz.json") {
+    let config = match document::parse(text, "fuzz.json", Config::check) {
         Ok(config) => config,
         Err(error) => return refused(&error),
     };

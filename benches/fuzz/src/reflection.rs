@@ -10,7 +10,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use probe::clock::LocalClock;
 use probe::reflector::{Reflector, Settings};
-use probe::session::{Arrived, Session};
+use probe::session::Session;
 use probe::socket::{Arrival, Stamps};
 use probe::wire::{ErrorEstimate, Format, Key, Mode, Reply, Request, UnixNs, sign_base};
 
@@ -258,13 +258,11 @@ impl World {
                 system: self.wall(None),
                 ..Stamps::now()
             };
-            let arrived = Arrived {
-                packet: &packet.bytes,
-                stamps,
-                clock: LocalClock::default(),
-            };
+            let clock = LocalClock::default();
             self.got += 1;
-            return self.session.answered(&arrived, self.now);
+            return self
+                .session
+                .answered(&packet.bytes, stamps, clock, self.now);
         }
         let place = self.ends.iter().position(|end| end.0 == packet.to).unwrap();
         let wall = self.wall(Some(self.ends[place].1));

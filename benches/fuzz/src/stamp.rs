@@ -6,7 +6,7 @@ use probe::clock::LocalClock;
 use probe::config::{ReflectorConfig, SessionConfig, Spacing};
 use probe::reflector::{Reflector, Settings};
 use probe::result::SessionId;
-use probe::session::{Arrived, Intervals, Session, SessionSettings};
+use probe::session::{Intervals, Session, SessionSettings};
 use probe::socket::{Arrival, Stamped, Stamps};
 use probe::wire::{
     ClockSource, ErrorEstimate, Format, Key, Kind, Mode, UnixNs, Walk, is_authentic, least_bytes,
@@ -67,12 +67,7 @@ fn reply(key: Option<&Key>, mode: Mode, packet: &[u8]) {
         session.was_sent(now, NOW, clock);
     }
     for _ in 0..2 {
-        let arrived = Arrived {
-            packet,
-            stamps: arrival().stamps,
-            clock,
-        };
-        session.answered(&arrived, Duration::from_millis(50));
+        session.answered(packet, arrival().stamps, clock, Duration::from_millis(50));
     }
     let result = session.poll(Duration::from_secs(10), clock).unwrap();
     let counts = result.counts;

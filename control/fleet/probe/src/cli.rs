@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use contract::text::say;
 
 use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig, Spacing};
 use crate::published::Outlet;
@@ -111,22 +111,16 @@ fn named<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// What went wrong, and with which code the program ends.
-#[derive(Debug)]
-pub struct Failure {
-    /// The error.
-    pub error: anyhow::Error,
-    /// 1: while running; 2: usage or configuration.
-    pub code: u8,
-}
+/// What went wrong, and with which code the program ends: 1: while running; 2: usage or configuration.
+pub type Failure = (anyhow::Error, u8);
 
 /// Does what the command line says, until `stop` is set.
 ///
 /// # Errors
 /// [`Failure`]
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let usage = |error: anyhow::Error| Failure { error, code: 2 };
-    let running = |error: anyhow::Error| Failure { error, code: 1 };
+    let usage = |error: anyhow::Error| (error, 2);
+    let running = |error: anyhow::Error| (error, 1);
     if let Some(name) = &arguments.address {
         let config = arguments.session(name).map_err(usage)?;
         return measure(arguments, &config, stop).map_err(running);
@@ -142,7 +136,8 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         } else {
             ""
         };
-        return say(&format!("{sessions} sessions{reflector}\n")).map_err(running);
+        let words = format!("{sessions} sessions{reflector}\n");
+        return say(&words).map_err(|error| running(error.into()));
     }
     daemon::run(&config, stop).map_err(running)
 }
@@ -294,12 +289,4 @@ fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> 
         "no reply from {to}: of {sent} packets nothing came back within {timeout_ms} ms; check that a reflector is \
          there{key} and that no firewall drops UDP"
     )
-}
-
-/// Writes to standard output; a reader that has seen enough (`| head`) is no error.
-fn say(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

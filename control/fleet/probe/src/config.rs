@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::config::document::{
     self, Check, KeyPath, count_within, ensure, name, unique, within,
 };
-use contract::config::{self, ConfigError, Http, Nats};
+use contract::config::{self, ConfigError, Http, Nats, number};
 use nix::net::if_::if_nametoindex;
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -107,7 +107,7 @@ pub struct SessionConfig {
     /// File with the key of TLVs. `None`: that of `key_file`.
     pub tlv_key_file: Option<PathBuf>,
     /// How long a reply is waited for, in ms, 10 to 60,000, default 1,000.
-    #[serde(default = "timeout_ms")]
+    #[serde(default = "number::<u64, 1_000>")]
     pub timeout_ms: u64,
     /// What else is requested of the reflector.
     #[serde(default)]
@@ -139,20 +139,11 @@ fn class() -> String {
     "all".to_owned()
 }
 
-fn timeout_ms() -> u64 {
-    1_000
-}
-
 impl Default for ReflectorConfig {
     fn default() -> Self {
         let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        let any = any.map(|ip| Address {
-            ip,
-            port: None,
-            scope_id: 0,
-        });
         Self {
-            listen: any.to_vec(),
+            listen: any.map(Address::from).to_vec(),
             key_file: None,
             tlv_key_file: None,
             sessions_max: 10_000,
@@ -207,7 +198,7 @@ impl SessionConfig {
             length: None,
             key_file: None,
             tlv_key_file: None,
-            timeout_ms: timeout_ms(),
+            timeout_ms: 1_000,
             tlvs: Vec::new(),
         }
     }
@@ -254,20 +245,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let (text, origin) = document::read_file(path)?;
-        Self::parse(&text, &origin)
-    }
-
-    /// Reads and checks a configuration; `origin` names it in errors.
-    ///
-    /// # Errors
-    /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
-    pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
-        let config: Self = document::parse_json(text, origin)?;
-        config
-            .check()
-            .map_err(|invalid| document::value_error(origin, text, invalid))?;
-        Ok(config)
+        document::load(path, Self::check)
     }
 }
 
@@ -300,6 +278,16 @@ impl Address {
     }
 }
 
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Self {
+        Self {
+            ip,
+            port: None,
+            scope_id: 0,
+        }
+    }
+}
+
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         Self {
@@ -320,15 +308,11 @@ impl TryFrom<String> for Address {
             let bare = plain
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'));
-            let ip = match bare {
+            let ip: IpAddr = match bare {
                 Some(bare) => bare.parse::<Ipv6Addr>().ok()?.into(),
                 None => plain.parse().ok()?,
             };
-            Some(Self {
-                ip,
-                port: None,
-                scope_id: 0,
-            })
+            Some(Self::from(ip))
         });
         let mut address = address.ok_or_else(|| {
             format!(
@@ -344,7 +328,7 @@ impl TryFrom<String> for Address {
                     "{text:?} has a zone (%), which belongs to link-local addresses (fe80::/10) only"
                 ));
             }
-            address.scope_id = number(zone).ok_or_else(|| {
+            address.scope_id = interface(zone).ok_or_else(|| {
                 format!("{text:?}: there is no interface {zone:?} (see `ip link`)")
             })?;
         }
@@ -367,7 +351,7 @@ fn without_zone(text: &str) -> (String, Option<&str>) {
 }
 
 /// The number of an interface, by itself or by name.
-fn number(zone: &str) -> Option<u32> {
+fn interface(zone: &str) -> Option<u32> {
     let by_number = zone.parse().ok().filter(|number| *number > 0);
     by_number.or_else(|| if_nametoindex(zone).ok())
 }
@@ -406,7 +390,7 @@ pub struct MsetConfig {
     #[serde(default)]
     pub addresses: BTreeMap<String, Address>,
     /// How long an old m-set is measured beside a new one, in s, 0 to 86,400, default 60.
-    #[serde(default = "transition_s")]
+    #[serde(default = "number::<u64, 60>")]
     pub transition_s: u64,
     /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
     #[serde(default = "template", deserialize_with = "session")]
@@ -416,10 +400,6 @@ pub struct MsetConfig {
 
 /// Keys that each session gets by its node.
 const OWN_KEYS: [&str; 3] = ["name", "node", "to"];
-
-fn transition_s() -> u64 {
-    60
-}
 
 /// With a name and an address that stand for any (RFC 5737).
 fn template() -> SessionConfig {
@@ -518,12 +498,8 @@ pub struct ReportConfig {
     /// The connection, as a switch's.
     pub nats: Nats,
     /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384.
-    #[serde(default = "spool_kib")]
+    #[serde(default = "number::<u32, 16_384>")]
     pub spool_kib: u32,
-}
-
-fn spool_kib() -> u32 {
-    16_384
 }
 
 /// The host's name.

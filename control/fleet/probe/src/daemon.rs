@@ -9,7 +9,7 @@ use report::sender::{ReportCounters, Sender};
 
 use crate::config::{Config, ReportConfig};
 use crate::http::{self, Sources};
-use crate::mset::{Follower, MsetSessions};
+use crate::mset::MsetSessions;
 use crate::opener::ready;
 use crate::published::Outlet;
 use crate::reporting::{self, Prober};
@@ -47,17 +47,14 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<()> {
             ))
         });
     let reporting = reporting.transpose()?;
-    let mset = config.mset.clone().zip(config.mset_node());
-    let mset = mset.map(|(config, node)| Follower::start(config, node));
-    let mset = mset
-        .transpose()
+    let mut mset = MsetSessions::of(config, opener)
         .context("cannot start the thread that follows the topology")?;
     let sources = Sources {
         board: outlet.board.clone(),
         sessions: (config.sessions.iter())
             .map(|session| session.name.clone())
             .collect(),
-        mset: mset.as_ref().map(|follower| follower.view.clone()),
+        mset: mset.as_ref().map(|mset| mset.view.clone()),
         reports: reporting.as_ref().map(|(_, counters)| Arc::clone(counters)),
         in_flight: InFlight::default(),
     };
@@ -68,9 +65,6 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<()> {
     if let Some(serving) = &serving {
         tracing::info!("http://{}", serving.address());
     }
-    let mset = mset.zip(config.mset.clone());
-    let mut mset =
-        mset.map(|(follower, mset)| MsetSessions::new(follower, opener, mset, config.mset_room()));
     while !stop.load(Ordering::Relaxed) && (mset.is_some() || !engine.is_over()) {
         if let Some(mset) = &mut mset {
             mset.step(&mut engine);

@@ -24,7 +24,7 @@ use crate::clock::LocalClock;
 use crate::published::Outlet;
 use crate::reflector::Reflector;
 use crate::send_faults::SendFaults;
-use crate::session::{Arrived, Intervals, Session};
+use crate::session::{Intervals, Session};
 use crate::socket::{Report, Socket, SocketError, Stamped};
 use crate::wire::{Mode, Reply, UnixNs};
 
@@ -326,12 +326,9 @@ impl Engine {
             until = until.min(due);
         }
         let limit = until.saturating_sub(self.now());
-        let limit = Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
+        let limit = Timespec::try_from(limit).ok();
         let mut readable = [PollFd::new(&self.readable, PollFlags::IN)];
-        match poll(&mut readable, Some(&limit)) {
+        match poll(&mut readable, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -397,12 +394,7 @@ impl Engine {
                 self.strangers += 1;
                 continue;
             };
-            let arrived = Arrived {
-                packet,
-                stamps: arrival.stamps,
-                clock: self.clock,
-            };
-            session.answered(&arrived, now);
+            session.answered(packet, arrival.stamps, self.clock, now);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, Running, Server};
+use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, Running, Server, ok_unless};
 use api::process;
 use api::prometheus::{self, Format, write_families};
 use axum::Router;
@@ -109,10 +109,7 @@ async fn index() -> String {
 }
 
 async fn readyz(State(sources): Shared) -> (StatusCode, String) {
-    match unready(&sources) {
-        None => (StatusCode::OK, "ok\n".to_owned()),
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-    }
+    ok_unless(unready(&sources).as_slice(), "ok\n")
 }
 
 /// Why it is not ready, if it is not.

@@ -1,6 +1,5 @@
 //! Metrics of sessions and reflector, for Prometheus: those that are not declared beside the fields that they show.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::prometheus::{Labels, Page};
@@ -35,27 +34,6 @@ const GAUGES: [Metric<Published>; 3] = [
     ),
 ];
 
-/// Names of all families, for the documentation's test.
-pub static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    fn of<T>(metric: &Metric<T>) -> &'static str {
-        metric.declaration.name
-    }
-    let others = [DELAY, ROUND_TRIPS, STRANGERS, OSPF_UNREADABLE, OSPF_REFUSED];
-    (Counts::metrics().map(of))
-        .chain(Totals::metrics().map(of))
-        .chain(GAUGES.iter().map(of))
-        .chain(ClockQuality::metrics().map(of))
-        .chain(ReflectorCounts::metrics().map(of))
-        .chain(others)
-        .collect()
-});
-
-const DELAY: &str = "vernier_probe_delay_seconds";
-const ROUND_TRIPS: &str = "vernier_probe_round_trip_seconds";
-const STRANGERS: &str = "vernier_probe_unknown_packets_total";
-const OSPF_UNREADABLE: &str = "vernier_probe_ospf_unreadable_messages_total";
-const OSPF_REFUSED: &str = "vernier_probe_ospf_refused_lsas_total";
-
 fn labels(session: &Published) -> Labels<'_> {
     vec![
         ("session", session.last.id.name.as_str().into()),
@@ -80,18 +58,20 @@ pub fn families(page: &mut Page, board: &Board) {
     });
     page.metrics(ClockQuality::metrics(), clocks);
     let round_trips = totals.map(|(labels, total)| (labels, total.round_trips, total.round_trip_s));
-    page.summary(ROUND_TRIPS, "Round trips since the start.", round_trips);
-    let help =
-        "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.";
+    page.summary(
+        "vernier_probe_round_trip_seconds",
+        "Round trips since the start.",
+        round_trips,
+    );
     page.gauge(
-        DELAY,
-        help,
+        "vernier_probe_delay_seconds",
+        "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.",
         sessions.flat_map(|(_, session)| delays(session)),
     );
     let state = board.read();
     let strangers = [(Labels::new(), state.strangers as f64)];
     let help = "Packets to sockets of sessions that belong to none.";
-    page.counter(STRANGERS, help, strangers);
+    page.counter("vernier_probe_unknown_packets_total", help, strangers);
     let reflector = state.reflector;
     drop(state);
     let counts = reflector.iter().map(|counts| (Labels::new(), counts));
@@ -101,14 +81,16 @@ pub fn families(page: &mut Page, board: &Board) {
 /// Adds the counts of unusable messages and LSAs of OSPF.
 pub fn ospf(page: &mut Page, counts: &OspfCounts) {
     let count = |of: &AtomicU64| [(Labels::new(), of.load(Ordering::Relaxed) as f64)];
-    let unreadable = "Messages of ospfd's that could not be read.";
     page.counter(
-        OSPF_UNREADABLE,
-        unreadable,
+        "vernier_probe_ospf_unreadable_messages_total",
+        "Messages of ospfd's that could not be read.",
         count(&counts.unreadable_messages),
     );
-    let refused = "LSAs of OSPF for which there was no room.";
-    page.counter(OSPF_REFUSED, refused, count(&counts.refused_lsas));
+    page.counter(
+        "vernier_probe_ospf_refused_lsas_total",
+        "LSAs of OSPF for which there was no room.",
+        count(&counts.refused_lsas),
+    );
 }
 
 fn delays(session: &Published) -> Vec<(Labels<'_>, f64)> {

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contract::config::document::{KeyPath, name};
@@ -19,16 +17,13 @@ use topology::mset::{Deployment, mset};
 use topology::ospf::database::Addresses;
 use topology::ospf::presence::Presence;
 use topology::paths::Paths;
-use topology::source::{Counts, Source};
+use topology::source::{Counts, Found, Source};
 use topology::transition::{NamedWay, Transition};
 use topology::{Role, Topology};
 
-use crate::config::{Address, MsetConfig, PORT};
+use crate::config::{Address, Config, MsetConfig, PORT};
 use crate::engine::{Engine, SessionKey};
 use crate::opener::Opener;
-
-/// Between two looks at a file, and at former ways whose time ends.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// Most sessions to one node: for twice its ways of equal cost, which they take by their ports.
 const LANES_MAX: usize = 16;
@@ -65,11 +60,13 @@ pub struct Wanted {
     pub is_known: bool,
 }
 
+/// What is wanted, and whether it has changed since the engine's thread took it.
+type Shared = Mutex<(Wanted, bool)>;
+
 /// What the thread publishes, for other threads.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// With whether it has changed since the engine's thread took it.
-    wanted: Arc<Mutex<(Wanted, bool)>>,
+    wanted: Arc<Shared>,
     /// What of OSPF could not be taken up; all 0 without.
     pub ospf: Arc<Counts>,
 }
@@ -87,91 +84,64 @@ impl View {
     }
 }
 
-/// The thread, until it is dropped.
-#[derive(Debug)]
-pub struct Follower {
-    /// What it publishes.
-    pub view: View,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Follower {
-    /// Follows what is configured, for `node`.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
-    pub fn start(config: MsetConfig, node: String) -> io::Result<Self> {
-        let presence = config.advertise.map(|role| Presence {
-            role,
-            name: Some(node.clone()),
-        });
-        let file = || Source::file(config.topology.clone().unwrap_or_default());
-        let source = config.ospf.map_or_else(file, |server| {
-            Source::ospf(server, config.names.clone(), presence)
-        });
-        let view = View {
-            ospf: source.counts(),
-            ..View::default()
+/// Follows what is configured, for `node`, on a thread of its own for as long as somebody has the view.
+///
+/// # Errors
+/// When the system gives no thread.
+fn follow(config: MsetConfig, node: String) -> io::Result<View> {
+    let presence = config.advertise.map(|role| Presence {
+        role,
+        name: Some(node.clone()),
+    });
+    let file = || Source::file(config.topology.clone().unwrap_or_default());
+    let source = config.ospf.map_or_else(file, |server| {
+        Source::ospf(server, config.names.clone(), presence)
+    });
+    let view = View {
+        ospf: source.counts(),
+        ..View::default()
+    };
+    let mut following = Following {
+        transition: Transition::new(Duration::from_secs(config.transition_s)),
+        began: Instant::now(),
+        addresses: BTreeMap::new(),
+        config,
+        node,
+    };
+    let there = Arc::downgrade(&view.wanted);
+    source.follow("vernier-mset", move |read| {
+        let Some(wanted) = there.upgrade() else {
+            return false;
         };
-        let following = Following {
-            transition: Transition::new(Duration::from_secs(config.transition_s)),
-            began: Instant::now(),
-            addresses: BTreeMap::new(),
-            view: view.clone(),
-            source,
-            config,
-            node,
-        };
-        let stop = Arc::<AtomicBool>::default();
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new()
-            .name("vernier-mset".to_owned())
-            .spawn(move || following.run(&stopped))?;
-        Ok(Self {
-            view,
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that follows the topology panicked");
-        }
-    }
+        following.take(read, &wanted);
+        true
+    })?;
+    Ok(view)
 }
 
 /// The thread's own.
 struct Following {
     config: MsetConfig,
     node: String,
-    source: Source,
     transition: Transition,
     began: Instant,
     /// The last address of each node that OSPF had.
     addresses: BTreeMap<String, Address>,
-    view: View,
 }
 
 impl Following {
-    fn run(mut self, stop: &AtomicBool) {
-        while !stop.load(Ordering::Relaxed) {
-            match self.source.next(LOOK) {
-                Ok(None) => {}
-                Ok(Some((topology, addresses))) => {
-                    let problem = self.change(&topology, &addresses).err();
-                    self.note(problem);
-                }
-                Err(problem) => self.note(Some(problem)),
-            }
-            self.publish();
+    /// Takes what was read, if anything was, and publishes the nodes to probe now.
+    fn take(&mut self, read: Result<Option<Found>, String>, wanted: &Shared) {
+        let taken = read.and_then(|read| match read {
+            Some((topology, addresses)) => self.change(&topology, &addresses).map(Some),
+            None => Ok(None),
+        });
+        match taken {
+            Ok(None) => {}
+            Ok(Some(())) => note(None, wanted),
+            Err(problem) => note(Some(problem), wanted),
         }
+        self.publish(wanted);
     }
 
     /// Takes another topology up.
@@ -199,7 +169,7 @@ impl Following {
     }
 
     /// Publishes the nodes to probe now.
-    fn publish(&mut self) {
+    fn publish(&mut self, wanted: &Shared) {
         let mut targets: BTreeMap<&str, Vec<NamedWay>> = BTreeMap::new();
         for way in self.transition.monitored(self.began.elapsed()) {
             if let Some(node) = way.last() {
@@ -217,25 +187,25 @@ impl Following {
         });
         let targets: Vec<_> = targets.collect();
         // Only this thread changes them.
-        if self.view.wanted.lock().0.targets == targets {
+        if wanted.lock().0.targets == targets {
             return;
         }
         log(&targets);
-        let (wanted, is_new) = &mut *self.view.wanted.lock();
+        let (wanted, is_new) = &mut *wanted.lock();
         wanted.targets = targets;
         *is_new = true;
     }
+}
 
-    /// Publishes why the topology is not known; `None`: it is.
-    fn note(&self, problem: Option<String>) {
-        let former = {
-            let wanted = &mut self.view.wanted.lock().0;
-            wanted.is_known |= problem.is_none();
-            std::mem::replace(&mut wanted.problem, problem.clone())
-        };
-        if let Some(problem) = problem.filter(|problem| former.as_ref() != Some(problem)) {
-            tracing::warn!("mset: {problem}; the m-set stays as it is");
-        }
+/// Publishes why the topology is not known; `None`: it is.
+fn note(problem: Option<String>, wanted: &Shared) {
+    let former = {
+        let wanted = &mut wanted.lock().0;
+        wanted.is_known |= problem.is_none();
+        std::mem::replace(&mut wanted.problem, problem.clone())
+    };
+    if let Some(problem) = problem.filter(|problem| former.as_ref() != Some(problem)) {
+        tracing::warn!("mset: {problem}; the m-set stays as it is");
     }
 }
 
@@ -257,22 +227,19 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
         found.ok_or_else(|| format!("{key}: the topology has no router {name:?}"))
     };
     let own = find("mset.node", node)?;
-    let of_role = |key: &str, names: &Option<Vec<String>>, role: Role| match names {
+    let of_role = |key: &str, names: &Option<Vec<String>>, role: Role| {
+        let Some(names) = names else {
+            return topology.with_role(role);
+        };
+        let known = names.iter().filter(|name| !name.is_empty());
+        let known = known.map(|name| find(key, name));
         // One that is gone for a while is no reason to stop.
-        Some(names) => {
-            let known = names.iter().filter(|name| !name.is_empty());
-            let known: Vec<_> = known
-                .filter_map(|name| match find(key, name) {
-                    Ok(router) => Some(router),
-                    Err(problem) => {
-                        tracing::debug!("{problem}");
-                        None
-                    }
-                })
-                .collect();
-            Some(known)
-        }
-        None => topology.with_role(role),
+        let noted = known.inspect(|found| {
+            if let Err(problem) = found {
+                tracing::debug!("{problem}");
+            }
+        });
+        Some(noted.flatten().collect::<Vec<_>>())
     };
     let routers = of_role("mset.routers", &config.routers, Role::MRouter).unwrap_or_default();
     let servers = of_role("mset.servers", &config.servers, Role::MServer);
@@ -296,7 +263,8 @@ type Lane = (String, SocketAddr, usize);
 /// The sessions of an m-set, opened and ended on the thread that measures.
 #[derive(Debug)]
 pub struct MsetSessions {
-    follower: Follower,
+    /// What they follow.
+    pub view: View,
     opener: Opener,
     config: MsetConfig,
     /// Most sessions.
@@ -308,23 +276,29 @@ pub struct MsetSessions {
 }
 
 impl MsetSessions {
-    /// None yet, and at most `room`.
-    pub fn new(follower: Follower, opener: Opener, config: MsetConfig, room: usize) -> Self {
-        Self {
-            follower,
+    /// Those that are configured, none of them open yet; `None` without an m-set.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn of(config: &Config, opener: Opener) -> io::Result<Option<Self>> {
+        let Some((mset, node)) = config.mset.clone().zip(config.mset_node()) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            view: follow(mset.clone(), node)?,
             opener,
-            config,
-            room,
+            room: config.mset_room(),
+            config: mset,
             wanted: Vec::new(),
             open: HashMap::new(),
             again: None,
             complaint: String::new(),
-        }
+        }))
     }
 
     /// Makes sessions as they are wanted now; tries again what failed.
     pub fn step(&mut self, engine: &mut Engine) {
-        if let Some(targets) = self.follower.view.take() {
+        if let Some(targets) = self.view.take() {
             self.change(&targets, engine);
             self.again = Some(Duration::ZERO);
         }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use report::Names;
 use report::msp::{self, Health, Kind, Quantiles, Report};
 use report::sender::Reporter;
+use report::{Names, float};
 
 use crate::clock::ClockState;
 use crate::config::Clock;
@@ -207,12 +207,12 @@ impl Prober {
     }
 
     fn health(&self, results: &[SessionResult]) -> Health {
-        let states = [ClockState::SenderStepped, ClockState::ReflectorStepped];
-        let names = ["sender_stepped", "reflector_stepped"];
-        let stepped = states
-            .iter()
-            .zip(names)
-            .filter(|(state, _)| results.iter().any(|result| result.clocks.state == **state));
+        let states = [
+            (ClockState::SenderStepped, "sender_stepped"),
+            (ClockState::ReflectorStepped, "reflector_stepped"),
+        ];
+        let has = |state| results.iter().any(|result| result.clocks.state == state);
+        let stepped = states.into_iter().filter(|(state, _)| has(*state));
         let is_synchronised = self.clock.error_ns.is_some();
         Health {
             unusable: stepped.map(|(_, name)| name.to_owned()).collect(),
@@ -297,14 +297,6 @@ impl Sums {
             ..counted
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "seven digits are enough for a delay"
-)]
-fn float(value: f64) -> f32 {
-    value as f32
 }
 
 #[cfg(test)]

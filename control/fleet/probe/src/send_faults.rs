@@ -8,47 +8,47 @@ use crate::socket::SendError;
 /// Sessions that are named in [`SendFaults`].
 const NAMED_MAX: usize = 16;
 
-/// Sessions whose requests the system does not send, and why.
+/// Sessions whose requests the system does not send, and why: the first of them, and one more where there are more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SendFaults {
-    /// The first of them.
-    named: Vec<(String, SendError)>,
-    /// Whether there are more.
-    has_more: bool,
-}
+pub struct SendFaults(Vec<(String, SendError)>);
 
 impl SendFaults {
     /// Of these sessions.
     pub fn of<'s>(sessions: impl Iterator<Item = &'s Session>) -> Self {
-        let mut failing = sessions.filter_map(|session| {
+        let failing = sessions.filter_map(|session| {
             let error = session.send_error()?;
             Some((session.settings().id.name.clone(), error))
         });
-        Self {
-            named: failing.by_ref().take(NAMED_MAX).collect(),
-            has_more: failing.next().is_some(),
-        }
+        Self(failing.take(NAMED_MAX + 1).collect())
+    }
+
+    /// Those that are named, and whether there are more.
+    fn named(&self) -> (&[(String, SendError)], bool) {
+        let named = self.0.len().min(NAMED_MAX);
+        (&self.0[..named], self.0.len() > named)
     }
 
     /// Whether all requests are sent.
     pub fn is_empty(&self) -> bool {
-        self.named.is_empty()
+        self.0.is_empty()
     }
 
     /// Logs the differences from `before`, one line for each session.
     pub fn log_changes(&self, before: &Self) {
-        for fault in self.named.iter().filter(|now| !before.named.contains(now)) {
-            tracing::warn!("{}: requests cannot be sent: {}", fault.0, fault.1);
+        let (now, has_more) = self.named();
+        let (then, had_others) = before.named();
+        for (name, error) in now.iter().filter(|fault| !then.contains(fault)) {
+            tracing::warn!("{name}: requests cannot be sent: {error}");
         }
-        if self.has_more && !before.has_more {
+        if has_more && !had_others {
             tracing::warn!("requests of further sessions cannot be sent");
         }
         // Where there are more than are named, one that is named no more may fail all the same.
-        if self.has_more {
+        if has_more {
             return;
         }
-        let fails = |name: &String| self.named.iter().any(|(failing, _)| failing == name);
-        for (name, _) in before.named.iter().filter(|(name, _)| !fails(name)) {
+        let fails = |name: &String| now.iter().any(|(failing, _)| failing == name);
+        for (name, _) in then.iter().filter(|(name, _)| !fails(name)) {
             tracing::info!("{name}: requests are sent again");
         }
     }
@@ -56,13 +56,10 @@ impl SendFaults {
 
 impl fmt::Display for SendFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, error)) in self.named.iter().enumerate() {
-            let between = if index > 0 { "\n" } else { "" };
-            write!(f, "{between}{name}: requests cannot be sent: {error}")?;
-        }
-        if self.has_more {
-            write!(f, "\nand further sessions")?;
-        }
-        Ok(())
+        let (named, has_more) = self.named();
+        let lines = named.iter();
+        let lines = lines.map(|(name, error)| format!("{name}: requests cannot be sent: {error}"));
+        let more = has_more.then(|| "and further sessions".to_owned());
+        f.write_str(&lines.chain(more).collect::<Vec<_>>().join("\n"))
     }
 }

@@ -24,7 +24,8 @@ use crate::result::{
 use crate::socket::{SendError, Stamped, Stamps, Unreachable};
 use crate::wire::{
     self, ClockSource, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind,
-    MALFORMED, Mode, Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, put, value,
+    MALFORMED, Mode, Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, number, put,
+    value,
 };
 
 /// A request leaves the machine within this time, in ns.
@@ -77,17 +78,6 @@ impl Intervals {
         let since_ms = u64::try_from(since_ms).unwrap_or(u64::MAX);
         (self.start.0 / 1_000_000).saturating_add(since_ms)
     }
-}
-
-/// A reply that arrived.
-#[derive(Debug, Clone, Copy)]
-pub struct Arrived<'p> {
-    /// Its bytes.
-    pub packet: &'p [u8],
-    /// When, by the clocks.
-    pub stamps: Stamps,
-    /// The clock of this machine.
-    pub clock: LocalClock,
 }
 
 /// A session under way.
@@ -279,9 +269,9 @@ impl Session {
         }
     }
 
-    /// Takes a reply.
-    pub fn answered(&mut self, arrived: &Arrived, now: Duration) {
-        let reply = match self.verified(arrived.packet) {
+    /// Takes a reply that arrived at this time, by the clocks.
+    pub fn answered(&mut self, packet: &[u8], came: Stamps, clock: LocalClock, now: Duration) {
+        let reply = match self.verified(packet) {
             Ok(reply) => reply,
             Err(why) => return self.present(now).reject(why),
         };
@@ -311,11 +301,12 @@ impl Session {
         if !is_reordered {
             self.greatest_answered = Some(sequence);
         }
-        let sample = Sample::of(&reply, &sent, arrived);
-        let tail = arrived.packet.get(self.mode.bytes()..).unwrap_or_default();
+        // The clock here may have been set between.
+        let sample = Sample::of(&reply, &sent, came).filter(|_| sent.clock_steps == clock.steps);
+        let tail = packet.get(self.mode.bytes()..).unwrap_or_default();
         let sequence = reply.own.sequence.to_be_bytes();
         let key = self.settings.tlv_key.as_ref();
-        let (format, near) = (reply.own.error.format, arrived.stamps.system);
+        let (format, near) = (reply.own.error.format, came.system);
         let extensions = self.tail.read(tail, &sequence, key, format, near);
         // Its interval is open, since it has been under way until now.
         let interval = self.interval(sent.interval);
@@ -575,20 +566,13 @@ struct Sample {
 const DELAY_NS_MAX: i64 = 1 << 62;
 
 impl Sample {
-    /// `None` where the times make no sense: the clock here was set between, or those of the reflector are none.
-    fn of(reply: &Reply, sent: &Sent, arrived: &Arrived) -> Option<Self> {
-        if sent.clock_steps != arrived.clock.steps {
-            return None;
-        }
+    /// `None` where the reflector's times make no sense.
+    fn of(reply: &Reply, sent: &Sent, came: Stamps) -> Option<Self> {
+        let left = sent.stamps;
         // Both by the interface's clock, or both by the system's.
-        let hardware = sent.stamps.hardware.zip(arrived.stamps.hardware);
-        let (left, came, [sent, received]) = match hardware {
+        let (left, came, [sent, received]) = match left.hardware.zip(came.hardware) {
             Some((left, came)) => (left, came, [Stamped::Hardware; 2]),
-            None => (
-                sent.stamps.system,
-                arrived.stamps.system,
-                [sent.stamps.by, arrived.stamps.by],
-            ),
+            None => (left.system, came.system, [left.by, came.by]),
         };
         let stamps = StampedBy { sent, received };
         let format = reply.own.error.format;
@@ -624,8 +608,18 @@ struct Interval {
     unreachable: Option<Unreachable>,
     /// Why the last reply was rejected, and whether others were for other reasons.
     rejection: Option<(Rejection, bool)>,
-    samples: Vec<(i64, i64)>,
+    samples: Vec<Delay>,
 }
+
+/// Round trip and forward of a packet, in ns.
+type Delay = (i64, i64);
+
+/// Round trip, forward and backward of a sample.
+const WAYS: [fn(&Delay) -> i64; 3] = [
+    |sample| sample.0,
+    |sample| sample.1,
+    |sample| sample.0 - sample.1,
+];
 
 impl Interval {
     /// Whether all packets are answered or timed out.
@@ -666,31 +660,22 @@ impl Interval {
             .push((sample.round_trip_ns(), sample.forward_ns));
     }
 
-    fn backward_ns(sample: &(i64, i64)) -> i64 {
-        sample.0 - sample.1
-    }
-
     /// Round trip, forward and backward.
     fn delays(&self) -> [Option<Delays>; 3] {
-        let samples = self.samples.iter();
-        [
-            Delays::of(samples.clone().map(|sample| sample.0)),
-            Delays::of(samples.clone().map(|sample| sample.1)),
-            Delays::of(samples.map(Self::backward_ns)),
-        ]
+        WAYS.map(|way| Delays::of(self.samples.iter().map(way)))
     }
 
     /// The least one-way delays.
     fn least(&self) -> Option<Least> {
-        let forward = self.samples.iter().map(|sample| sample.1).min();
-        let backward = self.samples.iter().map(Self::backward_ns).min();
-        let round_trip = self.samples.iter().map(|sample| sample.0).min();
-        let last = self.samples.last()?;
+        let [_, forward_ns, backward_ns] = WAYS.map(|way| self.samples.last().map(way));
+        let last_offset_ns = (forward_ns? as f64 - backward_ns? as f64) / 2.0;
+        let least = WAYS.map(|way| self.samples.iter().map(way).min());
+        let [round_trip_ns, forward_ns, backward_ns] = least;
         Some(Least {
-            forward_ns: forward? as f64,
-            backward_ns: backward? as f64,
-            round_trip_ns: round_trip? as f64,
-            last_offset_ns: (last.1 as f64 - Self::backward_ns(last) as f64) / 2.0,
+            forward_ns: forward_ns? as f64,
+            backward_ns: backward_ns? as f64,
+            round_trip_ns: round_trip_ns? as f64,
+            last_offset_ns,
         })
     }
 }
@@ -785,11 +770,6 @@ impl Tail {
         }
         Some(said)
     }
-}
-
-fn number(value: &[u8], at: usize) -> Option<u32> {
-    let bytes = value.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_be_bytes(*bytes))
 }
 
 impl Extensions {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::clock::ClockState;
-use crate::result::{Counts, Delays, OneWay, SessionResult};
+use crate::result::{Delays, OneWay, SessionResult};
 
 /// The table of one session.
 pub fn of(result: &SessionResult) -> String {
@@ -16,35 +16,25 @@ pub fn of(result: &SessionResult) -> String {
 fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
     let SessionResult { id, counts, .. } = result;
     let to = id.to;
-    let Counts {
-        sent,
-        received,
-        lost,
-        duplicates,
-        reordered,
-        ..
-    } = counts;
-    let percent = *lost as f64 * 100.0 / (*sent).max(1) as f64;
+    let percent = counts.lost as f64 * 100.0 / counts.sent.max(1) as f64;
     writeln!(
         text,
-        "{to}: {sent} sent, {received} answered, {lost} lost ({percent:.1} %), {duplicates} duplicates, {reordered} reordered"
+        "{to}: {} sent, {} answered, {} lost ({percent:.1} %), {} duplicates, {} reordered",
+        counts.sent, counts.received, counts.lost, counts.duplicates, counts.reordered
     )?;
+    let not_sent = because("not sent", result.not_sent_for.as_deref());
+    let why = result.rejected_for.as_deref().unwrap_or_default();
     let others = [
-        (counts.late, "late".to_owned()),
+        (counts.late, format!("{} late", counts.late)),
+        (counts.not_sent, format!("{} {not_sent}", counts.not_sent)),
         (
-            counts.not_sent,
-            because("not sent", result.not_sent_for.as_deref()),
+            counts.unusable,
+            format!("{} without usable times", counts.unusable),
         ),
-        (counts.unusable, "without usable times".to_owned()),
+        (counts.rejected, rejected(counts.rejected, why)),
     ];
-    for (count, what) in others {
-        if count > 0 {
-            writeln!(text, "{count} {what}")?;
-        }
-    }
-    if counts.rejected > 0 {
-        let why = result.rejected_for.as_deref().unwrap_or_default();
-        writeln!(text, "{}", rejected(counts.rejected, why))?;
+    for (_, words) in others.iter().filter(|(count, _)| *count > 0) {
+        writeln!(text, "{words}")?;
     }
     if let Some(why) = &result.unreachable {
         writeln!(text, "not delivered: {why}")?;

@@ -63,15 +63,9 @@ pub enum ClockSource {
 impl ClockSource {
     /// By its number in a timestamp information TLV.
     pub fn of(number: u8) -> Option<Self> {
-        [
-            Self::Ntp,
-            Self::Ptp,
-            Self::Ssu,
-            Self::Satellite,
-            Self::Local,
-        ]
-        .into_iter()
-        .find(|source| *source as u8 == number)
+        use ClockSource::{Local, Ntp, Ptp, Satellite, Ssu};
+        let mut all = [Ntp, Ptp, Ssu, Satellite, Local].into_iter();
+        all.find(|source| *source as u8 == number)
     }
 }
 
@@ -271,39 +265,22 @@ pub enum Mode {
 /// Bytes before the HMAC of an authenticated packet.
 const SIGNED: usize = 96;
 
-/// Where the fields of a mode are.
-struct Offsets {
-    timestamp: usize,
-    error: usize,
-    ssid: usize,
-    received: usize,
-    sender_sequence: usize,
-    sender_timestamp: usize,
-    sender_error: usize,
-    sender_ttl: usize,
+/// A field of a base packet behind its sequence number.
+#[derive(Debug, Clone, Copy)]
+enum Field {
+    Timestamp,
+    Error,
+    Ssid,
+    Received,
+    SenderSequence,
+    SenderTimestamp,
+    SenderError,
+    SenderTtl,
 }
 
-const OPEN: Offsets = Offsets {
-    timestamp: 4,
-    error: 12,
-    ssid: 14,
-    received: 16,
-    sender_sequence: 24,
-    sender_timestamp: 28,
-    sender_error: 36,
-    sender_ttl: 40,
-};
-
-const AUTHENTICATED: Offsets = Offsets {
-    timestamp: 16,
-    error: 24,
-    ssid: 26,
-    received: 32,
-    sender_sequence: 48,
-    sender_timestamp: 64,
-    sender_error: 72,
-    sender_ttl: 80,
-};
+/// Where the fields of a mode are.
+const OPEN: [usize; 8] = [4, 12, 14, 16, 24, 28, 36, 40];
+const AUTHENTICATED: [usize; 8] = [16, 24, 26, 32, 48, 64, 72, 80];
 
 impl Mode {
     /// With an HMAC, or without.
@@ -327,16 +304,22 @@ impl Mode {
     /// 4.2.1) or fewer; of the 44 of RFC 8762 the last that matter are those of the sender's timestamp.
     pub const fn reply_bytes_min(self) -> usize {
         match self {
-            Self::Open => OPEN.sender_error,
+            Self::Open => self.at(Field::SenderError),
             Self::Authenticated => self.bytes(),
         }
     }
 
-    const fn offsets(self) -> &'static Offsets {
+    const fn at(self, field: Field) -> usize {
         match self {
-            Self::Open => &OPEN,
-            Self::Authenticated => &AUTHENTICATED,
+            Self::Open => OPEN[field as usize],
+            Self::Authenticated => AUTHENTICATED[field as usize],
         }
+    }
+
+    /// The `N` bytes of a field; zeros beyond the end, where callers do not look.
+    fn read<const N: usize>(self, packet: &[u8], field: Field) -> [u8; N] {
+        let rest = packet.get(self.at(field)..).unwrap_or_default();
+        rest.first_chunk().copied().unwrap_or([0; N])
     }
 }
 
@@ -371,13 +354,10 @@ pub struct Reply {
     pub sender_ttl: u8,
 }
 
-/// The `N` bytes at `at`; zeros beyond the end, where callers do not look.
-fn field<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    if let Some(found) = packet.get(at..at + N) {
-        bytes.copy_from_slice(found);
-    }
-    bytes
+/// The number of four bytes at `at`; `None` beyond the end.
+pub(crate) fn number(packet: &[u8], at: usize) -> Option<u32> {
+    let bytes = packet.get(at..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*bytes))
 }
 
 /// Writes `bytes` at `at`; nothing beyond the end.
@@ -395,12 +375,12 @@ impl Request {
 
     /// Reads the fields that requests and replies share; fields beyond the packet's end are zero.
     fn head(mode: Mode, packet: &[u8]) -> Self {
-        let at = mode.offsets();
+        let error = u16::from_be_bytes(mode.read(packet, Field::Error));
         Self {
-            sequence: u32::from_be_bytes(field(packet, 0)),
-            timestamp: u64::from_be_bytes(field(packet, at.timestamp)),
-            error: ErrorEstimate::from_bits(u16::from_be_bytes(field(packet, at.error))),
-            ssid: u16::from_be_bytes(field(packet, at.ssid)),
+            sequence: number(packet, 0).unwrap_or_default(),
+            timestamp: u64::from_be_bytes(mode.read(packet, Field::Timestamp)),
+            error: ErrorEstimate::from_bits(error),
+            ssid: u16::from_be_bytes(mode.read(packet, Field::Ssid)),
         }
     }
 
@@ -408,15 +388,15 @@ impl Request {
     /// zero, the HMAC too.
     pub fn write(&self, mode: Mode, packet: &mut [u8]) {
         debug_assert!(packet.len() >= mode.bytes(), "room for the base packet");
-        let at = mode.offsets();
         packet
             .iter_mut()
             .take(mode.bytes())
             .for_each(|byte| *byte = 0);
         put(packet, 0, &self.sequence.to_be_bytes());
-        put(packet, at.timestamp, &self.timestamp.to_be_bytes());
-        put(packet, at.error, &self.error.to_bits().to_be_bytes());
-        put(packet, at.ssid, &self.ssid.to_be_bytes());
+        set_timestamp(mode, packet, self.timestamp);
+        let error = self.error.to_bits();
+        put(packet, mode.at(Field::Error), &error.to_be_bytes());
+        put(packet, mode.at(Field::Ssid), &self.ssid.to_be_bytes());
     }
 }
 
@@ -427,42 +407,39 @@ impl Reply {
         if packet.len() < mode.reply_bytes_min() {
             return None;
         }
-        let at = mode.offsets();
-        let sender_error = u16::from_be_bytes(field(packet, at.sender_error));
+        let sender_error = u16::from_be_bytes(mode.read(packet, Field::SenderError));
         Some(Self {
             own: Request::head(mode, packet),
-            received: u64::from_be_bytes(field(packet, at.received)),
-            sender_sequence: u32::from_be_bytes(field(packet, at.sender_sequence)),
-            sender_timestamp: u64::from_be_bytes(field(packet, at.sender_timestamp)),
+            received: u64::from_be_bytes(mode.read(packet, Field::Received)),
+            sender_sequence: u32::from_be_bytes(mode.read(packet, Field::SenderSequence)),
+            sender_timestamp: u64::from_be_bytes(mode.read(packet, Field::SenderTimestamp)),
             sender_error: ErrorEstimate::from_bits(sender_error),
-            sender_ttl: u8::from_be_bytes(field(packet, at.sender_ttl)),
+            sender_ttl: u8::from_be_bytes(mode.read(packet, Field::SenderTtl)),
         })
     }
 
     /// Writes the base packet, as [`Request::write`] does.
     pub fn write(&self, mode: Mode, packet: &mut [u8]) {
         self.own.write(mode, packet);
-        let at = mode.offsets();
-        let sender_error = self.sender_error.to_bits();
-        put(packet, at.received, &self.received.to_be_bytes());
-        put(
-            packet,
-            at.sender_sequence,
-            &self.sender_sequence.to_be_bytes(),
-        );
-        put(
-            packet,
-            at.sender_timestamp,
-            &self.sender_timestamp.to_be_bytes(),
-        );
-        put(packet, at.sender_error, &sender_error.to_be_bytes());
-        put(packet, at.sender_ttl, &[self.sender_ttl]);
+        let fields: [(Field, &[u8]); 5] = [
+            (Field::Received, &self.received.to_be_bytes()),
+            (Field::SenderSequence, &self.sender_sequence.to_be_bytes()),
+            (Field::SenderTimestamp, &self.sender_timestamp.to_be_bytes()),
+            (
+                Field::SenderError,
+                &self.sender_error.to_bits().to_be_bytes(),
+            ),
+            (Field::SenderTtl, &[self.sender_ttl]),
+        ];
+        for (field, bytes) in fields {
+            put(packet, mode.at(field), bytes);
+        }
     }
 }
 
 /// Writes when the packet is sent.
 pub fn set_timestamp(mode: Mode, packet: &mut [u8], timestamp: u64) {
-    put(packet, mode.offsets().timestamp, &timestamp.to_be_bytes());
+    put(packet, mode.at(Field::Timestamp), &timestamp.to_be_bytes());
 }
 
 /// Writes the HMAC of an authenticated base packet.

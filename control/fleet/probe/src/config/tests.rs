@@ -1,7 +1,7 @@
 use super::*;
 
 fn parse(text: &str) -> Result<Config, String> {
-    Config::parse(text, "probe.json").map_err(|error| error.to_string())
+    document::parse(text, "probe.json", Config::check).map_err(|error| error.to_string())
 }
 
 fn session(keys: &str) -> String {
@@ -91,31 +91,17 @@ fn lengths_have_room_for_tlvs() {
 #[test]
 fn addresses_are_read_with_ports_and_zones() {
     let address = |text: &str| Address::try_from(text.to_owned()).unwrap();
-    assert_eq!(
-        address("2001:db8::1").with_port(9),
-        "[2001:db8::1]:9".parse().unwrap()
-    );
-    assert_eq!(
-        address("[2001:db8::1]").with_port(9),
-        "[2001:db8::1]:9".parse().unwrap()
-    );
-    assert_eq!(
-        address("[2001:db8::1]:5").with_port(9),
-        "[2001:db8::1]:5".parse().unwrap()
-    );
-    assert_eq!(
-        address("[fe80::1%3]:5").with_port(9),
-        "[fe80::1%3]:5".parse().unwrap()
-    );
-    assert_eq!(
-        address("fe80::1%3").with_port(9),
-        "[fe80::1%3]:9".parse().unwrap()
-    );
-    // An IPv4 address that is written as one of IPv6 is reached by IPv4.
-    assert_eq!(
-        address("[::ffff:192.0.2.1]:5").with_port(9),
-        "192.0.2.1:5".parse().unwrap()
-    );
+    for (text, expected) in [
+        ("2001:db8::1", "[2001:db8::1]:9"),
+        ("[2001:db8::1]", "[2001:db8::1]:9"),
+        ("[2001:db8::1]:5", "[2001:db8::1]:5"),
+        ("[fe80::1%3]:5", "[fe80::1%3]:5"),
+        ("fe80::1%3", "[fe80::1%3]:9"),
+        // An IPv4 address that is written as one of IPv6 is reached by IPv4.
+        ("[::ffff:192.0.2.1]:5", "192.0.2.1:5"),
+    ] {
+        assert_eq!(address(text).with_port(9), expected.parse().unwrap());
+    }
     // Loopback is interface 1 of every network.
     for text in ["fe80::1%lo", "[fe80::1%lo]"] {
         let address = address(text);

@@ -16,10 +16,10 @@ fn config(file: &std::path::Path) -> MsetConfig {
 }
 
 /// Waits until the nodes are these; their targets.
-fn until(follower: &Follower, nodes: &[&str]) -> Vec<Target> {
+fn until(view: &View, nodes: &[&str]) -> Vec<Target> {
     let began = Instant::now();
     loop {
-        let targets = follower.view.read().targets;
+        let targets = view.read().targets;
         if targets
             .iter()
             .map(|target| &*target.node)
@@ -42,9 +42,9 @@ fn a_file_that_changes_changes_the_targets_and_former_ones_stay_for_a_while() {
         std::fs::rename(new, &file).unwrap();
     };
     write(TOY);
-    let follower = Follower::start(config(&file), "F".to_owned()).unwrap();
+    let view = follow(config(&file), "F".to_owned()).unwrap();
     // Of two m-routers C lists the link between them.
-    let targets = until(&follower, &["A", "B", "D", "E"]);
+    let targets = until(&view, &["A", "B", "D", "E"]);
     let to = |node: &str| {
         targets
             .iter()
@@ -60,28 +60,28 @@ fn a_file_that_changes_changes_the_targets_and_former_ones_stay_for_a_while() {
         to("A").unwrap().with_port(PORT),
         "192.0.2.1:862".parse().unwrap()
     );
-    assert!(follower.view.take().is_some());
-    assert!(follower.view.take().is_none());
+    assert!(view.take().is_some());
+    assert!(view.take().is_none());
 
     // E is reached through C only: not F's any more.
     write(&TOY.replace(r#", {"from": "E", "to": "F", "weight": 2}"#, ""));
     let began = Instant::now();
-    until(&follower, &["A", "B"]);
+    until(&view, &["A", "B"]);
     assert!(began.elapsed() >= Duration::from_secs(1), "no transition");
 
     write("{");
-    while follower.view.read().problem.is_none() {
+    while view.read().problem.is_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let wanted = follower.view.read();
+    let wanted = view.read();
     assert!(
         wanted.problem.unwrap().contains("network.json"),
         "where it is wrong"
     );
     assert!(wanted.is_known && wanted.targets.len() == 2);
     write(TOY);
-    until(&follower, &["A", "B", "D", "E"]);
-    assert_eq!(follower.view.read().problem, None);
+    until(&view, &["A", "B", "D", "E"]);
+    assert_eq!(view.read().problem, None);
 }
 
 #[test]
@@ -89,15 +89,15 @@ fn a_node_that_is_not_there_or_has_no_address_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("network.json");
     std::fs::write(&file, TOY).unwrap();
-    let follower = Follower::start(config(&file), "Z".to_owned()).unwrap();
-    while follower.view.read().problem.is_none() {
+    let view = follow(config(&file), "Z".to_owned()).unwrap();
+    while view.read().problem.is_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let problem = follower.view.read().problem.unwrap();
+    let problem = view.read().problem.unwrap();
     assert_eq!(problem, "mset.node: the topology has no router \"Z\"");
 
-    let follower = Follower::start(config(&file), "C".to_owned()).unwrap();
-    let targets = until(&follower, &["D", "E", "F"]);
+    let view = follow(config(&file), "C".to_owned()).unwrap();
+    let targets = until(&view, &["D", "E", "F"]);
     let without: Vec<_> = targets
         .iter()
         .filter(|target| target.to.is_none())

@@ -72,6 +72,15 @@ fn reflected(reflector: &mut Reflector, packet: &mut [u8]) -> Option<u8> {
     Some(pending.traffic_class)
 }
 
+/// These TLVs, as a sender writes them.
+fn tlvs(tlvs: &[(Kind, &[u8])]) -> Vec<u8> {
+    let mut tail = Vec::new();
+    for (kind, value) in tlvs {
+        append(&mut tail, *kind, value);
+    }
+    tail
+}
+
 fn flags_and_values(tail: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let walk = Walk::new(tail);
     walk.map(|tlv| (tlv.flags, tail[tlv.value()].to_vec()))
@@ -195,10 +204,11 @@ fn forged_tlvs_are_limited_like_forged_packets() {
         key: None,
         ..settings(Some(key()))
     });
-    let mut tail = Vec::new();
-    append(&mut tail, Kind::ExtraPadding, &[9; 9_000]);
-    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
-    append(&mut tail, Kind::Hmac, &[0; 16]);
+    let tail = tlvs(&[
+        (Kind::ExtraPadding, &[9; 9_000]),
+        (Kind::TimestampInformation, &[0; 4]),
+        (Kind::Hmac, &[0; 16]),
+    ]);
     for sequence in 0..10_000 {
         let _ = reflected(&mut reflector, &mut request(Mode::Open, sequence, &tail));
     }
@@ -311,16 +321,14 @@ fn honest_requests_are_no_loops() {
 
 #[test]
 fn tlvs_are_answered_where_they_are() {
-    let mut tail = Vec::new();
-    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
-    append(&mut tail, Kind::ClassOfService, &[46 << 2, 0, 0, 0]);
-    append(
-        &mut tail,
-        Kind::DirectMeasurement,
-        &[0, 0, 0, 9, 1, 1, 1, 1, 2, 2, 2, 2],
-    );
-    append(&mut tail, Kind::FollowUpTelemetry, &[5; 16]);
-    append(&mut tail, Kind::AccessReport, &[0x20, 1, 7, 7]);
+    let counts = [0, 0, 0, 9, 1, 1, 1, 1, 2, 2, 2, 2];
+    let mut tail = tlvs(&[
+        (Kind::TimestampInformation, &[0; 4]),
+        (Kind::ClassOfService, &[46 << 2, 0, 0, 0]),
+        (Kind::DirectMeasurement, &counts),
+        (Kind::FollowUpTelemetry, &[5; 16]),
+        (Kind::AccessReport, &[0x20, 1, 7, 7]),
+    ]);
     tail.extend([UNRECOGNISED, 251, 0, 2, 8, 9]);
     append(&mut tail, Kind::ExtraPadding, &[6; 7]);
     let mut reflector = Reflector::new(settings(None));
@@ -358,8 +366,7 @@ fn tlvs_are_answered_where_they_are() {
 
 #[test]
 fn a_dscp_that_is_not_allowed_is_refused_in_words() {
-    let mut tail = Vec::new();
-    append(&mut tail, Kind::ClassOfService, &[34 << 2, 0, 0, 0]);
+    let tail = tlvs(&[(Kind::ClassOfService, &[34 << 2, 0, 0, 0])]);
     let mut packet = request(Mode::Open, 0, &tail);
     let class = reflected(&mut Reflector::new(settings(None)), &mut packet);
     assert_eq!(class, Some(10 << 2), "as it came");
@@ -373,9 +380,7 @@ fn locations_are_ports_and_addresses() {
         value.extend([UNRECOGNISED, kind, 0, bytes]);
         value.extend(vec![0; usize::from(bytes)]);
     }
-    let mut tail = Vec::new();
-    append(&mut tail, Kind::Location, &value);
-    let mut packet = request(Mode::Open, 0, &tail);
+    let mut packet = request(Mode::Open, 0, &tlvs(&[(Kind::Location, &value)]));
     reflected(&mut Reflector::new(settings(None)), &mut packet).unwrap();
     let value = &packet[48..];
     assert_eq!(value[..4], [3, 94, 0x13, 0x88]);
@@ -387,10 +392,11 @@ fn locations_are_ports_and_addresses() {
 
 #[test]
 fn a_malformed_tlv_ends_the_answers() {
-    let mut tail = Vec::new();
-    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
-    append(&mut tail, Kind::FollowUpTelemetry, &[5; 15]);
-    append(&mut tail, Kind::TimestampInformation, &[0; 4]);
+    let tail = tlvs(&[
+        (Kind::TimestampInformation, &[0; 4]),
+        (Kind::FollowUpTelemetry, &[5; 15]),
+        (Kind::TimestampInformation, &[0; 4]),
+    ]);
     let mut reflector = Reflector::new(settings(None));
     let mut packet = request(Mode::Open, 0, &tail);
     reflected(&mut reflector, &mut packet).unwrap();
@@ -406,10 +412,11 @@ fn a_malformed_tlv_ends_the_answers() {
 #[test]
 fn tlvs_have_an_hmac_of_their_own() {
     let signed = |sequence: u32| {
-        let mut tail = Vec::new();
-        append(&mut tail, Kind::TimestampInformation, &[0; 4]);
-        append(&mut tail, Kind::Hmac, &[0; 16]);
-        append(&mut tail, Kind::ExtraPadding, &[9; 3]);
+        let mut tail = tlvs(&[
+            (Kind::TimestampInformation, &[0; 4]),
+            (Kind::Hmac, &[0; 16]),
+            (Kind::ExtraPadding, &[9; 3]),
+        ]);
         wire::sign_tlvs(&key(), &sequence.to_be_bytes(), &mut tail, 8);
         tail
     };
@@ -425,8 +432,7 @@ fn tlvs_have_an_hmac_of_their_own() {
     );
 
     // Of another packet, or missing: nothing is answered, and all is flagged.
-    let mut unsigned = Vec::new();
-    append(&mut unsigned, Kind::TimestampInformation, &[0; 4]);
+    let unsigned = tlvs(&[(Kind::TimestampInformation, &[0; 4])]);
     for tail in [signed(6), unsigned] {
         let mut packet = request(Mode::Authenticated, 5, &tail);
         reflected(&mut reflector, &mut packet).unwrap();
@@ -437,8 +443,7 @@ fn tlvs_have_an_hmac_of_their_own() {
     }
     assert_eq!(reflector.counts().tlv_not_authentic, 2);
     // Padding alone needs none.
-    let mut padding = Vec::new();
-    append(&mut padding, Kind::ExtraPadding, &[9; 3]);
+    let padding = tlvs(&[(Kind::ExtraPadding, &[9; 3])]);
     let mut packet = request(Mode::Authenticated, 5, &padding);
     reflected(&mut reflector, &mut packet).unwrap();
     assert_eq!(packet[112], 0);

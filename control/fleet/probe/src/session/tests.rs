@@ -128,12 +128,8 @@ impl Path {
     }
 
     fn deliver(&mut self, packet: &[u8], at: Duration) {
-        let arrived = Arrived {
-            packet,
-            stamps: stamps(at),
-            clock: self.clock,
-        };
-        self.session.answered(&arrived, at);
+        let (came, clock) = (stamps(at), self.clock);
+        self.session.answered(packet, came, clock, at);
     }
 
     fn exchange_all_until(&mut self, end: Duration) {

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::frr::{API_PORT, Frr, Routers, TOY, router_id};
-use testkit::namespace::{self, inside, within};
-use testkit::process::{PATIENCE, Process, until};
+use testkit::frr::{API_PORT, Frr, Routers, TOY};
+use testkit::http;
+use testkit::namespace::{inside, within};
+use testkit::process::{Process, wait_for};
 
-use crate::support::{Daemon, folder, probe, reflector, skip};
+use crate::serving::assert_documented;
+use crate::support::{Daemon, folder, probe, reflector};
 
 /// A star around A with these neighbours.
 fn write(file: &Path, neighbours: &[&str]) {
@@ -40,20 +42,10 @@ fn config(file: &Path, reflectors: &[(&str, SocketAddr)]) -> Value {
     })
 }
 
-/// An answer; null where there is none.
-fn answer(daemon: &Daemon, path: &str) -> Value {
-    let page = daemon.page(path).unwrap_or_default();
-    serde_json::from_str(&page).unwrap_or_default()
-}
-
 /// The totals of the session to a node; null where it has no result.
 fn total(daemon: &Daemon, node: &str) -> Value {
-    let answer = answer(daemon, &format!("/api/v1/sessions?name=mset.{node}"));
+    let answer = daemon.json(&format!("/api/v1/sessions?name=mset.{node}"));
     answer["sessions"][0]["total"].clone()
-}
-
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    until(PATIENCE, what, || Ok(is_so().then_some(()))).unwrap();
 }
 
 #[test]
@@ -64,17 +56,17 @@ fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
     write(&file, &["B"]);
     let daemon = Daemon::start(folder.path(), config(&file, &[("B", b), ("C", c)]), |_| {});
     let received = |node: &str| total(&daemon, node)["received"].as_u64();
-    wait("B is not probed", || received("B") > Some(50));
+    wait_for("B is not probed", || received("B") > Some(50));
     assert_eq!(received("C"), None);
     assert_eq!(daemon.page("/readyz").as_deref(), Some("ok\n"));
 
     write(&file, &["C"]);
-    wait("C is not probed", || received("C") > Some(50));
+    wait_for("C is not probed", || received("C") > Some(50));
     // No transition: B has left, and all that was sent is counted.
     let left = total(&daemon, "B");
     let count = |name: &str| left[name].as_u64().unwrap();
     assert_eq!(count("sent"), count("received") + count("lost"), "{left}");
-    let mset = answer(&daemon, "/api/v1/mset");
+    let mset = daemon.json("/api/v1/mset");
     let targets = mset["mset"]["targets"].as_array().unwrap();
     assert_eq!(
         (targets.len(), &targets[0]["ways"]),
@@ -82,10 +74,13 @@ fn sessions_come_and_go_with_the_topology_and_lose_no_count() {
     );
 
     write(&file, &["B", "C"]);
-    wait("B is not probed again", || {
+    wait_for("B is not probed again", || {
         received("B") > Some(count("received") + 50)
     });
     assert_eq!(total(&daemon, "B")["rejected"], 0);
+    assert_documented(&daemon.page("/metrics").unwrap(), |name| {
+        name.contains("_ospf_")
+    });
 }
 
 /// Nobody reads the log, and a change of the topology writes more of it than a pipe holds: requests are sent and answered all
@@ -114,13 +109,10 @@ fn an_unread_log_stops_nothing() {
     };
     let (own, http) = (read("reflector at "), read("http://"));
     let total = |name: &str| {
-        let mut answer = ureq::get(format!("http://{http}/api/v1/sessions"))
-            .call()
-            .unwrap();
-        let answer: Value = answer.body_mut().read_json().unwrap();
+        let answer = http::json(http, "/api/v1/sessions");
         answer["sessions"][0]["total"][name].as_u64()
     };
-    wait("B is not probed", || total("received") > Some(20));
+    wait_for("B is not probed", || total("received") > Some(20));
 
     // Nobody reads on. A warning of each of these nodes, which have no addresses.
     let strangers: Vec<_> = (0..600)
@@ -128,18 +120,12 @@ fn an_unread_log_stops_nothing() {
         .collect();
     let neighbours = strangers.iter().map(String::as_str).chain(["B"]);
     write(&file, &neighbours.collect::<Vec<_>>());
-    let url = format!("http://{http}/api/v1/mset");
-    wait("the change is not taken up", || {
-        let answer: Value = ureq::get(&url)
-            .call()
-            .unwrap()
-            .body_mut()
-            .read_json()
-            .unwrap();
+    wait_for("the change is not taken up", || {
+        let answer = http::json(http, "/api/v1/mset");
         answer["mset"]["targets"].as_array().map(Vec::len) > Some(600)
     });
     let before = total("received").unwrap();
-    wait("B is not probed any more", || {
+    wait_for("B is not probed any more", || {
         total("received") > Some(before + 100)
     });
     let output = probe()
@@ -147,15 +133,7 @@ fn an_unread_log_stops_nothing() {
         .output()
         .unwrap();
     assert!(output.status.success(), "no answer any more");
-    assert!(metric(http, "vernier_log_lost_lines_total").is_some());
-}
-
-/// The value of a metric without labels.
-fn metric(http: SocketAddr, name: &str) -> Option<f64> {
-    let mut answer = ureq::get(format!("http://{http}/metrics")).call().unwrap();
-    let text = answer.body_mut().read_to_string().unwrap();
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(metric, _)| *metric == name)?.1.parse().ok()
+    assert!(http::metric(http, "vernier_log_lost_lines_total").is_some());
 }
 
 /// `vernier-probe` in the namespace of a router.
@@ -191,12 +169,8 @@ impl Node {
     }
 
     fn answer(&self, path: &str) -> Value {
-        let ask = || {
-            let answer = ureq::get(format!("http://127.0.0.1:9469{path}")).call();
-            answer.ok()?.body_mut().read_to_string().ok()
-        };
-        let text = within(&self.name, ask).unwrap().unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+        let address = SocketAddr::from(([127, 0, 0, 1], 9_469));
+        within(&self.name, || http::json(address, path)).unwrap()
     }
 
     /// The nodes of its m-set, and of these the ones that have answered.
@@ -224,7 +198,7 @@ impl Node {
     /// Waits until its m-set is this, and all of it answers.
     fn wait(&self, expected: &[&str]) {
         let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
-        wait(
+        wait_for(
             &format!("the m-set of {} is not measured", self.name),
             || {
                 let [members, answering] = self.members();
@@ -236,22 +210,13 @@ impl Node {
 
 #[test]
 fn m_sets_of_live_ospf_are_measured() {
-    let id = Command::new("id").arg("-u").output().unwrap().stdout;
-    let frr = match (id.trim_ascii(), Frr::find()) {
-        (b"0", Some(frr)) => frr,
-        (b"0", None) => return skip("FRR is missing: make setup-test"),
-        _ => return skip("needs root"),
+    let Some(frr) = Frr::for_test().unwrap() else {
+        return;
     };
-    namespace::enter().unwrap();
-    namespace::prepare().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut routers = Routers::start(&frr, TOY, folder.path()).unwrap();
     let all: Vec<_> = routers.names().map(str::to_owned).collect();
-    let names = (0..).zip(&all).map(|(index, name)| {
-        let id = router_id(index).to_string();
-        (id, json!(name))
-    });
-    let names = Value::Object(names.collect());
+    let names = json!(routers.by_id());
     let nodes: Vec<_> = all
         .iter()
         .map(|name| Node::start(folder.path(), name, &names))

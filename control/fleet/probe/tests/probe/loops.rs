@@ -5,10 +5,11 @@ use std::path::Path;
 
 use probe::wire::{ErrorEstimate, Format, Key, Mode, Request, UnixNs, sign_base};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
-use serde_json::{Value, json};
+use serde_json::json;
+use testkit::namespace::own_network;
 use testkit::process::{PATIENCE, until};
 
-use crate::support::{Daemon, faketime, folder, own_network, set_clock, with_clock};
+use crate::support::{Daemon, faketime, folder, set_clock, with_clock};
 
 /// A request, signed where there is a key.
 fn request(key: Option<&Path>) -> Vec<u8> {
@@ -55,8 +56,7 @@ fn forge(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) {
 fn answered(reflectors: &[Daemon]) -> u64 {
     let ask = || {
         let counts = reflectors.iter().map(|reflector| {
-            let text = reflector.page("/api/v1/reflector").unwrap_or_default();
-            let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+            let answer = reflector.json("/api/v1/reflector");
             let count = |name: &str| answer["reflector"][name].as_u64().unwrap_or_default();
             (count("answered"), count("looped"))
         });
@@ -106,7 +106,7 @@ fn replies(ports: (u16, u16), is_authenticated: bool, offset_s: Option<f64>) -> 
 
 #[test]
 fn a_forged_packet_between_two_reflectors_gets_two_replies() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     for is_authenticated in [false, true] {
@@ -122,7 +122,7 @@ fn a_forged_packet_between_two_reflectors_gets_two_replies() {
 
 #[test]
 fn clocks_that_are_an_hour_apart_do_not_hide_a_loop() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     for offset_s in [-3_600.0, 3_600.0] {
@@ -133,7 +133,7 @@ fn clocks_that_are_an_hour_apart_do_not_hide_a_loop() {
 
 #[test]
 fn a_reflector_does_not_answer_itself_for_ever() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     let (folder, key) = folder();

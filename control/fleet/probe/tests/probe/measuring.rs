@@ -3,30 +3,23 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use probe::wire::{ErrorEstimate, Format, Mode, Reply, Request, UnixNs};
 use serde_json::{Value, json};
-use testkit::namespace::ip;
-use testkit::process::{self, Process};
+use testkit::namespace::{ip, own_network};
+use testkit::process::{self, Background, Process};
 
-use crate::support::{Daemon, folder, logged, own_network, probe, reflector};
+use crate::support::{Daemon, folder, logged, probe, ran, reflector};
 
 #[test]
 fn a_table_has_three_rows_with_their_sample_sizes() {
     let (folder, _) = folder();
     for host in ["127.0.0.1", "::1"] {
         let (_reflector, address) = reflector(folder.path(), host, None);
-        let output = probe()
-            .arg(address.to_string())
-            .args(["-c", "40", "-i", "2"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{text}");
+        let (code, text, _) = ran(&[&address.to_string(), "-c", "40", "-i", "2"]);
+        assert_eq!(code, Some(0), "{text}");
         assert!(
             text.contains("40 sent, 40 answered, 0 lost (0.0 %), 0 duplicates, 0 reordered"),
             "{text}"
@@ -46,19 +39,13 @@ fn a_table_has_three_rows_with_their_sample_sizes() {
 fn who_gets_no_answer_is_informed_of_what_to_look_at() {
     // It takes what comes, and says nothing.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap();
-    let output = probe()
-        .arg(address.to_string())
-        .args(["-c", "3", "-i", "1", "--timeout-ms", "50"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8(output.stderr).unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (code, text, error) = ran(&[&address, "-c", "3", "-i", "1", "--timeout-ms", "50"]);
+    assert_eq!(code, Some(1));
     assert!(
         error.contains("no reply from") && error.contains("firewall"),
         "{error}"
     );
-    let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.contains("3 sent, 0 answered, 3 lost (100.0 %)"),
         "{text}"
@@ -92,16 +79,11 @@ fn bad_usage_is_named() {
         (&[], "required arguments"),
     ];
     for (arguments, expected) in cases {
-        let output = probe().args(arguments).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
+        let (code, _, error) = ran(arguments);
+        assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(expected), "{error}");
     }
-    let output = probe()
-        .args(["192.0.2.1", "--key-file", "/nonexistent/key"])
-        .output()
-        .unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
+    let (_, _, error) = ran(&["192.0.2.1", "--key-file", "/nonexistent/key"]);
     assert!(
         error.contains("sessions[0].key_file: /nonexistent/key: cannot be read"),
         "{error}"
@@ -149,8 +131,7 @@ impl Answer {
 /// A thread that answers so.
 struct Odd {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _answering: Background,
 }
 
 impl Odd {
@@ -160,9 +141,7 @@ impl Odd {
         let patience = Some(Duration::from_millis(20));
         socket.set_read_timeout(patience).unwrap();
         let address = socket.local_addr().unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || {
+        let answering = Background::start(move |stopped| {
             let mut buffer = [0; 1_024];
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((bytes, from)) = socket.recv_from(&mut buffer) else {
@@ -184,31 +163,18 @@ impl Odd {
                     by.send_to(&packet, from).unwrap();
                 }
             }
-        };
+        });
         Self {
             address,
-            stop,
-            thread: Some(std::thread::spawn(run)),
+            _answering: answering,
         }
     }
 
     /// A measurement: standard output, standard error.
     fn measured(&self, arguments: &[&str]) -> (String, String) {
-        let output = probe()
-            .arg(self.address.to_string())
-            .args(["-c", &COUNT.to_string(), "-i", "2"])
-            .args(arguments)
-            .output()
-            .unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (text(output.stdout), text(output.stderr))
-    }
-}
-
-impl Drop for Odd {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(JoinHandle::join);
+        let (address, count) = (self.address.to_string(), COUNT.to_string());
+        let (_, text, error) = ran(&[&[&*address, "-c", &count, "-i", "2"], arguments].concat());
+        (text, error)
     }
 }
 
@@ -346,23 +312,14 @@ fn clocks_that_are_decades_apart_do_not_break_the_table() {
     }
 }
 
-/// The exit code, standard output and standard error of two packets to an address.
+/// Two packets to an address.
 fn measured(address: &str) -> (Option<i32>, String, String) {
-    let output = probe()
-        .args([address, "-c", "2", "-i", "10", "--timeout-ms", "50"])
-        .output()
-        .unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    ran(&[address, "-c", "2", "-i", "10", "--timeout-ms", "50"])
 }
 
 #[test]
 fn what_cannot_be_sent_ends_the_command_with_the_reason() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     // A broadcast address of this machine's own network, known by the system alone.
@@ -393,7 +350,7 @@ fn what_cannot_be_sent_ends_the_command_with_the_reason() {
 /// An ICMP message comes back, from this machine or another: nobody has to guess at firewalls.
 #[test]
 fn what_is_not_delivered_is_said() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     // An address of a link at which nobody has it.
@@ -426,10 +383,8 @@ fn what_is_not_delivered_is_said() {
         ("10.9.1.2", "5000", "host unreachable (ICMP from 10.9.1.1)"),
     ] {
         let arguments = [address, "-c", "5", "-i", "10", "--timeout-ms", timeout_ms];
-        let output = probe().args(arguments).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let (out, error) = (text(output.stdout), text(output.stderr));
-        assert_eq!(output.status.code(), Some(1), "{address}: {out}{error}");
+        let (code, out, error) = ran(&arguments);
+        assert_eq!(code, Some(1), "{address}: {out}{error}");
         // A message about one request does not keep the next from being sent.
         assert!(
             out.contains("5 sent, 0 answered, 5 lost"),
@@ -464,7 +419,7 @@ fn lines(process: &Process, words: &str) -> usize {
 
 #[test]
 fn a_daemon_that_cannot_send_is_not_ready_and_logs_each_change_once() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     ip("addr add 10.9.0.1/32 dev lo").unwrap();
@@ -516,7 +471,7 @@ fn link_local(folder: &Path) -> (Process, String) {
 
 #[test]
 fn zones_are_names_or_numbers_on_the_command_line_and_in_files() {
-    if !own_network() {
+    if !own_network().unwrap() {
         return;
     }
     let (folder, _) = folder();

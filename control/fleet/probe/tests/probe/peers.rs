@@ -4,12 +4,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::process;
+use testkit::process::{self, Background};
 
 use crate::support::{
     Daemon, faketime, folder, peer_reflector, probe, reflector, set_clock, stamp_suite, with_clock,
@@ -233,8 +233,7 @@ fn keys_that_differ_do_not_talk() {
 struct Hop {
     address: SocketAddr,
     delay_ms: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
+    _forwarding: Background,
 }
 
 impl Hop {
@@ -245,12 +244,9 @@ impl Hop {
             socket.set_nonblocking(true).unwrap();
         }
         let address = near.local_addr().unwrap();
-        let (delay_ms, stop) = (
-            Arc::new(AtomicU64::new(0)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (delay, stopped) = (Arc::clone(&delay_ms), Arc::clone(&stop));
-        let run = move || {
+        let delay_ms = Arc::new(AtomicU64::new(0));
+        let delay = Arc::clone(&delay_ms);
+        let forwarding = Background::start(move |stopped| {
             let (mut sender, mut buffer, mut waiting) = (None, [0; 2_048], Vec::new());
             while !stopped.load(Ordering::Relaxed) {
                 while let Ok((bytes, from)) = near.recv_from(&mut buffer) {
@@ -271,20 +267,12 @@ impl Hop {
                 }
                 thread::sleep(Duration::from_micros(200));
             }
-        };
+        });
         Self {
             address,
             delay_ms,
-            stop,
-            thread: Some(thread::spawn(run)),
+            _forwarding: forwarding,
         }
-    }
-}
-
-impl Drop for Hop {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(thread::JoinHandle::join);
     }
 }
 

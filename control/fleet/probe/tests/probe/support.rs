@@ -9,21 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::namespace;
+use testkit::http;
 use testkit::process::{Process, free_ports, has_udp_socket};
-pub use testkit::skip;
-
-/// Goes into a network of its own, with loopback; `false`: that takes root, and the test is skipped.
-pub fn own_network() -> bool {
-    let id = Command::new("id").arg("-u").output().unwrap().stdout;
-    if id.trim_ascii() != b"0" {
-        skip("needs root");
-        return false;
-    }
-    namespace::enter().unwrap();
-    namespace::ip("link set lo up").unwrap();
-    true
-}
+use testkit::skip;
 
 /// The peer (`make setup-test` installs it).
 pub fn stamp_suite() -> Option<PathBuf> {
@@ -160,30 +148,29 @@ impl Daemon {
 
     /// A page.
     pub fn page(&self, path: &str) -> Option<String> {
-        let mut response = ureq::get(format!("http://{}{path}", self.http))
-            .call()
-            .ok()?;
-        response.body_mut().read_to_string().ok()
+        http::text(self.http, path)
+    }
+
+    /// An answer; null where there is none.
+    pub fn json(&self, path: &str) -> Value {
+        http::json(self.http, path)
     }
 
     /// The status and the text of a page, also of an error.
     pub fn status(&self, path: &str) -> (u16, String) {
-        let request = ureq::get(format!("http://{}{path}", self.http)).config();
-        let mut response = request.http_status_as_error(false).build().call().unwrap();
-        let text = response.body_mut().read_to_string().unwrap();
-        (response.status().as_u16(), text)
+        http::answer(self.http, path).unwrap()
     }
 
     /// What its reflector counted, as soon as that satisfies `is_so`.
     pub fn reflector(&mut self, complaint: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        self.answer("reflector", complaint, |answer| {
+        self.answer("/api/v1/reflector", complaint, |answer| {
             Some(answer["reflector"].clone()).filter(|counts| is_so(counts))
         })
     }
 
     /// Waits until the first session satisfies `is_so`; the session.
     pub fn until(&mut self, complaint: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        self.answer("sessions", complaint, |answer| {
+        self.answer("/api/v1/sessions", complaint, |answer| {
             Some(answer["sessions"][0].clone())
                 .filter(|session| session.is_object() && is_so(session))
         })
@@ -195,8 +182,19 @@ impl Daemon {
         complaint: &str,
         pick: impl Fn(&Value) -> Option<Value>,
     ) -> Value {
-        let url = format!("http://{}/api/v1/{path}", self.http);
-        let ask = |_: &Process| Ok(pick(&ureq::get(&url).call()?.body_mut().read_json()?));
+        let http = self.http;
+        let ask = |_: &Process| Ok(pick(&http::json(http, path)));
         self.process.until(complaint, ask).unwrap()
     }
+}
+
+/// Of a command that has ended: its code, standard output and standard error.
+pub fn ran(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = probe().args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
