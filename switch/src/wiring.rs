@@ -630,7 +630,7 @@ impl<I: PacketIo<Packet: Send>> Workers<I> {
             hasher,
             setups,
             generations: ends,
-            master: FdbMaster::from_settings(config.fdb_settings(), master_ends),
+            master: FdbMaster::new(config.fdb_settings(), master_ends),
             first,
         })
     }

@@ -37,13 +37,15 @@ pub fn report(config: &Config) -> String {
         let (names, rules) = (names.collect::<Vec<_>>().join(", "), config.rules.len());
         sections.push(("classes", vec![format!("{names} by {rules} rules")]));
     }
+    let http = (config.http.listen).map(|address| format!("http://{address}/metrics"));
+    let http = http.unwrap_or_else(|| "no server".to_owned());
     sections.extend(describe_measurement(config, &segments));
     sections.extend([
         ("workers", workers.collect()),
         ("wires", describe_wires(config)),
         ("memory", describe_memory(config)),
         ("cost", describe_cost(config)),
-        ("http", vec![describe_http(config)]),
+        ("http", vec![http]),
     ]);
     let segments = segments.len();
     if config.http.listen.is_some() && segments > 0 {
@@ -63,13 +65,6 @@ pub fn report(config: &Config) -> String {
         }
     }
     text
-}
-
-fn describe_http(config: &Config) -> String {
-    match config.http.listen {
-        Some(address) => format!("http://{address}/metrics"),
-        None => "no server".to_owned(),
-    }
 }
 
 fn describe_port(owner: Option<usize>, port: &Port) -> String {

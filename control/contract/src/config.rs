@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 mod change;
 mod class;
@@ -192,17 +193,19 @@ pub enum Idle {
 }
 
 /// How DPDK's environment abstraction layer is started.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dpdk {
     /// Use hugepages (needed for physical NICs); off: ordinary memory, no privileges needed.
     pub hugepages: bool,
     /// Memory for packets in MiB, 16 to 1,048,576.
     #[schemars(range(min = 16, max = 1_048_576))]
+    #[default = 512]
     pub memory_mib: u32,
     /// Packet buffers in the pool, 1,024 to 4,194,304: as many at least as queues, descriptors and workers may
     /// hold at once, which `vernierd --check` says.
     #[schemars(range(min = 1_024, max = 4_194_304))]
+    #[default = 65_535]
     pub mbufs: u32,
     /// Further arguments for EAL, passed on as they are.
     pub eal_args: Vec<String>,
@@ -266,15 +269,4 @@ fn default_name() -> String {
 /// A number that is a key's default.
 pub fn number<T: TryFrom<u32> + Default, const N: u32>() -> T {
     T::try_from(N).unwrap_or_default()
-}
-
-impl Default for Dpdk {
-    fn default() -> Self {
-        Self {
-            hugepages: false,
-            memory_mib: 512,
-            mbufs: 65_535,
-            eal_args: Vec::new(),
-        }
-    }
 }

@@ -16,10 +16,10 @@
 //! for one of a port that has fewer. Both ends do so by their own counts, a replica among the four
 //! stations of a bucket. `max_stations` of a port bounds what is learnt behind it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::MacAddress;
 use crate::ids::{PortIndex, WorkerIndex};
 use crate::limits::PORTS_MAX;
+use crate::metric::Counter;
 use crate::record;
 
 /// Most stations that may be learned behind each port; `u32::MAX` for no limit.
@@ -47,6 +48,19 @@ pub struct FdbSettings {
     pub limits: Limits,
     /// Whether there is a port at each index.
     pub are_present: [bool; PORTS_MAX],
+}
+
+impl FdbSettings {
+    /// Without static stations, limits and absent ports.
+    pub fn new(stations_max: usize, ageing: Duration) -> Self {
+        Self {
+            stations_max,
+            ageing,
+            statics: Vec::new(),
+            limits: [u32::MAX; PORTS_MAX],
+            are_present: [true; PORTS_MAX],
+        }
+    }
 }
 
 record! {
@@ -187,10 +201,10 @@ pub struct MasterEnd {
 /// What both sides share beside the rings; written by the replica, but for taking the wish.
 #[derive(Debug, Default)]
 struct Shared {
-    lost: AtomicU64,
-    overflows: AtomicU64,
-    evictions: AtomicU64,
-    limited: AtomicU64,
+    lost: Counter,
+    overflows: Counter,
+    evictions: Counter,
+    limited: Counter,
     wants_all: AtomicBool,
 }
 
@@ -229,8 +243,7 @@ impl ReplicaEnd {
     pub fn report(&mut self, learned: Learned) -> bool {
         let is_sent = self.reports.push(learned).is_ok();
         if !is_sent {
-            let lost = self.shared.lost.load(Ordering::Relaxed);
-            self.shared.lost.store(lost + 1, Ordering::Relaxed);
+            self.shared.lost.add(1);
         }
         is_sent
     }
@@ -238,9 +251,9 @@ impl ReplicaEnd {
     /// Says what the replica has counted so far.
     pub fn show(&self, counts: ReplicaCounts) {
         let shared = &self.shared;
-        shared.overflows.store(counts.overflows, Ordering::Relaxed);
-        shared.evictions.store(counts.evictions, Ordering::Relaxed);
-        shared.limited.store(counts.limited, Ordering::Relaxed);
+        shared.overflows.set(counts.overflows);
+        shared.evictions.set(counts.evictions);
+        shared.limited.set(counts.limited);
     }
 
     /// Asks to be sent everything anew: the replica was made anew, and is empty.
@@ -270,15 +283,6 @@ impl MasterEnd {
     /// Sends, if there is room.
     fn send(&mut self, delta: FdbDelta) -> bool {
         self.deltas.push(delta).is_ok()
-    }
-
-    /// What the replica has counted.
-    fn counts(&self) -> ReplicaCounts {
-        ReplicaCounts {
-            overflows: self.shared.overflows.load(Ordering::Relaxed),
-            evictions: self.shared.evictions.load(Ordering::Relaxed),
-            limited: self.shared.limited.load(Ordering::Relaxed),
-        }
     }
 
     /// Whether the replica asked for everything since this was called last.
@@ -367,19 +371,8 @@ pub struct FdbEntry {
 }
 
 impl FdbMaster {
-    /// A database of `stations_max` stations at most, each forgotten after `ageing` without an
-    /// observation, sent to the worker at each of `ends`. `statics`, as (station, port), never age and
-    /// never move. All ports are taken to have a link, and no limit of their own.
-    pub fn new(
-        stations_max: usize,
-        ageing: Duration,
-        statics: impl IntoIterator<Item = (StationKey, PortIndex)>,
-        ends: Vec<MasterEnd>,
-    ) -> Self {
-        let mut stations = HashMap::with_capacity(stations_max);
-        for (station, port) in statics.into_iter().take(stations_max) {
-            stations.insert(station, Known::fixed(port));
-        }
+    /// A database by these settings, sent to the worker at each of `ends`. All ports are assumed to have a link.
+    pub fn new(settings: FdbSettings, ends: Vec<MasterEnd>) -> Self {
         let line = |end| Line {
             end,
             queue: VecDeque::new(),
@@ -388,15 +381,16 @@ impl FdbMaster {
             is_restarting: false,
         };
         let mut master = Self {
-            stations,
-            stations_max,
-            shares: Shares::new(&[u32::MAX; PORTS_MAX]),
-            ageing,
+            stations: HashMap::new(),
+            stations_max: 0,
+            shares: Shares::new(&settings.limits),
+            ageing: settings.ageing,
             workers: ends.into_iter().map(line).collect(),
             up: u64::MAX,
             swept: Duration::ZERO,
             stats: FdbStats::default(),
         };
+        master.reconfigure(settings);
         // Replicas may be older than this master.
         for worker in master.all_workers() {
             master.restart(worker);
@@ -407,23 +401,6 @@ impl FdbMaster {
 
     fn all_workers(&self) -> impl Iterator<Item = WorkerIndex> + use<> {
         (0..self.workers.len()).map(WorkerIndex::new)
-    }
-
-    /// A database by a configuration's settings.
-    pub fn from_settings(settings: FdbSettings, ends: Vec<MasterEnd>) -> Self {
-        let FdbSettings {
-            statics, limits, ..
-        } = settings;
-        Self::new(settings.stations_max, settings.ageing, statics, ends).with_limits(&limits)
-    }
-
-    /// With so many stations learnt behind each port at most: to be called before any is.
-    #[must_use]
-    pub fn with_limits(self, limits: &Limits) -> Self {
-        Self {
-            shares: Shares::new(limits),
-            ..self
-        }
     }
 
     /// Goes on with other settings, in which ports have the indices that they had: with other
@@ -448,7 +425,7 @@ impl FdbMaster {
             let is_learnt = !known.is_static && !fixed.contains(&station);
             let has_room = self.stations.len() < room && !self.shares.is_full(known.port);
             if is_learnt && is_there(known.port) && has_room {
-                known.ticket = self.shares.enter(known.port, station, &self.stations);
+                known.ticket = self.shares.enter(known.port, station);
                 self.stations.insert(station, known);
             }
         }
@@ -522,7 +499,7 @@ impl FdbMaster {
         }
         let known = Known {
             port,
-            ticket: self.shares.enter(port, station, &self.stations),
+            ticket: self.shares.enter(port, station),
             worker,
             is_static: false,
             seen: now,
@@ -541,9 +518,9 @@ impl FdbMaster {
             self.forget(station, now);
             return;
         }
-        let ticket = self.shares.enter(port, station, &self.stations);
+        let ticket = self.shares.enter(port, station);
         if let Some(known) = self.stations.get_mut(&station) {
-            self.shares.leave(known.port);
+            self.shares.leave(known);
             (known.port, known.ticket) = (port, ticket);
         }
         self.queue(station, EVERYONE, now);
@@ -551,7 +528,7 @@ impl FdbMaster {
 
     /// Makes room for a station behind `port`, if that has fewer than another port.
     fn make_room(&mut self, port: PortIndex, now: Duration) -> bool {
-        let Some(station) = self.shares.evict(port, &self.stations) else {
+        let Some(station) = self.shares.evict(port) else {
             return false;
         };
         self.stats.evictions += 1;
@@ -651,7 +628,7 @@ impl FdbMaster {
         self.stations.retain(|_, known| {
             let stays = known.is_static || stays(known);
             if !stays {
-                shares.leave(known.port);
+                shares.leave(known);
             }
             stays
         });
@@ -666,7 +643,7 @@ impl FdbMaster {
         self.queue(station, EVERYONE, now);
         let known = self.stations.remove(&station);
         known.is_some_and(|known| {
-            self.shares.leave(known.port);
+            self.shares.leave(&known);
             true
         })
     }
@@ -720,11 +697,10 @@ impl FdbMaster {
     pub fn stats(&self) -> FdbStats {
         let mut stats = self.stats;
         for Line { end, .. } in &self.workers {
-            let replica = end.counts();
-            stats.reports_lost += end.shared.lost.load(Ordering::Relaxed);
-            stats.replica_overflows += replica.overflows;
-            stats.replica_evictions += replica.evictions;
-            stats.limited += replica.limited;
+            stats.reports_lost += end.shared.lost.get();
+            stats.replica_overflows += end.shared.overflows.get();
+            stats.replica_evictions += end.shared.evictions.get();
+            stats.limited += end.shared.limited.get();
         }
         stats
     }
@@ -750,9 +726,6 @@ fn ports_in(set: u64) -> impl Iterator<Item = PortIndex> {
         .filter(move |&port| set & port_bit(port) != 0)
 }
 
-/// Entries in a port's order for stations that are gone, beyond one for each that is there.
-const SPARE_ENTRIES: usize = 64;
-
 /// What each port has of the stations that were learnt.
 #[derive(Debug)]
 struct Shares {
@@ -763,19 +736,16 @@ struct Shares {
 /// One port's.
 #[derive(Debug)]
 struct Share {
-    stations: usize,
     stations_max: usize,
-    /// Its stations in the order in which they came, and some that are not there any more: those whose ticket is
-    /// another by now.
-    order: VecDeque<(u64, StationKey)>,
+    /// Its stations by their tickets: in the order in which they came.
+    stations: BTreeMap<u64, StationKey>,
 }
 
 impl Shares {
     fn new(limits: &Limits) -> Self {
         let share = |&limit: &u32| Share {
-            stations: 0,
             stations_max: limit as usize,
-            order: VecDeque::new(),
+            stations: BTreeMap::new(),
         };
         Self {
             ports: limits.iter().map(share).collect(),
@@ -785,8 +755,8 @@ impl Shares {
 
     /// Bytes that shares of so many stations take at most.
     const fn size_bytes(stations_max: usize) -> usize {
-        // Queues double as they grow.
-        2 * (2 * stations_max + PORTS_MAX * SPARE_ENTRIES) * size_of::<(u64, StationKey)>()
+        // Nodes of a B-tree have room for 11 entries and are filled with 5 at least; beside the leaves are nodes above them.
+        (stations_max / 5 + PORTS_MAX) * (12 * size_of::<(u64, StationKey)>()) * 5 / 4
     }
 
     fn share(&mut self, port: PortIndex) -> &mut Share {
@@ -797,62 +767,32 @@ impl Shares {
     /// Whether a port has as many stations as it may.
     fn is_full(&mut self, port: PortIndex) -> bool {
         let share = self.share(port);
-        share.stations >= share.stations_max
+        share.stations.len() >= share.stations_max
     }
 
     /// A station is behind `port` from now on; the ticket that it is to keep.
-    fn enter(
-        &mut self,
-        port: PortIndex,
-        station: StationKey,
-        stations: &HashMap<StationKey, Known>,
-    ) -> u64 {
+    fn enter(&mut self, port: PortIndex, station: StationKey) -> u64 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
-        let share = self.share(port);
-        share.stations += 1;
-        if share.order.len() >= 2 * share.stations + SPARE_ENTRIES {
-            share.order.retain(|entry| is_there(entry, stations));
-        }
-        share.order.push_back((ticket, station));
+        self.share(port).stations.insert(ticket, station);
         ticket
     }
 
-    /// A station is no longer behind `port`.
-    fn leave(&mut self, port: PortIndex) {
-        let share = self.share(port);
-        debug_assert!(
-            share.stations > 0,
-            "port {port:?} has no station that could go"
-        );
-        share.stations = share.stations.saturating_sub(1);
+    /// A station is no longer behind its port.
+    fn leave(&mut self, known: &Known) {
+        let left = self.share(known.port).stations.remove(&known.ticket);
+        debug_assert!(left.is_some(), "{known:?} is not in its port's share");
     }
 
     /// The station that makes room for one behind `port`: the one that came first to the port that has most, if
     /// that one will have no fewer than `port` then.
-    fn evict(
-        &mut self,
-        port: PortIndex,
-        stations: &HashMap<StationKey, Known>,
-    ) -> Option<StationKey> {
-        let own = self.share(port).stations;
-        let busiest = self.ports.iter_mut().max_by_key(|share| share.stations)?;
-        if busiest.stations <= own + 1 {
-            return None;
-        }
-        while let Some(entry) = busiest.order.pop_front() {
-            if is_there(&entry, stations) {
-                return Some(entry.1);
-            }
-        }
-        None
+    fn evict(&mut self, port: PortIndex) -> Option<StationKey> {
+        let own = self.share(port).stations.len();
+        let stations = self.ports.iter().map(|share| &share.stations);
+        let busiest = stations.max_by_key(|stations| stations.len())?;
+        let oldest = busiest.values().next().copied();
+        oldest.filter(|_| busiest.len() > own + 1)
     }
-}
-
-fn is_there((ticket, station): &(u64, StationKey), stations: &HashMap<StationKey, Known>) -> bool {
-    stations
-        .get(station)
-        .is_some_and(|known| known.ticket == *ticket)
 }
 
 #[cfg(test)]

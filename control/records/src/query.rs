@@ -7,6 +7,7 @@ use measure::packet::FiveTuple;
 use schemars::JsonSchema;
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
+use smart_default::SmartDefault;
 
 /// Flows of an answer, unless `limit` is given.
 pub const FLOWS_DEFAULT: usize = 100;
@@ -46,7 +47,7 @@ fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
 }
 
 /// Which courses are selected, of a part of the segments.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CourseQuery {
     /// Only of this ingress port.
@@ -63,20 +64,8 @@ pub struct CourseQuery {
     /// How many segments at most.
     #[serde(deserialize_with = "number::<_, COURSES_MAX>")]
     #[schemars(range(max = 500))]
+    #[default(COURSES_DEFAULT)]
     pub limit: usize,
-}
-
-impl Default for CourseQuery {
-    fn default() -> Self {
-        Self {
-            ingress: None,
-            egress: None,
-            class: None,
-            width_s: None,
-            offset: 0,
-            limit: COURSES_DEFAULT,
-        }
-    }
 }
 
 impl CourseQuery {
@@ -174,7 +163,7 @@ labelled_enum! {
 }
 
 /// Which flows are selected, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowQuery {
     /// Inside the switch, on wires, or both.
@@ -192,6 +181,7 @@ pub struct FlowQuery {
     /// How many at most.
     #[serde(deserialize_with = "number::<_, FLOWS_MAX>")]
     #[schemars(range(max = 10_000))]
+    #[default(FLOWS_DEFAULT)]
     pub limit: usize,
     /// Only of this ingress port.
     pub ingress: Option<String>,
@@ -205,25 +195,6 @@ pub struct FlowQuery {
     pub prefix: Option<Prefix>,
     /// Only those whose source or destination has this port.
     pub port: Option<u16>,
-}
-
-impl Default for FlowQuery {
-    fn default() -> Self {
-        Self {
-            scope: FlowScope::default(),
-            state: FlowState::default(),
-            sort: FlowOrder::default(),
-            ascending: false,
-            offset: 0,
-            limit: FLOWS_DEFAULT,
-            ingress: None,
-            egress: None,
-            class: None,
-            contains: None,
-            prefix: None,
-            port: None,
-        }
-    }
 }
 
 impl FlowQuery {

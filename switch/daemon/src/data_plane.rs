@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use api::process;
 use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::config::Forwarding;
-use contract::fdb::FdbMaster;
+use contract::fdb::{FdbMaster, FdbSettings};
 use contract::ids::PortIndex;
 use control::contain::{Part, contain};
 use control::data_plane;
@@ -122,9 +122,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
 
     /// After a panic: forgets all stations that were learnt, and lets the workers forget them.
     fn begin_master_anew(&mut self) {
-        let empty = FdbMaster::new(1, Duration::ZERO, [], Vec::new());
+        let empty = FdbMaster::new(FdbSettings::new(1, Duration::ZERO), Vec::new());
         let ends = std::mem::replace(&mut self.master, empty).into_ends();
-        self.master = FdbMaster::from_settings(self.running.config.fdb_settings(), ends);
+        self.master = FdbMaster::new(self.running.config.fdb_settings(), ends);
         for place in 0..self.running.config.ports.len() {
             self.master
                 .set_link(PortIndex::new(place), self.links.is_up(place));

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use contract::fdb::{FdbMaster, MasterEnd, fdb_rings};
+use contract::fdb::{FdbMaster, FdbSettings, MasterEnd, fdb_rings};
 use proptest::prelude::*;
 
 use super::*;
@@ -300,7 +300,10 @@ fn joined() -> (Decide, MasterEnd) {
 #[test]
 fn what_one_worker_learns_the_others_know_after_one_poll_and_one_pass() {
     let ((mut a, a_end), (mut b, b_end)) = (joined(), joined());
-    let mut master = FdbMaster::new(1024, Duration::from_mins(5), [], vec![a_end, b_end]);
+    let mut master = FdbMaster::new(
+        FdbSettings::new(1024, Duration::from_mins(5)),
+        vec![a_end, b_end],
+    );
     a.one(WEST, &frame(BROADCAST, mac(2), 0x0800), 0);
     let reply = frame(mac(2), mac(1), 0x0800);
     assert_eq!(b.one(EAST, &reply, 0), to(&[WEST, NORTH]));
@@ -316,7 +319,7 @@ fn what_one_worker_learns_the_others_know_after_one_poll_and_one_pass() {
 #[test]
 fn a_generation_takes_over_what_was_learnt_or_asks_for_it() {
     let (mut old, end) = joined();
-    let mut master = FdbMaster::new(1024, Duration::from_mins(5), [], vec![end]);
+    let mut master = FdbMaster::new(FdbSettings::new(1024, Duration::from_mins(5)), vec![end]);
     old.one(WEST, &frame(BROADCAST, mac(2), 0x0800), 0);
     old.apply(
         FdbDelta::Link {

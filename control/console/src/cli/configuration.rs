@@ -169,7 +169,11 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
 
 /// What is wrong with a configuration; and, unless only its text is looked at, all that else would keep it from starting here.
 fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
-    let is_shown = !check.is_static && matches!(error, ConfigError::Invalid { .. });
+    let faults = match &error {
+        ConfigError::Invalid { faults, .. } => &faults[..],
+        _ => &[],
+    };
+    let is_shown = !check.is_static && !faults.is_empty();
     // Without `vernierd` the faults known here are enough.
     let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
     let machine = machine.filter(Machine::is_refused);
@@ -177,7 +181,7 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
         let invalid = Checked {
             valid: false,
             error: Some(error.to_string()),
-            faults: faults(&error),
+            faults,
             machine,
             ..Checked::default()
         };
@@ -293,7 +297,7 @@ struct Checked<'c> {
     /// What is wrong with the file, in lines.
     error: Option<String>,
     /// The same, one by one.
-    faults: Vec<FaultAnswer<'c>>,
+    faults: &'c [Fault],
     switch: Option<&'c str>,
     ports: Vec<&'c str>,
     segments: usize,
@@ -305,31 +309,6 @@ struct Checked<'c> {
     reload: Option<&'c Prospect>,
     /// Whether it would start on this machine; `null` where nobody looked.
     machine: Option<Machine>,
-}
-
-/// Something that is wrong in a file.
-#[derive(Debug, Serialize)]
-struct FaultAnswer<'c> {
-    line: usize,
-    column: usize,
-    path: String,
-    /// What was expected, or all that is to say.
-    expected: &'c str,
-    found: Option<&'c str>,
-}
-
-fn faults(error: &ConfigError) -> Vec<FaultAnswer<'_>> {
-    let ConfigError::Invalid { faults, .. } = error else {
-        return Vec::new();
-    };
-    let faults = faults.iter().map(|Fault { at, invalid }| FaultAnswer {
-        line: at.line,
-        column: at.column,
-        path: invalid.path.to_string(),
-        expected: &invalid.expected,
-        found: invalid.got.as_deref(),
-    });
-    faults.collect()
 }
 
 impl<'c> Checked<'c> {

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 /// A port's device. In JSON it is one string ([`fmt::Display`] and [`FromStr`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,24 +41,31 @@ pub struct Replay {
 }
 
 /// Seeded traffic.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, JsonSchema)]
 pub struct Generate {
     /// `flows`: how many, 1 to 10,000,000; default 1,000.
+    #[default = 1_000]
     pub flows: u32,
     /// `size`: bytes of a frame, 60 to 9,014; default `imix`: 60, 590 and 1,514 as 7 : 4 : 1.
     #[schemars(with = "String")]
+    #[default(FrameSize::Imix)]
     pub size: FrameSize,
     /// `rate`: mean packets a second, over 0 to 100,000,000; default 100,000.
     #[schemars(rename = "rate")]
+    #[default = 100_000.0]
     pub rate_pps: f64,
     /// `burst`: mean packets that come back to back (geometric), 1 to 1,000; default 1 (Poisson).
+    #[default = 1.0]
     pub burst: f64,
     /// `pareto`: shape of the heavy-tailed (Pareto) flow sizes, over 0 to 10; default 1.2;
     /// smaller is more uneven.
+    #[default = 1.2]
     pub pareto: f64,
     /// `seed`: the same seed gives the same packets; default 1.
+    #[default = 1]
     pub seed: u64,
     /// `macs`: source and destination addresses on each side, 1 to 65,536; default 16.
+    #[default = 16]
     pub macs: u32,
     /// `side`: 0 or 1; side 1 answers side 0 (addresses swapped); default 0.
     pub side: u8,
@@ -197,21 +205,6 @@ impl Replay {
             file: file.into(),
             speed: 1.0,
             loops: 1,
-        }
-    }
-}
-
-impl Default for Generate {
-    fn default() -> Self {
-        Self {
-            flows: 1_000,
-            size: FrameSize::Imix,
-            rate_pps: 100_000.0,
-            burst: 1.0,
-            pareto: 1.2,
-            seed: 1,
-            macs: 16,
-            side: 0,
         }
     }
 }

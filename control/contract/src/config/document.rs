@@ -14,6 +14,7 @@ use std::path::Path;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
@@ -81,16 +82,24 @@ impl fmt::Display for KeyPath {
     }
 }
 
+impl Serialize for KeyPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A value that means nothing.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Invalid {
     /// Where.
     pub path: KeyPath,
     /// What it may be; or all that is to say.
     pub expected: String,
     /// What it is; `None` where `expected` says it all.
+    #[serde(rename = "found")]
     pub got: Option<String>,
     /// Line and column at which reading stopped: of use where the text is not JSON, and has no paths.
+    #[serde(skip)]
     stopped: (usize, usize),
 }
 
@@ -338,11 +347,13 @@ pub enum ConfigError {
 }
 
 /// Something that is wrong in a configuration's text.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Fault {
     /// Where, by line and column.
+    #[serde(flatten)]
     pub at: Position,
     /// Where, by keys, and what.
+    #[serde(flatten)]
     pub invalid: Invalid,
 }
 
@@ -361,9 +372,10 @@ fn listed(faults: &[Fault], more: usize) -> String {
 }
 
 /// A position in a configuration's text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Position {
     /// The file.
+    #[serde(skip)]
     pub origin: String,
     /// Line, from 1.
     pub line: usize,
@@ -383,8 +395,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let (text, origin) = read_file(path.as_ref())?;
-        Self::parse(&text, &origin)
+        Candidate::load(path)?.checked()
     }
 
     /// Reads and checks a configuration file anew for a switch that runs `running`, and puts it in
@@ -399,7 +410,8 @@ impl Config {
                 config.workers.clone_from(&running.workers);
             }
         };
-        Self::parse_and_settle(&text, &origin, keep_workers)?.in_place_of(running)
+        let candidate = Candidate::settled(text, origin, keep_workers)?;
+        candidate.checked()?.in_place_of(running)
     }
 
     /// Reads and checks a configuration; `origin` names it in errors.
@@ -407,24 +419,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`]: not JSON, an unknown key, a value out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ConfigError> {
-        Self::parse_and_settle(text, origin, Self::settle_here)
-    }
-
-    fn parse_and_settle(
-        text: &str,
-        origin: &str,
-        settle: impl FnOnce(&mut Self),
-    ) -> Result<Self, ConfigError> {
-        let mut config: Self = parse_json(text, origin)?;
-        settle(&mut config);
-        validate(&config).map_err(|faults| value_error(origin, text, faults))?;
-        Ok(config)
-    }
-
-    /// Names workers by the CPUs that this process may use.
-    fn settle_here(&mut self) {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        self.settle_workers(cpus);
+        Candidate::parse(text.to_owned(), origin.to_owned())?.checked()
     }
 }
 
@@ -632,6 +627,16 @@ impl Candidate {
     }
 
     fn parse(text: String, origin: String) -> Result<Self, ConfigError> {
+        // Workers by the CPUs that this process may use.
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::settled(text, origin, |config| config.settle_workers(cpus))
+    }
+
+    fn settled(
+        text: String,
+        origin: String,
+        settle: impl FnOnce(&mut Config),
+    ) -> Result<Self, ConfigError> {
         let (mut config, misshapen) = match parse_shape::<Config>(&text) {
             Ok(config) => (config, None),
             Err(faults) => match without(&text, &faults) {
@@ -639,7 +644,7 @@ impl Candidate {
                 None => return Err(value_error(&origin, &text, faults)),
             },
         };
-        config.settle_here();
+        settle(&mut config);
         let faults = misshapen.or_else(|| validate(&config).err());
         Ok(Self {
             origin,
@@ -662,6 +667,10 @@ impl Candidate {
     /// Whether something is wrong.
     pub fn is_faulty(&self) -> bool {
         !self.faults.0.is_empty()
+    }
+
+    fn checked(self) -> Result<Config, ConfigError> {
+        self.finish(Ok(())).map(|(config, ())| config)
     }
 
     /// The configuration and what was made by it, if nothing is wrong.

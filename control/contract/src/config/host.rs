@@ -7,6 +7,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use smart_default::SmartDefault;
 
 use super::document::{
     Check, Invalid, KeyPath, all, count_within, name, parse_json, read_file, unique, value_error,
@@ -24,12 +25,13 @@ const FLOW_SLOTS: u32 = 16_384;
 const PORT_NAMES_MAX: usize = 1_024;
 
 /// What can be configured in a host: every key but `port_names` is one of [`Config`]'s, and all may be left out.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
     /// The host's name in measurement points (`edge-1/p0/rx`) and labels: 1 to 64 letters, digits,
     /// `.`, `_` or `-`.
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,64}$"))]
+    #[default(default_name())]
     pub name: String,
     /// Names of ports, by what they are without: DPDK's name of the device (`0000:03:00.0`), or the path of a vhost-user
     /// port's socket (`/run/openvswitch/vm1`). At most 1,024, each once, of 1 to 64 letters, digits, `.`, `_` or `-`. A port
@@ -46,6 +48,7 @@ pub struct HostConfig {
     pub rules: Vec<Rule>,
     /// What is measured: no `segments`, no `rli`. Flows are tracked in 16,384 slots where `flows` is
     /// left out; `null`: none are.
+    #[default(Measurement { flows: Some(flows()), ..Measurement::default() })]
     pub measurement: Measurement,
     /// Most memory in MiB for all that is measured, 1 to 1,048,576. None: half of what the machine
     /// has free at start.
@@ -59,26 +62,6 @@ pub struct HostConfig {
     pub report: Option<Report>,
     /// Flows and segments to an IPFIX collector; none: there is no export.
     pub ipfix: Option<Ipfix>,
-}
-
-impl Default for HostConfig {
-    fn default() -> Self {
-        Self {
-            name: default_name(),
-            port_names: BTreeMap::new(),
-            classes: Vec::new(),
-            rules: Vec::new(),
-            measurement: Measurement {
-                flows: Some(flows()),
-                ..Measurement::default()
-            },
-            memory_budget_mib: None,
-            http: Http::default(),
-            prometheus: Prometheus::default(),
-            report: None,
-            ipfix: None,
-        }
-    }
 }
 
 fn flows() -> Flows {

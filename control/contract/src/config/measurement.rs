@@ -6,6 +6,7 @@ use std::time::Duration;
 use measure::digest::DEVICE_PORTS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::class::flow_rules;
 use super::document::{Check, KeyPath, all, each, ensure, known, laid_out, unique};
@@ -13,13 +14,15 @@ use super::validate::port_names;
 use super::{CLASSES_MAX, Config, FlowRule, Forwarding, PORTS_MAX, number};
 
 /// What is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Measurement {
     /// Off: packets are forwarded, nothing is hashed, stamped or recorded.
+    #[default = true]
     pub enabled: bool,
     /// Length of an epoch, 10 to 60,000 ms.
     #[schemars(range(min = 10, max = 60_000))]
+    #[default = 1_000]
     pub interval_ms: u32,
     /// How long an epoch waits for packets still queued after its end, under half of
     /// `interval_ms`; by default 100 ms or two fifths of the interval, whichever is less.
@@ -37,6 +40,7 @@ pub struct Measurement {
     #[schemars(length(max = 16))]
     pub around: Vec<Around>,
     /// The estimator at both ends of every segment; `null`: none.
+    #[default(Some(Lda::default()))]
     pub lda: Option<Lda>,
     /// The sketch of per-flow delays at every egress port; none by default.
     pub lds: Option<Lds>,
@@ -90,11 +94,12 @@ pub struct Around {
 }
 
 /// A Lossy Difference Aggregator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lda {
     /// One bank for each loss rate to be prepared for, 1 to 16.
     #[schemars(length(min = 1, max = 16))]
+    #[default(vec![LdaBank { rows: 1_024, probability: 1.0 }])]
     pub banks: Vec<LdaBank>,
 }
 
@@ -112,37 +117,43 @@ pub struct LdaBank {
 }
 
 /// A Lossy Difference Sketch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lds {
     /// Cells of all rows together, 16 to 16,777,216, default 70,000: about one for every two flows
     /// that are active in an epoch.
     #[schemars(range(min = 16, max = 16_777_216))]
+    #[default = 70_000]
     pub cells: u32,
     /// Share of packets that each row samples, 1 to 4 rows; over 0 to 1 each. Default 3 rows that
     /// take all.
     #[schemars(length(min = 1, max = 4))]
     #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
+    #[default(vec![1.0; 3])]
     pub rows: Vec<f64>,
     /// Cells of a flow in each row (k), 1 to 1,024, default 1: more survive losses.
     #[schemars(range(min = 1, max = 1_024))]
+    #[default = 1]
     pub virtual_cells: u32,
     /// Estimates for the flows that are tracked, jointly from all cells; `null`: none, only flows
     /// that a client asks about.
+    #[default(Some(Decode::default()))]
     pub decode: Option<Decode>,
 }
 
 /// When and how a sketch is decoded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Decode {
     /// Components of the prior (K), 1 to 3, default 1; more where flows take ways of different
     /// delay.
     #[schemars(range(min = 1, max = 3))]
+    #[default = 1]
     pub components: u8,
     /// Where decoding an epoch takes longer than four fifths of an epoch, the sum of the last epochs is
     /// decoded instead, each so many seconds; 1 to 3,600, default 10.
     #[schemars(range(min = 1, max = 3_600))]
+    #[default = 10]
     pub interval_s: u32,
 }
 
@@ -205,17 +216,19 @@ pub enum RliMethod {
 }
 
 /// Flows with counters of their own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Flows {
     /// Flows that each worker can track at a time, 16 to 16,777,216, default 65,536; packets of
     /// more are counted together.
     #[schemars(range(min = 16, max = 16_777_216))]
+    #[default = 65_536]
     pub slots: u32,
     /// Which flows.
     pub select: FlowSelection,
     /// Seconds without a packet after which a flow gives its slot back, 1 to 86,400, default 30.
     #[schemars(range(min = 1, max = 86_400))]
+    #[default = 30]
     pub idle_s: u32,
 }
 
@@ -272,65 +285,6 @@ impl Measurement {
     pub fn hash_key(&self) -> Option<[u8; 16]> {
         let digits = self.hash_seed.as_deref()?;
         u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
-    }
-}
-
-impl Default for Measurement {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            interval_ms: 1000,
-            grace_ms: None,
-            hash_seed: None,
-            stamps: Stamps::default(),
-            segments: None,
-            around: Vec::new(),
-            lda: Some(Lda::default()),
-            lds: None,
-            rli: None,
-            flows: None,
-        }
-    }
-}
-
-impl Default for Lda {
-    fn default() -> Self {
-        Self {
-            banks: vec![LdaBank {
-                rows: 1024,
-                probability: 1.0,
-            }],
-        }
-    }
-}
-
-impl Default for Lds {
-    fn default() -> Self {
-        Self {
-            cells: 70_000,
-            rows: vec![1.0; 3],
-            virtual_cells: 1,
-            decode: Some(Decode::default()),
-        }
-    }
-}
-
-impl Default for Decode {
-    fn default() -> Self {
-        Self {
-            components: 1,
-            interval_s: 10,
-        }
-    }
-}
-
-impl Default for Flows {
-    fn default() -> Self {
-        Self {
-            slots: 65_536,
-            select: FlowSelection::default(),
-            idle_s: 30,
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::device::{argument, is_of_dpdk, pci_address};
 use super::document::{Check, KeyPath, all, each, ensure, known, suggestion, unique, within};
@@ -20,7 +21,7 @@ pub struct Port {
     /// Where its packets come from and go to.
     pub device: Device,
     /// Largest layer-3 packet in bytes, 68 to 9000.
-    #[serde(default = "mtu")]
+    #[serde(default = "number::<u16, MTU>")]
     #[schemars(range(min = 68, max = 9_000))]
     pub mtu: u16,
     /// Receive queues over which the device spreads flows (RSS), 1 to 64. None: as many as there
@@ -53,7 +54,7 @@ impl Port {
         Self {
             name,
             device,
-            mtu: mtu(),
+            mtu: number::<_, MTU>(),
             rx_queues: None,
             vlan: None,
             max_stations: None,
@@ -105,7 +106,7 @@ pub enum VlanIds {
 }
 
 /// The egress side of a port.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
     /// Bit rate at which the port sends, counting preamble, frame check sequence and gap
@@ -118,6 +119,7 @@ pub struct Egress {
     pub burst_bytes: u32,
     /// Most packets that wait in the one queue of a port without `queues`, 1 to 65536.
     #[schemars(range(min = 1, max = 65_536))]
+    #[default(QUEUE_PACKETS)]
     pub queue_packets: u32,
     /// Most bytes that wait there: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: as many
     /// as `queue_packets` frames of the MTU have.
@@ -146,7 +148,7 @@ pub struct Queue {
     #[serde(default)]
     pub service: QueueService,
     /// Most packets that wait, 1 to 65536.
-    #[serde(default = "queue_packets")]
+    #[serde(default = "number::<u32, QUEUE_PACKETS>")]
     #[schemars(range(min = 1, max = 65_536))]
     pub packets: u32,
     /// Most bytes that wait: a frame of the MTU (`mtu` and 22) to 1,073,741,824; none: `packets`
@@ -160,14 +162,19 @@ pub struct Queue {
 }
 
 /// How the scheduler serves a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueService {
     /// Before all that follow in the list and all weighted queues.
     Strict,
     /// Deficit round robin (Shreedhar and Varghese 1995): this many times 1,522 bytes a round, 1 to
     /// 1,000.
-    Weight(#[schemars(range(min = 1, max = 1_000))] u16),
+    #[default]
+    Weight(
+        #[default = 1]
+        #[schemars(range(min = 1, max = 1_000))]
+        u16,
+    ),
 }
 
 /// Random early detection (Floyd and Jacobson 1993, "gentle" not included).
@@ -189,33 +196,8 @@ pub struct Red {
     pub weight_log2: u8,
 }
 
-fn mtu() -> u16 {
-    1500
-}
-
-fn queue_packets() -> u32 {
-    1024
-}
-
-impl Default for QueueService {
-    fn default() -> Self {
-        Self::Weight(1)
-    }
-}
-
-impl Default for Egress {
-    fn default() -> Self {
-        Self {
-            capacity_bps: None,
-            burst_bytes: 0,
-            queue_packets: queue_packets(),
-            queue_bytes: None,
-            max_residency_us: None,
-            queues: Vec::new(),
-            owner: None,
-        }
-    }
-}
+const MTU: u32 = 1_500;
+const QUEUE_PACKETS: u32 = 1_024;
 
 /// Most bytes that wait in a queue: 1 GiB.
 const BYTES_MAX: u32 = 1 << 30;
@@ -358,7 +340,7 @@ fn class_queues(path: &KeyPath, port: &Port, config: &Config) -> Check {
     }
     let expected = "no such key beside `queues`, which have their own `packets` and `bytes`";
     let packets = egress.queue_packets;
-    let is_default = packets == queue_packets();
+    let is_default = packets == QUEUE_PACKETS;
     ensure(is_default, path.key("queue_packets"), expected, packets)?;
     let bytes = egress.queue_bytes;
     let got = bytes.unwrap_or_default();

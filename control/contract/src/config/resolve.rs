@@ -436,13 +436,9 @@ impl Config {
     /// What the filtering database is made from. A patch panel has one for the sake of links.
     pub fn fdb_settings(&self) -> FdbSettings {
         let is_present = |port| self.ports.get(port).is_some_and(Port::is_present);
-        let mut settings = FdbSettings {
-            stations_max: 1,
-            ageing: Duration::from_secs(1),
-            statics: Vec::new(),
-            limits: self.station_limits(),
-            are_present: std::array::from_fn(is_present),
-        };
+        let mut settings = FdbSettings::new(1, Duration::from_secs(1));
+        settings.limits = self.station_limits();
+        settings.are_present = std::array::from_fn(is_present);
         if let Forwarding::Bridge {
             ageing_s,
             fdb_entries,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::class::flow_rules;
 use super::document::{Check, KeyPath, all, each, ensure, name};
@@ -13,12 +14,13 @@ use super::{FlowRule, number};
 use crate::address::deserialize_listen;
 
 /// The HTTP server: Prometheus and JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
     /// Address and port; `:9464` is that port on all addresses. Keep it on loopback unless you need remote access. `null`
     /// disables the server.
     #[serde(deserialize_with = "deserialize_listen")]
+    #[default(Some(SocketAddr::from(([127, 0, 0, 1], 9464))))]
     pub listen: Option<SocketAddr>,
     /// File with the token (one line, 16 characters at least) that clients have to show as
     /// `Authorization: Bearer <token>`. An address that is not loopback needs one.
@@ -32,15 +34,17 @@ pub struct Http {
 }
 
 /// What is written for Prometheus.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prometheus {
     /// Most flows with series of their own, 0 to 1,000, default 50; all others are folded into one
     /// series of each segment, `flow="other"`.
     #[schemars(range(max = 1_000))]
+    #[default = 50]
     pub top_flows: u32,
     /// Seconds for which a flow keeps its series at least, 1 to 86,400, default 120.
     #[schemars(range(min = 1, max = 86_400))]
+    #[default = 120]
     pub top_hold_s: u32,
     /// Flows that have series of their own before others, at most 256 rules.
     #[schemars(length(max = 256))]
@@ -49,6 +53,7 @@ pub struct Prometheus {
     /// `histogram_quantile` is off by at most the part of an octave: 25 % with 4, 12.5 % with 8. Each segment with packets
     /// has 26 times as many series, and 4 more.
     #[schemars(range(min = 1, max = 8))]
+    #[default = 4]
     pub buckets_per_octave: u32,
     /// Names of the metrics that are written, with `*` for any characters; none: all. At most 64.
     #[schemars(length(max = 64), inner(regex(pattern = "^[A-Za-z0-9_:*]+$")))]
@@ -79,30 +84,6 @@ impl Prometheus {
     /// Series of the histogram of one segment: its bounds, `+Inf`, sum and count.
     pub fn series_per_histogram(&self) -> usize {
         self.bounds_ns().count() + 3
-    }
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            listen: Some(SocketAddr::from(([127, 0, 0, 1], 9464))),
-            token_file: None,
-            insecure: false,
-            hosts: Vec::new(),
-        }
-    }
-}
-
-impl Default for Prometheus {
-    fn default() -> Self {
-        Self {
-            top_flows: 50,
-            top_hold_s: 120,
-            pinned: Vec::new(),
-            buckets_per_octave: 4,
-            include: Vec::new(),
-            exclude: Vec::new(),
-        }
     }
 }
 
@@ -241,18 +222,18 @@ pub struct Ipfix {
     #[schemars(range(min = 1, max = 3_600))]
     pub interval_s: Option<u32>,
     /// Seconds after which templates are sent again over UDP, 1 to 3,600; default 60.
-    #[serde(default = "template_s")]
+    #[serde(default = "number::<u32, TEMPLATE_S>")]
     #[schemars(range(min = 1, max = 3_600))]
     pub template_s: u32,
     /// Largest message in bytes, 1,024 to 65,000; default 1,400, which fits an Ethernet frame with its headers.
-    #[serde(default = "message_bytes")]
+    #[serde(default = "number::<u16, MESSAGE_BYTES>")]
     #[schemars(range(min = 1_024, max = 65_000))]
     pub message_bytes: u16,
     /// The observation domain in messages, 0 to 4,294,967,295; default 1.
-    #[serde(default = "observation_domain")]
+    #[serde(default = "number::<u32, OBSERVATION_DOMAIN>")]
     pub observation_domain: u32,
     /// Private enterprise number of Vernier's own elements, 1 to 4,294,967,295; default 32,473, that of examples (RFC 5612).
-    #[serde(default = "enterprise")]
+    #[serde(default = "number::<u32, ENTERPRISE>")]
     #[schemars(range(min = 1))]
     pub enterprise: u32,
 }
@@ -266,21 +247,10 @@ pub enum Transport {
     Tcp,
 }
 
-fn template_s() -> u32 {
-    60
-}
-
-fn message_bytes() -> u16 {
-    1_400
-}
-
-fn observation_domain() -> u32 {
-    1
-}
-
-fn enterprise() -> u32 {
-    32_473
-}
+const TEMPLATE_S: u32 = 60;
+const MESSAGE_BYTES: u32 = 1_400;
+const OBSERVATION_DOMAIN: u32 = 1;
+const ENTERPRISE: u32 = 32_473;
 
 impl Ipfix {
     /// An export to this collector, all else as by default.
@@ -288,10 +258,10 @@ impl Ipfix {
         Self {
             collector: collector.into(),
             interval_s: None,
-            template_s: template_s(),
-            message_bytes: message_bytes(),
-            observation_domain: observation_domain(),
-            enterprise: enterprise(),
+            template_s: number::<_, TEMPLATE_S>(),
+            message_bytes: number::<_, MESSAGE_BYTES>(),
+            observation_domain: number::<_, OBSERVATION_DOMAIN>(),
+            enterprise: number::<_, ENTERPRISE>(),
         }
     }
 
@@ -311,11 +281,6 @@ impl Ipfix {
     /// See `interval_s`.
     pub fn interval(&self) -> Duration {
         Duration::from_secs(self.interval_s.unwrap_or(0).into())
-    }
-
-    /// See `template_s`.
-    pub fn template_interval(&self) -> Duration {
-        Duration::from_secs(self.template_s.into())
     }
 }
 

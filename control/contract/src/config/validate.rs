@@ -194,4 +194,4 @@ fn vlan_of(path: KeyPath, vlan: u16, port: &Port) -> Check {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use measure::packet::header::ethertype::{ARP, IPV4, IPV6, MAC_CONTROL, QINQ, VLAN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 use wire::session::{Key, KeyId, KeyRing};
 
 use super::document::{
@@ -74,7 +75,7 @@ pub struct WireClock {
 
 /// A segment on the wire: the path from this port to a port of another switch, and back. Both ends
 /// need the same `hash_seed`, `interval_ms` and sizes. The port has one receive queue and is owned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wire {
     /// Where the other end is, for a virtual segment across routers. None:
@@ -104,6 +105,7 @@ pub struct Wire {
     pub capacity_bps: Option<u64>,
     /// Share of `capacity_bps` that control frames take at most, over 0 to 1; default 0.005.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    #[default = 0.005]
     pub share: f64,
     /// Least delay of the path in nanoseconds, 0 to 1,000,000,000, default 0: no packet takes less from one end to the other
     /// (4,900 for each kilometre of fibre). Epochs whose delays are smaller by more than the error that the clocks claim are
@@ -113,6 +115,7 @@ pub struct Wire {
     /// Ethernet type of control frames on a direct link, 1,536 to 65,535; default 34,997 (0x88B5, for
     /// local experiments).
     #[schemars(range(min = 1_536, max = 65_535))]
+    #[default = 0x88B5]
     pub ethertype: u16,
     /// Accept and send control frames without a key: anyone who reaches the port can then make up
     /// numbers.
@@ -124,12 +127,15 @@ pub struct Wire {
     /// The estimator of each segment: either `adaptive` or `banks`. None: `adaptive`.
     pub lda: Option<WireLda>,
     /// The sketch of per-flow delays; `null`: none.
+    #[default(Some(WireLds::default()))]
     pub lds: Option<WireLds>,
     /// References among the packets; `null`: none.
+    #[default(Some(WireRli::default()))]
     pub rli: Option<WireRli>,
     /// Flows whose packets are counted one by one in an epoch at the receiving end, 16 to 1,048,576,
     /// default 16,384; more are counted together.
     #[schemars(range(min = 16, max = 1_048_576))]
+    #[default = 16_384]
     pub flows: u32,
 }
 
@@ -166,7 +172,7 @@ pub struct WireLda {
 
 /// Banks that follow the losses. Thirteen rows in sixteen are for those of the last epochs, the others for heavier losses up to
 /// `worst_loss`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireAdaptiveLda {
     /// Rows of all banks together, 32 to 65,536. None: 1,024, fewer where the share is small.
@@ -174,11 +180,12 @@ pub struct WireAdaptiveLda {
     pub rows: Option<u32>,
     /// Share of packets lost that the last bank is prepared for at any time, over 0 to 1; default 0.2.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    #[default = 0.2]
     pub worst_loss: f64,
 }
 
 /// The sketch of a segment on the wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WireLds {
     /// Cells of all rows together, 16 to 4,194,304. None: as many as fit what the share leaves, 16
@@ -189,12 +196,15 @@ pub struct WireLds {
     /// and 1: rows that sample little survive losses.
     #[schemars(length(min = 1, max = 4))]
     #[schemars(extend("items" = { "type": "number", "exclusiveMinimum": 0, "maximum": 1 }))]
+    #[default(vec![0.01, 0.1, 0.5, 1.0])]
     pub rows: Vec<f64>,
     /// Cells of a flow in each row (k), 1 to 1,024, default 5.
     #[schemars(range(min = 1, max = 1_024))]
+    #[default = 5]
     pub virtual_cells: u32,
     /// Components of the prior (K) by which flows are estimated jointly, 1 to 3, default 1.
     #[schemars(range(min = 1, max = 3))]
+    #[default = 1]
     pub components: u8,
 }
 
@@ -217,24 +227,18 @@ pub struct WireKeys(BTreeMap<PathBuf, Key>);
 impl WireSwitch {
     /// Whether wires stay up where this becomes `other`: keys are changed while they do.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
-        let bare = |wire: &Self| Self {
-            keys: Vec::new(),
-            key: None,
-            ..wire.clone()
-        };
-        bare(self) == bare(other)
+        let (keys, key) = (self.keys.clone(), self.key);
+        let rest = other.clone();
+        *self == Self { keys, key, ..rest }
     }
 }
 
 impl Wire {
     /// Whether the wire stays up where this becomes `other`: keys are changed while it does.
     pub fn is_same_but_for_keys(&self, other: &Self) -> bool {
-        let bare = |wire: &Self| Self {
-            keys: Vec::new(),
-            key: None,
-            ..wire.clone()
-        };
-        bare(self) == bare(other)
+        let (keys, key) = (self.keys.clone(), self.key);
+        let rest = other.clone();
+        *self == Self { keys, key, ..rest }
     }
 }
 
@@ -405,49 +409,6 @@ fn read_key(file: &std::path::Path) -> Result<Key, String> {
         format!("expected {DIGITS} hexadecimal digits in one line, got {got} bytes or others")
     })?;
     Ok(Key::new(number.to_be_bytes()))
-}
-
-impl Default for WireAdaptiveLda {
-    fn default() -> Self {
-        Self {
-            rows: None,
-            worst_loss: 0.2,
-        }
-    }
-}
-
-impl Default for Wire {
-    fn default() -> Self {
-        Self {
-            peer: None,
-            peer_switch: None,
-            peer_port: None,
-            keys: Vec::new(),
-            key: None,
-            classes: Vec::new(),
-            capacity_bps: None,
-            share: 0.005,
-            delay_min_ns: 0,
-            ethertype: 0x88B5,
-            trusted: false,
-            stash_packets: None,
-            lda: None,
-            lds: Some(WireLds::default()),
-            rli: Some(WireRli::default()),
-            flows: 16_384,
-        }
-    }
-}
-
-impl Default for WireLds {
-    fn default() -> Self {
-        Self {
-            cells: None,
-            rows: vec![0.01, 0.1, 0.5, 1.0],
-            virtual_cells: 5,
-            components: 1,
-        }
-    }
 }
 
 /// Least MTU of a port with a wire: what every IPv4 router passes whole.

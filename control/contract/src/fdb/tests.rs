@@ -17,10 +17,24 @@ fn key(n: u64) -> StationKey {
 }
 
 fn master(stations_max: usize, workers: usize, ring: usize) -> (FdbMaster, Vec<ReplicaEnd>) {
+    limited(stations_max, workers, ring, &[])
+}
+
+/// With so many stations behind these ports at most.
+fn limited(
+    stations_max: usize,
+    workers: usize,
+    ring: usize,
+    limits: &[(usize, u32)],
+) -> (FdbMaster, Vec<ReplicaEnd>) {
     let (replicas, ends) = (0..workers).map(|_| fdb_rings(ring, ring)).unzip();
-    let master = FdbMaster::new(stations_max, AGEING, [(key(99), PortIndex(3))], ends);
     let mut replicas: Vec<ReplicaEnd> = replicas;
-    let mut master = master;
+    let mut settings = FdbSettings::new(stations_max, AGEING);
+    settings.statics = vec![(key(99), PortIndex(3))];
+    for &(port, most) in limits {
+        settings.limits[port] = most;
+    }
+    let mut master = FdbMaster::new(settings, ends);
     master.poll(at(0));
     for replica in &mut replicas {
         assert_eq!(deltas(replica), [FdbDelta::Restart]);
@@ -166,7 +180,7 @@ fn another_configuration_keeps_what_was_learnt_behind_ports_that_stay() {
     };
     let (mut replica, end) = fdb_rings(8, 8);
     let fixed = r#"{ "address": "02:00:00:00:00:63", "port": "b" }"#;
-    let mut master = FdbMaster::from_settings(config(fixed).fdb_settings(), vec![end]);
+    let mut master = FdbMaster::new(config(fixed).fdb_settings(), vec![end]);
     for (n, port) in [(1, 0), (2, 1)] {
         let station = StationKey::new(0, 0x0200_0000_0000 + n);
         replica.report(Learned {
@@ -330,10 +344,7 @@ fn the_port_that_has_most_makes_room_for_one_that_has_fewer() {
 
 #[test]
 fn a_port_has_no_more_stations_than_it_may() {
-    let (master, mut replicas) = master(10, 2, 64);
-    let mut limits = [u32::MAX; PORTS_MAX];
-    limits[0] = 2;
-    let mut master = master.with_limits(&limits);
+    let (mut master, mut replicas) = limited(10, 2, 64, &[(0, 2)]);
     for n in 1..=3 {
         report(&mut replicas[0], n, 0);
     }
@@ -397,10 +408,8 @@ proptest! {
     fn room_is_shared_out_as_a_naive_model_does(
         events in proptest::collection::vec((0..30u64, 0..4u8, 0..20u8), 1..400),
     ) {
-        let (master, mut replicas) = master(Model::ROOM + 1, 2, 64);
-        let mut limits = [u32::MAX; PORTS_MAX];
-        limits[usize::from(Model::LIMITED.0)] = 2;
-        let mut master = master.with_limits(&limits);
+        let limits = [(Model::LIMITED.0.into(), 2)];
+        let (mut master, mut replicas) = limited(Model::ROOM + 1, 2, 64, &limits);
         let mut naive = Model::default();
         for (n, port, what) in events {
             match what {

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use contract::fdb::{MasterEnd, fdb_rings};
+use contract::fdb::{FdbMaster, FdbSettings, MasterEnd, fdb_rings};
 use proptest::prelude::*;
 
 use super::*;
@@ -103,7 +103,7 @@ fn a_flush_holds_at_once_and_through_256_of_them() {
 }
 
 fn reports(end: MasterEnd) -> Vec<(StationKey, PortIndex)> {
-    let mut master = contract::fdb::FdbMaster::new(100, Duration::from_mins(5), [], vec![end]);
+    let mut master = FdbMaster::new(FdbSettings::new(100, Duration::from_mins(5)), vec![end]);
     master.poll(Duration::ZERO);
     master
         .entries(Duration::ZERO)
@@ -141,7 +141,7 @@ fn a_report_that_found_no_room_is_said_again() {
         let fresh = fdb.fresh(PortIndex(0), Ticks(0));
         fdb.learn(station(n), fresh, &mut end);
     }
-    let mut master = contract::fdb::FdbMaster::new(9, Duration::from_mins(5), [], vec![master]);
+    let mut master = FdbMaster::new(FdbSettings::new(9, Duration::from_mins(5)), vec![master]);
     master.poll(Duration::ZERO);
     assert_eq!((master.len(), master.stats().reports_lost), (1, 1));
     let fresh = fdb.fresh(PortIndex(0), Ticks(SECOND));

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::config::validate::tests::changed;
 
 /// A bridge of ports of these names over virtual devices.
 fn bridge(names: &[&str]) -> Value {
@@ -79,85 +80,67 @@ fn segments_on_the_wire_come_change_and_go_where_the_port_stays_with_its_worker(
     );
 }
 
+/// Checks a list: what is [`changed`] in a bridge of three ports, and what changes.
+fn check(cases: &str) {
+    let old = bridge(&["a", "b", "c"]);
+    for (new, expected) in changed(&old, cases) {
+        assert_eq!(changes(&old, &new).join(" "), expected);
+    }
+}
+
 #[test]
 fn what_workers_can_take_up_is_live() {
-    assert_eq!(
-        change(|v| v["measurement"] = json!({ "enabled": false })),
-        ["+measurement.enabled"]
-    );
-    assert_eq!(
-        change(|v| v["measurement"] = json!({ "lds": {} })),
-        ["+measurement.lds"]
-    );
-    let lda = json!({ "lda": { "banks": [{ "rows": 9, "probability": 1 }] } });
-    assert_eq!(
-        change(|v| v["measurement"] = lda),
-        ["+measurement.lda.banks[0].rows"]
-    );
-    assert_eq!(
-        change(|v| v["forwarding"]["ageing_s"] = json!(9)),
-        ["+forwarding.ageing_s"]
-    );
-    let station = json!([{ "address": "02:00:00:00:00:01", "port": "a" }]);
-    assert_eq!(
-        change(|v| v["forwarding"]["stations"] = station),
-        ["+forwarding.stations"]
-    );
-    let patch = json!({ "mode": "patch", "pairs": [["a", "b"]] });
-    assert_eq!(change(|v| v["forwarding"] = patch), ["+forwarding"]);
-    assert_eq!(
-        change(|v| v["classes"] = json!([{ "name": "all" }])),
-        ["+classes"]
-    );
-    let queue = json!({ "queue_packets": 9 });
-    assert_eq!(
-        change(|v| v["ports"][1]["egress"] = queue),
-        ["+ports[b].egress.queue_packets"]
-    );
-    let vlan = json!({ "mode": "access", "vlan": 7 });
-    assert_eq!(change(|v| v["ports"][2]["vlan"] = vlan), ["+ports[c].vlan"]);
-    assert_eq!(
-        change(|v| v["memory_budget_mib"] = json!(999)),
-        ["+memory_budget_mib"]
+    check(
+        r#"
+        /measurement = {"enabled": false}
+            +measurement.enabled
+        /measurement = {"lds": {}}
+            +measurement.lds
+        /measurement = {"lda": {"banks": [{"rows": 9, "probability": 1}]}}
+            +measurement.lda.banks[0].rows
+        /forwarding/ageing_s = 9
+            +forwarding.ageing_s
+        /forwarding/stations = [{"address": "02:00:00:00:00:01", "port": "a"}]
+            +forwarding.stations
+        /forwarding = {"mode": "patch", "pairs": [["a", "b"]]}
+            +forwarding
+        /classes = [{"name": "all"}]
+            +classes
+        /ports/1/egress = {"queue_packets": 9}
+            +ports[b].egress.queue_packets
+        /ports/2/vlan = {"mode": "access", "vlan": 7}
+            +ports[c].vlan
+        /memory_budget_mib = 999
+            +memory_budget_mib
+        "#,
     );
 }
 
 #[test]
 fn what_the_start_decided_is_fixed() {
-    assert_eq!(change(|v| v["name"] = json!("x")), ["-name"]);
-    assert_eq!(
-        change(|v| v["http"] = json!({ "listen": null })),
-        ["-http.listen"]
-    );
-    assert_eq!(
-        change(|v| v["dpdk"] = json!({ "mbufs": 131_071 })),
-        ["-dpdk.mbufs"]
-    );
-    assert_eq!(
-        change(|v| v["workers"][1]["core"] = json!(3)),
-        ["-workers[1].core"]
-    );
-    assert_eq!(
-        change(|v| v["workers"][0]["idle"] = json!("sleep")),
-        ["-workers[0].idle"]
-    );
-    for key in ["interval_ms", "grace_ms"] {
-        let made = change(|v| v["measurement"] = json!({ key: 50, "lds": {} }));
-        let expected = [&format!("-measurement.{key}"), "+measurement.lds"];
-        let mut made: Vec<_> = made.iter().map(String::as_str).collect();
-        made.sort_by_key(|path| path.contains("lds"));
-        assert_eq!(made, expected);
-    }
-    let seed = "00112233445566778899aabbccddeeff";
-    let seeded = change(|v| v["measurement"] = json!({ "hash_seed": seed }));
-    assert_eq!(seeded, ["-measurement.hash_seed"]);
-    assert_eq!(
-        change(|v| v["ports"][0]["mtu"] = json!(9000)),
-        ["-ports[a].mtu"]
-    );
-    assert_eq!(
-        change(|v| v["ports"][0]["device"] = json!("sink")),
-        ["-ports[a].device"]
+    check(
+        r#"
+        /name = "x"
+            -name
+        /http = {"listen": null}
+            -http.listen
+        /dpdk = {"mbufs": 131071}
+            -dpdk.mbufs
+        /workers/1/core = 3
+            -workers[1].core
+        /workers/0/idle = "sleep"
+            -workers[0].idle
+        /measurement = {"interval_ms": 50, "lds": {}}
+            -measurement.interval_ms +measurement.lds
+        /measurement = {"grace_ms": 50, "lds": {}}
+            -measurement.grace_ms +measurement.lds
+        /measurement = {"hash_seed": "00112233445566778899aabbccddeeff"}
+            -measurement.hash_seed
+        /ports/0/mtu = 9000
+            -ports[a].mtu
+        /ports/0/device = "sink"
+            -ports[a].device
+        "#,
     );
     let queues = change(|v| v["ports"][0]["rx_queues"] = json!(2));
     assert!(

@@ -32,6 +32,24 @@ fn switch(rx_queues: &[Option<u16>], workers: usize) -> Config {
     config
 }
 
+fn classes(named: &[(&str, u32)]) -> Vec<Class> {
+    let class = |&(name, lds_weight): &(&str, u32)| Class {
+        name: name.to_owned(),
+        lds_weight,
+    };
+    named.iter().map(class).collect()
+}
+
+fn pair(from: &str, to: &str) -> Vec<SegmentPorts> {
+    let [from, to] = [from, to].map(str::to_owned);
+    vec![SegmentPorts { from, to }]
+}
+
+fn rli(method: RliMethod) -> Rli {
+    let policy = RliPolicy::Count { packets: 100 };
+    Rli { policy, method }
+}
+
 fn queue(classes: &[&str]) -> Queue {
     Queue {
         classes: classes.iter().map(ToString::to_string).collect(),
@@ -91,15 +109,8 @@ fn ports_are_owned_where_order_matters() {
         |c| c.ports[1].egress.max_residency_us = Some(1_000),
         |c| c.ports[1].egress.owner = Some(1),
         |c| {
-            c.measurement.rli = Some(Rli {
-                policy: RliPolicy::Count { packets: 100 },
-                method: RliMethod::AnchoredSums,
-            });
-            let pair = |from: &str, to: &str| super::super::SegmentPorts {
-                from: from.to_owned(),
-                to: to.to_owned(),
-            };
-            c.measurement.segments = Some(vec![pair("p0", "p1")]);
+            c.measurement.rli = Some(rli(RliMethod::AnchoredSums));
+            c.measurement.segments = Some(pair("p0", "p1"));
         },
     ];
     assert_eq!(plain.owner(1), None);
@@ -119,12 +130,7 @@ fn ports_are_owned_where_order_matters() {
 fn classes_find_their_queue() {
     let mut config = switch(&[None, None], 1);
     assert_eq!(config.queue_of_class(0), [0; 8]);
-    config.classes = ["voice", "bulk", "rest"]
-        .map(|name| Class {
-            name: name.to_owned(),
-            lds_weight: 1,
-        })
-        .to_vec();
+    config.classes = classes(&[("voice", 1), ("bulk", 1), ("rest", 1)]);
     config.ports[0].egress.queues = vec![queue(&["bulk"]), queue(&["rest", "voice"])];
     assert_eq!(config.queue_of_class(0), [1, 0, 1, 0, 0, 0, 0, 0]);
     assert_eq!(config.queue_of_class(1), [0; 8]);
@@ -213,19 +219,11 @@ fn the_demo_keeps_an_lda_sketches_and_flows() {
 #[test]
 fn sketches_follow_egress_ports_and_weights_follow_classes() {
     let mut config = Config::demo().unwrap();
-    config.classes = [("gold", 25), ("rest", 1)]
-        .map(|(name, lds_weight)| Class {
-            name: name.to_owned(),
-            lds_weight,
-        })
-        .to_vec();
+    config.classes = classes(&[("gold", 25), ("rest", 1)]);
     config.measurement.lda = None;
     config.measurement.lds = Some(Lds::default());
     config.measurement.flows = Some(Flows::default());
-    config.measurement.rli = Some(Rli {
-        policy: RliPolicy::Count { packets: 100 },
-        method: RliMethod::Auto,
-    });
+    config.measurement.rli = Some(rli(RliMethod::Auto));
     let both = layout(&config);
     assert_eq!(config.resolve().sketch_ports, [0, 1]);
     // east>west gold and rest, west>east gold and rest.
@@ -236,10 +234,7 @@ fn sketches_follow_egress_ports_and_weights_follow_classes() {
     let plain = config.measurement.lds.as_ref().unwrap().layout().unwrap();
     assert_eq!(lds, plain.with_weights(&[25, 1, 25, 1]).unwrap());
 
-    config.measurement.segments = Some(vec![SegmentPorts {
-        from: "west".to_owned(),
-        to: "east".to_owned(),
-    }]);
+    config.measurement.segments = Some(pair("west", "east"));
     let one = layout(&config);
     assert_eq!((one.sketches, &one.sketch_of[..]), (1, &[0, 0][..]));
 }
@@ -247,12 +242,7 @@ fn sketches_follow_egress_ports_and_weights_follow_classes() {
 #[test]
 fn a_host_s_segments_are_in_the_order_of_egress_ports() {
     let mut host = HostConfig {
-        classes: ["gold", "rest"]
-            .map(|name| Class {
-                name: name.to_owned(),
-                lds_weight: if name == "gold" { 25 } else { 1 },
-            })
-            .to_vec(),
+        classes: classes(&[("gold", 25), ("rest", 1)]),
         ..HostConfig::default()
     };
     host.measurement.lds = Some(Lds::default());

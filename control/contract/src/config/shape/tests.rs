@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::json;
 
 use super::*;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, validate};
 
 fn validator() -> Validator {
     jsonschema::validator_for(schema().as_value()).unwrap()
@@ -313,19 +313,14 @@ fn every_range_of_the_schema_is_checked() {
 /// Keys whose range is narrowed by others: the MTU, the number of workers.
 const MOVED: [&str; 2] = ["bytes", "owner"];
 
-/// What is wrong with the demo's configuration once members are put into it (JSON pointers).
-fn faults(changes: &[(&str, serde_json::Value)]) -> Vec<String> {
-    let mut config: serde_json::Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
-    for (place, value) in changes {
-        let (parent, key) = place.rsplit_once('/').unwrap();
-        match config.pointer_mut(parent).unwrap() {
-            serde_json::Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
-            object => object[key] = value.clone(),
-        }
-    }
-    let error = Config::parse(&config.to_string(), "v.json").unwrap_err();
-    let ConfigError::Invalid { faults, .. } = error else {
-        panic!("{error}")
+/// What is wrong with the demo's configuration once it is [`changed`](super::super::validate::tests::changed) so.
+fn faults(changes: &str) -> Vec<String> {
+    let demo: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    let changes: Vec<&str> = changes.trim().lines().map(str::trim).collect();
+    let cases = format!("{}\n-", changes.join(" & "));
+    let (config, _) = validate::tests::changed(&demo, &cases).next().unwrap();
+    let ConfigError::Invalid { faults, .. } = parse(&config).unwrap_err() else {
+        panic!("{config}")
     };
     let faults = faults.iter().map(|fault| fault.invalid.to_string());
     faults.collect()
@@ -333,18 +328,17 @@ fn faults(changes: &[(&str, serde_json::Value)]) -> Vec<String> {
 
 #[test]
 fn all_that_is_wrong_is_said_at_once() {
-    let mut found = faults(&[
-        ("/mesurement", json!({})),
-        ("/name", json!(7)),
-        ("/forwarding/mode", json!("brige")),
-        ("/measurement/interval_ms", json!("1s")),
-        (
-            "/measurement/lda/banks",
-            json!([{ "row": 9, "probability": 2 }]),
-        ),
-        ("/measurement/stamps", json!("packets")),
-        ("/dpdk", json!({ "mbufs": 1 })),
-    ]);
+    let mut found = faults(
+        r#"
+        /mesurement = {}
+        /name = 7
+        /forwarding/mode = "brige"
+        /measurement/interval_ms = "1s"
+        /measurement/lda/banks = [{"row": 9, "probability": 2}]
+        /measurement/stamps = "packets"
+        /dpdk = {"mbufs": 1}
+        "#,
+    );
     found.sort();
     let expected = [
         "dpdk.mbufs: expected 1024 to 4194304, got 1",
@@ -369,14 +363,13 @@ fn all_that_is_wrong_is_said_at_once() {
 
 #[test]
 fn strings_with_a_form_of_their_own_are_parsed() {
-    let found = faults(&[
-        ("/ports/0/device", json!("generate:rate=0")),
-        ("/ports/1/mtu", json!(-1)),
-        (
-            "/rules",
-            json!([{ "class": "all", "source": "10.0.0.0/99" }]),
-        ),
-    ]);
+    let found = faults(
+        r#"
+        /ports/0/device = "generate:rate=0"
+        /ports/1/mtu = -1
+        /rules = [{"class": "all", "source": "10.0.0.0/99"}]
+        "#,
+    );
     assert_eq!(found.len(), 3, "{found:?}");
     let said = found.iter().any(|fault| {
         fault.starts_with("ports[0].device: generate: `rate=0`: expected packets a second")
@@ -386,12 +379,14 @@ fn strings_with_a_form_of_their_own_are_parsed() {
 
 #[test]
 fn what_follows_from_values_is_said_at_once_too() {
-    let found = faults(&[
-        ("/ports/0/device", json!("sinc")),
-        ("/forwarding/pairs", json!([["east", "wset"]])),
-        ("/measurement/grace_ms", json!(900)),
-        ("/prometheus", json!({ "buckets_per_octave": 3 })),
-    ]);
+    let found = faults(
+        r#"
+        /ports/0/device = "sinc"
+        /forwarding/pairs = [["east", "wset"]]
+        /measurement/grace_ms = 900
+        /prometheus = {"buckets_per_octave": 3}
+        "#,
+    );
     assert_eq!(found.len(), 4, "{found:?}");
     let hints = ["did you mean `sink`?", "did you mean `west`?"];
     for hint in hints {
@@ -405,7 +400,7 @@ fn what_follows_from_values_is_said_at_once_too() {
 #[test]
 fn no_more_than_twenty_are_listed() {
     let many: Vec<_> = (0..50).map(|n| json!({ "class": n })).collect();
-    let mut config: serde_json::Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
     config["rules"] = many.into();
     let error = Config::parse(&config.to_string(), "v.json")
         .unwrap_err()
@@ -419,19 +414,19 @@ fn no_more_than_twenty_are_listed() {
 /// Shapes of any kind, at any place: what serde refuses has a fault with words, and nothing panics.
 #[test]
 fn any_value_at_any_place_is_refused_in_words() {
-    let whole: serde_json::Value = serde_json::to_value(Config::demo().unwrap()).unwrap();
+    let whole: Value = serde_json::to_value(Config::demo().unwrap()).unwrap();
     let mut places = vec![(String::new(), whole.clone())];
     let mut refused = 0;
     while let Some((place, value)) = places.pop() {
         match value {
-            serde_json::Value::Object(members) => {
+            Value::Object(members) => {
                 places.extend(
                     members
                         .into_iter()
                         .map(|(key, member)| (format!("{place}/{key}"), member)),
                 );
             }
-            serde_json::Value::Array(items) => {
+            Value::Array(items) => {
                 let items = items.into_iter().enumerate();
                 places.extend(items.map(|(n, item)| (format!("{place}/{n}"), item)));
             }
@@ -468,10 +463,8 @@ fn any_value_at_any_place_is_refused_in_words() {
 
 #[test]
 fn a_key_that_was_removed_says_what_to_do_instead() {
-    let found = faults(&[(
-        "/measurement/lds",
-        json!({ "cells": 4_096, "sds": true, "bytes": true, "cell": 1 }),
-    )]);
+    let found =
+        faults(r#"/measurement/lds = {"cells": 4096, "sds": true, "bytes": true, "cell": 1}"#);
     assert_eq!(found.len(), 3, "{found:?}");
     for key in ["bytes", "sds"] {
         let said = format!(
@@ -486,6 +479,6 @@ fn a_key_that_was_removed_says_what_to_do_instead() {
         "{found:?}"
     );
     // The same key elsewhere never was one.
-    let found = faults(&[("/sds", json!(1))]);
+    let found = faults("/sds = 1");
     assert!(found[0].contains("one of the keys"), "{found:?}");
 }

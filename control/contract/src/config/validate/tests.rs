@@ -13,12 +13,8 @@ fn error_of(mut config: Config, change: impl FnOnce(&mut Config)) -> String {
     validate(&config).unwrap_err().0[0].to_string()
 }
 
-fn error(change: impl FnOnce(&mut Config)) -> String {
-    error_of(Config::demo().unwrap(), change)
-}
-
-fn lda(config: &mut Config) -> &mut Lda {
-    config.measurement.lda.as_mut().unwrap()
+fn demo() -> Value {
+    serde_json::from_str(include_str!("../demo.json")).unwrap()
 }
 
 fn segment(ingress: usize, egress: usize) -> Segment {
@@ -27,28 +23,6 @@ fn segment(ingress: usize, egress: usize) -> Segment {
         egress,
         class: 0,
         around: None,
-    }
-}
-
-fn pair(a: &str, b: &str) -> Forwarding {
-    Forwarding::Patch {
-        pairs: vec![(a.to_owned(), b.to_owned())],
-        link_loss_forwarding: false,
-    }
-}
-
-fn bridge(ageing_s: u32) -> Forwarding {
-    Forwarding::Bridge {
-        ageing_s,
-        fdb_entries: 1,
-        stations: Vec::new(),
-        flood_limit_pps: 1,
-    }
-}
-
-fn devices(config: &mut Config, devices: [&str; 2]) {
-    for (port, device) in config.ports.iter_mut().zip(devices) {
-        port.device = Device::Dpdk(device.to_owned());
     }
 }
 
@@ -68,84 +42,37 @@ fn no_message_commands_a_terminal() {
 
 #[test]
 fn names_ports_and_forwarding_are_checked() {
-    // Long: a table.
-    let cases = [
-        (
-            error(|c| c.name = "a b".to_owned()),
-            "name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"a b\"",
-        ),
-        (
-            error(|c| c.ports.clear()),
-            "ports: expected 1 to 64 entries, got 0",
-        ),
-        (
-            error(|c| c.ports = vec![c.ports[0].clone(); 65]),
-            "ports: expected 1 to 64 entries, got 65",
-        ),
-        (
-            error(|c| c.ports[1].name = "east".to_owned()),
-            "ports[1].name: expected a name of its own, got \"east\" again",
-        ),
-        (
-            error(|c| {
-                for port in &mut c.ports {
-                    port.device = Device::Dpdk("net_null0".to_owned());
-                }
-            }),
-            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"net_null0\" again",
-        ),
-        (
-            error(|c| devices(c, ["net_pcap0,rx_pcap=a", "net_pcap0,rx_pcap=b"])),
-            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"net_pcap0\" again",
-        ),
-        (
-            error(|c| devices(c, ["03:00.1", "0000:03:00.1,arg=1"])),
-            "ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got \"0000:03:00.1\" again",
-        ),
-        (
-            error(|c| {
-                devices(
-                    c,
-                    ["net_af_packet0,iface=eth1", "net_af_packet1,iface=eth1"],
-                );
-            }),
-            "ports[1].device: expected an interface that no other port receives from, got \"eth1\" again",
-        ),
-        (
-            error(|c| {
-                devices(
-                    c,
-                    [
-                        "net_af_xdp0,iface=eth1",
-                        "net_af_xdp1,iface=eth1,start_queue=0",
-                    ],
-                );
-            }),
-            "ports[1].device: expected an interface that no other port receives from, got \"eth1, queue 0\" again",
-        ),
-        (
-            error(|c| c.ports[1].egress.queue_packets = 65_537),
-            "ports[1].egress.queue_packets: expected 1 to 65536, got 65537",
-        ),
-        (
-            error(|c| c.forwarding = pair("east", "north")),
-            "forwarding.pairs[0][1]: expected the name of a port (east, west), got \"north\"",
-        ),
-        (
-            error(|c| c.forwarding = pair("east", "east")),
-            "forwarding.pairs[0][1]: expected a port that is in no pair yet, got \"east\"",
-        ),
-        (
-            error(|c| {
-                c.ports.truncate(1);
-                c.forwarding = bridge(300);
-            }),
-            "forwarding.mode: expected at least 2 ports to bridge, got 1",
-        ),
-    ];
-    for (got, expected) in cases {
-        assert_eq!(got, expected);
-    }
+    check(
+        &demo(),
+        r#"
+        /name = "a b"
+            name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got "a b"
+        /ports = []
+            ports: expected 1 to 64 entries, got 0
+        /ports = [{"name": "a", "device": "sink"}] * 65
+            ports: expected 1 to 64 entries, got 65
+        /ports/1/name = "east"
+            ports[1].name: expected a name of its own, got "east" again
+        /ports/0/device = "net_null0" & /ports/1/device = "net_null0"
+            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "net_null0" again
+        /ports/0/device = "net_pcap0,rx_pcap=a" & /ports/1/device = "net_pcap0,rx_pcap=b"
+            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "net_pcap0" again
+        /ports/0/device = "03:00.1" & /ports/1/device = "0000:03:00.1,arg=1"
+            ports[1].device: expected a device of its own, such as net_pcap0 and net_pcap1, got "0000:03:00.1" again
+        /ports/0/device = "net_af_packet0,iface=eth1" & /ports/1/device = "net_af_packet1,iface=eth1"
+            ports[1].device: expected an interface that no other port receives from, got "eth1" again
+        /ports/0/device = "net_af_xdp0,iface=eth1" & /ports/1/device = "net_af_xdp1,iface=eth1,start_queue=0"
+            ports[1].device: expected an interface that no other port receives from, got "eth1, queue 0" again
+        /ports/1/egress/queue_packets = 65537
+            ports[1].egress.queue_packets: expected 1 to 65536, got 65537
+        /forwarding/pairs = [["east", "north"]]
+            forwarding.pairs[0][1]: expected the name of a port (east, west), got "north"
+        /forwarding/pairs = [["east", "east"]]
+            forwarding.pairs[0][1]: expected a port that is in no pair yet, got "east"
+        /ports = [{"name": "a", "device": "sink"}] & /forwarding = {"mode": "bridge"}
+            forwarding.mode: expected at least 2 ports to bridge, got 1
+        "#,
+    );
 }
 
 /// A bridge of three ports with VLANs, two classes in two queues, two workers.
@@ -198,80 +125,82 @@ fn rack() -> Value {
     rack
 }
 
-/// The rack's errors when a value is put somewhere (a JSON pointer).
-fn rack_errors(place: &str, value: Value) -> Vec<String> {
-    let mut rack = rack();
+/// Changes of a JSON document, one by one, by what is expected of them: `/pointer = VALUE & /pointer = VALUE` on a line, and
+/// the expectation on the next. `VALUE * N` repeats the entries of a list.
+pub(in crate::config) fn changed<'c>(
+    valid: &Value,
+    cases: &'c str,
+) -> impl Iterator<Item = (Value, &'c str)> {
+    let mut lines = cases.lines().map(str::trim).filter(|line| !line.is_empty());
+    std::iter::from_fn(move || {
+        let (changes, expected) = (lines.next()?, lines.next()?);
+        let mut json = valid.clone();
+        for change in changes.split(" & ") {
+            let (place, value) = change.split_once(" = ").unwrap();
+            put(&mut json, place, value);
+        }
+        Some((json, expected))
+    })
+}
+
+fn put(json: &mut Value, place: &str, value: &str) {
+    let (value, times) = value.split_once(" * ").unwrap_or((value, "1"));
+    let mut value = serde_json::from_str(value).unwrap();
+    if let Value::Array(items) = &mut value {
+        *items = vec![items.clone(); times.parse().unwrap()].concat();
+    }
     let (parent, key) = place.rsplit_once('/').unwrap();
-    match rack.pointer_mut(parent).unwrap() {
+    match json.pointer_mut(parent).unwrap() {
         Value::Array(array) => array[key.parse::<usize>().unwrap()] = value,
         object => object[key] = value,
     }
-    let error = Config::parse(&rack.to_string(), "v.json").unwrap_err();
+}
+
+fn errors(json: &Value) -> Vec<String> {
+    let error = Config::parse(&json.to_string(), "v.json").unwrap_err();
     let errors = error.to_string();
     let errors = errors.lines().map(|line| line.split_once(": ").unwrap().1);
     errors.map(str::to_owned).collect()
 }
 
-fn check(cases: &[(&str, Value, &str)]) {
-    Config::parse(&rack().to_string(), "rack").unwrap();
-    for (place, value, expected) in cases {
-        let errors = rack_errors(place, value.clone());
-        assert!(
-            errors.iter().any(|error| error == expected),
-            "{expected}\n{errors:#?}"
-        );
+/// Checks the faults of a list: what is [`changed`] in a valid configuration, and the error, or its beginning with `...`.
+fn check(valid: &Value, cases: &str) {
+    Config::parse(&valid.to_string(), "valid").unwrap();
+    for (json, expected) in changed(valid, cases) {
+        let errors = errors(&json);
+        let is_expected = |error: &String| match expected.strip_suffix("...") {
+            Some(start) => error.starts_with(start),
+            None => error == expected,
+        };
+        assert!(errors.iter().any(is_expected), "{expected}\n{errors:#?}");
     }
 }
 
 #[test]
 fn workers_and_their_queues_are_checked() {
-    check(&[
-        (
-            "/workers/1/core",
-            json!(1),
-            "workers[1].core: expected a CPU of its own, got 1 again",
-        ),
-        (
-            "/workers/1/queues",
-            json!(null),
-            "workers[1]: expected `queues` for every worker, or for none, got a worker without",
-        ),
-        (
-            "/workers/1/queues/0",
-            json!(["z", 1]),
-            "workers[1].queues[0][0]: expected the name of a port (a, b, c), got \"z\"",
-        ),
-        (
-            "/workers/1/queues/0",
-            json!(["a", 2]),
-            "workers[1].queues[0][1]: expected 0 to 1, got 2",
-        ),
-        (
-            "/workers/1/queues/0",
-            json!(["a", 0]),
-            "workers[1].queues[0]: expected a queue that no worker serves yet, got (\"a\", 0) again",
-        ),
-        (
-            "/workers/1/queues",
-            json!([["a", 1], ["c", 1]]),
-            "workers: expected a worker with [\"b\", 1] among its `queues`, got none",
-        ),
-        (
-            "/workers",
-            vec![json!({}); 65].into(),
-            "workers: expected 0 to 64 entries, got 65",
-        ),
-        (
-            "/ports/2",
-            json!({ "name": "c", "device": "sink", "rx_queues": 2 }),
-            "ports[2].rx_queues: expected 1, since only DPDK devices have more, got 2",
-        ),
-        (
-            "/memory_budget_mib",
-            json!(0),
-            "memory_budget_mib: expected 1 to 1048576, got 0",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /workers/1/core = 1
+            workers[1].core: expected a CPU of its own, got 1 again
+        /workers/1/queues = null
+            workers[1]: expected `queues` for every worker, or for none, got a worker without
+        /workers/1/queues/0 = ["z", 1]
+            workers[1].queues[0][0]: expected the name of a port (a, b, c), got "z"
+        /workers/1/queues/0 = ["a", 2]
+            workers[1].queues[0][1]: expected 0 to 1, got 2
+        /workers/1/queues/0 = ["a", 0]
+            workers[1].queues[0]: expected a queue that no worker serves yet, got ("a", 0) again
+        /workers/1/queues = [["a", 1], ["c", 1]]
+            workers: expected a worker with ["b", 1] among its `queues`, got none
+        /workers = [{}] * 65
+            workers: expected 0 to 64 entries, got 65
+        /ports/2 = { "name": "c", "device": "sink", "rx_queues": 2 }
+            ports[2].rx_queues: expected 1, since only DPDK devices have more, got 2
+        /memory_budget_mib = 0
+            memory_budget_mib: expected 1 to 1048576, got 0
+        "#,
+    );
 }
 
 #[test]
@@ -290,8 +219,9 @@ fn a_budget_that_is_too_small_says_how_much_is_needed() {
     Config::parse(&rack.to_string(), "").unwrap();
     let most = memory.largest().unwrap().purpose;
     let less = needed - 1;
+    rack["memory_budget_mib"] = json!(less);
     assert_eq!(
-        rack_errors("/memory_budget_mib", json!(less)),
+        errors(&rack),
         [format!(
             "memory_budget_mib: expected {needed} at least (most goes to: {most}), got {less}"
         )],
@@ -300,157 +230,80 @@ fn a_budget_that_is_too_small_says_how_much_is_needed() {
 
 #[test]
 fn classes_and_rules_are_checked() {
-    check(&[
-        (
-            "/classes",
-            (0..9).map(|n| json!({ "name": format!("c{n}") })).collect(),
-            "classes: expected 0 to 8 entries, got 9",
-        ),
-        (
-            "/classes/1/name",
-            json!("voice"),
-            "classes[1].name: expected a name of its own, got \"voice\" again",
-        ),
-        (
-            "/rules/0/class",
-            json!("cctv"),
-            "rules[0].class: expected the name of a class (voice, rest), got \"cctv\"",
-        ),
-        (
-            "/rules",
-            vec![json!({ "class": "rest" }); 257].into(),
-            "rules: expected 0 to 256 entries, got 257",
-        ),
-        (
-            "/rules/0/ingress",
-            json!(["a", "z"]),
-            "rules[0].ingress[1]: expected the name of a port (a, b, c), got \"z\"",
-        ),
-        (
-            "/rules/0/ingress",
-            json!([]),
-            "rules[0].ingress: expected one value at least, or no such key, got none",
-        ),
-        (
-            "/rules/0/pcp",
-            json!([0, 8]),
-            "rules[0].pcp[1]: expected 0 to 7, got 8",
-        ),
-        (
-            "/rules/0/source_ports",
-            json!([5, 4]),
-            "rules[0].source_ports: expected the first port, then the last, got [5, 4]",
-        ),
-        (
-            "/rules/0/destination",
-            json!("2001:db8::/32"),
-            "rules[0].destination: expected an IPv4 prefix, as `source` is, got 2001:db8::/32",
-        ),
-        (
-            "/rules/0/protocol",
-            json!("icmp"),
-            "rules[0].protocol: expected a protocol with ports (tcp, udp or sctp), since the rule \
-             names some, got 1",
-        ),
-        (
-            "/rules/0/protocol",
-            json!("upd"),
-            "rules[0].protocol: expected \"icmp\", \"tcp\", \"udp\", \"icmpv6\" or \"sctp\", or a whole number or null, \
-             got \"upd\"; did you mean `udp`?",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /classes = [{"name": "c"}] * 9
+            classes: expected 0 to 8 entries, got 9
+        /classes/1/name = "voice"
+            classes[1].name: expected a name of its own, got "voice" again
+        /rules/0/class = "cctv"
+            rules[0].class: expected the name of a class (voice, rest), got "cctv"
+        /rules = [{ "class": "rest" }] * 257
+            rules: expected 0 to 256 entries, got 257
+        /rules/0/ingress = ["a", "z"]
+            rules[0].ingress[1]: expected the name of a port (a, b, c), got "z"
+        /rules/0/ingress = []
+            rules[0].ingress: expected one value at least, or no such key, got none
+        /rules/0/pcp = [0, 8]
+            rules[0].pcp[1]: expected 0 to 7, got 8
+        /rules/0/source_ports = [5, 4]
+            rules[0].source_ports: expected the first port, then the last, got [5, 4]
+        /rules/0/destination = "2001:db8::/32"
+            rules[0].destination: expected an IPv4 prefix, as `source` is, got 2001:db8::/32
+        /rules/0/protocol = "icmp"
+            rules[0].protocol: expected a protocol with ports (tcp, udp or sctp), since the rule names some, got 1
+        /rules/0/protocol = "upd"
+            rules[0].protocol: expected "icmp", "tcp", "udp", "icmpv6" or "sctp", or a whole number or null, got "upd"; did you mean `udp`?
+        "#,
+    );
 }
 
 #[test]
 fn vlans_are_checked() {
-    let patch = json!({ "mode": "patch", "pairs": [["a", "b"]] });
-    check(&[
-        (
-            "/forwarding",
-            patch,
-            "ports[0].vlan: expected no VLANs in mode patch, which passes every frame as it is, \
-             got some",
-        ),
-        (
-            "/ports/1/vlan/vlan",
-            json!(4095),
-            "ports[1].vlan.vlan: expected 1 to 4094, got 4095",
-        ),
-        (
-            "/ports/0/vlan/vlans",
-            json!([7, 0]),
-            "ports[0].vlan.vlans[1]: expected 1 to 4094, got 0",
-        ),
-        (
-            "/ports/0/vlan/vlans",
-            json!([7, 7]),
-            "ports[0].vlan.vlans[1]: expected a VLAN once, got 7 again",
-        ),
-        (
-            "/ports/0/vlan/vlans",
-            json!("all"),
-            "ports[0].vlan.vlans: expected a list or null, got \"all\"",
-        ),
-        (
-            "/ports/0/vlan",
-            json!({ "mode": "trunk", "vlans": [] }),
-            "ports[0].vlan.vlans: expected one VLAN at least, or a `native` one, got none",
-        ),
-        (
-            "/ports/0/vlan/native",
-            json!(0),
-            "ports[0].vlan.native: expected 1 to 4094, got 0",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /forwarding = {"mode": "patch", "pairs": [["a", "b"]]}
+            ports[0].vlan: expected no VLANs in mode patch, which passes every frame as it is, got some
+        /ports/1/vlan/vlan = 4095
+            ports[1].vlan.vlan: expected 1 to 4094, got 4095
+        /ports/0/vlan/vlans = [7, 0]
+            ports[0].vlan.vlans[1]: expected 1 to 4094, got 0
+        /ports/0/vlan/vlans = [7, 7]
+            ports[0].vlan.vlans[1]: expected a VLAN once, got 7 again
+        /ports/0/vlan/vlans = "all"
+            ports[0].vlan.vlans: expected a list or null, got "all"
+        /ports/0/vlan = { "mode": "trunk", "vlans": [] }
+            ports[0].vlan.vlans: expected one VLAN at least, or a `native` one, got none
+        /ports/0/vlan/native = 0
+            ports[0].vlan.native: expected 1 to 4094, got 0
+        "#,
+    );
 }
 
 #[test]
 fn stations_are_checked() {
     let station = |address: &str, vlan: u16, port: &str| json!({ "address": address, "vlan": vlan, "port": port });
-    check(&[
-        (
-            "/forwarding/stations/0",
-            station("03:00:00:00:00:01", 7, "a"),
-            "forwarding.stations[0].address: expected the address of one station, not of a group \
-             and not all zeros, got 03:00:00:00:00:01",
-        ),
-        (
-            "/forwarding/stations/0",
-            station("02:00:00:00:00:1", 7, "a"),
-            "forwarding.stations[0].address: \"02:00:00:00:00:1\" is not an Ethernet address such as \
-             02:00:00:00:00:01",
-        ),
-        (
-            "/forwarding/stations/0",
-            station("02:00:00:00:00:01", 7, "z"),
-            "forwarding.stations[0].port: expected the name of a port (a, b, c), got \"z\"",
-        ),
-        (
-            "/forwarding/stations/0",
-            station("02:00:00:00:00:01", 6, "a"),
-            "forwarding.stations[0].vlan: expected a VLAN of port a (7, 8, 9), got 6",
-        ),
-        (
-            "/forwarding/stations/0",
-            station("02:00:00:00:00:01", 8, "b"),
-            "forwarding.stations[0].vlan: expected a VLAN of port b (7), got 8",
-        ),
-        (
-            "/forwarding/stations/0",
-            station("02:00:00:00:00:01", 8, "c"),
-            "forwarding.stations[0].vlan: expected a VLAN of port c (0, since it has no VLANs), \
-             got 8",
-        ),
-        (
-            "/forwarding/stations",
-            json!([
-                station("02:00:00:00:00:01", 7, "a"),
-                station("02:00:00:00:00:01", 7, "b")
-            ]),
-            "forwarding.stations[1].address: expected an address once in a VLAN, got \
-             (\"02:00:00:00:00:01\", 7) again",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /forwarding/stations/0 = {"address": "03:00:00:00:00:01", "vlan": 7, "port": "a"}
+            forwarding.stations[0].address: expected the address of one station, not of a group and not all zeros, got 03:00:00:00:00:01
+        /forwarding/stations/0 = {"address": "02:00:00:00:00:1", "vlan": 7, "port": "a"}
+            forwarding.stations[0].address: "02:00:00:00:00:1" is not an Ethernet address such as 02:00:00:00:00:01
+        /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 7, "port": "z"}
+            forwarding.stations[0].port: expected the name of a port (a, b, c), got "z"
+        /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 6, "port": "a"}
+            forwarding.stations[0].vlan: expected a VLAN of port a (7, 8, 9), got 6
+        /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 8, "port": "b"}
+            forwarding.stations[0].vlan: expected a VLAN of port b (7), got 8
+        /forwarding/stations/0 = {"address": "02:00:00:00:00:01", "vlan": 8, "port": "c"}
+            forwarding.stations[0].vlan: expected a VLAN of port c (0, since it has no VLANs), got 8
+        /forwarding/stations = [{"address": "02:00:00:00:00:01", "vlan": 7, "port": "a"}, {"address": "02:00:00:00:00:01", "vlan": 7, "port": "b"}]
+            forwarding.stations[1].address: expected an address once in a VLAN, got ("02:00:00:00:00:01", 7) again
+        "#,
+    );
     let mut full = rack();
     let stations = [1, 2].map(|n| station(&format!("02:00:00:00:00:0{n}"), 7, "a"));
     full["forwarding"]["stations"] = stations.to_vec().into();
@@ -466,94 +319,50 @@ fn stations_are_checked() {
 
 #[test]
 fn segments_and_sketches_are_checked() {
-    check(&[
-        (
-            "/measurement/segments/0",
-            json!({ "from": "a", "to": "a" }),
-            "measurement.segments[0].to: expected another port than a, got \"a\"",
-        ),
-        (
-            "/measurement/segments/0/from",
-            json!("z"),
-            "measurement.segments[0].from: expected the name of a port (a, b, c), got \"z\"",
-        ),
-        (
-            "/measurement/segments",
-            vec![json!({ "from": "a", "to": "b" }); 2].into(),
-            "measurement.segments[1]: expected a segment once, got (\"a\", \"b\") again",
-        ),
-        (
-            "/measurement/segments",
-            json!([]),
-            "measurement.segments: expected one segment at least, or no such key for all, got none",
-        ),
-        (
-            "/measurement/lds/rows",
-            json!([1, 1, 1, 1, 1]),
-            "measurement.lds.rows: expected 1 to 4 entries, got 5",
-        ),
-        (
-            "/measurement/lds/rows",
-            json!([0.1, 1.5]),
-            "measurement.lds.rows[1]: expected over 0, up to 1, got 1.5",
-        ),
-        (
-            "/measurement/lds/rows",
-            json!([1e-12]),
-            "measurement.lds: expected rows that can be laid out, got row 0 samples with \
-             probability 0.000000000001; give it 2^-32 to 1",
-        ),
-        (
-            "/measurement/lds",
-            json!({ "cells": 16, "virtual_cells": 6 }),
-            "measurement.lds.virtual_cells: expected no more than a row has (5 cells), got 6",
-        ),
-        (
-            "/measurement/lda",
-            json!({ "banks": [{ "rows": 1, "probability": 1e-12 }] }),
-            "measurement.lda.banks: expected banks that can be laid out, got bank 0 samples with \
-             probability 0.000000000001; give it 2^-32 to 1",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /measurement/segments/0 = { "from": "a", "to": "a" }
+            measurement.segments[0].to: expected another port than a, got "a"
+        /measurement/segments/0/from = "z"
+            measurement.segments[0].from: expected the name of a port (a, b, c), got "z"
+        /measurement/segments = [{ "from": "a", "to": "b" }] * 2
+            measurement.segments[1]: expected a segment once, got ("a", "b") again
+        /measurement/segments = []
+            measurement.segments: expected one segment at least, or no such key for all, got none
+        /measurement/lds/rows = [1, 1, 1, 1, 1]
+            measurement.lds.rows: expected 1 to 4 entries, got 5
+        /measurement/lds/rows = [0.1, 1.5]
+            measurement.lds.rows[1]: expected over 0, up to 1, got 1.5
+        /measurement/lds/rows = [1e-12]
+            measurement.lds: expected rows that can be laid out, got row 0 samples with probability 0.000000000001; give it 2^-32 to 1
+        /measurement/lds = { "cells": 16, "virtual_cells": 6 }
+            measurement.lds.virtual_cells: expected no more than a row has (5 cells), got 6
+        /measurement/lda = { "banks": [{ "rows": 1, "probability": 1e-12 }] }
+            measurement.lda.banks: expected banks that can be laid out, got bank 0 samples with probability 0.000000000001; give it 2^-32 to 1
+        "#,
+    );
 }
 
 #[test]
 fn references_and_flows_are_checked() {
-    check(&[
-        (
-            "/measurement/rli/policy",
-            json!({ "kind": "either", "packets": 1, "interval_us": 0 }),
-            "measurement.rli.policy.interval_us: expected 1 to 10000000, got 0",
-        ),
-        (
-            "/ports/1/egress/capacity_bps",
-            json!(null),
-            "measurement.rli.policy.kind: expected `egress.capacity_bps` on every egress port, \
-             which adaptive goes by, got none on b",
-        ),
-        (
-            "/measurement/stamps",
-            json!("burst"),
-            "measurement.rli.method: expected `measurement.stamps` to be `packet` with \
-             anchored_sums, got `burst`",
-        ),
-        (
-            "/measurement/flows/select",
-            json!({ "sampled": 1.5 }),
-            "measurement.flows.select.sampled: expected 0 to 1, got 1.5",
-        ),
-        (
-            "/measurement/flows/select/rules",
-            json!([{}, { "source_ports": [2, 1] }]),
-            "measurement.flows.select.rules[1].source_ports: expected the first port, then the \
-             last, got [2, 1]",
-        ),
-        (
-            "/measurement/flows/select/rules",
-            json!([]),
-            "measurement.flows.select.rules: expected 1 to 256 entries, got 0",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /measurement/rli/policy = { "kind": "either", "packets": 1, "interval_us": 0 }
+            measurement.rli.policy.interval_us: expected 1 to 10000000, got 0
+        /ports/1/egress/capacity_bps = null
+            measurement.rli.policy.kind: expected `egress.capacity_bps` on every egress port, which adaptive goes by, got none on b
+        /measurement/stamps = "burst"
+            measurement.rli.method: expected `measurement.stamps` to be `packet` with anchored_sums, got `burst`
+        /measurement/flows/select = { "sampled": 1.5 }
+            measurement.flows.select.sampled: expected 0 to 1, got 1.5
+        /measurement/flows/select/rules = [{}, { "source_ports": [2, 1] }]
+            measurement.flows.select.rules[1].source_ports: expected the first port, then the last, got [2, 1]
+        /measurement/flows/select/rules = []
+            measurement.flows.select.rules: expected 1 to 256 entries, got 0
+        "#,
+    );
     // A port that no measured segment leaves by needs no capacity.
     let mut rack = rack();
     rack["ports"][2]["egress"] = json!({});
@@ -640,41 +449,23 @@ fn around_a_device_leads_from_each_of_its_ports_to_each_other() {
 
 #[test]
 fn devices_and_their_ports_are_checked() {
-    let config = with_ports();
-    let refused = |devices: &[Around]| {
-        let devices = devices.to_vec();
-        error_of(config.clone(), move |config| {
-            config.measurement.around = devices;
-        })
-    };
-    for (devices, error) in [
-        (
-            vec![device("fw", &["in"])],
-            "measurement.around[0].ports: expected 2 to 16 entries, got 1",
-        ),
-        (
-            vec![device("in", &["in", "out"])],
-            "measurement.around[0].name: expected a name that no port has, got \"in\"",
-        ),
-        (
-            vec![device("f w", &["in", "out"])],
-            "measurement.around[0].name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"f w\"",
-        ),
-        (
-            vec![device("fw", &["in", "in"])],
-            "measurement.around[0].ports[1]: expected a port that leads to no other device, got \"in\" again",
-        ),
-        (
-            vec![device("fw", &["in", "out"]), device("fw", &["dmz", "west"])],
-            "measurement.around[1].name: expected a name of its own, got \"fw\" again",
-        ),
-        (
-            vec![device("fw", &["in", "north"])],
-            "measurement.around[0].ports[1]: expected the name of a port (east, west, in, out, dmz), got \"north\"",
-        ),
-    ] {
-        assert_eq!(refused(&devices), error);
-    }
+    check(
+        &serde_json::to_value(with_ports()).unwrap(),
+        r#"
+        /measurement/around = [{"name": "fw", "ports": ["in"]}]
+            measurement.around[0].ports: expected 2 to 16 entries, got 1
+        /measurement/around = [{"name": "in", "ports": ["in", "out"]}]
+            measurement.around[0].name: expected a name that no port has, got "in"
+        /measurement/around = [{"name": "f w", "ports": ["in", "out"]}]
+            measurement.around[0].name: expected 1 to 64 letters, digits, `.`, `_` or `-`, got "f w"
+        /measurement/around = [{"name": "fw", "ports": ["in", "in"]}]
+            measurement.around[0].ports[1]: expected a port that leads to no other device, got "in" again
+        /measurement/around = [{"name": "fw", "ports": ["in", "out"]}, {"name": "fw", "ports": ["dmz", "west"]}]
+            measurement.around[1].name: expected a name of its own, got "fw" again
+        /measurement/around = [{"name": "fw", "ports": ["in", "north"]}]
+            measurement.around[0].ports[1]: expected the name of a port (east, west, in, out, dmz), got "north"
+        "#,
+    );
 }
 
 #[test]
@@ -703,119 +494,58 @@ fn a_bridge_measures_every_ordered_pair() {
 
 #[test]
 fn measurement_and_memory_are_checked() {
-    let cases = [
-        (
-            error(|c| c.measurement.interval_ms = 9),
-            "measurement.interval_ms: expected 10 to 60000, got 9",
-        ),
-        (
-            error(|c| c.measurement.grace_ms = Some(125)),
-            "measurement.grace_ms: expected less than half of interval_ms (250), got 125",
-        ),
-        (
-            error(|c| c.measurement.hash_seed = Some("12".to_owned())),
-            "measurement.hash_seed: expected 32 hexadecimal digits, got 2 characters, or others",
-        ),
-        (
-            error(|c| lda(c).banks.clear()),
-            "measurement.lda.banks: expected 1 to 16 entries, got 0",
-        ),
-        (
-            error(|c| lda(c).banks[0].probability = 0.0),
-            "measurement.lda.banks[0].probability: expected over 0, up to 1, got 0",
-        ),
-        (
-            error(|c| {
-                lda(c).banks = vec![
-                    LdaBank {
-                        rows: 1,
-                        probability: 0.75
-                    };
-                    2
-                ];
-            }),
-            "measurement.lda.banks: expected probabilities that add up to 1 at most (samples \
-             are disjoint), got 1.5",
-        ),
-        (
-            error(|c| c.dpdk.mbufs = 0),
-            "dpdk.mbufs: expected 1024 to 4194304, got 0",
-        ),
-    ];
-    for (got, expected) in cases {
-        assert_eq!(got, expected);
-    }
+    check(
+        &demo(),
+        r#"
+        /measurement/interval_ms = 9
+            measurement.interval_ms: expected 10 to 60000, got 9
+        /measurement/grace_ms = 125
+            measurement.grace_ms: expected less than half of interval_ms (250), got 125
+        /measurement/hash_seed = "12"
+            measurement.hash_seed: expected 32 hexadecimal digits, got 2 characters, or others
+        /measurement/lda/banks = []
+            measurement.lda.banks: expected 1 to 16 entries, got 0
+        /measurement/lda/banks/0/probability = 0.0
+            measurement.lda.banks[0].probability: expected over 0, up to 1, got 0
+        /measurement/lda/banks = [{"rows": 1, "probability": 0.75}] * 2
+            measurement.lda.banks: expected probabilities that add up to 1 at most (samples are disjoint), got 1.5
+        /dpdk = {"mbufs": 0}
+            dpdk.mbufs: expected 1024 to 4194304, got 0
+        "#,
+    );
 }
 
 #[test]
 fn egress_queues_are_checked() {
-    check(&[
-        (
-            "/ports/0/egress/queues/1/classes",
-            json!(["rest", "voice"]),
-            "ports[0].egress.queues[1].classes[1]: expected a class that is in no queue yet, got \
-             \"voice\"",
-        ),
-        (
-            "/ports/0/egress/queues/1/classes",
-            json!([]),
-            "ports[0].egress.queues[1].classes: expected one class at least, got none",
-        ),
-        (
-            "/ports/0/egress/queues/1/classes",
-            json!(["bulk"]),
-            "ports[0].egress.queues[1].classes[0]: expected the name of a class (voice, rest), \
-             got \"bulk\"",
-        ),
-        (
-            "/ports/0/egress/queues",
-            json!([{ "classes": ["rest"] }]),
-            "ports[0].egress.queues: expected a queue for class voice, got none",
-        ),
-        (
-            "/ports/0/egress/queues/1/bytes",
-            json!(1_521),
-            "ports[0].egress.queues[1].bytes: expected 1522 (a frame of the MTU) to 1073741824, \
-             got 1521",
-        ),
-        (
-            "/ports/0/egress/queues/1/red/max_packets",
-            json!(1_025),
-            "ports[0].egress.queues[1].red.max_packets: expected 1 to 1024, got 1025",
-        ),
-        (
-            "/ports/0/egress/queues/1/red/min_packets",
-            json!(300),
-            "ports[0].egress.queues[1].red.min_packets: expected 0 to 299, got 300",
-        ),
-        (
-            "/ports/0/egress/queue_packets",
-            json!(64),
-            "ports[0].egress.queue_packets: expected no such key beside `queues`, which \
-             have their own `packets` and `bytes`, got 64",
-        ),
-        (
-            "/ports/0/egress/queue_bytes",
-            json!(64_000),
-            "ports[0].egress.queue_bytes: expected no such key beside `queues`, which have \
-             their own `packets` and `bytes`, got 64000",
-        ),
-        (
-            "/ports/1/egress/queue_bytes",
-            json!(64),
-            "ports[1].egress.queue_bytes: expected 1522 (a frame of the MTU) to 1073741824, got 64",
-        ),
-        (
-            "/ports/2/egress",
-            json!({ "burst_bytes": 9 }),
-            "ports[2].egress.burst_bytes: expected `capacity_bps` beside it, got none",
-        ),
-        (
-            "/ports/0/egress/owner",
-            json!(2),
-            "ports[0].egress.owner: expected 0 to 1, got 2",
-        ),
-    ]);
+    check(
+        &rack(),
+        r#"
+        /ports/0/egress/queues/1/classes = ["rest", "voice"]
+            ports[0].egress.queues[1].classes[1]: expected a class that is in no queue yet, got "voice"
+        /ports/0/egress/queues/1/classes = []
+            ports[0].egress.queues[1].classes: expected one class at least, got none
+        /ports/0/egress/queues/1/classes = ["bulk"]
+            ports[0].egress.queues[1].classes[0]: expected the name of a class (voice, rest), got "bulk"
+        /ports/0/egress/queues = [{ "classes": ["rest"] }]
+            ports[0].egress.queues: expected a queue for class voice, got none
+        /ports/0/egress/queues/1/bytes = 1521
+            ports[0].egress.queues[1].bytes: expected 1522 (a frame of the MTU) to 1073741824, got 1521
+        /ports/0/egress/queues/1/red/max_packets = 1025
+            ports[0].egress.queues[1].red.max_packets: expected 1 to 1024, got 1025
+        /ports/0/egress/queues/1/red/min_packets = 300
+            ports[0].egress.queues[1].red.min_packets: expected 0 to 299, got 300
+        /ports/0/egress/queue_packets = 64
+            ports[0].egress.queue_packets: expected no such key beside `queues`, which have their own `packets` and `bytes`, got 64
+        /ports/0/egress/queue_bytes = 64000
+            ports[0].egress.queue_bytes: expected no such key beside `queues`, which have their own `packets` and `bytes`, got 64000
+        /ports/1/egress/queue_bytes = 64
+            ports[1].egress.queue_bytes: expected 1522 (a frame of the MTU) to 1073741824, got 64
+        /ports/2/egress = { "burst_bytes": 9 }
+            ports[2].egress.burst_bytes: expected `capacity_bps` beside it, got none
+        /ports/0/egress/owner = 2
+            ports[0].egress.owner: expected 0 to 1, got 2
+        "#,
+    );
 }
 
 #[test]
@@ -828,8 +558,9 @@ fn an_address_that_others_reach_needs_a_token_or_a_word() {
         "[::]:9464",
         "[2001:db8::1]:1",
     ] {
-        let listen = |c: &mut Config| c.http.listen = Some(address.parse().unwrap());
-        assert_eq!(error(listen), format!("{wanted}{address}"));
+        let mut open = rack();
+        open["http"] = json!({ "listen": address });
+        assert_eq!(errors(&open), [format!("{wanted}{address}")]);
         for guard in [
             json!({ "listen": address, "token_file": "/etc/vernier/token" }),
             json!({ "listen": address, "insecure": true }),
@@ -858,17 +589,17 @@ fn names_of_the_switch_are_names() {
     Config::parse(&rack.to_string(), "rack").unwrap();
     let expected = "expected 1 to 64 letters, digits, `.`, `_` or `-`, got";
     for wrong in ["edge-1:9464", "", "*", "http://edge-1"] {
-        check(&[(
-            "/http",
-            json!({ "hosts": ["edge-1", wrong] }),
-            &format!("http.hosts[1]: {expected} {wrong:?}"),
-        )]);
+        rack["http"] = json!({ "hosts": ["edge-1", wrong] });
+        let expected = format!("http.hosts[1]: {expected} {wrong:?}");
+        assert!(errors(&rack).contains(&expected), "{expected}");
     }
-    check(&[(
-        "/http",
-        json!({ "hosts": vec!["a"; 65] }),
-        "http.hosts: expected 0 to 64 entries, got 65",
-    )]);
+    check(
+        &demo(),
+        r#"
+        /http = {} & /http/hosts = ["a"] * 65
+            http.hosts: expected 0 to 64 entries, got 65
+        "#,
+    );
 }
 
 #[test]
@@ -876,33 +607,21 @@ fn what_prometheus_gets_is_checked() {
     let mut rack = rack();
     rack["prometheus"] = json!({ "include": ["vernier_*"], "pinned": [{ "protocol": 6 }] });
     Config::parse(&rack.to_string(), "rack").unwrap();
-    check(&[
-        (
-            "/prometheus",
-            json!({ "buckets_per_octave": 3 }),
-            "prometheus.buckets_per_octave: expected 1, 2, 4 or 8, got 3",
-        ),
-        (
-            "/prometheus",
-            json!({ "top_flows": 1_001 }),
-            "prometheus.top_flows: expected 0 to 1000, got 1001",
-        ),
-        (
-            "/prometheus",
-            json!({ "include": ["vernier_*", ""] }),
-            "prometheus.include[1]: expected a metric's name, with `*` for any characters, got \"\"",
-        ),
-        (
-            "/prometheus",
-            json!({ "exclude": ["a b"] }),
-            "prometheus.exclude[0]: expected a metric's name, with `*` for any characters, got \"a b\"",
-        ),
-        (
-            "/prometheus",
-            json!({ "exclude": vec!["a"; 65] }),
-            "prometheus.exclude: expected 0 to 64 entries, got 65",
-        ),
-    ]);
+    check(
+        &rack,
+        r#"
+        /prometheus = { "buckets_per_octave": 3 }
+            prometheus.buckets_per_octave: expected 1, 2, 4 or 8, got 3
+        /prometheus = { "top_flows": 1001 }
+            prometheus.top_flows: expected 0 to 1000, got 1001
+        /prometheus = { "include": ["vernier_*", ""] }
+            prometheus.include[1]: expected a metric's name, with `*` for any characters, got ""
+        /prometheus = { "exclude": ["a b"] }
+            prometheus.exclude[0]: expected a metric's name, with `*` for any characters, got "a b"
+        /prometheus = {} & /prometheus/exclude = ["a"] * 65
+            prometheus.exclude: expected 0 to 64 entries, got 65
+        "#,
+    );
 }
 
 /// The demo with a wire at its first port.
@@ -928,64 +647,41 @@ fn key(id: u16) -> WireKey {
     }
 }
 
-fn peer() -> WirePeer {
-    WirePeer {
-        local: "192.0.2.1".parse().unwrap(),
-        remote: "192.0.2.2".parse().unwrap(),
-        gateway: "02:00:00:00:00:01".parse().unwrap(),
-        source_mac: None,
-        udp_port: 34_997,
-    }
-}
-
-fn refused(change: impl FnOnce(&mut Config)) -> String {
-    error_of(wired(), change)
+/// The same as JSON.
+fn wired_json() -> Value {
+    serde_json::to_value(wired()).unwrap()
 }
 
 fn refused_wire(change: impl FnOnce(&mut Wire)) -> String {
-    refused(|config| change(config.ports[0].wire.as_mut().unwrap()))
-}
-
-fn refused_peer(change: impl FnOnce(&mut WirePeer)) -> String {
-    refused_wire(|wire| change(wire.peer.insert(peer())))
+    let mut config = wired();
+    validate(&config).unwrap();
+    change(config.ports[0].wire.as_mut().unwrap());
+    validate(&config).unwrap_err().0[0].to_string()
 }
 
 #[test]
 fn a_wire_needs_a_device_a_seed_a_number_and_keys() {
-    let cases = [
-        (
-            refused(|c| c.ports[0].device = Device::Sink),
-            "ports[0].wire: expected no such key here: only a DPDK device",
-        ),
-        (
-            refused(|c| c.measurement.enabled = false),
-            "ports[0].wire: expected `measurement.enabled`",
-        ),
-        (
-            refused(|c| c.measurement.hash_seed = None),
-            "ports[0].wire: expected `measurement.hash_seed`, the same at both ends",
-        ),
-        (
-            refused(|c| c.wire = None),
-            "ports[0].wire: expected `wire.switch`, this switch's number",
-        ),
-        (
-            refused(|c| c.wire.as_mut().unwrap().keys.clear()),
-            "ports[0].wire.trusted: expected `keys` here, or `wire.keys` beside `ports`, or true, got \
-             false",
-        ),
-        (
-            refused(|c| c.ports[0].rx_queues = Some(2)),
-            "ports[0].rx_queues: expected 1, or no such key",
-        ),
-        (
-            refused(|c| c.ports[0].mtu = 575),
-            "ports[0].mtu: expected 576 to 9000, got 575",
-        ),
-    ];
-    for (error, expected) in cases {
-        assert!(error.starts_with(expected), "{expected:?} in {error}");
-    }
+    check(
+        &wired_json(),
+        r#"
+        /ports/0/device = "sink"
+            ports[0].wire: expected no such key here: only a DPDK device...
+        /measurement/enabled = false
+            ports[0].wire: expected `measurement.enabled`...
+        /measurement/hash_seed = null
+            ports[0].wire: expected `measurement.hash_seed`, the same at both ends...
+        /wire = null
+            ports[0].wire: expected `wire.switch`, this switch's number...
+        /wire/keys = []
+            ports[0].wire.trusted: expected `keys` here, or `wire.keys` beside `ports`, or true, got false
+        /ports/0/rx_queues = 2
+            ports[0].rx_queues: expected 1, or no such key...
+        /ports/0/mtu = 575
+            ports[0].mtu: expected 576 to 9000, got 575
+        /workers = [{}, {}] & /ports/0/egress/owner = 1
+            ports[0].egress.owner: expected 0, the worker that serves the port...
+        "#,
+    );
     let mut trusted = wired();
     trusted.wire.as_mut().unwrap().keys.clear();
     trusted.ports[0].wire.as_mut().unwrap().trusted = true;
@@ -993,208 +689,113 @@ fn a_wire_needs_a_device_a_seed_a_number_and_keys() {
 }
 
 #[test]
-fn one_worker_has_both_directions_of_a_wire() {
-    let error = refused(|config| {
-        config.workers = vec![config.workers[0].clone(); 2];
-        config.ports[0].egress.owner = Some(1);
-    });
-    assert!(
-        error.starts_with("ports[0].egress.owner: expected 0, the worker that serves the port"),
-        "{error}"
+fn keys_are_numbered_from_1_and_each_once_and_a_wire_sends_under_one() {
+    let key = |id: u16| json!({ "id": id, "file": "wire.key" });
+    let mut many = wired_json();
+    many["wire"]["keys"] = (1..18).map(key).collect();
+    assert_eq!(
+        errors(&many),
+        ["wire.keys: expected 0 to 16 entries, got 17"]
+    );
+    check(
+        &wired_json(),
+        r#"
+        /wire/keys/0/id = 0
+            wire.keys[0].id: expected 1 to 65535, got 0
+        /wire/keys = [{"id": 3, "file": "wire.key"}] * 2
+            wire.keys[1].id: expected a number of its own, got 3 again
+        /wire/key = 2
+            wire.key: expected the `id` of one of `keys`, got 2
+        /wire/keys/0/file = ""
+            wire.keys[0].file: expected a file's name, got none
+        /wire/keys/0/file = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
+            wire.keys[0].file: expected the name of the file that holds the key, got what looks like a key
+        /ports/0/wire/key = 9
+            ports[0].wire.key: expected the `id` of one of `keys`, got 9
+        /ports/0/wire/keys = [{"id": 3, "file": "wire.key"}] * 2
+            ports[0].wire.keys[1].id: expected a number of its own, got 3 again
+        /ports/0/wire/keys = [{"id": 3, "file": "wire.key"}] & /ports/0/wire/key = 1
+            ports[0].wire.key: expected the `id` of one of `keys`, got 1
+        "#,
     );
 }
 
 #[test]
-fn keys_are_numbered_from_1_and_each_once() {
-    let keys = |keys: &[u16]| {
-        let keys = keys.iter().copied().map(key).collect();
-        refused(|c| c.wire.as_mut().unwrap().keys = keys)
-    };
-    let cases = [
-        (keys(&[0]), "wire.keys[0].id: expected 1 to 65535, got 0"),
-        (
-            keys(&[3, 3]),
-            "wire.keys[1].id: expected a number of its own, got 3 again",
-        ),
-        (
-            keys(&(1..18).collect::<Vec<_>>()),
-            "wire.keys: expected 0 to 16 entries, got 17",
-        ),
-        (
-            refused(|c| c.wire.as_mut().unwrap().key = Some(2)),
-            "wire.key: expected the `id` of one of `keys`, got 2",
-        ),
-        (
-            refused(|c| c.wire.as_mut().unwrap().keys[0].file = "".into()),
-            "wire.keys[0].file: expected a file's name, got none",
-        ),
-        (
-            refused(|c| c.wire.as_mut().unwrap().keys[0].file = "0f".repeat(16).into()),
-            "wire.keys[0].file: expected the name of the file that holds the key, got what looks like a key",
-        ),
-    ];
-    for (error, expected) in cases {
-        assert_eq!(error, expected);
-    }
-}
-
-#[test]
 fn what_a_wire_says_of_itself_is_checked() {
-    let cases = [
-        (
-            refused_wire(|w| w.ethertype = 0x0800),
-            "ports[0].wire.ethertype: expected a type that no other protocol has, such as 34997, \
-             got 2048",
-        ),
-        (
-            refused_wire(|w| w.classes = vec!["all".to_owned()]),
-            "ports[0].wire.classes: expected no such key on a direct link, where all classes are \
-             measured together, got some",
-        ),
-        (
-            refused_wire(|w| {
-                w.peer = Some(peer());
-                w.classes = vec!["gold".to_owned()];
-            }),
-            "ports[0].wire.classes[0]: expected the name of a class (all), got \"gold\"",
-        ),
-        (
-            refused_wire(|w| {
-                w.peer = Some(peer());
-                w.classes = vec!["all".to_owned(); 2];
-            }),
-            "ports[0].wire.classes[1]: expected a class once, got \"all\" again",
-        ),
-        (
-            refused_wire(|w| {
-                w.rli = Some(WireRli {
-                    policy: None,
-                    method: RliMethod::AnchoredSums,
-                });
-            }),
-            "ports[0].wire.rli.method: expected auto, sums, linear or left: anchored_sums is for \
-             queues inside the switch, got anchored_sums",
-        ),
-        (
-            refused_wire(|w| {
-                w.lds = Some(WireLds {
-                    cells: Some(16),
-                    ..WireLds::default()
-                });
-            }),
-            "ports[0].wire.lds.virtual_cells: expected no more than a row has (4 cells), got 5",
-        ),
-        (
-            refused_wire(|w| w.peer_switch = Some(7)),
-            "ports[0].wire.peer_switch: expected another switch's number than `wire.switch`, got 7",
-        ),
-        (
-            refused_wire(|w| w.peer_port = Some("a b".to_owned())),
-            "ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got \"a b\"",
-        ),
-    ];
-    for (error, expected) in cases {
-        assert_eq!(error, expected);
-    }
-}
-
-#[test]
-fn a_wire_sends_under_one_of_its_keys() {
-    let cases = [
-        (
-            refused_wire(|w| w.key = Some(9)),
-            "ports[0].wire.key: expected the `id` of one of `keys`, got 9",
-        ),
-        (
-            refused_wire(|w| w.keys = vec![key(3), key(3)]),
-            "ports[0].wire.keys[1].id: expected a number of its own, got 3 again",
-        ),
-        (
-            // The number of one of the keys that all wires share, which this wire does not have.
-            refused_wire(|w| {
-                w.keys = vec![key(3)];
-                w.key = Some(1);
-            }),
-            "ports[0].wire.key: expected the `id` of one of `keys`, got 1",
-        ),
-    ];
-    for (error, expected) in cases {
-        assert_eq!(error, expected);
-    }
+    check(
+        &wired_json(),
+        r#"
+        /ports/0/wire/ethertype = 2048
+            ports[0].wire.ethertype: expected a type that no other protocol has, such as 34997, got 2048
+        /ports/0/wire/classes = ["all"]
+            ports[0].wire.classes: expected no such key on a direct link, where all classes are measured together, got some
+        /ports/0/wire/rli = {"method": "anchored_sums"}
+            ports[0].wire.rli.method: expected auto, sums, linear or left: anchored_sums is for queues inside the switch, got anchored_sums
+        /ports/0/wire/lds = {"cells": 16}
+            ports[0].wire.lds.virtual_cells: expected no more than a row has (4 cells), got 5
+        /ports/0/wire/peer_switch = 7
+            ports[0].wire.peer_switch: expected another switch's number than `wire.switch`, got 7
+        /ports/0/wire/peer_port = "a b"
+            ports[0].wire.peer_port: expected 1 to 64 letters, digits, `.`, `_` or `-`, got "a b"
+        "#,
+    );
 }
 
 #[test]
 fn a_peer_is_another_station_that_can_be_reached() {
-    let cases = [
-        (
-            refused_peer(|p| p.remote = "2001:db8::1".parse().unwrap()),
-            "remote: expected an address of the family of `local`, got 2001:db8::1",
-        ),
-        (
-            refused_peer(|p| p.remote = p.local),
-            "remote: expected another address than `local`, got 192.0.2.1",
-        ),
-        (
-            refused_peer(|p| p.local = "224.0.0.1".parse().unwrap()),
-            "local: expected an address of one station, got 224.0.0.1",
-        ),
-        (
-            refused_peer(|p| p.gateway = "ff:ff:ff:ff:ff:ff".parse().unwrap()),
-            "gateway: expected an Ethernet address of one station, got ff:ff:ff:ff:ff:ff",
-        ),
-        (
-            refused_peer(|p| p.udp_port = 0),
-            "udp_port: expected 1 to 65535, got 0",
-        ),
-    ];
-    for (error, expected) in cases {
-        assert_eq!(error, format!("ports[0].wire.peer.{expected}"));
-    }
-    let twice = refused(|config| {
-        config.ports[0].wire.as_mut().unwrap().peer = Some(peer());
-        config.ports[1] = config.ports[0].clone();
-        config.ports[1].name = "west".to_owned();
-        config.ports[1].device = Device::Dpdk("net_ring1".to_owned());
-    });
+    let mut valid = wired_json();
+    valid["ports"][0]["wire"]["peer"] =
+        json!({ "local": "192.0.2.1", "remote": "192.0.2.2", "gateway": "02:00:00:00:00:01" });
+    check(
+        &valid,
+        r#"
+        /ports/0/wire/peer/remote = "2001:db8::1"
+            ports[0].wire.peer.remote: expected an address of the family of `local`, got 2001:db8::1
+        /ports/0/wire/peer/remote = "192.0.2.1"
+            ports[0].wire.peer.remote: expected another address than `local`, got 192.0.2.1
+        /ports/0/wire/peer/local = "224.0.0.1"
+            ports[0].wire.peer.local: expected an address of one station, got 224.0.0.1
+        /ports/0/wire/peer/gateway = "ff:ff:ff:ff:ff:ff"
+            ports[0].wire.peer.gateway: expected an Ethernet address of one station, got ff:ff:ff:ff:ff:ff
+        /ports/0/wire/peer/udp_port = 0
+            ports[0].wire.peer.udp_port: expected 1 to 65535, got 0
+        /ports/0/wire/classes = ["gold"]
+            ports[0].wire.classes[0]: expected the name of a class (all), got "gold"
+        /ports/0/wire/classes = ["all", "all"]
+            ports[0].wire.classes[1]: expected a class once, got "all" again
+        "#,
+    );
+    valid["ports"][1] = valid["ports"][0].clone();
+    put(&mut valid, "/ports/1/name", r#""west""#);
+    put(&mut valid, "/ports/1/device", r#""net_ring1""#);
+    let twice = errors(&valid);
     assert!(
-        twice.starts_with("ports[1].wire.peer: expected ends of its own"),
-        "{twice}"
+        twice[0].starts_with("ports[1].wire.peer: expected ends of its own"),
+        "{twice:?}"
     );
 }
 
 #[test]
 fn an_lda_either_follows_the_losses_or_has_banks() {
-    let bank = LdaBank {
-        rows: 64,
-        probability: 0.5,
-    };
-    let lda = |adaptive: Option<WireAdaptiveLda>, banks: &[LdaBank]| {
-        let banks = banks.to_vec();
-        move |wire: &mut Wire| wire.lda = Some(WireLda { adaptive, banks })
-    };
-    let adaptive = Some(WireAdaptiveLda::default());
-    let expected =
-        "ports[0].wire.lda: expected either `adaptive` (`{}` for its defaults) or `banks`, got ";
-    let both = refused_wire(lda(adaptive, std::slice::from_ref(&bank)));
-    assert_eq!(both, format!("{expected}both"));
-    assert_eq!(refused_wire(lda(None, &[])), format!("{expected}neither"));
-    let many = refused_wire(lda(None, &[bank.clone(), bank.clone(), bank]));
-    assert!(
-        many.starts_with("ports[0].wire.lda.banks: expected probabilities that add up to 1"),
-        "{many}"
+    let mut valid = wired_json();
+    valid["ports"][0]["wire"]["lda"] = json!({ "adaptive": {} });
+    check(
+        &valid,
+        r#"
+        /ports/0/wire/lda/banks = [{"rows": 64, "probability": 0.5}]
+            ports[0].wire.lda: expected either `adaptive` (`{}` for its defaults) or `banks`, got both
+        /ports/0/wire/lda = {}
+            ports[0].wire.lda: expected either `adaptive` (`{}` for its defaults) or `banks`, got neither
+        /ports/0/wire/lda = {} & /ports/0/wire/lda/banks = [{"rows": 64, "probability": 0.5}] * 3
+            ports[0].wire.lda.banks: expected probabilities that add up to 1...
+        /ports/0/wire/lda/adaptive = {"rows": 31}
+            ports[0].wire.lda.adaptive.rows: expected 32 to 65536...
+        /ports/0/wire/lda/adaptive = {"worst_loss": 0.0}
+            ports[0].wire.lda.adaptive.worst_loss: expected...
+        /ports/0/wire/lda/adaptive = {"worst_loss": 1.5}
+            ports[0].wire.lda.adaptive.worst_loss: expected...
+        "#,
     );
-    let of = |rows, worst_loss| refused_wire(lda(Some(WireAdaptiveLda { rows, worst_loss }), &[]));
-    for (error, key) in [
-        (of(Some(31), 0.2), "rows: expected 32 to 65536"),
-        (of(None, 0.0), "worst_loss: expected"),
-        (of(None, 1.5), "worst_loss: expected"),
-    ] {
-        let expected = format!("ports[0].wire.lda.adaptive.{key}");
-        assert!(error.starts_with(&expected), "{error}");
-    }
-    let mut config = wired();
-    lda(adaptive, &[])(config.ports[0].wire.as_mut().unwrap());
-    validate(&config).unwrap();
 }
 
 #[test]
@@ -1234,7 +835,7 @@ fn sizes_that_the_share_does_not_hold_are_refused_with_what_they_take() {
 }
 
 fn refusal_of_nats(nats: &Value) -> String {
-    let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    let mut config = demo();
     config["report"] = json!({ "nats": nats });
     let error = Config::parse(&config.to_string(), "vernier.json").unwrap_err();
     let host = json!({ "report": { "nats": nats } }).to_string();
@@ -1279,7 +880,7 @@ fn a_connection_that_cannot_be_is_refused_with_what_was_expected() {
 #[test]
 fn a_password_goes_unencrypted_to_loopback_only_unless_the_configuration_says_insecure() {
     let accepted = |nats: &Value| {
-        let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+        let mut config = demo();
         config["report"] = json!({ "nats": nats });
         Config::parse(&config.to_string(), "vernier.json").map(drop)
     };
@@ -1356,7 +957,7 @@ fn a_collector_is_a_transport_a_host_and_a_port() {
 
 #[test]
 fn another_collector_is_refused_with_what_was_expected() {
-    let mut config: Value = serde_json::from_str(include_str!("../demo.json")).unwrap();
+    let mut config = demo();
     config["ipfix"] = json!({ "collector": "10.0.0.9:4739" });
     let error = Config::parse(&config.to_string(), "vernier.json").unwrap_err();
     assert!(
