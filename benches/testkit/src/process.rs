@@ -216,8 +216,7 @@ impl Drop for Background {
 /// # Panics
 /// When it does not hold in the end.
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let never = AtomicBool::new(false);
-    let held = until(4 * PATIENCE, &never, what, || Ok(condition().then_some(())));
+    let held = until(4 * PATIENCE, what, || Ok(condition().then_some(())));
     assert!(held.is_ok(), "waited in vain: {what}");
 }
 

@@ -12,7 +12,6 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use schemars::{JsonSchema, schema_for};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
