@@ -179,9 +179,20 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
             page.series(metric, wire_figures(&snapshot.wires));
         }
     }
+    // What the estimates of an LDA have no metric for.
+    let references_own = ReferenceEstimate::metrics().filter(is_no_estimate);
+    page.metrics(references_own, references);
+    let wires_own = WireEstimate::metrics().filter(is_no_estimate);
+    page.metrics(wires_own, wire_estimates(&snapshot.wires));
+    let figures_own = WireFigures::metrics().filter(is_no_estimate);
+    page.metrics(figures_own, wire_figures(&snapshot.wires));
     page.declared(&USABLE_CELLS);
     page.series(&USABLE_CELLS, lda);
     page.series(&WIRE_USABLE_CELLS, wire_figures(&snapshot.wires));
+}
+
+fn is_no_estimate<R>(metric: &&'static Metric<R>) -> bool {
+    named(Estimate::metrics(), metric.declaration.name).is_none()
 }
 
 /// The metric of that name.
@@ -290,12 +301,14 @@ fn wire_segment_labels(segment: &WireSegment) -> Labels<'_> {
     ]
 }
 
-fn wire_segments(wires: &[Wire]) -> impl Iterator<Item = &WireSegment> + Clone {
+fn wire_segments(wires: &[Wire]) -> impl Iterator<Item = &WireSegment> + Clone + Clone {
     wires.iter().flat_map(|wire| &wire.segments)
 }
 
 /// The last usable epoch of every segment, by the LDA.
-pub(super) fn wire_figures(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &WireFigures)> {
+pub(super) fn wire_figures(
+    wires: &[Wire],
+) -> impl Iterator<Item = (Labels<'_>, &WireFigures)> + Clone {
     wire_segments(wires).filter_map(|segment| {
         let last = segment.last.as_ref()?;
         Some((with(wire_segment_labels(segment), "method", "lda"), last))
@@ -303,7 +316,9 @@ pub(super) fn wire_figures(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, 
 }
 
 /// The means of the last usable epochs.
-pub(super) fn wire_estimates(wires: &[Wire]) -> impl Iterator<Item = (Labels<'_>, &WireEstimate)> {
+pub(super) fn wire_estimates(
+    wires: &[Wire],
+) -> impl Iterator<Item = (Labels<'_>, &WireEstimate)> + Clone {
     wire_segments(wires).flat_map(|segment| {
         let estimates = segment.last.iter().flat_map(|last| &last.estimates);
         let labels = |one| with(wire_segment_labels(segment), "method", one);

@@ -772,38 +772,5 @@ impl Tail {
     }
 }
 
-impl Extensions {
-    fn take(&mut self, kind: Kind, value: &[u8], format: Format, near: UnixNs) {
-        match (kind, value) {
-            (Kind::TimestampInformation, &[source, received, _, sent]) => {
-                self.clock = ClockSource::of(source);
-                self.received_method = Some(received);
-                self.sent_method = Some(sent);
-            }
-            (Kind::ClassOfService, &[first, second, ..]) => {
-                self.dscp_received = Some((first & 3) << 4 | second >> 4);
-                self.ecn_received = Some(second >> 2 & 3);
-                self.is_dscp_refused = Some(second & 3 != 0);
-            }
-            (Kind::DirectMeasurement, value) => {
-                self.reflector_received = number(value, 4);
-                self.reflector_sent = number(value, 8);
-            }
-            (Kind::FollowUpTelemetry, value) => {
-                let bits = number(value, 4).zip(number(value, 8));
-                let bits = bits.map(|(high, low)| u64::from(high) << 32 | u64::from(low));
-                let bits = bits.filter(|bits| *bits != 0);
-                let at = bits.and_then(|bits| format.decode(bits, near));
-                self.follow_up = number(value, 0).zip(at.map(|at| at.0));
-            }
-            (Kind::Location, &[to_high, to_low, from_high, from_low, ..]) => {
-                let from = u16::from_be_bytes([from_high, from_low]);
-                self.ports = Some((from, u16::from_be_bytes([to_high, to_low])));
-            }
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;
