@@ -20,12 +20,16 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::labelled_enum;
+use metrics::counter;
 use parking_lot::Mutex;
 
 const _: () = assert!(
     cfg!(panic = "unwind"),
     "panics can only be contained where they unwind: set no `panic` in the profile"
 );
+
+/// Counts panics that were contained, by `part`: a metric of the process.
+pub const PANICS_TOTAL: &str = "vernier_contained_panics_total";
 
 /// Kinds of panics (part and line of code) that are logged, at most; others are only counted.
 const KINDS_MAX: usize = 64;
@@ -95,7 +99,8 @@ pub fn contain<T>(part: Part, work: impl FnOnce() -> T) -> Option<T> {
 
 /// Counts and logs a panic that something else has contained.
 pub fn note(part: Part, panic: &(dyn Any + Send)) {
-    CONTAINED[part as usize].fetch_add(1, Ordering::Relaxed);
+    let before = CONTAINED[part as usize].fetch_add(1, Ordering::Relaxed);
+    counter!(PANICS_TOTAL, "part" => part.label()).absolute(before + 1);
     let location = LOCATION
         .take()
         .unwrap_or_else(|| "an unknown line".to_owned());

@@ -19,14 +19,12 @@ use std::time::{Duration, Instant};
 
 use measure::packet::Hasher;
 use measure::time::{EpochSchedule, TickRate};
-use parking_lot::Mutex;
 
 use crate::contain::{Part, contain};
 use crate::data_plane::{DataPlane, Event};
 use crate::published::{Lookup, Published};
 use contract::change::{Change, ChangeError, CoreStatus};
 use contract::counters::WorkerCounters;
-use contract::metric::Durations;
 use contract::wire::clock::SharedLine;
 use records::snapshot::{Labelled, Snapshot, State};
 
@@ -51,7 +49,7 @@ use workers::Workers;
 const REST: Duration = Duration::from_millis(5);
 
 /// Time to estimate an epoch's figures and publish the snapshot: a metric of the process.
-pub static PUBLISHED: Mutex<Durations> = Mutex::new(Durations::NONE);
+pub const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
 
 /// Counters are published at least so often, and rates are taken over so long.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -239,7 +237,7 @@ impl<'f> ControlCore<'f> {
         if contain(Part::Publish, || self.make_snapshot()).is_none() {
             self.publisher.describe_again();
         }
-        PUBLISHED.lock().add(began.elapsed());
+        metrics::histogram!(PUBLISH_SECONDS).record(began.elapsed());
     }
 
     fn make_snapshot(&mut self) {

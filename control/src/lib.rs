@@ -26,5 +26,4 @@ mod estimate;
 pub mod flows;
 mod merge;
 pub mod published;
-pub mod running;
 pub mod wire;

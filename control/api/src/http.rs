@@ -17,17 +17,19 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
+use metrics_exporter_prometheus::PrometheusHandle;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::process;
 use contract::config::Http;
 use control::contain::{self, Part};
 use control::published::Published;
-use control::running;
 
 mod access;
 mod answer;
@@ -45,6 +47,9 @@ use routes::Sources;
 pub use answer::{Answer, InFlight, Refusal};
 pub use connection::CONNECTIONS_MAX;
 pub use routes::{Nothing, Parameters, ok_unless};
+
+/// How often samples of the process's own histograms are gathered.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Steps of tasks between two polls of the system: so few that the request of a new
 /// client is read before its slot is given to another.
@@ -75,7 +80,8 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
-    _thread: running::Running<watch::Sender<()>>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -180,7 +186,9 @@ impl Server {
     /// # Errors
     /// When the system gives no thread or no event queue.
     pub fn serve(self, published: Arc<Published>) -> io::Result<Running> {
-        self.run(move |access, reload| routes::router(Sources::new(published, reload), access))
+        self.run(move |recorder, access, reload| {
+            routes::router(Sources::new(published, recorder, reload), access)
+        })
     }
 
     /// Answers by the routes of another program, on a thread of its own: with the limits, the access and the counts of a
@@ -194,12 +202,14 @@ impl Server {
         paths: impl IntoIterator<Item = &'static str>,
     ) -> io::Result<Running> {
         let paths = paths.into_iter().collect();
-        self.run(move |access, _| routes::layered(router, access, paths))
+        self.run(move |_, access, _| routes::layered(router, access, paths))
     }
 
     fn run(
         self,
-        router: impl FnOnce(Access, Option<Arc<AtomicBool>>) -> Router + Send + 'static,
+        router: impl FnOnce(PrometheusHandle, Access, Option<Arc<AtomicBool>>) -> Router
+        + Send
+        + 'static,
     ) -> io::Result<Running> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -211,12 +221,24 @@ impl Server {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(self.listener)?
         };
-        let (stop, stopped) = watch::channel(());
+        let recorder = process::recorder();
+        let (stop, stopped) = watch::channel(false);
         let (reload, access) = (self.reload, self.access);
-        let work = move || runtime.block_on(accept(listener, router(access, reload), stopped));
+        let thread = std::thread::Builder::new()
+            .name("vernier-http".to_owned())
+            .spawn(move || {
+                let router = router(recorder.clone(), access, reload);
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = accept(listener, router, stopped) => {}
+                        () = upkeep(&recorder) => {}
+                    }
+                });
+            })?;
         Ok(Running {
             address: self.address,
-            _thread: running::Running::start("vernier-http", stop, work)?,
+            stop,
+            thread: Some(thread),
         })
     }
 }
@@ -224,7 +246,8 @@ impl Server {
 /// The router alone, which answers from `published`, and sets `reload` where a reload may be requested: no
 /// listener, no connections and none of their limits. For programs that have these themselves.
 pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Router {
-    routes::router(Sources::new(published, reload), Access::default())
+    let sources = Sources::new(published, process::recorder(), reload);
+    routes::router(sources, Access::default())
 }
 
 impl Running {
@@ -237,17 +260,35 @@ impl Running {
     pub fn stop(self) {}
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the HTTP server's thread panicked");
+        }
+    }
+}
+
+async fn upkeep(recorder: &PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP).await;
+        recorder.run_upkeep();
+    }
+}
+
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    mut stopped: watch::Receiver<()>,
+    mut stopped: watch::Receiver<bool>,
 ) {
     let limit = ConnectionLimit::default();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopped.changed() => break,
+            _ = stopped.wait_for(|&stopped| stopped) => break,
         };
         match accepted {
             Ok((stream, _)) => {

@@ -12,10 +12,8 @@ use std::io;
 
 use contract::config::Prometheus;
 use contract::counters::ExceptionReading;
-use control::core::PUBLISHED;
 use records::snapshot::{Clock, IpfixExport, Reports, Snapshot, Status};
 
-use crate::process::{Process, Requests, requests};
 use protobuf::Protobuf;
 use text::Text;
 
@@ -57,13 +55,14 @@ impl Format {
     }
 }
 
-/// Writes the page, a part at a time: the families of the snapshot and of the process that `settings` select, with
-/// histograms as fine as they say.
+/// Writes the page, a part at a time: the families of the snapshot and of `own`, a text of the process's own recorder, that
+/// `settings` select, with histograms as fine as they say.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(
     snapshot: &Snapshot,
+    own: &str,
     settings: &Prometheus,
     format: Format,
     out: &mut dyn io::Write,
@@ -82,19 +81,23 @@ pub fn write(
     families::ports(&mut page, &snapshot.ports);
     families::workers(&mut page, &snapshot.workers);
     families::tables(&mut page, snapshot);
-    of_process(&mut page);
+    page::own(&mut page, own);
     page.finish()
 }
 
-/// Writes a page of another program as text, a part at a time: the families that `families` adds, and those of the
-/// process.
+/// Writes a page of another program as text, a part at a time: the families that `families` adds, and those of `own`, a
+/// text of the process's own recorder.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_families(out: &mut dyn io::Write, families: impl FnOnce(&mut Page)) -> io::Result<()> {
+pub fn write_families(
+    own: &str,
+    out: &mut dyn io::Write,
+    families: impl FnOnce(&mut Page),
+) -> io::Result<()> {
     let mut page = Page::new(Text::new(out, false), Filter::default());
     families(&mut page);
-    of_process(&mut page);
+    page::own(&mut page, own);
     page.finish()
 }
 
@@ -122,23 +125,4 @@ fn switch(page: &mut Page, snapshot: &Snapshot) {
     let export = snapshot.ipfix.iter().flat_map(whole);
     page.metrics(IpfixExport::metrics(), export);
     page.metrics(ExceptionReading::metrics(), whole(&snapshot.exceptions));
-}
-
-/// What the process counts of itself.
-fn of_process(page: &mut Page) {
-    page.metrics(Process::metrics(), whole(&Process::now()));
-    let requests = requests();
-    let requests = requests.iter();
-    let requests = requests.map(|(path, requests)| (vec![("path", (*path).into())], requests));
-    page.metrics(Requests::metrics(), requests.clone());
-    page.durations(
-        "vernier_http_request_seconds",
-        "Time to answer an HTTP request.",
-        requests.map(|(labels, requests)| (labels, requests.durations)),
-    );
-    page.durations(
-        "vernier_snapshot_publish_seconds",
-        "Time to estimate an epoch's figures and publish the snapshot.",
-        [(Labels::new(), *PUBLISHED.lock())],
-    );
 }

@@ -4,9 +4,6 @@
 //! that is read from it (its fields are those of the JSON snapshot), and the metrics by which `/metrics` and
 //! `docs/metrics.md` show the record.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use crate::labelled_enum;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -161,41 +158,6 @@ impl<T: Shown> Shown for Vec<T> {
         for value in self {
             value.show(per_unit, each);
         }
-    }
-}
-
-impl<L: ToString> Shown for BTreeMap<L, u64> {
-    /// By their labels.
-    fn show(&self, per_unit: f64, each: Each<'_>) {
-        for (label, count) in self {
-            each(&label.to_string(), *count as f64 / per_unit);
-        }
-    }
-}
-
-/// How long something took, each time: what a histogram shows.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Durations {
-    /// How many took no longer than each of [`Durations::BOUNDS_S`], and longer than the bound before; the last: than all.
-    pub buckets: [u64; Self::BOUNDS_S.len() + 1],
-    /// Their sum in seconds.
-    pub sum_s: f64,
-}
-
-impl Durations {
-    /// Upper bounds in seconds: from a cached answer to a scrape of thousands of segments.
-    pub const BOUNDS_S: [f64; 8] = [1e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 0.1, 1.0];
-    /// None yet.
-    pub const NONE: Self = Self {
-        buckets: [0; Self::BOUNDS_S.len() + 1],
-        sum_s: 0.0,
-    };
-
-    /// Adds one.
-    pub fn add(&mut self, took: Duration) {
-        let took_s = took.as_secs_f64();
-        self.buckets[Self::BOUNDS_S.partition_point(|bound_s| *bound_s < took_s)] += 1;
-        self.sum_s += took_s;
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn serve(
     router: Router,
     slot: Slot,
     mut cut_off: CutOff,
-    mut stopped: watch::Receiver<()>,
+    mut stopped: watch::Receiver<bool>,
 ) {
     let slot = Arc::new(slot);
     let bytes = Bytes {
@@ -85,11 +85,11 @@ pub(super) async fn serve(
         // Counted where the slot was given to another.
         _ = &mut cut_off => return,
         () = sleep(CONNECTION_MAX) => {}
-        _ = stopped.changed() => {}
+        _ = stopped.wait_for(|&stopped| stopped) => {}
     }
     connection.as_mut().graceful_shutdown();
     let too_late = async {
-        let _ = stopped.changed().await;
+        drop(stopped.wait_for(|&stopped| stopped).await);
         sleep(CLOSING_MAX).await;
     };
     tokio::select! {

@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{MethodRouter, get, post};
 use contract::config::{Config, Prometheus};
 use control::published::Published;
+use metrics_exporter_prometheus::PrometheusHandle;
 use mime::Mime;
 use records::answers::{
     Classes, CourseQuery, Distributions, Epochs, FlowPage, FlowQuery, Ports, Reloading,
@@ -259,6 +260,7 @@ fn reload_route() -> Route {
 #[derive(Clone)]
 pub(super) struct Sources {
     published: Arc<Published>,
+    recorder: PrometheusHandle,
     reload: Option<Arc<AtomicBool>>,
     pages: Arc<Pages>,
     in_flight: InFlight,
@@ -278,7 +280,11 @@ struct Pages {
 
 impl Sources {
     /// Answers from `published`; a request for a reload sets `reload`, and is refused without it.
-    pub(super) fn new(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Self {
+    pub(super) fn new(
+        published: Arc<Published>,
+        recorder: PrometheusHandle,
+        reload: Option<Arc<AtomicBool>>,
+    ) -> Self {
         let routes = routes();
         let line = |route: &Route| format!("  {:20} {}\n", route.path, route.what);
         let pages = Pages {
@@ -288,6 +294,7 @@ impl Sources {
         };
         Self {
             published,
+            recorder,
             reload,
             pages: Arc::new(pages),
             in_flight: InFlight::default(),
@@ -334,7 +341,9 @@ async fn count(State(paths): State<Arc<[&'static str]>>, request: Request, next:
     let known = paths.iter().find(|path| **path == request.uri().path());
     let path = known.map_or("other", |path| *path);
     let response = next.run(request).await;
-    process::answered(path, response.status().as_u16(), began.elapsed());
+    let status = response.status().as_u16().to_string();
+    metrics::counter!(process::HTTP_REQUESTS, "path" => path, "status" => status).increment(1);
+    metrics::histogram!(process::HTTP_REQUEST_SECONDS, "path" => path).record(began.elapsed());
     response
 }
 
@@ -365,8 +374,9 @@ async fn metrics_page(State(sources): State<Sources>, headers: HeaderMap) -> Ans
     let config = snapshot.config.as_ref();
     let settings = config.map_or(&defaults, |config| &config.prometheus);
     let format = accepted_format(&headers);
+    let own = process::render(&sources.recorder);
     let answer = sources.answer().written(format.content_type(), |answer| {
-        prometheus::write(&snapshot, settings, format, answer)
+        prometheus::write(&snapshot, &own, settings, format, answer)
     })?;
     Ok(([(header::VARY, "accept")], answer).into_response())
 }

@@ -8,14 +8,27 @@ use serde_json::Value;
 
 use super::*;
 use contract::config::Config;
-use records::snapshot::{FlowList, FlowRecord, Snapshot};
+use records::snapshot::{FlowList, FlowRecord, SegmentName, Snapshot};
 
 /// The example with flows in its lists, and a configuration.
 fn example() -> Snapshot {
+    let name = SegmentName {
+        ingress: "east".to_owned(),
+        egress: "west".to_owned(),
+        class: "all".to_owned(),
+    };
+    let list = |flows: Vec<FlowRecord>| {
+        Arc::new(FlowList {
+            epoch: Some(81),
+            segments: vec![Arc::new(name.clone())],
+            flows,
+            wire: None,
+        })
+    };
     let mut snapshot = Snapshot::example();
     let flows = snapshot.flows.as_mut().unwrap();
-    flows.list = FlowList::example((0..150).map(record).collect()).into();
-    flows.ended = FlowList::example(vec![record(1_000)]).into();
+    flows.list = list((0..150).map(record).collect());
+    flows.ended = list(vec![record(1_000)]);
     let mut config = Config::demo().unwrap();
     config.measurement.hash_seed = Some("00112233445566778899aabbccddeeff".to_owned());
     snapshot.config = Some(Arc::new(config));
@@ -76,12 +89,6 @@ impl Answer {
         assert_eq!(self.header("content-type"), Some("application/json"));
         self.json()["error"].as_str().unwrap().to_owned()
     }
-}
-
-/// What a path answers, read.
-fn read<T: serde::de::DeserializeOwned>(server: &Running, path: &str) -> T {
-    let answer = fetch(server, path);
-    serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
 }
 
 /// A connection that has asked; `lines` are further lines of the header.

@@ -16,7 +16,7 @@ use records::snapshot::{
 };
 use wire::exchange::SessionState;
 
-use super::page::{Exemplar, Labels, Page, classic, ratio, with};
+use super::page::{Exemplar, Histogram, Labels, Page, Sample, ratio, with};
 use super::whole;
 
 fn port_labels(port: &Port) -> Labels<'_> {
@@ -80,9 +80,14 @@ pub(super) fn workers(page: &mut Page, workers: &[Worker]) {
             Some((bucket.le_packets, *sum))
         });
         let buckets = cumulative.filter_map(|(le, at_most)| Some((le? as f64, at_most)));
-        let count = worker.bursts.iter().map(|bucket| bucket.bursts).sum();
-        let histogram = classic(buckets, count, worker.counts.busy_packets as f64);
-        page.histogram(&labels, histogram, &[]);
+        let histogram = Histogram {
+            buckets: buckets.collect(),
+            delays: None,
+            exemplars: &[],
+            count: worker.bursts.iter().map(|bucket| bucket.bursts).sum(),
+            sum: worker.counts.busy_packets as f64,
+        };
+        page.sample(&labels, None, Sample::Histogram(&histogram));
     }
 }
 
@@ -262,11 +267,15 @@ fn flow_delays(page: &mut Page, flows: Option<&Flows>) {
         (labels, &other.credited)
     });
     let credits = top.chain(other);
-    page.summary(
+    page.begin(
         "vernier_flow_delay_seconds",
+        Kind::Summary,
         "Stamped delay of the packets of the flow while it had series of its own.",
-        (credits.clone()).map(|(labels, credit)| (labels, credit.packets, credit.delay_sum_s)),
     );
+    for (labels, credit) in credits.clone() {
+        let (count, sum) = (credit.packets, credit.delay_sum_s);
+        page.sample(&labels, None, Sample::Summary { count, sum });
+    }
     page.metrics(Credit::metrics(), credits);
 }
 

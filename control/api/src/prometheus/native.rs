@@ -3,8 +3,6 @@
 use measure::histogram;
 use records::snapshot::DelayBucket;
 
-use super::protobuf::messages::Span;
-
 /// Resolution: 2^5 buckets an octave, each 2.2 % wide. A bucket of [`histogram::Histogram`] goes whole to the one that
 /// holds its middle, so that counts only rise. A quantile, which Prometheus looks up in that bucket, is at most 8.4 % off
 /// the delay (schema 4: 10.8 %, schema 3: 13.9 %), and as many buckets have packets as with any other schema from 4 on.
@@ -13,11 +11,19 @@ pub(super) const SCHEMA: i32 = 5;
 /// Delays up to this one, in seconds, are in the bucket of zero: those of our first bucket.
 pub(super) const ZERO_THRESHOLD_S: f64 = 1e-9;
 
+/// Buckets that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Empty buckets since the span before; of the first span the index of its first bucket. The bucket `i` has the
+    /// delays over `2^((i - 1) / 2^SCHEMA)` s and up to `2^(i / 2^SCHEMA)` s.
+    pub(super) offset: i32,
+    pub(super) length: u32,
+}
+
 /// Packets by exponential buckets.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Native {
     pub(super) zero_count: u64,
-    /// The bucket `i` has the delays over `2^((i - 1) / 2^SCHEMA)` s and up to `2^(i / 2^SCHEMA)` s.
     pub(super) spans: Vec<Span>,
     /// Packets of each bucket of all spans, less those of the bucket before it.
     pub(super) deltas: Vec<i64>,

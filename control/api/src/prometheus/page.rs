@@ -4,11 +4,9 @@ use std::borrow::Cow;
 use std::io;
 
 use contract::config::Prometheus;
-use contract::metric::{Durations, Metric, MetricKind as Kind};
+use contract::metric::MetricKind as Kind;
+use contract::metric::{Metric, MetricKind};
 use records::snapshot::DelayBucket;
-
-use super::native::{Native, SCHEMA, ZERO_THRESHOLD_S};
-use super::protobuf::messages;
 
 /// Names and values of a series' labels.
 pub type Labels<'r> = Vec<(&'r str, Cow<'r, str>)>;
@@ -36,32 +34,43 @@ pub(super) struct Exemplar<'d> {
     pub(super) unix_s: f64,
 }
 
-/// A histogram by buckets with upper bounds, least first and without `+Inf`, and how many samples are at most that great.
-pub(super) fn classic(
-    buckets: impl Iterator<Item = (f64, u64)>,
-    sample_count: u64,
-    sample_sum: f64,
-) -> messages::Histogram {
-    let bucket = buckets.map(|(upper_bound, cumulative_count)| messages::Bucket {
-        cumulative_count,
-        upper_bound,
-    });
-    messages::Histogram {
-        sample_count,
-        sample_sum,
-        bucket: bucket.collect(),
-        ..messages::Histogram::default()
-    }
+/// A histogram of one series.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Histogram<'d> {
+    /// Upper bounds, least first and without `+Inf`, and how many samples are at most that great.
+    pub(super) buckets: Vec<(f64, u64)>,
+    /// The same samples in the buckets that recorded them, for a native histogram; of delays only.
+    pub(super) delays: Option<&'d [DelayBucket]>,
+    /// Samples among them that are known by name.
+    pub(super) exemplars: &'d [Exemplar<'d>],
+    pub(super) count: u64,
+    pub(super) sum: f64,
 }
 
-/// A format of the page. Series belong to the family that began last.
+/// What a series has at the time of the page.
+#[derive(Debug)]
+pub(super) enum Sample<'s> {
+    /// Of a counter or a gauge.
+    Value(f64),
+    /// Of a summary without quantiles.
+    Summary {
+        count: u64,
+        sum: f64,
+    },
+    Histogram(&'s Histogram<'s>),
+}
+
+/// A format of the page. Samples belong to the family that began last.
 pub(super) trait Writer {
-    /// Whether histograms of delays have native buckets, too.
-    fn is_native(&self) -> bool;
     /// Begins a family.
     fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()>;
-    /// Adds a series to the family, with samples of its histogram that are known by name.
-    fn series(&mut self, series: messages::Metric, exemplars: &[Exemplar]) -> io::Result<()>;
+    /// Adds a series to the family; `more` is one label more.
+    fn sample(
+        &mut self,
+        labels: &Labels,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+    ) -> io::Result<()>;
     /// Writes what was not written yet.
     fn finish(&mut self) -> io::Result<()>;
 }
@@ -70,9 +79,7 @@ pub(super) trait Writer {
 pub struct Page<'o> {
     writer: Box<dyn Writer + 'o>,
     filter: Filter,
-    /// Type of the present family.
-    kind: Kind,
-    /// Whether the filter takes it.
+    /// Whether the filter takes the present family.
     is_wanted: bool,
     /// After an error nothing more is written.
     written: io::Result<()>,
@@ -84,7 +91,6 @@ impl<'o> Page<'o> {
         Self {
             writer: Box::new(writer),
             filter,
-            kind: Kind::Gauge,
             is_wanted: false,
             written: Ok(()),
         }
@@ -97,7 +103,7 @@ impl<'o> Page<'o> {
 
     /// Begins a family.
     pub(super) fn begin(&mut self, name: &str, kind: Kind, help: &str) {
-        (self.kind, self.is_wanted) = (kind, self.filter.takes(name));
+        self.is_wanted = self.filter.takes(name);
         if self.is_wanted() {
             self.written = self.writer.begin(name, kind, help);
         }
@@ -109,47 +115,10 @@ impl<'o> Page<'o> {
     }
 
     /// A series of the family; `more` is one label more.
-    fn add(
-        &mut self,
-        labels: &Labels,
-        more: Option<(&str, &str)>,
-        figures: messages::Metric,
-        exemplars: &[Exemplar],
-    ) {
+    pub(super) fn sample(&mut self, labels: &Labels, more: Option<(&str, &str)>, sample: Sample) {
         if self.is_wanted() {
-            let labels = labels.iter().map(|(name, value)| (*name, value.as_ref()));
-            let label = |(name, value): (&str, &str)| messages::Label {
-                name: name.to_owned(),
-                value: value.to_owned(),
-            };
-            let label = labels.chain(more).map(label).collect();
-            let series = messages::Metric { label, ..figures };
-            self.written = self.writer.series(series, exemplars);
+            self.written = self.writer.sample(labels, more, sample);
         }
-    }
-
-    fn value(&mut self, labels: &Labels, more: Option<(&str, &str)>, value: f64) {
-        let value = Some(messages::Value { value });
-        let mut figures = messages::Metric::default();
-        match self.kind {
-            Kind::Counter => figures.counter = value,
-            _ => figures.gauge = value,
-        }
-        self.add(labels, more, figures, &[]);
-    }
-
-    /// A series of a histogram, with samples that are known by name.
-    pub(super) fn histogram(
-        &mut self,
-        labels: &Labels,
-        histogram: messages::Histogram,
-        exemplars: &[Exemplar],
-    ) {
-        let figures = messages::Metric {
-            histogram: Some(histogram),
-            ..messages::Metric::default()
-        };
-        self.add(labels, None, figures, exemplars);
     }
 
     /// Declared families, with the series of every record.
@@ -198,7 +167,7 @@ impl<'o> Page<'o> {
             }
             (metric.read)(record, &mut |label, value| {
                 let more = (!metric.label.is_empty()).then_some((metric.label, label));
-                self.value(&labels, more, value);
+                self.sample(&labels, more, Sample::Value(value));
             });
         }
     }
@@ -234,11 +203,7 @@ impl<'o> Page<'o> {
     ) {
         self.begin(name, Kind::Summary, help);
         for (labels, count, sum) in samples {
-            let figures = messages::Metric {
-                summary: Some(messages::Summary { count, sum }),
-                ..messages::Metric::default()
-            };
-            self.add(&labels, None, figures, &[]);
+            self.sample(&labels, None, Sample::Summary { count, sum });
         }
     }
 
@@ -247,34 +212,7 @@ impl<'o> Page<'o> {
             if !self.is_wanted() {
                 return;
             }
-            self.value(&labels, None, value);
-        }
-    }
-
-    /// A histogram of durations; left out while nothing took any time.
-    pub(crate) fn durations<'r>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'r>, Durations)>,
-    ) {
-        let count = |durations: &Durations| durations.buckets.iter().sum::<u64>();
-        let known = series
-            .into_iter()
-            .filter(|(_, durations)| count(durations) > 0);
-        let mut known = known.peekable();
-        if known.peek().is_none() {
-            return;
-        }
-        self.begin(name, Kind::Histogram, help);
-        for (labels, durations) in known {
-            let at_most = durations.buckets.iter().scan(0, |sum, bucket| {
-                *sum += bucket;
-                Some(*sum)
-            });
-            let buckets = Durations::BOUNDS_S.into_iter().zip(at_most);
-            let histogram = classic(buckets, count(&durations), durations.sum_s);
-            self.histogram(&labels, histogram, &[]);
+            self.sample(&labels, None, Sample::Value(value));
         }
     }
 
@@ -298,20 +236,14 @@ impl<'o> Page<'o> {
             }
             (bound_ns as f64 / 1e9, at_most)
         });
-        let count = delays.iter().map(|bucket| bucket.packets).sum();
-        let mut histogram = classic(buckets, count, sum);
-        if self.writer.is_native() {
-            let native = Native::of(delays);
-            histogram = messages::Histogram {
-                schema: Some(SCHEMA),
-                zero_threshold: Some(ZERO_THRESHOLD_S),
-                zero_count: Some(native.zero_count),
-                positive_span: native.spans,
-                positive_delta: native.deltas,
-                ..histogram
-            };
-        }
-        self.histogram(labels, histogram, exemplars);
+        let histogram = Histogram {
+            buckets: buckets.collect(),
+            delays: Some(delays),
+            exemplars,
+            count: delays.iter().map(|bucket| bucket.packets).sum(),
+            sum,
+        };
+        self.sample(labels, None, Sample::Histogram(&histogram));
     }
 }
 
@@ -355,6 +287,69 @@ fn matches(pattern: &str, name: &str) -> bool {
         }
     }
     rest.ends_with(last)
+}
+
+/// Adds the families of a text that `metrics-exporter-prometheus` rendered.
+pub(super) fn own(page: &mut Page, text: &str) {
+    let (mut name, mut help) = ("", "");
+    let mut histogram = Histogram::default();
+    for line in text.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ').map_or("", |(_, help)| help);
+            continue;
+        }
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (of, kind) = typed.split_once(' ').unwrap_or((typed, ""));
+            let known = MetricKind::ALL
+                .into_iter()
+                .find(|known| known.label() == kind);
+            page.begin(of, known.unwrap_or(MetricKind::Gauge), help);
+            (name, help) = (of, "");
+            continue;
+        }
+        let Some((series, mut labels, value)) = series(line) else {
+            continue;
+        };
+        match series.strip_prefix(name) {
+            Some("") => page.sample(&labels, None, Sample::Value(value)),
+            Some("_bucket") => {
+                let le = labels.pop().and_then(|(_, bound)| bound.parse().ok());
+                let bound = le.filter(|bound: &f64| bound.is_finite());
+                let bucket = bound.map(|bound| (bound, count(value)));
+                histogram.buckets.extend(bucket);
+            }
+            Some("_sum") => histogram.sum = value,
+            // The last line of a histogram.
+            Some("_count") => {
+                histogram.count = count(value);
+                page.sample(&labels, None, Sample::Histogram(&histogram));
+                histogram = Histogram::default();
+            }
+            _ => debug_assert!(false, "{name}: {line}"),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count"
+)]
+fn count(value: f64) -> u64 {
+    value as u64
+}
+
+/// Name, labels and value of a line; `None` of an empty one. No value of a label has quotes, commas or backslashes: they
+/// are our paths, statuses, reasons and parts of the program.
+fn series(line: &str) -> Option<(&str, Labels<'_>, f64)> {
+    let (series, value) = line.rsplit_once(' ')?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let labels = labels.trim_end_matches('}').split(',');
+    let labels = labels.filter_map(|label| {
+        let (name, value) = label.split_once('=')?;
+        Some((name, value.trim_matches('"').into()))
+    });
+    Some((name, labels.collect(), value.parse().ok()?))
 }
 
 #[cfg(test)]

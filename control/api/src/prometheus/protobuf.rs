@@ -8,11 +8,13 @@ use std::io;
 
 use prost::{Message, encode_length_delimiter};
 
-use super::page::{Exemplar, Writer};
+use super::native::{Native, SCHEMA, ZERO_THRESHOLD_S};
+use super::page::{Histogram, Labels, Sample, Writer};
 use contract::metric::MetricKind as Kind;
 
 /// Writes protobuf.
 pub(super) struct Protobuf<'o> {
+    kind: Kind,
     /// Name, help and type of the present family, encoded.
     head: Vec<u8>,
     /// Its series, encoded. Encodings of two messages after each other are that of both merged: each series is a family
@@ -24,6 +26,7 @@ pub(super) struct Protobuf<'o> {
 impl<'o> Protobuf<'o> {
     pub(super) fn new(out: &'o mut dyn io::Write) -> Self {
         Self {
+            kind: Kind::Gauge,
             head: Vec::new(),
             series: Vec::new(),
             out,
@@ -32,10 +35,6 @@ impl<'o> Protobuf<'o> {
 }
 
 impl Writer for Protobuf<'_> {
-    fn is_native(&self) -> bool {
-        true
-    }
-
     fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()> {
         self.finish()?;
         let family = messages::Family {
@@ -49,13 +48,41 @@ impl Writer for Protobuf<'_> {
             }),
             metric: Vec::new(),
         };
+        self.kind = kind;
         self.head.clear();
         Ok(family.encode(&mut self.head)?)
     }
 
-    fn series(&mut self, series: messages::Metric, _: &[Exemplar]) -> io::Result<()> {
+    fn sample(
+        &mut self,
+        labels: &Labels,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+    ) -> io::Result<()> {
+        let labels = labels.iter().map(|(name, value)| (*name, value.as_ref()));
+        let label = |(name, value): (&str, &str)| messages::Label {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        };
+        let mut metric = messages::Metric {
+            label: labels.chain(more).map(label).collect(),
+            ..messages::Metric::default()
+        };
+        match sample {
+            Sample::Value(value) => {
+                let value = Some(messages::Value { value });
+                match self.kind {
+                    Kind::Counter => metric.counter = value,
+                    _ => metric.gauge = value,
+                }
+            }
+            Sample::Summary { count, sum } => {
+                metric.summary = Some(messages::Summary { count, sum });
+            }
+            Sample::Histogram(histogram) => metric.histogram = Some(message_of(histogram)),
+        }
         let family = messages::Family {
-            metric: vec![series],
+            metric: vec![metric],
             ..messages::Family::default()
         };
         Ok(family.encode(&mut self.series)?)
@@ -76,95 +103,126 @@ impl Writer for Protobuf<'_> {
     }
 }
 
+fn message_of(histogram: &Histogram) -> messages::Histogram {
+    let buckets = histogram.buckets.iter();
+    let bucket = buckets.map(|&(upper_bound, cumulative_count)| messages::Bucket {
+        cumulative_count,
+        upper_bound,
+    });
+    let classic = messages::Histogram {
+        sample_count: histogram.count,
+        sample_sum: histogram.sum,
+        bucket: bucket.collect(),
+        ..messages::Histogram::default()
+    };
+    let Some(delays) = histogram.delays else {
+        return classic;
+    };
+    let native = Native::of(delays);
+    let spans = native.spans.iter();
+    messages::Histogram {
+        schema: Some(SCHEMA),
+        zero_threshold: Some(ZERO_THRESHOLD_S),
+        zero_count: Some(native.zero_count),
+        positive_span: spans
+            .map(|span| messages::Span {
+                offset: span.offset,
+                length: span.length,
+            })
+            .collect(),
+        positive_delta: native.deltas,
+        ..classic
+    }
+}
+
 /// What is used of `metrics.proto` of <https://github.com/prometheus/client_model>, by its numbers.
-pub(super) mod messages {
+mod messages {
     use prost::Message;
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Label {
+    pub(super) struct Label {
         #[prost(string, required, tag = "1")]
-        pub name: String,
+        pub(super) name: String,
         #[prost(string, required, tag = "2")]
-        pub value: String,
+        pub(super) value: String,
     }
 
     /// A counter or a gauge.
     #[derive(Clone, PartialEq, Message)]
-    pub struct Value {
+    pub(super) struct Value {
         #[prost(double, required, tag = "1")]
-        pub value: f64,
+        pub(super) value: f64,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Summary {
+    pub(super) struct Summary {
         #[prost(uint64, required, tag = "1")]
-        pub count: u64,
+        pub(super) count: u64,
         #[prost(double, required, tag = "2")]
-        pub sum: f64,
+        pub(super) sum: f64,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Bucket {
+    pub(super) struct Bucket {
         #[prost(uint64, required, tag = "1")]
-        pub cumulative_count: u64,
+        pub(super) cumulative_count: u64,
         #[prost(double, required, tag = "2")]
-        pub upper_bound: f64,
+        pub(super) upper_bound: f64,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Span {
-        /// Empty buckets since the span before; of the first span the index of its first bucket.
+    pub(super) struct Span {
         #[prost(sint32, required, tag = "1")]
-        pub offset: i32,
+        pub(super) offset: i32,
         #[prost(uint32, required, tag = "2")]
-        pub length: u32,
+        pub(super) length: u32,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Histogram {
+    pub(super) struct Histogram {
         #[prost(uint64, required, tag = "1")]
-        pub sample_count: u64,
+        pub(super) sample_count: u64,
         #[prost(double, required, tag = "2")]
-        pub sample_sum: f64,
+        pub(super) sample_sum: f64,
         #[prost(message, repeated, tag = "3")]
-        pub bucket: Vec<Bucket>,
+        pub(super) bucket: Vec<Bucket>,
         #[prost(sint32, optional, tag = "5")]
-        pub schema: Option<i32>,
+        pub(super) schema: Option<i32>,
         #[prost(double, optional, tag = "6")]
-        pub zero_threshold: Option<f64>,
+        pub(super) zero_threshold: Option<f64>,
         #[prost(uint64, optional, tag = "7")]
-        pub zero_count: Option<u64>,
+        pub(super) zero_count: Option<u64>,
         #[prost(message, repeated, tag = "12")]
-        pub positive_span: Vec<Span>,
+        pub(super) positive_span: Vec<Span>,
         #[prost(sint64, repeated, packed = "false", tag = "13")]
-        pub positive_delta: Vec<i64>,
+        pub(super) positive_delta: Vec<i64>,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Metric {
+    pub(super) struct Metric {
         #[prost(message, repeated, tag = "1")]
-        pub label: Vec<Label>,
+        pub(super) label: Vec<Label>,
         #[prost(message, optional, tag = "2")]
-        pub gauge: Option<Value>,
+        pub(super) gauge: Option<Value>,
         #[prost(message, optional, tag = "3")]
-        pub counter: Option<Value>,
+        pub(super) counter: Option<Value>,
         #[prost(message, optional, tag = "4")]
-        pub summary: Option<Summary>,
+        pub(super) summary: Option<Summary>,
         #[prost(message, optional, tag = "7")]
-        pub histogram: Option<Histogram>,
+        pub(super) histogram: Option<Histogram>,
     }
 
     #[derive(Clone, PartialEq, Message)]
-    pub struct Family {
+    pub(super) struct Family {
         #[prost(string, optional, tag = "1")]
-        pub name: Option<String>,
+        pub(super) name: Option<String>,
         #[prost(string, optional, tag = "2")]
-        pub help: Option<String>,
+        pub(super) help: Option<String>,
         /// 0 counter, 1 gauge, 2 summary, 4 histogram.
         #[prost(int32, optional, tag = "3")]
-        pub kind: Option<i32>,
+        pub(super) kind: Option<i32>,
         #[prost(message, repeated, tag = "4")]
-        pub metric: Vec<Metric>,
+        pub(super) metric: Vec<Metric>,
     }
 }
 
@@ -224,13 +282,14 @@ mod tests {
 
     #[test]
     fn both_formats_have_the_same_series_with_the_same_values() {
-        // What the kernel says of the process is another thing each time.
-        for (buckets_per_octave, exclude) in [(4, "vernier_http_c*"), (8, "vernier_port_*")] {
-            let settings = Prometheus {
-                buckets_per_octave,
-                exclude: vec![exclude.to_owned(), "process_*".to_owned()],
+        for settings in [
+            Prometheus::default(),
+            Prometheus {
+                buckets_per_octave: 8,
+                exclude: vec!["vernier_port_*".to_owned(), "a_start*".to_owned()],
                 ..Prometheus::default()
-            };
+            },
+        ] {
             let snapshot = Snapshot::example();
             let text = String::from_utf8(page(&snapshot, &settings, Format::Text)).unwrap();
             let written = text.lines().filter(|line| !line.starts_with('#'));

@@ -3,10 +3,15 @@
 use std::fmt::Write;
 use std::io;
 
+use metrics::{Key, Label};
+use metrics_exporter_prometheus::LabelSet;
+use metrics_exporter_prometheus::formatting::{
+    write_help_line, write_metric_line, write_type_line,
+};
+
 use contract::metric::MetricKind as Kind;
 
-use super::page::{Exemplar, Writer};
-use super::protobuf::messages::{Bucket, Histogram, Label, Metric, Summary, Value};
+use super::page::{Exemplar, Histogram, Labels, Sample, Writer};
 
 /// Bytes of text after which it is written out: the text of a large switch is never in memory as a whole.
 const PART_BYTES: usize = 16 << 10;
@@ -20,9 +25,9 @@ pub(super) struct Text<'o> {
     is_open: bool,
     /// Lines that were not written out yet.
     lines: String,
-    /// Name of the present family, and whether its samples end in `_total` in addition.
+    /// Name of the present family, and what its plain samples end in.
     name: String,
-    is_total: bool,
+    suffix: Option<&'static str>,
     out: &'o mut dyn io::Write,
 }
 
@@ -33,30 +38,59 @@ impl<'o> Text<'o> {
             is_open,
             lines: String::new(),
             name: String::new(),
-            is_total: false,
+            suffix: None,
             out,
         }
     }
 
-    /// Adds a line: the family's name with `suffix`, labels with commas between, and a value.
-    fn line(&mut self, suffix: &str, labels: &str, value: f64) {
-        let name = &self.name;
-        let _ = match labels {
-            "" => writeln!(self.lines, "{name}{suffix} {value}"),
-            labels => writeln!(self.lines, "{name}{suffix}{{{labels}}} {value}"),
+    /// Begins a family as OpenMetrics has it.
+    fn begin_open(&mut self, name: &str, kind: Kind, help: &str) {
+        let total = (kind == Kind::Counter).then(|| name.strip_suffix("_total"));
+        let (name, kind) = match total {
+            Some(Some(counted)) => (counted, kind.label()),
+            Some(None) => (name, "unknown"),
+            None => (name, kind.label()),
         };
+        self.suffix = total.flatten().map(|_| "total");
+        name.clone_into(&mut self.name);
+        let help = help
+            .replace('\\', r"\\")
+            .replace('"', r#"\""#)
+            .replace('\n', r"\n");
+        let _ = write!(self.lines, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    fn histogram(&mut self, labels: &str, histogram: &Histogram, exemplars: &[Exemplar]) {
-        let (count, sum) = (histogram.sample_count, histogram.sample_sum);
-        let exemplars = if self.is_open { exemplars } else { &[] };
+    fn line(
+        &mut self,
+        suffix: Option<&'static str>,
+        labels: &LabelSet,
+        more: Option<(&'static str, &str)>,
+        value: f64,
+    ) {
+        write_metric_line(
+            &mut self.lines,
+            &self.name,
+            suffix,
+            labels,
+            more,
+            value,
+            None,
+        );
+    }
+
+    fn histogram(&mut self, labels: &LabelSet, histogram: &Histogram) {
+        let Histogram { count, sum, .. } = *histogram;
+        let exemplars = if self.is_open {
+            histogram.exemplars
+        } else {
+            &[]
+        };
         let mut exceeded_s = f64::NEG_INFINITY;
-        let pair = |bucket: &Bucket| (bucket.upper_bound, bucket.cumulative_count);
-        let buckets = histogram.bucket.iter().map(pair);
-        for (bound, at_most) in buckets.chain([(f64::INFINITY, count)]) {
-            let comma = if labels.is_empty() { "" } else { "," };
-            let labels = format!("{labels}{comma}le=\"{}\"", self.bound(bound));
-            self.line("_bucket", &labels, at_most as f64);
+        let last = [(f64::INFINITY, count)];
+        for (bound, at_most) in histogram.buckets.iter().copied().chain(last) {
+            let written = self.bound(bound);
+            let le = Some(("le", written.as_str()));
+            self.line(Some("bucket"), labels, le, at_most as f64);
             let inside = exemplars
                 .iter()
                 .filter(|exemplar| exemplar.delay_s > exceeded_s && exemplar.delay_s <= bound);
@@ -95,47 +129,35 @@ impl<'o> Text<'o> {
         Ok(())
     }
 
-    fn totals(&mut self, labels: &str, count: u64, sum: f64) {
-        self.line("_sum", labels, sum);
-        self.line("_count", labels, count as f64);
+    fn totals(&mut self, labels: &LabelSet, count: u64, sum: f64) {
+        self.line(Some("sum"), labels, None, sum);
+        self.line(Some("count"), labels, None, count as f64);
     }
 }
 
 impl Writer for Text<'_> {
-    fn is_native(&self) -> bool {
-        false
-    }
-
     fn begin(&mut self, name: &str, kind: Kind, help: &str) -> io::Result<()> {
-        // OpenMetrics names the family of a counter without `_total`, and quotes are escaped.
-        let counted = name.strip_suffix("_total");
-        let (family, kind) = match (self.is_open && kind == Kind::Counter, counted) {
-            (false, _) => (name, kind.label()),
-            (true, Some(counted)) => (counted, kind.label()),
-            (true, None) => (name, "unknown"),
-        };
-        self.is_total = family != name;
-        family.clone_into(&mut self.name);
-        let help = escaped(help, self.is_open);
-        let _ = write!(
-            self.lines,
-            "# HELP {family} {help}\n# TYPE {family} {kind}\n"
-        );
+        if self.is_open {
+            self.begin_open(name, kind, help);
+            return Ok(());
+        }
+        name.clone_into(&mut self.name);
+        write_help_line(&mut self.lines, name, None, None, help);
+        write_type_line(&mut self.lines, name, None, None, kind.label());
         Ok(())
     }
 
-    fn series(&mut self, series: Metric, exemplars: &[Exemplar]) -> io::Result<()> {
-        let label = |Label { name, value }: &Label| format!("{name}=\"{}\"", escaped(value, true));
-        let labels = series.label.iter().map(label).collect::<Vec<_>>().join(",");
-        if let Some(Value { value }) = series.counter.or(series.gauge) {
-            let suffix = if self.is_total { "_total" } else { "" };
-            self.line(suffix, &labels, value);
-        }
-        if let Some(Summary { count, sum }) = series.summary {
-            self.totals(&labels, count, sum);
-        }
-        if let Some(histogram) = series.histogram {
-            self.histogram(&labels, &histogram, exemplars);
+    fn sample(
+        &mut self,
+        labels: &Labels,
+        more: Option<(&str, &str)>,
+        sample: Sample,
+    ) -> io::Result<()> {
+        let labels = label_set(labels, more);
+        match sample {
+            Sample::Value(value) => self.line(self.suffix, &labels, None, value),
+            Sample::Summary { count, sum } => self.totals(&labels, count, sum),
+            Sample::Histogram(histogram) => self.histogram(&labels, histogram),
         }
         if self.lines.len() < PART_BYTES {
             return Ok(());
@@ -151,12 +173,14 @@ impl Writer for Text<'_> {
     }
 }
 
-/// A text without line breaks, and in quotes if `is_quoted`.
-fn escaped(text: &str, is_quoted: bool) -> String {
-    let text = text.replace('\\', r"\\").replace('\n', r"\n");
-    if is_quoted {
-        text.replace('"', r#"\""#)
-    } else {
-        text
-    }
+#[expect(
+    clippy::default_trait_access,
+    reason = "the map's type is not among our dependencies"
+)]
+fn label_set(labels: &Labels, more: Option<(&str, &str)>) -> LabelSet {
+    let labels = labels.iter().map(|(name, value)| (*name, value.as_ref()));
+    let labels = labels.chain(more);
+    let labels = labels.map(|(name, value)| Label::new(name.to_owned(), value.to_owned()));
+    let key = Key::from_parts("", labels.collect::<Vec<_>>());
+    LabelSet::from_key_and_global(&key, &Default::default())
 }

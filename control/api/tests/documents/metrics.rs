@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{keep, wrapped};
 use api::http::Server;
 use contract::counters::DropReason;
-use control::core::PUBLISHED;
+use control::core::PUBLISH_SECONDS;
 use control::published::Published;
 use records::snapshot::Snapshot;
 
@@ -133,7 +132,7 @@ const SECTIONS: [(&str, &str, &[&str]); 12] = [
     ),
     (
         "The process",
-        "Kept by the process itself: answers served, snapshots published, the log.",
+        "Kept by the process's own recorder: answers served, snapshots published, the log.",
         &[
             "vernier_contained_",
             "vernier_http_",
@@ -217,7 +216,7 @@ fn exposition() -> String {
     let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
     let published = Arc::new(Published::new(Snapshot::example()));
     let running = server.serve(published).unwrap();
-    PUBLISHED.lock().add(Duration::from_millis(1));
+    metrics::histogram!(PUBLISH_SECONDS).record(0.001);
     let url = format!("http://{}/metrics", running.address());
     // The first answer is counted in the second.
     let ask = || ureq::get(&url).call().unwrap().body_mut().read_to_string();

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use api::http::{Answer, InFlight, Nothing, Parameters, Refusal, Running, Server, ok_unless};
+use api::process;
 use api::prometheus::{self, Format, write_families};
 use axum::Router;
 use axum::extract::State;
@@ -134,10 +135,11 @@ fn unready(sources: &Sources) -> Option<String> {
 }
 
 async fn metrics_page(State(sources): Shared) -> Answered {
+    let own = process::own_metrics();
     let content_type = Format::Text.content_type();
     let reports = sources.reports.as_ref().map(|counters| counters.read());
     sources.answer().written(content_type, |out| {
-        write_families(out, |page| {
+        write_families(&own, out, |page| {
             metrics::families(page, &sources.board);
             if let Some(mset) = &sources.mset {
                 metrics::ospf(page, &mset.ospf);

@@ -25,7 +25,7 @@ const BLAMED_MAX: usize = 32;
 pub fn write(station: &Station, out: &mut dyn io::Write) -> io::Result<()> {
     let states = station.fleet.states();
     let now = station.clock.now_unix_ns();
-    write_families(out, |page| {
+    write_families(&api::process::own_metrics(), out, |page| {
         switches(page, &states, now);
         segments(page, &states);
         paths(page, &station.paths, &station.network(&states));

@@ -167,7 +167,7 @@ fn families(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let config = snapshot.config.as_ref();
     let settings = config.map_or(&defaults, |config| &config.prometheus);
     let mut page = Vec::new();
-    prometheus::write(snapshot, settings, Format::Text, &mut page).unwrap();
+    prometheus::write(snapshot, "", settings, Format::Text, &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     let mut families = BTreeMap::<String, String>::new();
     for line in page

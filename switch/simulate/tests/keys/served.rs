@@ -41,6 +41,6 @@ pub fn answers(config: &Config) -> String {
 pub fn metrics(config: &Config) -> String {
     let mut page = Vec::new();
     let (snapshot, settings) = (Snapshot::example(), &config.prometheus);
-    prometheus::write(&snapshot, settings, Format::Text, &mut page).unwrap();
+    prometheus::write(&snapshot, "", settings, Format::Text, &mut page).unwrap();
     String::from_utf8(page).unwrap()
 }

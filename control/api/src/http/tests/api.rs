@@ -9,7 +9,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 
 use super::*;
-use crate::prometheus;
+use crate::{process, prometheus};
 use contract::counters::ClassReading;
 use contract::limits::answer_bytes_max;
 use control::published::Lookup;
@@ -130,12 +130,21 @@ fn metrics_come_in_the_format_that_is_asked_for() {
 fn json_is_the_published_snapshot() {
     let (server, published) = serve(Snapshot::default());
     published.publish(Snapshot::example(), Lookup::default());
-    let example = Snapshot::example();
-    assert_eq!(read::<Snapshot>(&server, "/api/v1/snapshot"), example);
-    let segments: Segments = read(&server, "/api/v1/segments");
-    assert_eq!(segments, Segments::from(&example));
-    let status: StatusAnswer = read(&server, "/api/v1/status");
-    assert_eq!(status, StatusAnswer::from(&example));
+    let whole = fetch(&server, "/api/v1/snapshot").body;
+    assert_eq!(
+        serde_json::from_str::<Snapshot>(&whole).unwrap(),
+        Snapshot::example()
+    );
+    let segments = fetch(&server, "/api/v1/segments").body;
+    assert_eq!(
+        serde_json::from_str::<Segments>(&segments).unwrap(),
+        Segments::from(&Snapshot::example())
+    );
+    let status = fetch(&server, "/api/v1/status").body;
+    assert_eq!(
+        serde_json::from_str::<StatusAnswer>(&status).unwrap(),
+        StatusAnswer::from(&Snapshot::example())
+    );
 }
 
 #[test]
@@ -176,7 +185,8 @@ fn classes_are_sums_over_ports_and_segments() {
         segment.class = "gold".to_owned();
     }
     let (server, _) = serve(snapshot);
-    let classes: Classes = read(&server, "/api/v1/classes");
+    let classes = fetch(&server, "/api/v1/classes").body;
+    let classes: Classes = serde_json::from_str(&classes).unwrap();
     let [gold, all] = &classes.classes[..] else {
         panic!("{classes:?}");
     };
@@ -208,7 +218,9 @@ fn epochs_are_the_courses_of_segments() {
         snapshot.segments[0].history.add(epoch, 250, &sample);
     }
     let (server, _) = serve(snapshot);
-    let epochs = |query: &str| -> Epochs { read(&server, &format!("/api/v1/epochs{query}")) };
+    let epochs = |query: &str| -> Epochs {
+        serde_json::from_str(&fetch(&server, &format!("/api/v1/epochs{query}")).body).unwrap()
+    };
     let all = epochs("");
     let origin_s = all.origin_unix_s.unwrap();
     assert!((origin_s - (1_700_000_000.25 - 82.0 * 0.25)).abs() < 1e-6);
@@ -281,7 +293,9 @@ fn the_largest_answers_have_room() {
 #[test]
 fn flows_come_in_pages() {
     let (server, _) = serve(example());
-    let page = |query: &str| -> FlowPage { read(&server, &format!("/api/v1/flows{query}")) };
+    let page = |query: &str| -> FlowPage {
+        serde_json::from_str(&fetch(&server, &format!("/api/v1/flows{query}")).body).unwrap()
+    };
     let first = page("");
     assert_eq!(
         (first.epoch, first.matching, first.offset),
@@ -359,7 +373,8 @@ fn one_flow_is_found_in_either_spelling() {
         "flow=10.0.0.1%3A1027%3e10.0.0.2:80%2Ftcp",
         "source=10.0.0.1:1027&destination=10.0.0.2:80&protocol=6",
     ] {
-        let answer: FlowAnswer = read(&server, &format!("/api/v1/flow?{query}"));
+        let answer = fetch(&server, &format!("/api/v1/flow?{query}"));
+        let answer: FlowAnswer = serde_json::from_str(&answer.body).unwrap();
         assert_eq!(answer.flow, FLOW);
         assert_eq!(answer.tracked.len(), 1, "{query}");
     }
@@ -373,7 +388,7 @@ fn one_flow_is_found_in_either_spelling() {
 #[tokio::test]
 async fn while_one_flow_is_looked_for_another_has_to_wait() {
     let published = Arc::new(Published::new(example()));
-    let sources = Sources::new(published, None);
+    let sources = Sources::new(published, process::recorder(), None);
     let permit = Arc::clone(&sources.singles).try_acquire_owned().unwrap();
     let router = TowerToHyperService::new(routes::router(sources, Access::default()));
     let ask = async || {
