@@ -26,4 +26,5 @@ mod estimate;
 pub mod flows;
 mod merge;
 pub mod published;
+pub mod running;
 pub mod wire;

@@ -17,7 +17,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
@@ -30,6 +29,7 @@ use crate::process;
 use contract::config::Http;
 use control::contain::{self, Part};
 use control::published::Published;
+use control::running;
 
 mod access;
 mod answer;
@@ -80,8 +80,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: running::Running<watch::Sender<()>>,
 }
 
 impl Server {
@@ -222,23 +221,20 @@ impl Server {
             tokio::net::TcpListener::from_std(self.listener)?
         };
         let recorder = process::recorder();
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(());
         let (reload, access) = (self.reload, self.access);
-        let thread = std::thread::Builder::new()
-            .name("vernier-http".to_owned())
-            .spawn(move || {
-                let router = router(recorder.clone(), access, reload);
-                runtime.block_on(async {
-                    tokio::select! {
-                        () = accept(listener, router, stopped) => {}
-                        () = upkeep(&recorder) => {}
-                    }
-                });
-            })?;
+        let work = move || {
+            let router = router(recorder.clone(), access, reload);
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, router, stopped) => {}
+                    () = upkeep(&recorder) => {}
+                }
+            });
+        };
         Ok(Running {
             address: self.address,
-            stop,
-            thread: Some(thread),
+            _thread: running::Running::start("vernier-http", stop, work)?,
         })
     }
 }
@@ -260,17 +256,6 @@ impl Running {
     pub fn stop(self) {}
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the HTTP server's thread panicked");
-        }
-    }
-}
-
 async fn upkeep(recorder: &PrometheusHandle) {
     loop {
         tokio::time::sleep(UPKEEP).await;
@@ -281,14 +266,14 @@ async fn upkeep(recorder: &PrometheusHandle) {
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    mut stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<()>,
 ) {
     let limit = ConnectionLimit::default();
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopped.wait_for(|&stopped| stopped) => break,
+            _ = stopped.changed() => break,
         };
         match accepted {
             Ok((stream, _)) => {

@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs,
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use contract::config::{Ipfix, Transport};
@@ -41,11 +40,7 @@ pub struct Exporter {
 }
 
 /// An exporter at work, until it is dropped.
-#[derive(Debug)]
-pub struct Running {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub type Running = control::running::Running<Sender<()>>;
 
 impl Exporter {
     /// By these settings; connects to nothing.
@@ -77,24 +72,7 @@ impl Exporter {
                 settings: self.settings,
             },
         };
-        let thread = std::thread::Builder::new()
-            .name("vernier-ipfix".to_owned())
-            .spawn(move || exporting.run())?;
-        Ok(Running {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that exports flows panicked");
-        }
+        Running::start("vernier-ipfix", stop, move || exporting.run())
     }
 }
 
@@ -268,8 +246,8 @@ impl Sending {
     /// Over TCP once a connection; over UDP again and again.
     fn is_description_due(&self) -> bool {
         let is_tcp = self.link.as_ref().is_some_and(Link::is_tcp);
-        self.described
-            .is_none_or(|at| !is_tcp && at.elapsed() >= self.settings.template_interval())
+        let interval = Duration::from_secs(self.settings.template_s.into());
+        (self.described).is_none_or(|at| !is_tcp && at.elapsed() >= interval)
     }
 
     fn flush(&mut self) -> ControlFlow<()> {

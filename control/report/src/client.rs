@@ -95,7 +95,8 @@ pub struct Client {
     buffer: Vec<u8>,
     /// Bytes to write. A write that is dropped half-way is continued by the next.
     out: Vec<u8>,
-    info: Info,
+    /// What the server said of itself last.
+    pub(crate) info: Info,
     /// What subjects of answers begin with.
     inbox: String,
     published: u64,
@@ -130,16 +131,6 @@ impl Client {
             other => return Err(unexpected(&other)),
         }
         Ok(client)
-    }
-
-    /// Whether the server requires TLS.
-    pub(crate) fn demands_tls(&self) -> bool {
-        self.info.tls_required
-    }
-
-    /// The server's nonce, which credentials with a key sign.
-    pub(crate) fn nonce(&self) -> &str {
-        &self.info.nonce
     }
 
     /// Continues by TLS. The server has to present a certificate for `host`.
@@ -198,11 +189,6 @@ impl Client {
                 other @ Frame::Message(_) => return Err(unexpected(&other)),
             }
         }
-    }
-
-    /// Whether the server has JetStream itself.
-    pub(crate) fn has_jetstream(&self) -> bool {
-        self.info.jetstream
     }
 
     /// Publishes a message and waits for JetStream's answer.
@@ -375,9 +361,11 @@ pub(crate) enum Frame {
 #[serde(default)]
 pub(crate) struct Info {
     pub tls_required: bool,
+    /// What credentials with a key sign.
     pub nonce: String,
     pub max_payload: u64,
     pub headers: bool,
+    /// Whether the server has JetStream itself.
     pub jetstream: bool,
 }
 

@@ -200,12 +200,12 @@ impl Connection {
                 || self.nats.cert_file.is_some();
             let opened = timeout(ANSWER_MAX, async {
                 let begun = Client::begin(server).await?;
-                let begun = if is_tls || begun.demands_tls() {
+                let begun = if is_tls || begun.info.tls_required {
                     begun.secure(server.host(), &self.tls()?).await?
                 } else {
                     begun
                 };
-                let credentials = self.credentials(begun.nonce())?;
+                let credentials = self.credentials(&begun.info.nonce)?;
                 begun.admit(name, inbox, credentials).await
             });
             let fault = match opened.await {

@@ -12,7 +12,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use contract::config::Report as Settings;
@@ -47,11 +46,7 @@ pub struct Sender {
 }
 
 /// A sender at work, until it is dropped.
-#[derive(Debug)]
-pub struct Running {
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-}
+pub type Running = control::running::Running<watch::Sender<()>>;
 
 impl Sender {
     /// Reads secrets; connects to nothing. `None` where no reports are configured.
@@ -97,7 +92,7 @@ impl Sender {
             .thread_name("vernier-report")
             .max_blocking_threads(2)
             .build()?;
-        let (stop, mut stopped) = watch::channel(false);
+        let (stop, mut stopped) = watch::channel(());
         let sending = Sending {
             token: subject::token(&reporter.name()),
             reporter: RefCell::new(reporter),
@@ -117,30 +112,12 @@ impl Sender {
                 is_over = ran.is_some();
                 if !is_over {
                     sending.reset();
-                    let stopped = stopped.wait_for(|&stopped| stopped);
-                    let pause = async { timeout(PAUSE, stopped).await.is_ok() };
+                    let pause = async { timeout(PAUSE, stopped.changed()).await.is_ok() };
                     is_over = runtime.block_on(pause);
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("vernier-report".to_owned())
-            .spawn(run)?;
-        Ok(Running {
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop.send_replace(true);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the thread that sends reports panicked");
-        }
+        Running::start("vernier-report", stop, run)
     }
 }
 
@@ -161,11 +138,11 @@ struct Sending<R> {
 }
 
 impl<R: Reporter> Sending<R> {
-    async fn run(&self, mut stopped: watch::Receiver<bool>) {
+    async fn run(&self, mut stopped: watch::Receiver<()>) {
         tokio::select! {
             () = self.look_again_and_again() => {}
             () = self.send_again_and_again() => {}
-            _ = stopped.wait_for(|&stopped| stopped) => {}
+            _ = stopped.changed() => {}
         }
         self.look();
         let _ = timeout(FAREWELL, async {
@@ -318,7 +295,7 @@ impl<R: Reporter> Sending<R> {
 
     /// Why no stream takes reports, as far as a sender can know, and what to do.
     fn no_stream(&self, client: &Client) -> String {
-        let why = if !client.has_jetstream() {
+        let why = if !client.info.jetstream {
             "the server has no JetStream (nats-server --jetstream)"
         } else if self.counters.read().acknowledged > 0 {
             "the stream that took reports is gone: the server has lost its store, or somebody deleted the stream. Stations that are connected make it again within seconds"

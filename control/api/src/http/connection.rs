@@ -57,7 +57,7 @@ pub(super) async fn serve(
     router: Router,
     slot: Slot,
     mut cut_off: CutOff,
-    mut stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<()>,
 ) {
     let slot = Arc::new(slot);
     let bytes = Bytes {
@@ -85,11 +85,11 @@ pub(super) async fn serve(
         // Counted where the slot was given to another.
         _ = &mut cut_off => return,
         () = sleep(CONNECTION_MAX) => {}
-        _ = stopped.wait_for(|&stopped| stopped) => {}
+        _ = stopped.changed() => {}
     }
     connection.as_mut().graceful_shutdown();
     let too_late = async {
-        drop(stopped.wait_for(|&stopped| stopped).await);
+        drop(stopped.changed().await);
         sleep(CLOSING_MAX).await;
     };
     tokio::select! {

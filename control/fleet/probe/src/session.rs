@@ -23,9 +23,8 @@ use crate::result::{
 };
 use crate::socket::{SendError, Stamped, Stamps, Unreachable};
 use crate::wire::{
-    self, ClockSource, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind,
-    MALFORMED, Mode, Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, number, put,
-    value,
+    self, ErrorEstimate, Format, HEADER_BYTES, INTEGRITY, Integrity, Key, Kind, MALFORMED, Mode,
+    Reply, Request, TAG_BYTES, UNRECOGNISED, UnixNs, Walk, append, put, value,
 };
 
 /// A request leaves the machine within this time, in ns.
