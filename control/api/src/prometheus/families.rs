@@ -196,6 +196,7 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
     page.series(&WIRE_USABLE_CELLS, wire_figures(&snapshot.wires));
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as filters pass it")]
 fn is_no_estimate<R>(metric: &&'static Metric<R>) -> bool {
     named(Estimate::metrics(), metric.declaration.name).is_none()
 }

@@ -7,6 +7,7 @@ use crate::clock::ClockState;
 use crate::config::ReflectorConfig;
 use crate::reflector::{Reflector, Settings};
 use crate::socket::Arrival;
+use crate::wire::ClockSource;
 use crate::wire::least_bytes;
 
 const EPOCH: u64 = 1_700_000_000_000_000_000;
