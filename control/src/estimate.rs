@@ -189,6 +189,7 @@ pub(crate) mod tests {
     use measure::lda::{Bank, LdaLayout};
     use measure::observation::{End, Observation, SegmentIndex};
     use measure::packet::{FlowHash, PacketHash};
+    use measure::shard::SegmentLayout;
     use measure::time::EpochTag;
 
     /// A counter of 2 GHz: a tick is half a nanosecond.
@@ -229,7 +230,10 @@ pub(crate) mod tests {
     }
 
     fn synopsis(probability: f64, packets: u64, is_lost: impl Fn(u64) -> bool) -> SegmentSynopsis {
-        let mut synopsis = SegmentSynopsis::new(Some(&layout(probability)), rate());
+        let layout = SegmentLayout {
+            lda: Some(layout(probability)),
+        };
+        let mut synopsis = SegmentSynopsis::new(&layout, rate());
         for n in 0..packets {
             let (sent, received) = observations(0, n, 200 + n % 100);
             synopsis.tally.record(End::Sender, &[sent]);

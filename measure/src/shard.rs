@@ -23,7 +23,7 @@ mod layout;
 mod segment;
 
 pub use layout::{ShardBytes, ShardLayout};
-pub use segment::{SegmentSynopsis, Tally};
+pub use segment::{SegmentBytes, SegmentLayout, SegmentSynopsis, Tally};
 
 use std::ops::{Deref, Range};
 
@@ -63,7 +63,7 @@ struct Fit {
 impl Shard {
     /// An empty shard.
     pub fn new(layout: &ShardLayout) -> Self {
-        let segment = SegmentSynopsis::new(layout.lda.as_ref(), layout.rate);
+        let segment = SegmentSynopsis::new(&layout.segment, layout.rate);
         let sketch = layout.lds.as_ref().map(LdsPair::empty);
         let flows = (layout.flow_slots > 0).then(|| {
             FlowSlots::new(layout.flow_slots).with_histograms(layout.flow_histograms, layout.rate)

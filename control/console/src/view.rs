@@ -8,13 +8,12 @@ use records::answers::{ClassTotals, Classes, Ports};
 use records::snapshot::{AroundCounts, Delays, Labelled, Port, Segment, Snapshot};
 
 mod flows;
-mod station;
+pub mod station;
 mod status;
 mod wires;
 
 pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
 pub use flows::{flow, flows};
-pub use station::{blame, flow_path, missing, path_blames, paths, station_segments};
 pub use status::status;
 pub use wires::wires;
 pub(crate) use wires::{

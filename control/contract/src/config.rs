@@ -30,10 +30,7 @@ pub use class::{Class, FlowRule, Protocol, Rule};
 pub use device::Device;
 pub use document::{Candidate, ConfigError, Fault, Position, parse_file};
 pub use host::HostConfig;
-pub use measurement::{
-    Around, Decode, FlowSelection, Flows, Lda, LdaBank, Lds, Measurement, Rli, RliMethod,
-    RliPolicy, SegmentPorts, Stamps,
-};
+pub use measurement::*;
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};
 pub use resolve::{LayoutError, Resolved, Segment};
 pub use serving::{Http, Ipfix, Nats, Prometheus, Report, Transport};

@@ -102,11 +102,11 @@ struct Bench {
 
 /// What the configuration says, with a small LDA.
 fn shards(config: &Config) -> ShardLayout {
-    let shards = config.shard_layout(rate()).unwrap();
-    ShardLayout {
-        lda: shards.lda.is_some().then(|| layout(1.0)),
-        ..shards
+    let mut shards = config.shard_layout(rate()).unwrap();
+    if let Some(lda) = &mut shards.segment.lda {
+        *lda = layout(1.0);
     }
+    shards
 }
 
 /// A generation of `config`, and its workers' ends.

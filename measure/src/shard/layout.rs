@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use crate::cell::PassedCell;
 use crate::flows::{FlowCounters, FlowEstimates, FlowSlots};
-use crate::lda::LdaLayout;
 use crate::lds::LdsLayout;
 use crate::packet::Hashing;
 use crate::time::TickRate;
 
-use super::SegmentSynopsis;
+use super::segment::{SegmentBytes, SegmentLayout};
 
 /// What a [`Shard`](super::Shard) holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,8 +23,8 @@ pub struct ShardLayout {
     pub sketch_of: Vec<u16>,
     /// Sketches: as many as egress ports.
     pub sketches: usize,
-    /// The LDA of each segment.
-    pub lda: Option<LdaLayout>,
+    /// Each segment.
+    pub segment: SegmentLayout,
     /// Each sketch.
     pub lds: Option<LdsLayout>,
     /// Slots of the flows that are tracked; 0 where none are.
@@ -39,10 +38,8 @@ pub struct ShardLayout {
 /// Memory of one shard by purpose, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShardBytes {
-    /// Plain counts, moments and histograms.
-    pub segments: usize,
-    /// LDAs.
-    pub lda: usize,
+    /// What is kept of segments, each purpose by itself.
+    pub segments: SegmentBytes,
     /// Sketches.
     pub lds: usize,
     /// Flow slots.
@@ -52,7 +49,8 @@ pub struct ShardBytes {
 impl ShardBytes {
     /// All of it.
     pub fn total(&self) -> usize {
-        self.segments + self.lda + self.lds + self.flows
+        let segments = self.segments.iter().map(|(_, bytes)| bytes);
+        segments.sum::<usize>() + self.lds + self.flows
     }
 }
 
@@ -73,7 +71,7 @@ impl ShardLayout {
             first_segment: 0,
             sketch_of: vec![0; segments],
             sketches: 0,
-            lda: None,
+            segment: SegmentLayout::default(),
             lds: None,
             flow_slots: 0,
             flow_estimates: false,
@@ -124,7 +122,7 @@ impl ShardLayout {
 
     /// What one shard takes.
     pub fn size_bytes(&self) -> ShardBytes {
-        let rows = self.lda.as_ref().map_or(0, LdaLayout::cells);
+        let segments = self.segment.size_bytes();
         let sketch = |layout: &LdsLayout| self.sketches * layout.cells() * size_of::<PassedCell>();
         let slot_bytes = size_of::<FlowCounters>()
             + if self.flow_estimates {
@@ -134,8 +132,7 @@ impl ShardLayout {
             };
         let histograms = FlowSlots::histogram_bytes(self.flow_histograms, self.flow_slots);
         ShardBytes {
-            segments: self.segments() * size_of::<SegmentSynopsis>(),
-            lda: self.segments() * rows * size_of::<PassedCell>(),
+            segments: segments.map(|(purpose, bytes)| (purpose, self.segments() * bytes)),
             lds: self.lds.as_ref().map_or(0, sketch),
             flows: match self.flow_slots {
                 0 => 0,

@@ -90,6 +90,30 @@ fn bytes_of(observations: &[Observation]) -> u64 {
     bytes.sum()
 }
 
+/// What is kept of a segment beyond what is kept of all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SegmentLayout {
+    /// Its LDA.
+    pub lda: Option<LdaLayout>,
+}
+
+/// Memory by purpose, in bytes.
+pub type SegmentBytes = [(&'static str, usize); 2];
+
+impl SegmentLayout {
+    /// What one segment takes.
+    pub fn size_bytes(&self) -> SegmentBytes {
+        let cells = self.lda.as_ref().map_or(0, LdaLayout::cells);
+        [
+            (
+                "counts, moments and histograms",
+                size_of::<SegmentSynopsis>(),
+            ),
+            ("LDA", cells * size_of::<PassedCell>()),
+        ]
+    }
+}
+
 /// All that is kept of one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentSynopsis {
@@ -107,12 +131,12 @@ pub struct SegmentSynopsis {
 
 impl SegmentSynopsis {
     /// An empty synopsis: 4 KiB, and 16 bytes for each row of the LDA.
-    pub fn new(layout: Option<&LdaLayout>, rate: TickRate) -> Self {
+    pub fn new(layout: &SegmentLayout, rate: TickRate) -> Self {
         Self {
             tally: Tally::default(),
             moments: Moments::default(),
             histogram: Histogram::new(rate),
-            lda: layout.map(LdaPair::empty),
+            lda: layout.lda.as_ref().map(LdaPair::empty),
             rli: SegmentDelay::default(),
         }
     }

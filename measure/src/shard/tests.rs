@@ -23,12 +23,19 @@ fn lds(columns: u32) -> LdsLayout {
     LdsLayout::new(columns, 1, &[1.0; 3]).unwrap()
 }
 
+/// Segments with an LDA of so many rows.
+fn segment(rows: u32) -> SegmentLayout {
+    SegmentLayout {
+        lda: Some(lda(rows)),
+    }
+}
+
 /// Everything, with two segments at one egress port.
 fn layout() -> ShardLayout {
     ShardLayout {
         sketch_of: vec![1, 0, 1],
         sketches: 2,
-        lda: Some(lda(16)),
+        segment: segment(16),
         lds: Some(lds(13)),
         flow_slots: SLOTS as usize,
         ..ShardLayout::new(rate(), SEGMENTS)
@@ -236,7 +243,7 @@ fn each_segment_gets_its_packets() {
     assert_eq!(lda(&shard, 2).estimate(1).mean_ticks, Some(7.0));
     assert_eq!(
         shard.segments()[1],
-        SegmentSynopsis::new(layout().lda.as_ref(), rate())
+        SegmentSynopsis::new(&segment(16), rate())
     );
 }
 
@@ -290,7 +297,9 @@ fn packets_without_hashes_count_as_much() {
     let bank = |rows, probability| Bank { rows, probability };
     for banks in [vec![bank(7, 1.0)], vec![bank(7, 1.0), bank(5, 0.25)]] {
         let layout = ShardLayout {
-            lda: Some(LdaLayout::new(&banks).unwrap()),
+            segment: SegmentLayout {
+                lda: Some(LdaLayout::new(&banks).unwrap()),
+            },
             ..ShardLayout::new(rate(), 2)
         };
         let (mut batched, mut single) = (Shard::new(&layout), Shard::new(&layout));
@@ -342,7 +351,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         Shard::new(&other)
     };
     let mut odd_last = shard();
-    odd_last.segments[2] = SegmentSynopsis::new(Some(&lda(17)), rate());
+    odd_last.segments[2] = SegmentSynopsis::new(&segment(17), rate());
     let mut odd_sketch = shard();
     odd_sketch.sketches[1] = LdsPair::empty(&lds(14));
     let two_ghz = TickRate::from_hz(2_000_000_000);
@@ -351,7 +360,7 @@ fn shards_of_other_shapes_are_refused_whole() {
         (changed(&|l| l.first_segment = 1), "end of segments"),
         (changed(&|l| l.sketch_of[2] = 0), "sketch of a segment"),
         (changed(&|l| l.rate = two_ghz), "tick rate"),
-        (changed(&|l| l.lda = None), "LDA of a segment"),
+        (changed(&|l| l.segment.lda = None), "LDA of a segment"),
         (changed(&|l| l.lds = None), "number of LDS"),
         (odd_last, "rows of a bank"),
         (odd_sketch, "columns"),
@@ -456,26 +465,24 @@ fn a_sealed_shard_reopens_empty() {
 #[test]
 fn memory_is_said_by_purpose() {
     let bytes = layout().size_bytes();
-    let expected = ShardBytes {
-        segments: 3 * size_of::<SegmentSynopsis>(),
-        lda: 3 * 19 * 16,
-        lds: 2 * 39 * 16,
+    let expected = |segments: usize, sketches: usize| ShardBytes {
+        segments: [
+            (
+                "counts, moments and histograms",
+                segments * size_of::<SegmentSynopsis>(),
+            ),
+            ("LDA", segments * 19 * 16),
+        ],
+        lds: sketches * 39 * 16,
         flows: 6 * 32,
     };
-    assert_eq!(bytes, expected);
+    assert_eq!(bytes, expected(3, 2));
     let with_estimates = ShardLayout {
         flow_estimates: true,
         ..layout()
     };
     assert_eq!(with_estimates.size_bytes().flows, 6 * 64);
-    let part = layout().part(1..2).size_bytes();
-    let expected_of_part = ShardBytes {
-        segments: size_of::<SegmentSynopsis>(),
-        lda: 19 * 16,
-        lds: 39 * 16,
-        flows: 6 * 32,
-    };
-    assert_eq!(part, expected_of_part);
+    assert_eq!(layout().part(1..2).size_bytes(), expected(1, 1));
     let none = layout().without_flows().size_bytes();
     assert_eq!(none.total(), bytes.total() - bytes.flows);
     assert_eq!(ShardLayout::new(rate(), 0).size_bytes().total(), 0);

@@ -21,7 +21,7 @@ use measure::rli::{
     Estimates, Injector, Link, Method, Policy, Receiver, ReceiverConfig, ReferenceSender, Run,
     StreamId,
 };
-use measure::shard::{Shard, ShardLayout};
+use measure::shard::{SegmentLayout, Shard, ShardLayout};
 use measure::time::{EpochTag, TickRate, Ticks};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -361,7 +361,9 @@ fn lda_alone() -> Work {
 
 fn lda_shard() -> ShardLayout {
     ShardLayout {
-        lda: Some(lda_layout()),
+        segment: SegmentLayout {
+            lda: Some(lda_layout()),
+        },
         ..ShardLayout::new(rate(), 1)
     }
 }

@@ -9,10 +9,10 @@ use contract::counters::{
 use contract::fdb::FdbStats;
 use contract::metric::{Each, Metric, MetricKind as Kind, Shown};
 use records::snapshot::{
-    AroundCounts, ClassCounts, Counts, Credit, Decoding, Delays, DeviceCounts, Estimate, Fdb, Flow,
-    FlowEstimate, FlowTotals, Flows, JudgedEstimates, Pool, Port, PortFact, QueueCounts,
-    ReferenceEstimate, Segment, Sketch, Snapshot, Totals, Wire, WireClock, WireEstimate,
-    WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
+    AroundCounts, ClassCounts, Counts, Credit, Decoding, Delays, DeviceCounts, EpochFigures,
+    Estimate, Fdb, Flow, FlowEstimate, FlowTotals, Flows, JudgedEstimates, Pool, Port, PortFact,
+    QueueCounts, ReferenceEstimate, Segment, Sketch, Snapshot, Totals, Wire, WireClock,
+    WireEstimate, WireFigures, WireFlows, WireLda, WirePeer, WireSegment, WireTotals, Worker,
 };
 use wire::exchange::SessionState;
 
@@ -161,9 +161,11 @@ pub(super) fn segments(page: &mut Page, snapshot: &Snapshot, settings: &Promethe
 
 /// The estimates of the last usable epochs: one family for all methods, inside the switch and on the wire.
 pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
-    let lda = snapshot.segments.iter().filter_map(|segment| {
-        let lda = snapshot.fresh(segment)?.lda.as_ref()?;
-        Some((with(segment_labels(segment), "method", "lda"), lda))
+    let synopses = snapshot.segments.iter().flat_map(|segment| {
+        let estimates = snapshot.fresh(segment).into_iter();
+        let labels = move |method| with(segment_labels(segment), "method", method);
+        let estimates = estimates.flat_map(EpochFigures::estimates);
+        estimates.map(move |(method, estimate)| (labels(method), estimate))
     });
     let references = snapshot.segments.iter().filter_map(|segment| {
         let references = snapshot.fresh(segment)?.references.as_ref()?;
@@ -172,7 +174,7 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
     });
     for metric in Estimate::metrics() {
         page.declared(metric);
-        page.series(metric, lda.clone());
+        page.series(metric, synopses.clone());
         let name = metric.declaration.name;
         if let Some(metric) = named(ReferenceEstimate::metrics(), name) {
             page.series(metric, references.clone());
@@ -192,7 +194,7 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
     let figures_own = WireFigures::metrics().filter(is_no_estimate);
     page.metrics(figures_own, wire_figures(&snapshot.wires));
     page.declared(&USABLE_CELLS);
-    page.series(&USABLE_CELLS, lda);
+    page.series(&USABLE_CELLS, synopses);
     page.series(&WIRE_USABLE_CELLS, wire_figures(&snapshot.wires));
 }
 

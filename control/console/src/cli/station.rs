@@ -90,18 +90,18 @@ impl Station {
     pub fn path(&self, asked: &Path) -> anyhow::Result<u8> {
         let mut query = vec![("from", asked.from.clone()), ("to", asked.to.clone())];
         query.extend(asked.class.clone().map(|class| ("class", class)));
-        self.show::<Paths>("/api/v1/path", &query, asked.form, view::paths)
+        self.show::<Paths>("/api/v1/path", &query, asked.form, view::station::paths)
     }
 
     /// `vernier segments` of a station.
     pub fn segments(&self, form: Form) -> anyhow::Result<u8> {
         let all = [("limit", "100000".to_owned())];
-        self.show::<StationSegments>("/api/v1/segments", &all, form, view::station_segments)
+        self.show::<StationSegments>("/api/v1/segments", &all, form, view::station::segments)
     }
 
     /// `vernier missing`.
     pub fn missing(&self, form: Form) -> anyhow::Result<u8> {
-        self.show::<Missing>("/api/v1/missing", &[], form, view::missing)
+        self.show::<Missing>("/api/v1/missing", &[], form, view::station::missing)
     }
 
     /// `vernier blame`.
@@ -109,16 +109,21 @@ impl Station {
         let form = asked.form;
         if let Some(flow) = &asked.flow {
             let query = [("flow", flow.clone())];
-            return self.show::<FlowPath>("/api/v1/flow", &query, form, view::flow_path);
+            return self.show::<FlowPath>("/api/v1/flow", &query, form, view::station::flow_path);
         }
         let class = asked.class.clone().map(|class| ("class", class));
         if let (Some(from), Some(to)) = (&asked.from, &asked.to) {
             let mut query = vec![("from", from.clone()), ("to", to.clone())];
             query.extend(class);
-            return self.show::<PathBlames>("/api/v1/blame", &query, form, view::path_blames);
+            return self.show::<PathBlames>(
+                "/api/v1/blame",
+                &query,
+                form,
+                view::station::path_blames,
+            );
         }
         let mut query = vec![("limit", asked.limit.to_string())];
         query.extend(class);
-        self.show::<Fleet>("/api/v1/blame", &query, form, view::blame)
+        self.show::<Fleet>("/api/v1/blame", &query, form, view::station::blame)
     }
 }

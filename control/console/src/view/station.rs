@@ -109,7 +109,7 @@ fn percent(ratio: f64) -> String {
 }
 
 /// Segments of all switches.
-pub fn station_segments(answer: &StationSegments) -> String {
+pub fn segments(answer: &StationSegments) -> String {
     let rows = answer.segments.iter().map(|segment| {
         let title = title(&segment.from, &segment.to, &segment.class);
         let title = format!("{}: {title}", segment.switch);

@@ -198,11 +198,10 @@ fn synopses(config: &Config, layout: &ShardLayout, items: &mut Vec<Item>) {
     let of_segments = format!("{} segments", layout.segments());
     let of_ports = format!("{} egress ports", layout.sketches);
     let of_slots = format!("{} slots", layout.flow_slots);
-    let counts = "counts, moments and histograms";
     let copies = circulating + SUMS;
+    let segments = bytes.segments.into_iter();
+    items.extend(segments.map(|(purpose, bytes)| item(purpose, bytes, copies, &of_segments)));
     items.extend([
-        item(counts, bytes.segments, copies, &of_segments),
-        item("LDA", bytes.lda, copies, of_segments),
         item("LDS", bytes.lds, copies, of_ports),
         item("flow counters", bytes.flows, circulating, of_slots),
     ]);

@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use measure::InvalidArgument;
 use measure::flows::Slot;
-use measure::lda::{Bank, LdaLayout};
 use measure::lds::LdsLayout;
 use measure::rli::{Method, Receiver, ReceiverConfig};
 use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
 use super::{
-    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, LdaBank, Lds, Port, Queue, Rli,
-    RliMethod, RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
+    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lds, Port, Queue, Rli, RliMethod,
+    RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
 };
 use crate::fdb::{FdbSettings, Limits, StationKey};
 use crate::ids::PortIndex;
@@ -395,12 +394,7 @@ impl Config {
         if !measurement.enabled {
             return Ok(layout);
         }
-        if let Some(lda) = &measurement.lda {
-            layout.lda = Some(
-                lda.layout()
-                    .map_err(LayoutError::of("measurement.lda.banks"))?,
-            );
-        }
+        layout.segment = measurement.segment_layout()?;
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(segments) {
@@ -487,20 +481,6 @@ impl LayoutError {
     /// An error of the sizes below a key.
     pub(super) fn of(key: &'static str) -> impl FnOnce(InvalidArgument) -> Self {
         move |error| Self::Sizes { key, error }
-    }
-}
-
-impl Lda {
-    /// Its banks, laid out.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`] for sizes out of range.
-    pub fn layout(&self) -> Result<LdaLayout, InvalidArgument> {
-        let bank = |bank: &LdaBank| Bank {
-            rows: bank.rows,
-            probability: bank.probability,
-        };
-        LdaLayout::new(&self.banks.iter().map(bank).collect::<Vec<_>>())
     }
 }
 

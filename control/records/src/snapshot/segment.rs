@@ -149,6 +149,13 @@ impl EpochFigures {
         })
     }
 
+    /// Estimates by synopses, with their methods.
+    pub fn estimates(&self) -> impl Iterator<Item = (&'static str, &Estimate)> + Clone {
+        [("lda", &self.lda)]
+            .into_iter()
+            .filter_map(|(method, estimate)| Some((method, estimate.as_ref()?)))
+    }
+
     /// The delay as the LDA estimates it.
     pub fn estimated_delay(&self) -> Option<Delay<'static>> {
         let lda = self.lda?;

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Class, Flows, HostConfig, QueueService, SegmentPorts};
+use crate::config::{Class, Flows, HostConfig, Lda, QueueService, SegmentPorts};
 
 /// A bridge over NICs with these receive queues.
 fn switch(rx_queues: &[Option<u16>], workers: usize) -> Config {
@@ -210,7 +210,7 @@ fn layout(config: &Config) -> ShardLayout {
 fn the_demo_keeps_an_lda_sketches_and_flows() {
     let layout = layout(&Config::demo().unwrap());
     assert_eq!(layout.segments(), 2);
-    assert_eq!(layout.lda.map(|lda| lda.cells()), Some(1_024));
+    assert_eq!(layout.segment.lda.map(|lda| lda.cells()), Some(1_024));
     assert_eq!(layout.lds.map(|lds| lds.cells()), Some(12_000));
     assert_eq!(layout.sketches, 2);
     assert_eq!((layout.flow_slots, layout.flow_estimates), (4_096, true));
