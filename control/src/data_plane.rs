@@ -9,16 +9,63 @@
 
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use measure::time::Ticks;
+use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
 
 pub use crate::background::ResultMode;
-use crate::wire::clock::{self, KernelClock};
 use contract::change::{Change, ChangeError, CoreStatus, Reload};
 use contract::counters::WorkerCounters;
 use contract::ids::{PortIndex, WorkerIndex};
 use records::snapshot::{Fdb, Pool, PortFact};
+
+/// The kernel's state of the system's clock (`adjtimex(2)`), as the program that synchronises it sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelClock {
+    /// Whether it is synchronised: neither `STA_UNSYNC` nor `STA_CLOCKERR`.
+    pub is_synchronised: bool,
+    /// `esterror` in microseconds: an estimate of the error, no bound.
+    pub estimated_error_us: u64,
+    /// `maxerror` in microseconds: a bound of the error.
+    pub error_us_max: u64,
+}
+
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemTime {
+    /// `CLOCK_TAI` in nanoseconds.
+    pub tai_ns: u64,
+    /// The kernel's offset of TAI from UTC, in seconds; 0 where it was not set.
+    pub tai_utc_s: i16,
+}
+
+impl SystemTime {
+    /// Now.
+    pub fn now() -> Self {
+        let ns = |time: Timespec| {
+            let whole = u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S;
+            whole + u64::try_from(time.tv_nsec).unwrap_or(0)
+        };
+        let utc = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
+        let utc_ns = utc.map_or(0, |utc| u64::try_from(utc.as_nanos()).unwrap_or(0));
+        // Every Linux since 3.10 has it.
+        let tai = clock_gettime_dynamic(DynamicClockId::Tai);
+        let tai_ns = ns(tai.unwrap_or_else(|_| clock_gettime(ClockId::Realtime)));
+        let behind_ns = tai_ns.wrapping_sub(ns(clock_gettime(ClockId::Realtime)));
+        // The offset is whole, and the second reading a little later.
+        let tai_utc_s = (behind_ns.cast_signed() as f64 / NS_PER_S as f64).round();
+        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+        let tai_utc_s = tai_utc_s as i16;
+        let ahead_ns = i64::from(tai_utc_s) * 1_000_000_000;
+        Self {
+            tai_ns: utc_ns.wrapping_add_signed(ahead_ns),
+            tai_utc_s,
+        }
+    }
+}
 
 /// What has happened in the data plane. The control core applies events in their order.
 #[derive(Debug)]
@@ -79,8 +126,8 @@ pub trait DataPlane: Send {
     }
 
     /// TAI by the system's clock.
-    fn system_time(&mut self) -> clock::SystemTime {
-        clock::SystemTime::now()
+    fn system_time(&mut self) -> SystemTime {
+        SystemTime::now()
     }
 
     /// 64 random bits that cannot be guessed: nonces of sessions with other switches.

@@ -129,7 +129,7 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::clock::SystemTime;
+    use crate::data_plane::SystemTime;
 
     /// Clocks that are set by hand, in nanoseconds: the counter, and TAI.
     struct ByHand(u64, u64);

@@ -40,8 +40,7 @@ use station::state::State;
 use station::store::STATES;
 use station::values;
 
-use crate::outcome::{Count, Figures, Outcome, Trace};
-use crate::world::rules::{Check, holds};
+use crate::outcome::{Check, Count, Figures, Outcome, Trace, holds};
 
 /// How long faults come.
 pub const FAULTY_S: u64 = 40;

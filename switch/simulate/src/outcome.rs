@@ -6,7 +6,90 @@ use std::fmt;
 
 use measure::labelled_enum;
 
-use crate::world::{Coverage, Fault, Violation};
+/// A rule that was broken.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What was seen, and what is true.
+    pub what: String,
+}
+
+/// Outcome of a check.
+pub(crate) type Check = Result<(), Violation>;
+
+/// Share of bounds that may exclude the truth: all are nominal 98 %.
+const LEVEL: f64 = 0.02;
+
+/// How improbable it must be that so many bounds exclude it by chance.
+const CHANCE: f64 = 1e-9;
+
+pub(crate) fn holds(rule: &'static str, holds: bool, what: impl FnOnce() -> String) -> Check {
+    if holds {
+        Ok(())
+    } else {
+        Err(Violation { rule, what: what() })
+    }
+}
+
+/// How often bounds of each kind of estimate excluded the truth, of how many.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage(pub BTreeMap<String, (u64, u64)>);
+
+impl Coverage {
+    /// Enters an estimate.
+    pub(crate) fn judge(&mut self, kind: &str, mean_ns: f64, bound_ns: f64, truth_ns: f64) {
+        let (excluded, all) = self.0.entry(kind.to_owned()).or_default();
+        // A billionth of the mean is rounding.
+        let off_ns = (mean_ns - truth_ns).abs() - truth_ns.abs() * 1e-9;
+        *excluded += u64::from(off_ns > bound_ns);
+        *all += 1;
+    }
+
+    /// Adds those of another world.
+    pub fn add(&mut self, other: &Self) {
+        for (kind, (excluded, all)) in &other.0 {
+            let sum = self.0.entry(kind.clone()).or_default();
+            sum.0 += excluded;
+            sum.1 += all;
+        }
+    }
+
+    /// `bounds`: no kind of estimate has bounds that exclude the truth more often than their level allows.
+    ///
+    /// # Errors
+    /// The kind, where so many excluded ones have a chance of less than 10^-9.
+    pub fn check(&self) -> Result<(), Violation> {
+        for (kind, &(excluded, all)) in &self.0 {
+            let chance = binomial_tail(all, excluded, LEVEL);
+            holds("bounds", chance >= CHANCE, || {
+                format!("{excluded} of {all} bounds of {kind} exclude the truth, chance {chance:e}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The chance of `k` or more of `n`, each of chance `p`.
+fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
+    if k as f64 <= n as f64 * p {
+        return 1.0;
+    }
+    // From the k-th term on each is smaller than the one before.
+    let mut log = n as f64 * (1.0 - p).ln();
+    for i in 0..k {
+        log += ((n - i) as f64 / (i + 1) as f64).ln() + (p / (1.0 - p)).ln();
+    }
+    let (mut term, mut sum) = (log.exp(), 0.0);
+    for i in k..=n {
+        sum += term;
+        term *= (n - i) as f64 / (i + 1) as f64 * p / (1.0 - p);
+        if term < sum * 1e-12 {
+            break;
+        }
+    }
+    sum
+}
 
 labelled_enum! {
     /// What is counted, in the order in which it is shown.
@@ -41,7 +124,7 @@ pub struct Figures {
     /// What was counted.
     pub counts: BTreeMap<Count, u64>,
     /// Faults of switches, by kind.
-    pub faults: BTreeMap<Fault, u64>,
+    pub faults: BTreeMap<String, u64>,
     /// Bounds.
     pub coverage: Coverage,
 }
@@ -51,8 +134,8 @@ impl Figures {
         *self.counts.entry(what).or_default() += times;
     }
 
-    pub(crate) fn count_fault(&mut self, fault: Fault) {
-        *self.faults.entry(fault).or_default() += 1;
+    pub(crate) fn count_fault(&mut self, fault: impl fmt::Debug) {
+        *self.faults.entry(format!("{fault:?}")).or_default() += 1;
     }
 
     /// Adds those of another world.
@@ -61,8 +144,8 @@ impl Figures {
         for (&what, &times) in &other.counts {
             self.count(what, times);
         }
-        for (&fault, times) in &other.faults {
-            *self.faults.entry(fault).or_default() += times;
+        for (fault, times) in &other.faults {
+            *self.faults.entry(fault.clone()).or_default() += times;
         }
         self.coverage.add(&other.coverage);
     }
@@ -128,5 +211,24 @@ impl Trace {
             violation,
             events: self.last.iter().map(line).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_of_a_binomial_is_that_of_tables() {
+        // By the sum of all terms, in Python's exact integers.
+        for (n, k, chance) in [
+            (100, 3, 0.323_314),
+            (100, 10, 3.441_68e-5),
+            (1_000, 21, 0.440_904),
+        ] {
+            let tail = binomial_tail(n, k, 0.02);
+            assert!((tail / chance - 1.0).abs() < 1e-4, "{n} {k}: {tail}");
+        }
+        assert!((binomial_tail(50, 0, 0.02) - 1.0).abs() < 1e-12);
     }
 }

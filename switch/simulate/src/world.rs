@@ -38,7 +38,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use wire::testing::Network;
 
-use crate::outcome::{Count, Figures, Outcome, Trace};
+use crate::outcome::{Check, Count, Figures, Outcome, Trace, holds};
 use configure::{INTERVAL_MS, Shape};
 use ledger::Ledger;
 use node::{Clocks, Node};
@@ -49,11 +49,10 @@ mod configure;
 mod faults;
 mod ledger;
 mod node;
-pub(crate) mod rules;
+mod rules;
 
 pub use calm::{Cable, Calm, Departure};
 pub use faults::Fault;
-pub use rules::{Coverage, Violation};
 
 /// How long faults come.
 pub const FAULTY_NS: u64 = 3_000_000_000;
@@ -237,7 +236,7 @@ impl World {
         self.trace.note(self.now, what);
     }
 
-    fn happen(&mut self, event: Event) -> rules::Check {
+    fn happen(&mut self, event: Event) -> Check {
         match event {
             Event::Offer => self.offer()?,
             Event::Pass(switch, life, worker) => self.pass_due(switch, life, worker)?,
@@ -249,7 +248,7 @@ impl World {
             Event::Start(switch) => {
                 if self.places[switch].node.is_none() {
                     let started = self.start(switch);
-                    rules::holds("start", started.is_ok(), || format!("{started:?}"))?;
+                    holds("start", started.is_ok(), || format!("{started:?}"))?;
                 }
             }
             Event::LinkUp(link) => self.set_link(link, true),
@@ -296,7 +295,7 @@ impl World {
     }
 
     /// A host sends a packet, into its switch if that runs.
-    fn offer(&mut self) -> rules::Check {
+    fn offer(&mut self) -> Check {
         let (number, packet) = self
             .ledger
             .make(self.now, self.places.len(), &mut self.random);
@@ -311,7 +310,7 @@ impl World {
         Ok(())
     }
 
-    fn pass_due(&mut self, switch: usize, life: u32, worker: usize) -> rules::Check {
+    fn pass_due(&mut self, switch: usize, life: u32, worker: usize) -> Check {
         let place = &self.places[switch];
         let Some(node) = place.node.as_ref().filter(|_| place.life == life) else {
             return Ok(());
@@ -325,7 +324,7 @@ impl World {
         self.pass(switch, worker)
     }
 
-    fn poll(&mut self, switch: usize, life: u32) -> rules::Check {
+    fn poll(&mut self, switch: usize, life: u32) -> Check {
         let place = &mut self.places[switch];
         let is_alive = place.life == life;
         let Some(node) = place.node.as_mut().filter(|_| is_alive) else {
@@ -346,7 +345,7 @@ impl World {
             );
         }
         let closed = node.memory.take_closed_in_use();
-        rules::holds("open-ports", closed.is_empty(), || {
+        holds("open-ports", closed.is_empty(), || {
             format!("switch {switch} closes ports {closed:?}, which its workers still have")
         })?;
         self.push(after, Event::Poll(switch, life));

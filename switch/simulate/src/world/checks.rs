@@ -8,9 +8,9 @@ use records::snapshot::{ReloadOutcome, Snapshot, WireFigures};
 
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
-use super::rules::{self, Check, holds};
+use super::rules;
 use super::{EPOCH_NS, RECOVERED_EPOCHS, World};
-use crate::outcome::Count;
+use crate::outcome::{Check, Count, Violation, holds};
 use crate::rack::wired::is_control;
 
 /// Most packets that may be in a switch: queues, rings between workers, bursts.
@@ -345,7 +345,7 @@ impl World {
             self.figures.count(Count::OnWires, 1);
             let has_losses = figures.lost_packets.is_some();
             self.figures.count(Count::WithLosses, has_losses.into());
-            rules::wire_truth(segment, figures, &truths).map_err(|broken| rules::Violation {
+            rules::wire_truth(segment, figures, &truths).map_err(|broken| Violation {
                 what: format!(
                     "switch {switch}: {}; {}, {:?}, {:?}",
                     broken.what, wire.session, segment.epochs, wire.total.events

@@ -8,7 +8,8 @@ use wire::frame::Kind;
 
 use super::configure::{self, HOSTS};
 use super::ledger::Sending;
-use super::{EPOCH_NS, Event, FAULTY_NS, QUIET_NS, World, rules};
+use super::{EPOCH_NS, Event, FAULTY_NS, QUIET_NS, World};
+use crate::outcome::Check;
 use crate::rack::wired::{is_control, kind_of};
 
 impl World {
@@ -181,7 +182,7 @@ impl World {
     }
 
     /// Faults cease, all is mended, and time to recover begins; or that is over, and faults come again.
-    pub(super) fn phase(&mut self) -> rules::Check {
+    pub(super) fn phase(&mut self) -> Check {
         self.is_quiet = !self.is_quiet;
         if !self.is_quiet {
             self.note(format_args!("faults come again"));

@@ -45,7 +45,7 @@ fn wires_tell_the_truth_whatever_goes_wrong_and_recover() {
         assert!(usable >= usable_min, "{faults:?}: {usable} epochs usable");
         let mut came = faults
             .iter()
-            .filter(|fault| outcome.figures.faults.contains_key(*fault));
+            .filter(|fault| outcome.figures.faults.contains_key(&format!("{fault:?}")));
         assert!(
             faults.is_empty() || came.next().is_some(),
             "{faults:?}: none came"
