@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::Result;
 
-use crate::namespace::{self, inside, ip, join};
+use crate::namespace::{inside, ip, join};
 use crate::process::output;
 
 /// A name, of interfaces or namespaces, that no other test has at the same time: at most 10 characters.
@@ -16,7 +16,7 @@ pub fn unique(tag: &str) -> String {
     format!("{tag}{}{last}", std::process::id())
 }
 
-/// A pair of virtual interfaces, both up and as on a wire: this one is the switch's.
+/// A pair of virtual interfaces, both up: this one is the switch's.
 #[derive(Debug)]
 pub struct Veth(pub String);
 
@@ -27,7 +27,10 @@ impl Veth {
     /// Without root, or where the kernel has none.
     pub fn new() -> Result<Self> {
         let veth = Self(unique("vv"));
-        namespace::veth(&veth.0, &veth.peer())?;
+        let (ours, theirs) = (&veth.0, veth.peer());
+        ip(&format!("link add {ours} type veth peer name {theirs}"))?;
+        ip(&format!("link set {ours} up"))?;
+        ip(&format!("link set {theirs} up"))?;
         Ok(veth)
     }
 

@@ -314,8 +314,20 @@ pub fn memif(name: &str, role: &str, id: usize, socket: &Path) -> String {
 /// # Errors
 /// When there is no such process.
 pub fn resident_kib(id: u32) -> Result<u64> {
+    memory_kib(id, "VmRSS:")
+}
+
+/// The most memory that a process had in use at any time, in KiB.
+///
+/// # Errors
+/// When there is no such process.
+pub fn peak_kib(id: u32) -> Result<u64> {
+    memory_kib(id, "VmHWM:")
+}
+
+fn memory_kib(id: u32, which: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(which));
     let kib = line.context("it has ended")?.trim_end_matches(" kB");
     Ok(kib.trim().parse()?)
 }

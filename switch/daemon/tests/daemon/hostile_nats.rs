@@ -86,22 +86,11 @@ fn reporting_to(server: SocketAddr) -> Value {
     config(&json!({ "nats": nats, "spool_kib": 64 }))
 }
 
-/// The most memory that it had in use at any time, in KiB.
-fn peak_kib(daemon: &Daemon) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap()
-}
-
 fn withstands(attack: Attack, words: &str) {
     // The same while the server only refuses: what forwarding and measuring take.
     let mut quiet = Daemon::start(reporting_to("127.0.0.1:1".parse().unwrap()));
     quiet.wait_for(|daemon| daemon.metric("vernier_reports_dropped_total") > Some(5.0));
-    let usual_kib = peak_kib(&quiet);
+    let usual_kib = quiet.peak_kib();
     quiet.stop();
 
     let (server, visits) = serve(attack);
@@ -112,7 +101,7 @@ fn withstands(attack: Attack, words: &str) {
         readiness.is_some_and(|(status, text)| status == 503 && text.contains(words))
     });
     daemon.wait_for(|daemon| daemon.metric("vernier_reports_dropped_total") > Some(5.0));
-    let grown_kib = peak_kib(&daemon).saturating_sub(usual_kib);
+    let grown_kib = daemon.peak_kib().saturating_sub(usual_kib);
     assert!(grown_kib <= GROWTH_KIB_MAX, "{attack:?}: {grown_kib} KiB");
     eprintln!("{attack:?}: {grown_kib} KiB more than with a server that refuses");
     let snapshot = daemon.stop()["snapshot"].clone();

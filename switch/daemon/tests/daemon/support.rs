@@ -190,6 +190,11 @@ impl Daemon {
         testkit::process::resident_kib(self.id()).unwrap()
     }
 
+    /// The most memory that it had in use at any time, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        testkit::process::peak_kib(self.id()).unwrap()
+    }
+
     /// The body at `path`, if the daemon answers 200.
     pub fn get(&self, path: &str) -> Option<String> {
         let answer = ureq::get(format!("http://{}{path}", self.address)).call();

@@ -218,7 +218,7 @@ fn renewals_cost_no_epoch_and_no_frame() {
     assert_eq!(fates(&status, EpochFate::Usable), 38);
     for switch in &bench.switches {
         let counters = switch.status().counters;
-        assert!(counters.renewals >= 4, "{counters:?}");
+        assert!(counters.renewals >= 2, "{counters:?}");
         assert_eq!((counters.sessions, &switch.refused[..]), (1, &[][..]));
     }
 }
