@@ -274,15 +274,16 @@ SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindi
   $(addprefix --test ,host testpmd ports vhost) $(if $(findstring -p switch,$(SANITIZED_PACKAGES)),--test engine)
 SANITIZED := target/sanitize/debug
 
-# Other crates are those of `make test`, where they are built; the folder is another, since the plugin's library has one name in both.
+# Other crates are those of `make test`, where they are built; the folder is another, since the plugin's library has one name in both. What
+# another build removes meanwhile is built again.
 # Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is freed is kept back, since
 # a test watches what testpmd grows by.
 .PHONY: sanitize
 sanitize: setup-test ## Tests of the bindings, the engine and the plugin under AddressSanitizer
 	@mkdir -p $(SANITIZED)/deps
 	@if [ -d target/debug/deps ]; then \
-	  cp --archive --no-clobber target/debug/.fingerprint target/debug/build $(SANITIZED); \
-	  find target/debug/deps \( -name '*-*.r*' -o -name '*-*.so' \) -exec cp --link --no-clobber -t $(SANITIZED)/deps {} +; \
+	  cp --archive --no-clobber target/debug/.fingerprint target/debug/build $(SANITIZED) || :; \
+	  find target/debug/deps -regex '.*-[0-9a-f]*\.\(rlib\|rmeta\|so\)' -exec cp --link --no-clobber -t $(SANITIZED)/deps {} + || :; \
 	fi
 	@export CARGO_TARGET_DIR='$(CURDIR)/target/sanitize' RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-sanitize' \
 	  VERNIER_SANITIZER=address VERNIER_SANITIZER_RUNTIME="$$(realpath "$$(gcc -print-file-name=libasan.so)")" \
