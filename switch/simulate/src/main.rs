@@ -196,7 +196,7 @@ fn table(sums: &Sums, wall: Duration, text: &mut String) -> fmt::Result {
         writeln!(text, "{:<20}{times:>14}", what.label())?;
     }
     for (fault, times) in &figures.faults {
-        writeln!(text, "  {:<18}{times:>14}", fault)?;
+        writeln!(text, "  {fault:<18}{times:>14}")?;
     }
     for (kind, (excluded, all)) in &figures.coverage.0 {
         writeln!(
