@@ -90,7 +90,7 @@ fn bytes_of(observations: &[Observation]) -> u64 {
     bytes.sum()
 }
 
-/// What is kept of a segment beyond what is kept of all.
+/// The synopses of a segment that the configuration chooses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentLayout {
     /// Its LDA.
@@ -101,7 +101,7 @@ pub struct SegmentLayout {
 pub type SegmentBytes = [(&'static str, usize); 2];
 
 impl SegmentLayout {
-    /// What one segment takes.
+    /// Memory of one segment.
     pub fn size_bytes(&self) -> SegmentBytes {
         let cells = self.lda.as_ref().map_or(0, LdaLayout::cells);
         [

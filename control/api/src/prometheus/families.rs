@@ -186,7 +186,7 @@ pub(super) fn estimates(page: &mut Page, snapshot: &Snapshot) {
             page.series(metric, wire_figures(&snapshot.wires));
         }
     }
-    // What the estimates of an LDA have no metric for.
+    // Metrics that an estimate by a synopsis does not have.
     let references_own = ReferenceEstimate::metrics().filter(is_no_estimate);
     page.metrics(references_own, references);
     let wires_own = WireEstimate::metrics().filter(is_no_estimate);
@@ -313,7 +313,7 @@ fn wire_segment_labels(segment: &WireSegment) -> Labels<'_> {
     ]
 }
 
-fn wire_segments(wires: &[Wire]) -> impl Iterator<Item = &WireSegment> + Clone + Clone {
+fn wire_segments(wires: &[Wire]) -> impl Iterator<Item = &WireSegment> + Clone {
     wires.iter().flat_map(|wire| &wire.segments)
 }
 

@@ -118,7 +118,7 @@ fn sources_that_the_architecture_names_are_there() {
     }
     let text = std::fs::read_to_string(project("ARCHITECTURE.md")).unwrap();
     let spans = prose(&text).flat_map(|(_, line)| line.split('`').skip(1).step_by(2));
-    // Of `x.rs` the page says what it stands for.
+    // `x.rs` is a placeholder, which the page explains.
     let is_source = |span: &&str| Path::new(span).extension().is_some_and(|end| end == "rs");
     let named = spans.filter(|span| is_source(span) && !span.ends_with("/x.rs"));
     let is_there = |name: &&str| files.iter().any(|file| file.ends_with(name));

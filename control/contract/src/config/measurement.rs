@@ -281,7 +281,7 @@ impl Lda {
 }
 
 impl Measurement {
-    /// What is kept of a segment.
+    /// The synopses of each segment.
     ///
     /// # Errors
     /// [`LayoutError`] for sizes out of range.

@@ -62,7 +62,7 @@ const STEP_SHOWN_MS: u64 = 600_000;
 /// Bounds are this many standard errors wide: the half of 98 %.
 pub const BOUND_ERRORS: f64 = 2.326;
 
-/// What is found of a segment, in the form in which a switch's state keeps it, so that every station says the same.
+/// The localisation's findings about a segment, in the form in which a switch's state keeps them, so that all stations give the same.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Found {
     /// Delay now, in nanoseconds: since it rose, or over the last five intervals with packets. Absent without any.
@@ -117,10 +117,10 @@ pub struct Rise {
     pub since_ms: u64,
 }
 
-/// What is known of a segment at a time.
+/// A segment at one point in time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Finding {
-    /// What was found after its last interval.
+    /// Findings after its last interval.
     pub found: Found,
     /// End of that interval, milliseconds since 1970 (UTC).
     pub time_ms: u64,
