@@ -21,7 +21,6 @@ use testkit::process::exit_code;
 
 mod bench;
 mod frames;
-mod http;
 mod impair;
 mod mplane;
 mod nic;

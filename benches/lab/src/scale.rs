@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use reporting::{BUILD, Machine, RESULTS, Table, now_utc, statistics, write_page};
+use testkit::http::metric;
 use testkit::nats::NatsServer;
 
 mod generator;
@@ -114,7 +115,7 @@ fn measure(
     });
     let elapsed_s = began.elapsed().as_secs_f64();
     let after = usages()?;
-    let lag = stations[0].metric("vernier_station_lag_reports")?;
+    let lag = metric(stations[0].address, "vernier_station_lag_reports").context("no lag")?;
     let ms = |seconds: f64, decimals| format!("{:.decimals$}", seconds * 1e3);
     let list = |figures: &mut dyn Iterator<Item = f64>| {
         let words: Vec<String> = figures.map(|figure| format!("{figure:.0}")).collect();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The most that is read of an answer.
@@ -22,10 +22,19 @@ pub fn answer(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     Ok((answer.status().as_u16(), text))
 }
 
+/// The text at a path.
+///
+/// # Errors
+/// Without an answer, or with an error.
+pub fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let (status, text) = answer(address, path)?;
+    ensure!(status == 200, "{path}: status {status}");
+    Ok(text)
+}
+
 /// The text at a path; `None` without an answer, or with an error.
 pub fn text(address: SocketAddr, path: &str) -> Option<String> {
-    let (status, text) = answer(address, path).ok()?;
-    (status == 200).then_some(text)
+    get(address, path).ok()
 }
 
 /// The JSON at a path; null where there is none.
@@ -37,7 +46,26 @@ pub fn json(address: SocketAddr, path: &str) -> Value {
 /// The value of a metric without labels on the page for Prometheus.
 pub fn metric(address: SocketAddr, name: &str) -> Option<f64> {
     let page = text(address, "/metrics")?;
-    let mut lines = page.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value?.parse().ok()
+    values(&page, name).next()
+}
+
+/// Values of a metric's family without suffixes.
+pub fn values<'p>(page: &'p str, family: &'p str) -> impl Iterator<Item = f64> + 'p {
+    let samples = page.lines().filter_map(move |line| {
+        let rest = line.strip_prefix(family)?;
+        let is_whole = rest.starts_with(['{', ' ']);
+        is_whole.then(|| rest.rsplit(' ').next())?
+    });
+    samples.filter_map(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_family_alone() {
+        let page = "# TYPE a gauge\na{w=\"0\"} 1.5\na{w=\"1\"} 2\na_total 7\nab 8\na 0.5\n";
+        assert_eq!(values(page, "a").collect::<Vec<_>>(), [1.5, 2.0, 0.5]);
+    }
 }

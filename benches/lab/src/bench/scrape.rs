@@ -14,9 +14,8 @@ use anyhow::{Context, Result};
 use reporting::statistics::Spread;
 use reporting::{BUILD, Machine, Table};
 use serde_json::{Value, json};
+use testkit::http::{get, text, values};
 use testkit::process::{Process, free_address, wait};
-
-use crate::http::{get, values};
 
 /// Ports of the bridge: 870 segments.
 const PORTS: usize = 30;
@@ -56,8 +55,7 @@ pub fn run(vernierd: &Path, folder: &Path, rounds: usize) -> Result<Report> {
     let command = &mut Command::new(vernierd);
     command.env("VERNIER_LOG", "error");
     let mut process = Process::start_vernierd(command, folder, "scrape", &config(address))?;
-    let is_ready = |_: &Process| Ok(get(address, "/readyz").ok());
-    process.until("it is not ready", is_ready)?;
+    process.until("it is not ready", |_| Ok(text(address, "/readyz")))?;
     let mut report = Report {
         rounds,
         load_before: load.split(' ').next().unwrap_or("unknown").to_owned(),

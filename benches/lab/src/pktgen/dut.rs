@@ -5,9 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use contract::config::{Config, Device};
+use testkit::http::text;
 use testkit::process::{Process, beside_this_program, free_address, memif};
-
-use crate::http::get;
 
 /// Starts the `vernierd` beside this program with `config`, its first two ports on shared memory in `folder`.
 pub fn start(mut config: Config, folder: &Path) -> Result<Process> {
@@ -39,7 +38,7 @@ pub fn start(mut config: Config, folder: &Path) -> Result<Process> {
     )?;
     process
         .until("vernierd did not answer", |_| {
-            Ok(get(listen, "/healthz").ok().map(drop))
+            Ok(text(listen, "/healthz").map(drop))
         })
         .context("vernierd")?;
     Ok(process)

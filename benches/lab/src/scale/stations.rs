@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde_json::Value;
+use testkit::http::{json, text};
 use testkit::process::{Process, beside_this_program, free_address, until};
 
-use crate::http::{get, values};
 use crate::scale::generator::{Switches, name};
 
 /// How often the answer is looked for.
@@ -39,22 +38,9 @@ impl Station {
         command.args(["--nats", url, "--listen", &address.to_string()]);
         let log = folder.join(format!("station-{number}.log"));
         let mut process = Process::start_quiet(&mut command, log)?;
-        process.until("the station is not ready", |_| {
-            Ok(get(address, "/readyz").ok())
-        })?;
+        process.until("the station is not ready", |_| Ok(text(address, "/readyz")))?;
         Ok(Self { process, address })
     }
-
-    /// A metric, by its whole name.
-    pub fn metric(&self, name: &str) -> Result<f64> {
-        let page = get(self.address, "/metrics")?;
-        let value = values(&page, name).next();
-        value.with_context(|| format!("no {name}"))
-    }
-}
-
-fn json(address: SocketAddr, path: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&get(address, path)?)?)
 }
 
 /// Waits for random switches' epochs to end, and takes the time until a station answers with them: seconds.
@@ -73,10 +59,7 @@ pub fn answer_times(
         let end = switches.end_of(switch, epoch);
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
         let path = format!("/api/v1/switches?switch={}", name(switch));
-        let is_there = || {
-            let answer = json(station, &path).unwrap_or_default();
-            answer["switches"][0]["epoch"].as_u64() >= Some(epoch)
-        };
+        let is_there = || json(station, &path)["switches"][0]["epoch"].as_u64() >= Some(epoch);
         while !is_there() && end.elapsed() < ANSWER_MAX {
             std::thread::sleep(LOOK);
         }
@@ -99,7 +82,7 @@ pub fn usage(id: u32) -> Result<(f64, f64)> {
 /// Waits until all that was stored is counted; what every switch's state says: reports counted, again, missed.
 pub fn settled(station: &Station, stored: u64) -> Result<[u64; 3]> {
     let counts = || -> Result<[u64; 3]> {
-        let answer = json(station.address, "/api/v1/switches")?;
+        let answer = json(station.address, "/api/v1/switches");
         let switches = answer["switches"].as_array().context("no switches")?;
         let sum = |name| switches.iter().filter_map(|of| of[name].as_u64()).sum();
         Ok(["reports", "duplicates", "missed_epochs"].map(sum))
