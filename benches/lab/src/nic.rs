@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use checks::{DRIVERS, Driver, Shown};
@@ -73,57 +74,50 @@ fn show(arguments: &Arguments) -> Result<bool> {
     let temporary = tempfile::tempdir()?;
     let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
     let image = Image::build(Path::new(KERNEL), &folder.join("image"))?;
-    let is_asked = |driver: &Driver| {
+    let is_asked = |driver: &&Driver| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == driver.name)
     };
-    let show = |driver: Driver| {
-        let folder = folder.join(driver.name);
-        let shown = checks::all(driver, &image, programs, &folder);
-        (driver, shown)
-    };
-    let shown = DRIVERS.into_iter().filter(is_asked).map(show);
-    let shown: Vec<(Driver, Vec<Shown>)> = shown.collect();
-    let table = table(&shown);
+    let (mut drivers, mut is_shown) = (Vec::new(), true);
+    for driver in DRIVERS.iter().filter(is_asked) {
+        let (name, mut shown, began) = (driver.name, Shown::new(), Instant::now());
+        let done = checks::all(driver, &image, programs, &folder.join(name), &mut shown);
+        let figure = match done {
+            Ok(()) => format!("{:.0} s", began.elapsed().as_secs_f64()),
+            Err(error) => {
+                eprintln!("{name}: {error:#}");
+                is_shown = false;
+                "FAILED".to_owned()
+            }
+        };
+        shown.push(("all of it", figure));
+        drivers.push((name, shown));
+    }
+    let table = table(&drivers);
     print!("{table}");
-    let has_failed = complain(&shown);
-    if arguments.only.is_empty() && !has_failed {
+    if arguments.only.is_empty() && is_shown {
         reporting::write_page(RESULTS.as_ref(), "nic", &page(&table))?;
     }
-    Ok(!has_failed)
+    Ok(is_shown)
 }
 
 /// What was shown, by driver, in Markdown.
-fn table(drivers: &[(Driver, Vec<Shown>)]) -> String {
-    let names = drivers.iter().map(|(driver, _)| driver.name);
+fn table(drivers: &[(&str, Shown)]) -> String {
+    let names = drivers.iter().map(|(name, _)| *name);
     let mut table = Table::default().words([""].into_iter().chain(names));
     let mut rows: Vec<&str> = Vec::new();
-    for shown in drivers.iter().flat_map(|(_, shown)| shown) {
-        if !rows.contains(&shown.what) {
-            rows.push(shown.what);
+    for (what, _) in drivers.iter().flat_map(|(_, shown)| shown) {
+        if !rows.contains(what) {
+            rows.push(what);
         }
     }
     for row in rows {
-        let cell = |(_, shown): &(Driver, Vec<Shown>)| {
-            let cell = shown.iter().find(|shown| shown.what == row);
-            let figure = cell.map_or("", |cell| cell.figure.as_deref().unwrap_or("FAILED"));
-            figure.to_owned()
-        };
-        let cells = drivers.iter().map(cell);
+        let cells = drivers.iter().map(|(_, shown)| {
+            let cell = shown.iter().find(|(what, _)| *what == row);
+            cell.map_or_else(String::new, |(_, figure)| figure.clone())
+        });
         table.push([row.to_owned()].into_iter().chain(cells).collect());
     }
     table.markdown()
-}
-
-/// Says on standard error what was not shown; whether there is any.
-fn complain(drivers: &[(Driver, Vec<Shown>)]) -> bool {
-    let mut has_failed = false;
-    for (driver, shown) in drivers {
-        for error in shown.iter().filter_map(|shown| shown.figure.as_ref().err()) {
-            eprintln!("{}: {error:#}", driver.name);
-            has_failed = true;
-        }
-    }
-    has_failed
 }
 
 /// The page in `benches/results`.

@@ -157,16 +157,3 @@ pub fn try_receive<'b>(end: &UnixDatagram, buffer: &'b mut [u8]) -> Result<Optio
         Err(error) => Err(error.into()),
     }
 }
-
-/// A frame that comes within a moment.
-pub fn receive_within(end: &UnixDatagram, patience: Duration) -> Result<Option<Vec<u8>>> {
-    let deadline = Instant::now() + patience;
-    let mut buffer = vec![0; 1 << 16];
-    while Instant::now() < deadline {
-        if let Some(frame) = try_receive(end, &mut buffer)? {
-            return Ok(Some(frame.to_vec()));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(None)
-}
