@@ -12,15 +12,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use records::snapshot::Snapshot;
 use reporting::Table;
-use reporting::statistics::mean;
+use reporting::statistics::whole;
 use serde_json::{Value, json};
 use testkit::process::wait;
 
-use crate::transits::{Fate, Transit};
+use crate::transits::Transit;
 use crate::wire::namespaces::HOSTS;
 use crate::wire::report::{ARROWS, Report};
 use crate::wire::switch::{self, INTERVAL_MS, Impair, Setting, Switch, both, memif_device};
 use crate::wire::traffic::{Load, Traffic};
+use crate::wire::truth::Packets;
 
 /// What the box does both ways.
 const RULE: &str = "delay_us=5000,jitter_us=2000,loss=0.01,hop=true,dscp=46";
@@ -33,21 +34,14 @@ const PORTS: [&str; 2] = ["inside", "outside"];
 /// One direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
-    /// By the switch.
-    pub seen: Figures,
-    /// By the box.
-    pub truth: Figures,
+    /// Packets that entered, that came back, and that were lost, by the switch.
+    pub packets: [u64; 3],
+    /// What its segment has measured.
+    pub measured: Packets,
+    /// What the box did.
+    pub truth: Packets,
     /// Packets that came back and had not entered, or were displaced.
     pub unknown: u64,
-}
-
-/// What became of packets.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Figures {
-    /// Packets that entered, that came back, and that were lost.
-    pub packets: [u64; 3],
-    pub mean_ns: f64,
-    pub deviation_ns: f64,
 }
 
 pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
@@ -99,41 +93,42 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
         .words(["way"])
         .figures(["entered", "came back", "lost", "unknown"])
         .figures(["mean, ms", "of the box", "deviation, ms", "of the box"]);
-    for (
-        arrow,
-        Way {
-            seen,
+    for (arrow, way) in ARROWS.into_iter().zip(ways) {
+        let Way {
+            packets,
+            measured,
             truth,
             unknown,
-        },
-    ) in ARROWS.into_iter().zip(ways)
-    {
-        let [entered, returned, lost] = seen.packets;
+        } = way;
+        let [entered, returned, lost] = packets;
+        let of_box = [truth.sent, truth.received, truth.lost()];
         report.checks.add(
             format!("around the box, {arrow}: packets that entered, came back, were lost and were not known, exactly"),
             format!("{entered}, {returned}, {lost}, {unknown}"),
-            seen.packets == truth.packets && lost > 0 && *unknown == 0,
+            *packets == of_box && *lost > 0 && *unknown == 0,
         );
+        let [mean_ns, true_ns] = [measured, truth].map(|of| of.mean_ns().unwrap_or(f64::NAN));
         report.checks.add(
             format!("around the box, {arrow}: mean by the mean of the box, 1 at least"),
-            format!("{:.4}", seen.mean_ns / truth.mean_ns),
-            seen.mean_ns >= truth.mean_ns,
+            format!("{:.4}", mean_ns / true_ns),
+            mean_ns >= true_ns,
         );
-        let both = |of: usize| match (seen.packets[of], truth.packets[of]) {
+        let both = |of: usize| match (packets[of], of_box[of]) {
             (seen, truth) if seen == truth => seen.to_string(),
             (seen, truth) => format!("{seen} of {truth}"),
         };
         let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+        let deviation = |of: &Packets| ms(of.deviation_ns().unwrap_or(f64::NAN));
         table.row(&[
             &arrow,
             &both(0),
             &both(1),
             &both(2),
             unknown,
-            &ms(seen.mean_ns),
-            &ms(truth.mean_ns),
-            &ms(seen.deviation_ns),
-            &ms(truth.deviation_ns),
+            &ms(mean_ns),
+            &ms(true_ns),
+            &deviation(measured),
+            &deviation(truth),
         ]);
     }
     report.sections.push(format!(
@@ -158,18 +153,17 @@ fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
     let mut segments = snapshot.segments.iter();
     let segment = segments.find(|segment| segment.ingress == begins);
     let total = &segment.context("no such segment")?.total;
-    let packets = total.counts.received_packets.max(1) as f64;
-    let mean_s = total.delay_sum_s / packets;
-    let variance_s2 = total.delay_squared_sum_s2 / packets - mean_s.powi(2);
     Ok(Way {
-        seen: Figures {
-            packets: [
-                there.entered_packets,
-                back.returned_packets,
-                there.lost_packets,
-            ],
-            mean_ns: mean_s * 1e9,
-            deviation_ns: variance_s2.max(0.0).sqrt() * 1e9,
+        packets: [
+            there.entered_packets,
+            back.returned_packets,
+            there.lost_packets,
+        ],
+        measured: Packets {
+            sent: total.counts.sent_packets,
+            received: total.counts.received_packets,
+            sum_ns: whole(total.delay_sum_s * 1e9) as i128,
+            squares: total.delay_squared_sum_s2 * 1e18,
         },
         unknown: back.unknown_packets + there.displaced_packets,
         ..Way::default()
@@ -177,21 +171,11 @@ fn seen(snapshot: &Snapshot, from: usize) -> Result<Way> {
 }
 
 /// What the box did to packets of one direction.
-fn truth(transits: &[Transit], from: usize) -> Figures {
-    let of_way = || {
-        let transits = transits.iter();
-        transits.filter(|transit| usize::from(transit.direction) == from)
-    };
-    let count = |fate: Fate| of_way().filter(|transit| transit.fate == fate).count() as u64;
-    let delays = || of_way().filter_map(Transit::delay_ns).map(|ns| ns as f64);
-    let mean_ns = mean(delays());
-    Figures {
-        packets: [
-            of_way().count() as u64,
-            count(Fate::Passed),
-            count(Fate::Lost),
-        ],
-        mean_ns,
-        deviation_ns: mean(delays().map(|ns| (ns - mean_ns).powi(2))).sqrt(),
+fn truth(transits: &[Transit], from: usize) -> Packets {
+    let mut packets = Packets::default();
+    let of_way = |transit: &&Transit| usize::from(transit.direction) == from;
+    for transit in transits.iter().filter(of_way) {
+        packets.add(transit.delay_ns().map(u64::cast_signed));
     }
+    packets
 }

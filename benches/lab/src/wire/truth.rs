@@ -48,11 +48,12 @@ pub struct Packets {
     /// The sum of delays, ns.
     pub sum_ns: i128,
     /// The sum of their squares, ns^2.
-    squares: f64,
+    pub squares: f64,
 }
 
 impl Packets {
-    fn add(&mut self, delay_ns: Option<i64>) {
+    /// Counts a packet that was sent, with its delay if it arrived.
+    pub fn add(&mut self, delay_ns: Option<i64>) {
         self.sent += 1;
         if let Some(delay_ns) = delay_ns {
             self.received += 1;

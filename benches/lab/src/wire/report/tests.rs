@@ -1,6 +1,7 @@
 use super::*;
 use crate::wire::attack::{self, Refused};
 use crate::wire::capture::Comparison;
+use crate::wire::truth::Packets;
 use crate::wire::{around, asked, flood};
 
 fn means(within: usize) -> Errors {
@@ -221,14 +222,16 @@ fn wrong_answers_are_found() {
 
 #[test]
 fn figures_around_the_box_have_to_be_its_own() {
-    let figures = around::Figures {
-        packets: [1_000, 990, 10],
-        mean_ns: 5e6,
-        deviation_ns: 1e6,
+    let packets = Packets {
+        sent: 1_000,
+        received: 990,
+        sum_ns: 990 * 5_000_000,
+        squares: 990.0 * 26e12,
     };
     let way = around::Way {
-        seen: figures,
-        truth: figures,
+        packets: [1_000, 990, 10],
+        measured: packets,
+        truth: packets,
         unknown: 0,
     };
     each_is_found(
@@ -237,10 +240,10 @@ fn figures_around_the_box_have_to_be_its_own() {
         "Around a device",
         2,
         &[
-            ("packets", |way| way.seen.packets[2] = 9),
-            ("packets", |way| way.truth.packets[0] = 1_001),
+            ("packets", |way| way.packets[2] = 9),
+            ("packets", |way| way.truth.sent = 1_001),
             ("packets", |way| way.unknown = 1),
-            ("mean", |way| way.seen.mean_ns = 4.9e6),
+            ("mean", |way| way.measured.sum_ns = 990 * 4_900_000),
         ],
     );
 }
