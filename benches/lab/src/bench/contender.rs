@@ -2,9 +2,10 @@
 
 use anyhow::{Context, Result};
 
+use crate::bench::load::Load;
 use crate::bench::ovs::{self, Setup};
 use crate::bench::plugin::Plugin;
-use crate::bench::setting::{Bench, Input};
+use crate::bench::setting::Bench;
 use crate::bench::testpmd::Testpmd;
 use crate::bench::vernierd::{Extent, Vernierd};
 
@@ -80,19 +81,19 @@ impl Contender {
     }
 
     /// Packets a second that it forwards, both ways together.
-    pub fn rate_pps(&self, bench: &Bench, input: &Input) -> Result<f64> {
-        self.run(bench, input).with_context(|| self.label())
+    pub fn rate_pps(&self, bench: &Bench, load: Load) -> Result<f64> {
+        self.run(bench, load).with_context(|| self.label())
     }
 
-    fn run(&self, bench: &Bench, input: &Input) -> Result<f64> {
-        let install = |extent| Plugin::install(bench, extent, input.flows);
+    fn run(&self, bench: &Bench, load: Load) -> Result<f64> {
+        let install = |extent| Plugin::install(bench, extent, load.flows());
         let plugin = self.plugin.map(install).transpose()?;
         let plugin = plugin.as_ref();
         match self.program {
-            Program::Testpmd(testpmd) => testpmd.rate_pps(bench, input, self.cpus, plugin),
-            Program::Vernierd(vernierd) => vernierd.rate_pps(bench, input, self.cpus),
+            Program::Testpmd(testpmd) => testpmd.rate_pps(bench, load, self.cpus, plugin),
+            Program::Vernierd(vernierd) => vernierd.rate_pps(bench, load, self.cpus),
             Program::OpenVSwitch(setup) => match &bench.ovs {
-                Ok(root) => ovs::rate_pps(setup, bench, input, root, plugin),
+                Ok(root) => ovs::rate_pps(setup, bench, load, root, plugin),
                 Err(missing) => Err(anyhow::anyhow!("{missing}")),
             },
         }

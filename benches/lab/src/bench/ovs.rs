@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use testkit::process::{PATIENCE, Process, output, until, wait};
 
+use crate::bench::load::Load;
 use crate::bench::plugin::Plugin;
-use crate::bench::setting::{Bench, Input};
+use crate::bench::setting::Bench;
 
 /// Memory for packets in MiB. Open vSwitch takes a pool of 262,144 buffers if that fits, whatever
 /// its ports need, else half of it, and so on.
@@ -56,7 +57,7 @@ pub fn find(root: &Path) -> Result<PathBuf, String> {
 pub fn rate_pps(
     setup: Setup,
     bench: &Bench,
-    input: &Input,
+    load: Load,
     root: &Path,
     plugin: Option<&Plugin>,
 ) -> Result<f64> {
@@ -67,7 +68,7 @@ pub fn rate_pps(
         Setup::Machine => Some(Machine::start(bench, folder)?),
         _ => None,
     };
-    ovs.forward(input, setup, machine.as_ref())?;
+    ovs.forward(bench.devices(load)?, setup, machine.as_ref())?;
     until(PATIENCE, "it forwarded nothing", || {
         if let Some(machine) = &mut machine {
             machine.testpmd.check_alive()?;
@@ -177,7 +178,12 @@ impl<'p> Running<'p> {
     }
 
     /// Makes a bridge of two ports.
-    fn forward(&mut self, input: &Input, setup: Setup, machine: Option<&Machine>) -> Result<()> {
+    fn forward(
+        &mut self,
+        devices: [String; 2],
+        setup: Setup,
+        machine: Option<&Machine>,
+    ) -> Result<()> {
         let mut bridge = self.instance.vsctl();
         bridge.args(["add-br", "br0", "--", "set", "bridge", "br0"]);
         bridge.arg("datapath_type=netdev");
@@ -185,10 +191,10 @@ impl<'p> Running<'p> {
             // A bridge that is not secure learns until it has rules.
             output(bridge.arg("fail_mode=secure"))?;
             self.add_rules()?;
-            self.add_ports(input, machine)?;
+            self.add_ports(devices, machine)?;
         } else {
             output(&mut bridge)?;
-            self.add_ports(input, machine)?;
+            self.add_ports(devices, machine)?;
             self.add_rules()?;
         }
         self.switch.check_alive()
@@ -202,10 +208,8 @@ impl<'p> Running<'p> {
         Ok(())
     }
 
-    fn add_ports(&self, input: &Input, machine: Option<&Machine>) -> Result<()> {
-        let mut ports = input
-            .devices()
-            .map(|device| ("dpdk", format!("dpdk-devargs={device}")));
+    fn add_ports(&self, devices: [String; 2], machine: Option<&Machine>) -> Result<()> {
+        let mut ports = devices.map(|device| ("dpdk", format!("dpdk-devargs={device}")));
         if let Some(Machine { socket, .. }) = machine {
             let path = format!("vhost-server-path={}", socket.display());
             ports[1] = ("dpdkvhostuserclient", path);
@@ -319,12 +323,13 @@ fn sent_packets(said: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::load::COUNTED;
     use crate::bench::setting::missing_pages;
 
     #[test]
     fn it_forwards_and_reports_its_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let (bench, input) = Bench::for_tests(folder.path());
+        let bench = Bench::for_tests(folder.path());
         let bench = Bench {
             hugepages: missing_pages(MEMORY_MIB).is_ok_and(|missing| missing == 0),
             ..bench
@@ -336,7 +341,7 @@ mod tests {
             Err(missing) => return eprintln!("SKIPPED: {missing}"),
         };
         for setup in [Setup::RulesAfterPorts, Setup::RulesBeforePorts] {
-            let rate_pps = rate_pps(setup, &bench, &input, ovs, None).unwrap();
+            let rate_pps = rate_pps(setup, &bench, COUNTED, ovs, None).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }

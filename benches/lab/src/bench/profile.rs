@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::bench::contender::Program;
 use crate::bench::load::{COUNTED, SMALL};
-use crate::bench::setting::{Bench, Input};
+use crate::bench::setting::Bench;
 use crate::bench::vernierd::Vernierd;
 
 mod perf;
@@ -77,8 +77,7 @@ pub fn parts(bench: &Bench, vernierd: Vernierd, division: Division) -> Result<Ta
 
 /// Nanoseconds a packet.
 fn sampled(bench: &Bench, vernierd: Vernierd) -> Result<Vec<Spent>> {
-    let input = bench.input(SMALL)?;
-    let config = vernierd.config(bench, &input, 1)?;
+    let config = vernierd.config(bench, SMALL, 1)?;
     let mut running = vernierd.start(bench, &config, &[])?;
     running.rate_pps(bench)?;
     let sampling = perf::Sampling::start(&running.process, bench)?;
@@ -100,9 +99,8 @@ fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
         hugepages: false,
         ..bench.clone()
     };
-    let input = bench.input(COUNTED)?;
-    let (shorter, fewer) = count(&bench, &input, program, PACKETS_MIN)?;
-    let (longer, more) = count(&bench, &input, program, 2 * fewer + PACKETS_MIN)?;
+    let (shorter, fewer) = count(&bench, program, PACKETS_MIN)?;
+    let (longer, more) = count(&bench, program, 2 * fewer + PACKETS_MIN)?;
     let packets = more.saturating_sub(fewer) as f64;
     let mut by_address = BTreeMap::<(String, u64), f64>::new();
     for (spent, sign) in [(longer, 1.0), (shorter, -1.0)] {
@@ -120,18 +118,13 @@ fn counted(bench: &Bench, program: Program) -> Result<Vec<Spent>> {
 }
 
 /// Instructions of the thread that forwards until `packets` are sent, and the packets that were.
-fn count(
-    bench: &Bench,
-    input: &Input,
-    program: Program,
-    packets: u64,
-) -> Result<(Vec<Spent>, u64)> {
+fn count(bench: &Bench, program: Program, packets: u64) -> Result<(Vec<Spent>, u64)> {
     let folder = tempfile::tempdir_in(&bench.folder).context("cannot make a folder")?;
     let callgrind = callgrind(&folder.path().join("out"));
     let valgrind = [&["valgrind".to_owned()], &*callgrind].concat();
     let sent = match program {
         Program::Vernierd(vernierd) => {
-            let mut config = vernierd.config(bench, input, 1)?;
+            let mut config = vernierd.config(bench, COUNTED, 1)?;
             // The same hashes in both runs, and no rollover in either.
             config["measurement"]["hash_seed"] = json!("000102030405060708090a0b0c0d0e0f");
             config["measurement"]["interval_ms"] = json!(60_000);
@@ -139,7 +132,7 @@ fn count(
             running.send(packets)?;
             running.end(vernierd.extent)
         }
-        Program::Testpmd(testpmd) => testpmd.send(bench, input, &valgrind, packets),
+        Program::Testpmd(testpmd) => testpmd.send(bench, COUNTED, &valgrind, packets),
         Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
     }?;
     Ok((of_the_worker(folder.path())?, sent))

@@ -96,13 +96,12 @@ impl Series {
             return Ok(None);
         }
         let Run { contender, load } = self.run;
-        let input = bench.input(load)?;
         let again = |error: anyhow::Error| {
             eprintln!("{which:8}  failed; once more: {error:#}");
             check_wanted()?;
-            contender.rate_pps(bench, &input)
+            contender.rate_pps(bench, load)
         };
-        match contender.rate_pps(bench, &input).or_else(again) {
+        match contender.rate_pps(bench, load).or_else(again) {
             Ok(rate_pps) => {
                 let (mpps, load) = (rate_pps / 1e6, load.label);
                 eprintln!("{which:8}  {mpps:6.2} Mpps  {load}: {}", contender.label());

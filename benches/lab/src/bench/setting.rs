@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-#[cfg(test)]
-use crate::bench::load::COUNTED;
 use crate::bench::load::Load;
 
 /// What all runs have in common.
@@ -51,17 +49,16 @@ impl FromStr for Base {
 }
 
 impl Bench {
-    /// What a run of `load` needs, its captures written.
-    pub fn input(&self, load: Load) -> Result<Input> {
-        let captures = load
-            .captures(&self.folder)
+    /// DPDK's devices of the two ports, with the captures of `load` written. Without `tx_pcap` or `tx_iface` the driver drops what it
+    /// is given, counted as sent.
+    pub fn devices(&self, load: Load) -> Result<[String; 2]> {
+        let captures = load.captures(&self.folder);
+        let captures = captures
             .with_context(|| format!("cannot write captures to {}", self.folder.display()))?;
-        Ok(Input {
-            captures,
-            flows: load.flows(),
-            mbufs: load.mbufs(),
-            memory_mib: load.memory_mib(self.hugepages),
-        })
+        Ok([0, 1].map(|port| {
+            let capture = captures[port].display();
+            format!("net_pcap{port},rx_pcap={capture},infinite_rx=1")
+        }))
     }
 
     /// The `vernierd` beside this program, or the base's. Fails for the base's when there is no base.
@@ -71,10 +68,10 @@ impl Bench {
         Ok(base.map_or(&self.vernierd, |base| &base.vernierd))
     }
 
-    /// A bench of short runs without hugepages, and a little traffic.
+    /// A bench of short runs without hugepages.
     #[cfg(test)]
-    pub fn for_tests(folder: &Path) -> (Self, Input) {
-        let bench = Self {
+    pub fn for_tests(folder: &Path) -> Self {
+        Self {
             folder: folder.to_owned(),
             vernierd: folder.join("vernierd"),
             base: None,
@@ -84,31 +81,7 @@ impl Bench {
             hugepages: false,
             warm_up: Duration::from_millis(100),
             measured: Duration::from_millis(300),
-        };
-        let input = bench.input(COUNTED).unwrap();
-        (bench, input)
-    }
-}
-
-/// What one run receives.
-#[derive(Debug, Clone)]
-pub struct Input {
-    /// The captures that the two ports receive without end.
-    pub captures: [PathBuf; 2],
-    /// Flows in both.
-    pub flows: u32,
-    pub mbufs: u32,
-    pub memory_mib: u64,
-}
-
-impl Input {
-    /// The ports. Without `tx_pcap` or `tx_iface` the driver drops what it is given, counted as
-    /// sent.
-    pub fn devices(&self) -> [String; 2] {
-        [0, 1].map(|port| {
-            let capture = self.captures[port].display();
-            format!("net_pcap{port},rx_pcap={capture},infinite_rx=1")
-        })
+        }
     }
 }
 

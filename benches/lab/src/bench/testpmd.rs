@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use testkit::process::{Process, wait};
 
+use crate::bench::load::Load;
 use crate::bench::plugin::Plugin;
-use crate::bench::setting::{Bench, Input};
+use crate::bench::setting::Bench;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Testpmd {
@@ -26,11 +27,11 @@ impl Testpmd {
     pub fn rate_pps(
         self,
         bench: &Bench,
-        input: &Input,
+        load: Load,
         cpus: usize,
         plugin: Option<&Plugin>,
     ) -> Result<f64> {
-        let mut command = self.command(bench, input, cpus, plugin, &[]);
+        let mut command = self.command(bench, load, cpus, plugin, &[])?;
         let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
         // The first answer comes once packets flow; each is the rate since the one before.
         testpmd.rate_pps()?;
@@ -48,8 +49,8 @@ impl Testpmd {
     }
 
     /// Forwards under a tool until `packets` are sent; the packets that were.
-    pub fn send(self, bench: &Bench, input: &Input, tool: &[String], packets: u64) -> Result<u64> {
-        let mut command = self.command(bench, input, 1, None, tool);
+    pub fn send(self, bench: &Bench, load: Load, tool: &[String], packets: u64) -> Result<u64> {
+        let mut command = self.command(bench, load, 1, None, tool)?;
         let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
         while testpmd.sum("show port stats all", "TX-packets:")? < packets {
             wait(Duration::from_millis(100))?;
@@ -63,11 +64,11 @@ impl Testpmd {
     fn command(
         self,
         bench: &Bench,
-        input: &Input,
+        load: Load,
         cpus: usize,
         plugin: Option<&Plugin>,
         tool: &[String],
-    ) -> Command {
+    ) -> Result<Command> {
         let [worker, other] = bench.cpus;
         let lcores = match cpus {
             1 => format!("0@{other},1@{worker}"),
@@ -86,23 +87,30 @@ impl Testpmd {
             .args(tool)
             .arg("dpdk-testpmd")
             .arg(format!("--lcores={lcores}"))
-            .args(["-m".to_owned(), input.memory_mib.to_string()])
+            .args([
+                "-m".to_owned(),
+                load.memory_mib(bench.hugepages).to_string(),
+            ])
             .args(memory)
             .args(plugin.map(Plugin::arguments).iter().flatten())
             .args(["--no-pci", "--no-telemetry"])
             .arg("--file-prefix=vernier-bench")
-            .args(input.devices().map(|device| format!("--vdev={device}")))
+            .args(
+                bench
+                    .devices(load)?
+                    .map(|device| format!("--vdev={device}")),
+            )
             .args(["--", "--interactive", "--auto-start"])
             .arg(format!("--nb-cores={cpus}"))
             .arg(format!("--forward-mode={}", self.mode))
-            .arg(format!("--total-num-mbufs={}", input.mbufs));
+            .arg(format!("--total-num-mbufs={}", load.mbufs()));
         if self.latencystats {
             command.arg("--latencystats=0");
         }
         if let Some(plugin) = plugin {
             plugin.configure(&mut command);
         }
-        command
+        Ok(command)
     }
 }
 
@@ -170,6 +178,7 @@ fn figure(line: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::load::COUNTED;
 
     /// With memory from ordinary pages, so that it runs anywhere.
     #[test]
@@ -179,11 +188,11 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let (bench, input) = Bench::for_tests(folder.path());
+        let bench = Bench::for_tests(folder.path());
         for latencystats in [false, true] {
             let mode = "macswap";
             let testpmd = Testpmd { mode, latencystats };
-            let rate_pps = testpmd.rate_pps(&bench, &input, 1, None).unwrap();
+            let rate_pps = testpmd.rate_pps(&bench, COUNTED, 1, None).unwrap();
             assert!(rate_pps > 10_000.0, "{rate_pps}");
         }
     }
@@ -191,13 +200,13 @@ mod tests {
     #[test]
     fn a_second_lcore_shares_the_cpu_of_the_first_thread() {
         let folder = tempfile::tempdir().unwrap();
-        let (bench, input) = Bench::for_tests(folder.path());
+        let bench = Bench::for_tests(folder.path());
         let testpmd = Testpmd {
             mode: "io",
             latencystats: false,
         };
         for (cpus, lcores) in [(1, "--lcores=0@0,1@1"), (2, "--lcores=0@0,1@1,2@0")] {
-            let command = testpmd.command(&bench, &input, cpus, None, &[]);
+            let command = testpmd.command(&bench, COUNTED, cpus, None, &[]).unwrap();
             let arguments: Vec<_> = command.get_args().filter_map(|a| a.to_str()).collect();
             assert!(arguments.contains(&lcores), "{arguments:?}");
             assert!(arguments.contains(&&*format!("--nb-cores={cpus}")));

@@ -10,7 +10,8 @@ use records::snapshot::{Port, PortReading, Snapshot};
 use serde_json::{Value, json};
 use testkit::process::{Process, free_address, wait};
 
-use crate::bench::setting::{Bench, Input};
+use crate::bench::load::Load;
+use crate::bench::setting::Bench;
 
 /// Least share of the packets sent that have to be measured where measurement is on: epochs that
 /// went unmeasured would make a switch look fast.
@@ -82,8 +83,8 @@ impl Extent {
 impl Vernierd {
     /// Packets a second that it forwards with `workers` workers, each on a CPU of its own. Fails when it lost
     /// count or measured less than its extent.
-    pub fn rate_pps(self, bench: &Bench, input: &Input, workers: usize) -> Result<f64> {
-        let mut running = self.start(bench, &self.config(bench, input, workers)?, &[])?;
+    pub fn rate_pps(self, bench: &Bench, load: Load, workers: usize) -> Result<f64> {
+        let mut running = self.start(bench, &self.config(bench, load, workers)?, &[])?;
         let rate_pps = running.rate_pps(bench)?;
         running.end(self.extent)?;
         Ok(rate_pps)
@@ -109,8 +110,8 @@ impl Vernierd {
     }
 
     /// Its configuration, with a free address for HTTP.
-    pub fn config(self, bench: &Bench, input: &Input, workers: usize) -> Result<Value> {
-        let ports = (0..).zip(input.devices()).map(|(port, device)| {
+    pub fn config(self, bench: &Bench, load: Load, workers: usize) -> Result<Value> {
+        let ports = (0..).zip(bench.devices(load)?).map(|(port, device)| {
             // With two workers, each receives from one port and sends to the other, as testpmd's
             // cores do.
             let owner = (workers > 1).then_some(1 - port);
@@ -128,13 +129,13 @@ impl Vernierd {
         Ok(json!({
             "ports": ports.collect::<Vec<_>>(),
             "forwarding": forwarding,
-            "measurement": self.extent.measurement(input.flows),
+            "measurement": self.extent.measurement(load.flows()),
             "workers": workers.collect::<Vec<_>>(),
             "http": { "listen": free_address()? },
             "dpdk": {
                 "hugepages": bench.hugepages,
-                "memory_mib": input.memory_mib,
-                "mbufs": input.mbufs,
+                "memory_mib": load.memory_mib(bench.hugepages),
+                "mbufs": load.mbufs(),
             },
         }))
     }

@@ -60,7 +60,7 @@ fn drivers_are_the_latest() {
 #[test]
 fn it_is_set_up_for_one_process() {
     let folder = tempfile::tempdir().unwrap();
-    let (bench, _) = Bench::for_tests(folder.path());
+    let bench = Bench::for_tests(folder.path());
     if tempfile::tempdir_in(LIBRARIES).is_err() {
         return eprintln!("SKIPPED: a folder in {LIBRARIES} takes root");
     }

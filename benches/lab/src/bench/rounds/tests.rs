@@ -87,7 +87,7 @@ fn what_did_not_run_has_no_ratio() {
 #[test]
 fn a_contender_that_fails_twice_is_out() {
     let folder = tempfile::tempdir().unwrap();
-    let (bench, _) = Bench::for_tests(folder.path());
+    let bench = Bench::for_tests(folder.path());
     let suite = Suite {
         runs: &[(SMALL, &[OFF, IO])],
         rounds_max: 1,

@@ -1,11 +1,12 @@
 use records::snapshot::{Counts, Port, Segment};
 
 use super::*;
+use crate::bench::load::COUNTED;
 
 #[test]
 fn configurations_are_valid() {
     let folder = tempfile::tempdir().unwrap();
-    let (bench, input) = Bench::for_tests(folder.path());
+    let bench = Bench::for_tests(folder.path());
     let extents = [Extent::Off, Extent::Stamps, Extent::Lda, Extent::Lds];
     let extents = extents
         .into_iter()
@@ -17,7 +18,7 @@ fn configurations_are_valid() {
                 mode,
                 extent,
             };
-            let config = vernierd.config(&bench, &input, workers).unwrap();
+            let config = vernierd.config(&bench, COUNTED, workers).unwrap();
             let parsed = contract::config::Config::parse(&config.to_string(), "bench").unwrap();
             let measurement = &parsed.measurement;
             assert_eq!(measurement.enabled, extent > Extent::Off);
