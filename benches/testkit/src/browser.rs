@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::process::{Process, until};
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Time between two looks at a page.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Names of the program, the smallest first.
 const PROGRAMS: [&str; 2] = ["chromium-headless-shell", "chromium"];
@@ -38,22 +37,12 @@ const ARGUMENTS: [&str; 10] = [
 /// A browser with one page. It ends with its owner.
 #[derive(Debug)]
 pub struct Browser {
-    child: Child,
+    _process: Process,
     input: ChildStdin,
     messages: Receiver<Value>,
     session: String,
     asked: u64,
     complaints: Vec<String>,
-    /// The folder of its profile, removed at its end.
-    profile: PathBuf,
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.profile);
-    }
 }
 
 /// The program, where there is one.
@@ -67,7 +56,7 @@ pub fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it with an empty page. `folder` is for its profile.
+    /// Starts it with an empty page. `folder` is for its profile, which stays there.
     ///
     /// # Errors
     /// When there is no program, or it does not answer.
@@ -75,18 +64,18 @@ impl Browser {
         let program = program().context("there is no Chromium: `make setup-test` installs it")?;
         let profile = folder.join("chromium");
         // The protocol's pipes are descriptors 3 and 4.
-        let mut child = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
-            .arg(program)
-            .args(ARGUMENTS)
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot start sh")?;
-        let input = child.stdin.take().context("a pipe")?;
-        let output = child.stdout.take().context("a pipe")?;
+        let mut process = Process::start(
+            Command::new("sh")
+                .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
+                .arg(program)
+                .args(ARGUMENTS)
+                .arg(format!("--user-data-dir={}", profile.display()))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null()),
+        )?;
+        let input = process.child.stdin.take().context("a pipe")?;
+        let output = process.child.stdout.take().context("a pipe")?;
         let (sender, messages) = channel();
         std::thread::spawn(move || {
             for message in BufReader::new(output).split(0) {
@@ -100,13 +89,12 @@ impl Browser {
             }
         });
         let mut browser = Self {
-            child,
+            _process: process,
             input,
             messages,
             session: String::new(),
             asked: 0,
             complaints: Vec::new(),
-            profile,
         };
         let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -220,17 +208,15 @@ impl Browser {
     /// # Errors
     /// When it does not become so: with what the page shows.
     pub fn wait_for(&mut self, expression: &str) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
         // While a page loads, nothing of it is there yet.
-        while !self.value(expression).is_ok_and(|value| value == true) {
-            if Instant::now() >= end {
-                let shown = self.value("document.body.innerText")?;
-                let complaints = self.complaints()?;
-                bail!(
-                    "waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}"
-                );
-            }
-            std::thread::sleep(POLL_INTERVAL);
+        let is_true = until(PATIENCE, expression, || {
+            let is_true = self.value(expression).is_ok_and(|value| value == true);
+            Ok(is_true.then_some(()))
+        });
+        if is_true.is_err() {
+            let shown = self.value("document.body.innerText")?;
+            let complaints = self.complaints()?;
+            bail!("waited {PATIENCE:?} for {expression}; {complaints:?}; the page says: {shown}");
         }
         Ok(())
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::browser::{Browser, literal};
+use crate::process::until;
 
 /// How long figures of a page and of an answer may be of different epochs.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -140,27 +141,19 @@ impl Page {
         &mut self,
         mut expected: impl FnMut() -> Option<(Option<u64>, Expected)>,
     ) -> Result<()> {
-        let began = Instant::now();
-        loop {
+        let mut last = None;
+        let complaint = "the page never showed what the API says";
+        let is_shown = until(PATIENCE, complaint, || {
             let before = expected();
             let shown = (self.epoch()?, self.cells()?);
             // One answer from before and after: nothing has changed in between.
-            let difference = match (before, expected()) {
-                (Some(before), Some(after)) if before == after => match difference(&before, &shown)
-                {
-                    None => return Ok(()),
-                    difference => difference,
-                },
+            last = match (before, expected()) {
+                (Some(before), Some(after)) if before == after => difference(&before, &shown),
                 _ => Some("the answers differ".to_owned()),
             };
-            if began.elapsed() > PATIENCE {
-                bail!(
-                    "the page never showed what the API says: {}",
-                    difference.unwrap_or_default()
-                );
-            }
-            std::thread::sleep(Duration::from_millis(30));
-        }
+            Ok(last.is_none().then_some(()))
+        });
+        is_shown.with_context(|| last.unwrap_or_default())
     }
 
     /// Pictures of the view, narrow and wide, light and dark: `NAME-400-dark.png`. Nothing may be wider than the window, and
