@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use reporting::Table;
@@ -136,14 +135,6 @@ fn count(bench: &Bench, program: Program, packets: u64) -> Result<(Vec<Spent>, u
         Program::OpenVSwitch(_) => bail!("Open vSwitch's instructions are not counted"),
     }?;
     Ok((of_the_worker(folder.path())?, sent))
-}
-
-/// Whether a program is here.
-pub fn is_here(program: &str) -> bool {
-    let mut version = Command::new(program);
-    version.arg("--version").stdin(Stdio::null());
-    let version = version.stdout(Stdio::null()).stderr(Stdio::null());
-    version.status().is_ok_and(|status| status.success())
 }
 
 /// The thread that spends most in this driver is the worker, which polls. The thread that starts ports only
