@@ -2,15 +2,17 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
+use contract::text::say;
 use simulate::outcome::{Figures, Outcome};
 use simulate::{fleet, world};
 
@@ -32,7 +34,7 @@ struct Options {
     first_seed: u64,
     /// Worlds at a time; by default one for each CPU.
     #[arg(long)]
-    threads: Option<usize>,
+    threads: Option<NonZero<usize>>,
     /// Only a violation is what is hoped for: exits with 0 where one is found, with 1 where none is.
     #[arg(long)]
     expect_violation: bool,
@@ -89,11 +91,7 @@ fn main() -> Result<ExitCode> {
         is_broken = true;
         writeln!(text, "VIOLATION of {}: {}", violation.rule, violation.what)?;
     }
-    match io::stdout().write_all(text.as_bytes()) {
-        // Nobody reads it any more.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    say(&text)?;
     // Fails unless a violation was found where one is expected, and none where none is.
     Ok(u8::from(is_broken != options.expect_violation).into())
 }
@@ -150,11 +148,7 @@ impl Options {
 
 /// One world for each thread, until `end` or a violation.
 fn run(options: &Options, key: &Path, end: Instant) -> Result<Sums> {
-    let threads = options
-        .threads
-        .map_or_else(std::thread::available_parallelism, |n| {
-            Ok(std::num::NonZero::new(n).unwrap_or(std::num::NonZero::<usize>::MIN))
-        })?;
+    let threads = options.threads.map_or_else(available_parallelism, Ok)?;
     let (next, is_over) = (AtomicU64::new(options.first_seed), AtomicBool::new(false));
     let sums = Mutex::new(Sums::default());
     let work = || -> Result<()> {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -107,8 +107,7 @@ impl Memory {
 
     /// Ports that were closed while a worker had a part of them.
     pub fn take_closed_in_use(&self) -> Vec<usize> {
-        let closed = self.closed_in_use.lock();
-        std::mem::take(&mut *closed.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.closed_in_use.lock().unwrap())
     }
 }
 
@@ -122,9 +121,7 @@ pub struct OpenPort {
 impl Drop for OpenPort {
     fn drop(&mut self) {
         if Arc::strong_count(&self.outlet) > 1 {
-            let closed = self.closed_in_use.lock();
-            let mut closed = closed.unwrap_or_else(PoisonError::into_inner);
-            closed.push(self.place);
+            self.closed_in_use.lock().unwrap().push(self.place);
         }
     }
 }
@@ -591,10 +588,13 @@ pub fn between(
         ..ipv4::Repr::new(here, there, protocol::UDP, segment_bytes)
     };
     let udp = udp::Repr::new(flow, 53, segment_bytes - udp::BYTES);
-    let mut frame = ethernet.emit().to_vec();
-    frame.extend(ip.emit());
-    frame.extend(udp.emit());
-    frame.extend(n.to_be_bytes());
+    let mut frame = [
+        &ethernet.emit()[..],
+        &ip.emit(),
+        &udp.emit(),
+        &n.to_be_bytes(),
+    ]
+    .concat();
     frame.resize(len_bytes, 0);
     frame
 }

@@ -15,13 +15,8 @@
     clippy::missing_panics_doc,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    clippy::unnecessary_box_returns,
-    clippy::needless_pass_by_value,
     clippy::match_bool,
     clippy::semicolon_if_nothing_returned,
-    clippy::unnecessary_wraps,
-    clippy::too_many_lines,
-    clippy::doc_markdown,
     missing_debug_implementations,
     reason = "a world is made of as many switches and links as it was made with, its times are small, and it is for tests"
 )]
@@ -305,7 +300,7 @@ impl World {
         let gap = self.random.random_range(1..2 * self.gap_ns);
         self.push(gap, Event::Offer);
         if let Some(node) = &mut self.places[switch].node {
-            node.arrive_as(host, frame, Some(number));
+            node.workers.arrive_as(host, frame, Some(number));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Switches that run by their configurations alone, with cables between them and nothing that disturbs them: what a
 //! configuration means.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::config::Config;
@@ -32,8 +33,8 @@ pub struct Calm {
     nodes: Vec<Node>,
     cables: Vec<Cable>,
     /// By switch and port: what was sent and went into no cable, and what went into one.
-    departed: Vec<Vec<Vec<Departure>>>,
-    carried: Vec<Vec<Vec<Departure>>>,
+    departed: BTreeMap<(usize, usize), Vec<Departure>>,
+    carried: BTreeMap<(usize, usize), Vec<Departure>>,
     /// Frames in cables, by switch and port where they arrive.
     under_way: Vec<(usize, usize, Vec<u8>)>,
     now: u64,
@@ -57,12 +58,11 @@ impl Calm {
                 &mut random,
             )
         });
-        let ports = |config: &Config| vec![Vec::new(); config.ports.len()];
         Ok(Self {
             nodes: nodes.collect::<Result<_, _>>()?,
             cables,
-            departed: configs.iter().map(ports).collect(),
-            carried: configs.iter().map(ports).collect(),
+            departed: BTreeMap::new(),
+            carried: BTreeMap::new(),
             under_way: Vec::new(),
             now: 0,
         })
@@ -81,7 +81,7 @@ impl Calm {
 
     /// Lets a frame come in.
     pub fn arrive(&mut self, switch: usize, port: usize, frame: Vec<u8>) {
-        self.nodes[switch].arrive(port, frame);
+        self.nodes[switch].workers.arrive(port, frame);
     }
 
     /// Lets `ns` go by.
@@ -91,7 +91,7 @@ impl Calm {
             self.now += PASS_NS;
             if self.now.is_multiple_of(CABLE_NS) {
                 for (switch, port, frame) in std::mem::take(&mut self.under_way) {
-                    self.nodes[switch].arrive(port, frame);
+                    self.arrive(switch, port, frame);
                 }
             }
             for switch in 0..self.nodes.len() {
@@ -101,30 +101,30 @@ impl Calm {
     }
 
     fn pass(&mut self, switch: usize) {
-        let now = self.now;
-        for worker in 0..self.nodes[switch].workers.len() {
-            self.nodes[switch].pass(worker, now);
+        let (now, node) = (self.now, &mut self.nodes[switch]);
+        for worker in 0..node.workers.len() {
+            node.pass(worker, now);
         }
-        for port in 0..self.departed[switch].len() {
-            let mut sent = self.nodes[switch].departed(port);
+        for port in 0..node.ports {
+            let mut sent = node.workers.departed(port);
             let from = (switch, port);
             let to = self.cables.iter().find_map(|&[a, b]| match from {
                 _ if from == a => Some(b),
                 _ if from == b => Some(a),
                 _ => None,
             });
-            match to {
-                Some((to_switch, to_port)) => {
-                    for (_, frame) in &sent {
-                        self.under_way.push((to_switch, to_port, frame.clone()));
-                    }
-                    self.carried[switch][port].append(&mut sent);
+            let sent_before = if let Some((to_switch, to_port)) = to {
+                for (_, frame) in &sent {
+                    self.under_way.push((to_switch, to_port, frame.clone()));
                 }
-                None => self.departed[switch][port].append(&mut sent),
-            }
+                &mut self.carried
+            } else {
+                &mut self.departed
+            };
+            sent_before.entry(from).or_default().append(&mut sent);
         }
         if now.is_multiple_of(POLL_NS) {
-            self.nodes[switch].poll(now);
+            node.poll(now);
         }
     }
 
@@ -140,11 +140,11 @@ impl Calm {
 
     /// What a port has sent into its cable.
     pub fn carried(&self, switch: usize, port: usize) -> &[Departure] {
-        &self.carried[switch][port]
+        self.carried.get(&(switch, port)).map_or(&[], Vec::as_slice)
     }
 
     /// What a port has sent, cables excepted, since it was last asked.
     pub fn departed(&mut self, switch: usize, port: usize) -> Vec<Departure> {
-        std::mem::take(&mut self.departed[switch][port])
+        self.departed.remove(&(switch, port)).unwrap_or_default()
     }
 }

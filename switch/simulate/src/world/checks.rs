@@ -5,6 +5,7 @@ use std::sync::Arc;
 use contract::ids::PortIndex;
 use measure::time::{Epoch, Ticks};
 use records::snapshot::{ReloadOutcome, Snapshot, WireFigures};
+use switch::packet_io::memory::MemoryPacket;
 
 use super::configure::HOSTS;
 use super::ledger::{Sending, Truth};
@@ -18,9 +19,6 @@ const PACKETS_MAX: usize = 20_000;
 
 /// Most entries of the ledger itself, which is of four seconds.
 const LEDGER_MAX: usize = 1_000_000;
-
-/// A packet that left: when it was received, where it came in, its number, its bytes.
-type Departed = (Ticks, PortIndex, Option<u64>, Vec<u8>);
 
 impl World {
     /// A frame arrives.
@@ -38,7 +36,8 @@ impl World {
             return Ok(());
         }
         if let Some(node) = &mut self.places[switch].node {
-            let is_taken = node.arrive_as(port, frame, packet.map(|(number, _)| number));
+            let number = packet.map(|(number, _)| number);
+            let is_taken = node.workers.arrive_as(port, frame, number);
             if let Some((number, sending)) = packet.filter(|_| is_taken) {
                 self.ledger.came(switch, port, number, sending);
             }
@@ -58,22 +57,15 @@ impl World {
         let ticks = node.ticks(worker, now);
         let io = node.workers[worker].worker.io_mut();
         let received = io.take_received();
-        let mut left: Vec<(usize, Vec<Departed>)> = Vec::new();
+        let mut left = Vec::new();
         for port in 0..node.ports {
             let index = PortIndex::new(port);
-            let Some(departed) = io.has_port(index).then(|| io.departed(index)) else {
-                continue;
-            };
-            if !departed.is_empty() {
-                let fact = |(_, packet): (Ticks, switch::packet_io::memory::MemoryPacket)| {
-                    (
-                        packet.received(),
-                        packet.ingress(),
-                        packet.number(),
-                        packet.bytes().to_vec(),
-                    )
-                };
-                left.push((port, departed.into_iter().map(fact).collect()));
+            if io.has_port(index) {
+                left.extend(
+                    io.departed(index)
+                        .into_iter()
+                        .map(|(_, packet)| (port, packet)),
+                );
             }
         }
         let tai_ns = place.clocks.tai_ns(now);
@@ -82,10 +74,8 @@ impl World {
             *place.received.entry(port).or_default() += 1;
             self.ledger.arrived(switch, port, one.number, tai_ns);
         }
-        for (port, packets) in left {
-            for packet in packets {
-                self.depart(switch, (ticks, tai_ns), port, packet)?;
-            }
+        for (port, packet) in left {
+            self.depart(switch, (ticks, tai_ns), port, &packet)?;
         }
         self.conserved(switch)
     }
@@ -96,9 +86,9 @@ impl World {
         switch: usize,
         (ticks, tai_ns): (Ticks, u64),
         port: usize,
-        packet: Departed,
+        packet: &MemoryPacket,
     ) -> Check {
-        let (received, ingress, number, frame) = packet;
+        let (ingress, number, frame) = (packet.ingress(), packet.number(), packet.bytes());
         self.trace.fold(&[
             self.now,
             switch as u64,
@@ -114,27 +104,27 @@ impl World {
         self.figures.count(Count::Checks, 1);
         if let Some(number) = number {
             *place.sent.entry(port).or_default() += 1;
-            let is_whole = self.ledger.is_whole(number, &frame);
+            let is_whole = self.ledger.is_whole(number, frame);
             holds("unchanged", is_whole != Some(false), || {
                 format!("packet {number} left port {port} of switch {switch} as {frame:02x?}")
             })?;
-            let epoch = node.memory.schedule.epoch_at(received);
+            let epoch = node.memory.schedule.epoch_at(packet.received());
             if ticks < node.memory.schedule.sealed_from(epoch) {
                 let egress = PortIndex::new(port);
                 let segment = (switch, place.life, ingress, egress, epoch.0);
-                self.ledger
-                    .passed(self.now, segment, &frame, ticks.saturating_since(received));
+                let inside = ticks.saturating_since(packet.received());
+                self.ledger.passed(self.now, segment, frame, inside);
             }
             if let Some(link) = link {
                 let epoch = node.memory.schedule.epoch_at(ticks);
                 let wire = (switch, place.life, PortIndex::new(port), epoch.0);
                 let sending = self.ledger.sent(self.now, wire, tai_ns);
-                self.transport(link, frame, Some((number, sending)));
+                self.transport(link, frame.to_vec(), Some((number, sending)));
             }
         } else {
             holds(
                 "no-leak",
-                link.is_some() && is_control(&frame) && ingress.0 == u8::MAX,
+                link.is_some() && is_control(frame) && ingress.0 == u8::MAX,
                 || {
                     format!(
                         "port {port} of switch {switch} sent {frame:02x?}, which came in by {ingress:?}"
@@ -142,7 +132,7 @@ impl World {
                 },
             )?;
             if let Some(link) = link {
-                self.transport(link, frame, None);
+                self.transport(link, frame.to_vec(), None);
             }
         }
         Ok(())
@@ -156,10 +146,11 @@ impl World {
             return Ok(());
         };
         self.figures.count(Count::Checks, 3);
-        let came = node.sum(|port| port.rx_packets.get() + port.copies.get());
-        let went = node.sum(|port| port.tx_packets.get() + port.dropped_total());
+        let workers = &mut node.workers;
+        let came = workers.sum(|port| port.rx_packets.get() + port.copies.get());
+        let went = workers.sum(|port| port.tx_packets.get() + port.dropped_total());
         let mut inside = 0;
-        for one in node.workers.iter_mut() {
+        for one in workers.iter_mut() {
             let io = one.worker.io_mut();
             // A control frame that the driver refused is held, and counted when it is sent.
             inside += io.live_packets() - io.made_packets() - io.waiting();
@@ -170,14 +161,14 @@ impl World {
             )
         })?;
         for (&port, &sent) in &place.sent {
-            let counted = node.sum_at(port, |port| port.tx_packets.get());
+            let counted = workers.sum_at(port, |port| port.tx_packets.get());
             holds("conserved", counted == sent, || {
                 format!("switch {switch}: port {port} sent {sent}, counted {counted}")
             })?;
         }
         for port in 0..HOSTS {
             let received = place.received.get(&port).copied().unwrap_or(0);
-            let counted = node.sum_at(port, |port| port.rx_packets.get());
+            let counted = workers.sum_at(port, |port| port.rx_packets.get());
             holds("conserved", counted == received, || {
                 format!("switch {switch}: port {port} received {received}, counted {counted}")
             })?;
@@ -256,7 +247,7 @@ impl World {
                 .unwrap_or_default();
             let may_miss =
                 (changes.0.saturating_sub(2)..=changes.1.saturating_add(2)).contains(&last.epoch);
-            rules::segment_truth(segment, truth, may_miss, true)?;
+            rules::segment_truth(segment, truth, may_miss)?;
             self.figures.count(Count::Inside, 1);
             if let Some(lda) = &last.lda
                 && truth.received == last.counts.received_packets

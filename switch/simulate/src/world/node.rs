@@ -1,6 +1,5 @@
 //! A whole switch: its workers and its control core, from a start to a kill.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,20 +33,6 @@ pub(super) struct Node {
     core: ControlCore<'static>,
     began: Instant,
     born: Ticks,
-}
-
-impl Deref for Node {
-    type Target = RackWorkers;
-
-    fn deref(&self) -> &RackWorkers {
-        &self.workers
-    }
-}
-
-impl DerefMut for Node {
-    fn deref_mut(&mut self) -> &mut RackWorkers {
-        &mut self.workers
-    }
 }
 
 impl Node {

@@ -21,12 +21,7 @@ pub(super) fn segment_sums(segment: &Segment) -> Check {
 
 /// `segment-truth`: what a usable epoch counts as received, and the stamped mean, are those of the ledger. Where workers
 /// took up another generation packets may be in none: then there are no more than in the ledger.
-pub(super) fn segment_truth(
-    segment: &Segment,
-    truth: Truth,
-    may_miss: bool,
-    check_mean: bool,
-) -> Check {
+pub(super) fn segment_truth(segment: &Segment, truth: Truth, may_miss: bool) -> Check {
     let Some(last) = &segment.last else {
         return Ok(());
     };
@@ -43,7 +38,6 @@ pub(super) fn segment_truth(
     if let Some(stamped) = &last.stamped
         && received == truth.received
         && received > 0
-        && check_mean
     {
         let off = (stamped.mean_ns - truth.mean()).abs();
         holds("segment-truth", off <= 1e-6 * truth.mean().max(1.0), || {
