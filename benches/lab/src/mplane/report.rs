@@ -6,7 +6,6 @@ use records::station::Risen;
 use reporting::{BUILD, Checks, Machine, Table, now_utc};
 
 use crate::mplane::Arguments;
-use crate::mplane::fault::Fault;
 use crate::mplane::run::{Outcome, REPORTS_MAX};
 use crate::mplane::truth::{Blamed, Relation, Verdict};
 
@@ -89,21 +88,16 @@ impl<'a> Report<'a> {
             .figures(["reports"])
             .words(["verdict"]);
         for outcome in &self.outcomes {
-            let Fault {
-                number,
-                kind,
-                place,
-                cut,
-                ..
-            } = outcome.fault;
+            let fault = &outcome.fault;
+            let cut = fault.cut.map(|(from, to)| format!("{from}-{to}"));
             let first = outcome.first();
             let of = |get: fn(&Blamed) -> String| first.map_or_else(String::new, get);
             table.row(&[
-                &number,
-                &place,
-                &kind.word(),
-                &kind,
-                &cut.map_or_else(String::new, |(from, to)| format!("{from}-{to}")),
+                &fault.number,
+                &fault.place,
+                &fault.kind.word(),
+                &fault.kind,
+                &cut.unwrap_or_default(),
                 &of(|blamed| blamed.risen.title.clone()),
                 &of(|blamed| blamed.risen.signal.clone()),
                 &others(outcome),
@@ -141,33 +135,24 @@ impl<'a> Report<'a> {
 
 /// A fault in a line.
 pub fn line(outcome: &Outcome) -> String {
-    let Outcome {
-        fault,
-        verdict,
-        blamed,
-        error,
-    } = outcome;
+    let fault = &outcome.fault;
     let mut line = format!(
         "{:2} {}: {}, {}: {}",
         fault.number,
         fault.place,
         fault.kind.word(),
         fault.kind,
-        verdict.word()
+        outcome.verdict.word()
     );
-    for Blamed {
-        risen,
-        relation,
-        reports,
-    } in blamed
-    {
+    for blamed in &outcome.blamed {
+        let (risen, relation, reports) = (&blamed.risen, blamed.relation, blamed.reports);
         let _ = write!(
             line,
             "\n     {relation:?}, {reports} reports: {} {} ({:.4} -> {:.4})",
             risen.signal, risen.title, risen.usual, risen.now
         );
     }
-    if let Some(error) = error {
+    if let Some(error) = &outcome.error {
         let _ = write!(line, "\n     {error}");
     }
     line

@@ -71,7 +71,8 @@ pub fn run(arguments: &Arguments, folder: &Path) -> Result<bool> {
         write(folder, &report)?;
     }
     if arguments.quiet_minutes > 0 {
-        testbed.restore()?;
+        testbed.cut(None)?;
+        testbed.wait_until_over(&BTreeSet::new())?;
         report.alarms = Some(testbed.quiet(Duration::from_mins(arguments.quiet_minutes))?);
         write(folder, &report)?;
     }
@@ -95,12 +96,6 @@ impl Testbed<'_> {
             wait(LOOK.min(self.interval()))?;
         }
         Ok(())
-    }
-
-    /// Restores the whole network, and waits until nothing is risen.
-    fn restore(&mut self) -> Result<()> {
-        self.cut(None)?;
-        self.wait_until_over(&BTreeSet::new())
     }
 
     /// Everything that is blamed in this time.

@@ -51,13 +51,11 @@ impl<'a> Testbed<'a> {
         let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, NATS_PORT));
         let nats = NatsServer::start_at(everywhere, folder, "")?;
         let (station, answers) = start_station(folder)?;
-        let plan = network.plan()?;
-        let names: Vec<_> = network.names().map(str::to_owned).collect();
         let switches = start_switches(folder, interval_ms)?;
         network.wait_for_routes()?;
         let mut testbed = Self {
             switches,
-            probers: start_probers(folder, &names, &plan, interval_ms)?,
+            probers: Vec::new(),
             traffic: Traffic::start(folder)?,
             station,
             _nats: nats,
@@ -66,6 +64,7 @@ impl<'a> Testbed<'a> {
             folder,
             answers,
         };
+        testbed.renew_probers()?;
         let mut last = None;
         let mut begun = Instant::now();
         let complaint = "the path from A to D is not covered";

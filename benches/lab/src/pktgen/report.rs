@@ -10,19 +10,15 @@ use crate::pktgen::trial::Outcome;
 
 /// A line of the search.
 pub fn step(step: &Step) -> String {
-    let Step {
-        rate_pps,
-        holds,
-        outcome,
-    } = step;
-    let verdict = match (holds, outcome.is_short()) {
+    let outcome = &step.outcome;
+    let verdict = match (step.holds, outcome.is_short()) {
         (true, _) => "holds",
         (false, true) => "more than we can offer",
         (false, false) => "fails",
     };
     format!(
         "  {}pps  offered {}pps  lost {:.4} % ({} of them refused)  {verdict}",
-        rate(*rate_pps),
+        rate(step.rate_pps),
         rate(outcome.offered_pps),
         outcome.loss() * 100.0,
         outcome.refused
@@ -31,18 +27,15 @@ pub fn step(step: &Step) -> String {
 
 /// What the search came to.
 pub fn found(found: &Found, frames: &Frames, loss: f64) -> String {
-    let Found {
-        rate_pps, is_ours, ..
-    } = found;
-    let whose = if *is_ours {
+    let whose = if found.is_ours {
         " (at least: no more was or could be offered)"
     } else {
         ""
     };
     format!(
         "throughput {}pps, {}bit/s on the wire, each way, at {loss:.4} % loss{whose}",
-        rate(*rate_pps),
-        rate(frames.wire_bps(*rate_pps)),
+        rate(found.rate_pps),
+        rate(frames.wire_bps(found.rate_pps)),
     )
 }
 

@@ -94,18 +94,13 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
         .figures(["entered", "came back", "lost", "unknown"])
         .figures(["mean, ms", "of the box", "deviation, ms", "of the box"]);
     for (arrow, way) in ARROWS.into_iter().zip(ways) {
-        let Way {
-            packets,
-            measured,
-            truth,
-            unknown,
-        } = way;
-        let [entered, returned, lost] = packets;
+        let (measured, truth, unknown) = (&way.measured, &way.truth, way.unknown);
+        let [entered, returned, lost] = way.packets;
         let of_box = [truth.sent, truth.received, truth.lost()];
         report.checks.add(
             format!("around the box, {arrow}: packets that entered, came back, were lost and were not known, exactly"),
             format!("{entered}, {returned}, {lost}, {unknown}"),
-            *packets == of_box && *lost > 0 && *unknown == 0,
+            way.packets == of_box && lost > 0 && unknown == 0,
         );
         let [mean_ns, true_ns] = [measured, truth].map(|of| of.mean_ns().unwrap_or(f64::NAN));
         report.checks.add(
@@ -113,7 +108,7 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
             format!("{:.4}", mean_ns / true_ns),
             mean_ns >= true_ns,
         );
-        let both = |of: usize| match (packets[of], of_box[of]) {
+        let both = |of: usize| match (way.packets[of], of_box[of]) {
             (seen, truth) if seen == truth => seen.to_string(),
             (seen, truth) => format!("{seen} of {truth}"),
         };
@@ -124,7 +119,7 @@ pub fn add(ways: &[Way; 2], report: &mut Report) {
             &both(0),
             &both(1),
             &both(2),
-            unknown,
+            &unknown,
             &ms(mean_ns),
             &ms(true_ns),
             &deviation(measured),

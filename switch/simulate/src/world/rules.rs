@@ -56,17 +56,11 @@ pub(super) fn segment_truth(segment: &Segment, truth: Truth, may_miss: bool) -> 
 pub(super) fn flow_truth(flow: &Flow, quantiles: &FlowQuantiles, delays: &[u64]) -> Check {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
-    let FlowQuantiles {
-        p50_ns,
-        p90_ns,
-        p99_ns,
-        max_ns,
-    } = *quantiles;
     let published = [
-        (50, p50_ns),
-        (90, p90_ns),
-        (99, p99_ns),
-        (100, max_ns.unwrap_or(f64::NAN)),
+        (50, quantiles.p50_ns),
+        (90, quantiles.p90_ns),
+        (99, quantiles.p99_ns),
+        (100, quantiles.max_ns.unwrap_or(f64::NAN)),
     ];
     let is_right = published.iter().all(|&(percent, published_ns)| {
         let rank = (sorted.len() * percent).div_ceil(100).max(1);
