@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use console::client::Client;
+use measure::lda::Bank;
 use measure::packet::Hasher;
 use records::snapshot::Snapshot;
 use serde_json::{Value, json};
@@ -16,7 +17,6 @@ use testkit::process::{Process, beside_this_program, memif};
 use crate::testbed::{start_box, write_key};
 use crate::transits::{self, Summary, Transit};
 use crate::wire::truth::{self, Epochs, Stamp, join};
-use crate::wire::verdict::Bank;
 use crate::wire::watch;
 
 /// Seed of all hashes.
@@ -34,11 +34,11 @@ pub const FLOW_SLOTS: u32 = 4_096;
 pub const BANKS: [Bank; 2] = [
     Bank {
         rows: 256,
-        share: 0.8,
+        probability: 0.8,
     },
     Bank {
         rows: 256,
-        share: 0.2,
+        probability: 0.2,
     },
 ];
 
@@ -80,7 +80,7 @@ pub fn config(ports: &Value, pairs: &Value) -> Value {
 /// The configuration of switch 1 (index 0) or 2, with the devices towards its host and towards the other switch, and keys of the
 /// wire other than its LDA.
 pub fn wire_config(index: usize, lan: &str, trunk: &str, mut wire: Value) -> Value {
-    let banks = BANKS.map(|bank| json!({ "rows": bank.rows, "probability": bank.share }));
+    let banks = BANKS.map(|bank| json!({ "rows": bank.rows, "probability": bank.probability }));
     wire["lda"] = json!({ "banks": banks });
     let ports = json!([
         { "name": "lan", "device": lan },

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use ::wire::frame::Marker;
+use measure::lda::Bank;
 use measure::packet::FlowKey;
 use records::snapshot::{WireFigures, WireFlow};
 use reporting::statistics::{mean, median, quantile};
@@ -280,9 +281,9 @@ fn usability(
         ("lost", of_sent(sum(|truth| truth.packets.lost()))),
         ("reordered", of_sent(sum(|truth| truth.reordered))),
         ("cells", percent(cells)),
-        ("should be", percent(expected(Bank::usable_cells) / rows)),
+        ("should be", percent(expected(usable_cells) / rows)),
         ("samples", whole(verdict.samples)),
-        ("should be", whole(expected(Bank::effective_samples))),
+        ("should be", whole(expected(effective_samples))),
         ("moved", moved.to_string()),
         ("fates", list(fates)),
     ]
@@ -301,14 +302,14 @@ fn means(pairs: &[Pair]) -> Vec<Errors> {
 }
 
 /// What is expected of all banks, of what arrives of the LDA's cells.
-fn over_banks(packets: &Packets, loss: f64, of: fn(Bank, f64, f64) -> f64) -> f64 {
-    let banks = BANKS.map(|bank| of(bank, packets.sent as f64, loss));
-    range_arrives(loss, loss) * banks.iter().sum::<f64>()
+fn over_banks(packets: &Packets, loss: f64, of: fn(&Bank, f64, f64) -> f64) -> f64 {
+    let banks = BANKS.iter().map(|bank| of(bank, packets.sent as f64, loss));
+    range_arrives(loss, loss) * banks.sum::<f64>()
 }
 
 fn expected_error_ns(pairs: &[Pair], loss: f64) -> f64 {
     let errors = pairs.iter().filter_map(|(Truth { packets, .. }, _)| {
-        let samples = over_banks(packets, loss, Bank::effective_samples);
+        let samples = over_banks(packets, loss, effective_samples);
         let received = packets.received as f64;
         let error_ns = standard_error_ns(packets.deviation_ns()?, samples, received);
         error_ns.is_finite().then_some(MEDIAN_OF_NORMAL * error_ns)
@@ -362,31 +363,21 @@ fn median_min(numbers: &[f64]) -> f64 {
 // What is expected of an epoch whose packets, control frames included, are lost each with the same probability,
 // independently.
 
-/// One bank of an LDA: cells, and the share of packets that it takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bank {
-    pub rows: u32,
-    /// The share of packets that it takes, 0 to 1.
-    pub share: f64,
+/// The probability that a given cell of a bank lost none of an epoch's `packets`.
+fn clean(bank: &Bank, packets: f64, loss: f64) -> f64 {
+    let lost_here = bank.probability * loss / f64::from(bank.rows);
+    (packets * (-lost_here).ln_1p()).exp()
 }
 
-impl Bank {
-    /// The probability that a given cell lost none of an epoch's `packets`.
-    fn clean(self, packets: f64, loss: f64) -> f64 {
-        let lost_here = self.share * loss / f64::from(self.rows);
-        (packets * (-lost_here).ln_1p()).exp()
-    }
+/// Cells of a bank that lost none of an epoch's packets, on average.
+fn usable_cells(bank: &Bank, packets: f64, loss: f64) -> f64 {
+    f64::from(bank.rows) * clean(bank, packets, loss)
+}
 
-    /// Cells that lost none of an epoch's packets, on average.
-    fn usable_cells(self, packets: f64, loss: f64) -> f64 {
-        f64::from(self.rows) * self.clean(packets, loss)
-    }
-
-    /// Packets in such cells, on average: what the mean is taken of.
-    fn effective_samples(self, packets: f64, loss: f64) -> f64 {
-        let arrived = packets * self.share * (1.0 - loss);
-        arrived * self.clean((packets - 1.0).max(0.0), loss)
-    }
+/// Packets in such cells, on average: what the mean is taken of.
+fn effective_samples(bank: &Bank, packets: f64, loss: f64) -> f64 {
+    let arrived = packets * bank.probability * (1.0 - loss);
+    arrived * clean(bank, (packets - 1.0).max(0.0), loss)
 }
 
 /// The probability that a rollover is seen: not every copy of its marker is lost.

@@ -144,14 +144,14 @@ fn usable_cells_are_as_many_as_in_a_simulation() {
     let (packets, loss) = (5_000_u32, 0.02);
     let bank = Bank {
         rows: 50,
-        share: 0.5,
+        probability: 0.5,
     };
     let runs = 200;
     let (mut usable, mut samples) = (0.0, 0.0);
     for _ in 0..runs {
         let mut cells = [(0_u32, true); 50];
         for _ in 0..packets {
-            if !random.random_bool(bank.share) {
+            if !random.random_bool(bank.probability) {
                 continue;
             }
             let (count, clean) = &mut cells[random.random_range(0..50)];
@@ -166,12 +166,12 @@ fn usable_cells_are_as_many_as_in_a_simulation() {
         samples += clean.map(|(count, _)| f64::from(*count)).sum::<f64>();
     }
     let (n, runs) = (f64::from(packets), f64::from(runs));
-    let expected = bank.usable_cells(n, loss);
+    let expected = usable_cells(&bank, n, loss);
     // As if cells were independent, which they nearly are.
     let clean = expected / f64::from(bank.rows);
     let error = (expected * (1.0 - clean) / runs).sqrt();
     assert!((usable / runs - expected).abs() < 4.0 * error, "{usable}");
-    let expected = bank.effective_samples(n, loss);
+    let expected = effective_samples(&bank, n, loss);
     assert!((samples / runs / expected - 1.0).abs() < 0.03, "{samples}");
 }
 
@@ -185,10 +185,10 @@ fn markers_and_ranges_arrive_with_the_probability_of_their_copies() {
     assert!(close(range_arrives(0.0, 0.5), 1.0));
     let bank = Bank {
         rows: 1,
-        share: 1.0,
+        probability: 1.0,
     };
-    assert!(close(bank.usable_cells(0.0, 0.5), 1.0));
-    assert!(close(bank.effective_samples(2.0, 0.5), 0.5));
+    assert!(close(usable_cells(&bank, 0.0, 0.5), 1.0));
+    assert!(close(effective_samples(&bank, 2.0, 0.5), 0.5));
 }
 
 #[test]
