@@ -5,9 +5,10 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use measure::packet::header::{ethernet, ethertype, ipv4, protocol, udp};
+use measure::packet::header::{ethernet, ipv4, udp};
+use testkit::pcap::udp_frame;
 
-use crate::nic::frames::{STATIONS, Way, exchange, try_send};
+use crate::nic::frames::{Way, exchange, try_send};
 use crate::nic::guest::TAP;
 
 pub const FLOWS: u16 = 16;
@@ -23,8 +24,8 @@ const STATION: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 const FIRST_PORT: u16 = 20_000;
 const PORT: u16 = 9;
 
-/// Where the UDP header is.
-const UDP_AT: usize = ethernet::BYTES + ipv4::BYTES;
+/// Where the payload is.
+const PAYLOAD_AT: usize = ethernet::BYTES + ipv4::BYTES + udp::BYTES;
 
 /// Begins the payload.
 const MARK: &[u8; 4] = b"VRNR";
@@ -95,24 +96,16 @@ impl Source<'_> {
     }
 }
 
-/// A packet of a flow, as the kernel would send it.
+/// A packet of a flow.
 fn frame(flow: u16, payload: &[u8]) -> Vec<u8> {
-    let ethernet = ethernet::Repr {
-        destination: STATIONS[1],
-        source: STATIONS[0],
-        ethertype: ethertype::IPV4,
-    };
-    let ip = ipv4::Repr::new(HOST, STATION, protocol::UDP, udp::BYTES + payload.len());
-    let udp = udp::Repr::new(FIRST_PORT + flow, PORT, payload.len());
-    let mut frame = [&ethernet.emit()[..], &ip.emit(), &udp.emit(), payload].concat();
-    udp::set_checksum(&mut frame[UDP_AT..], ip.pseudo_header());
+    let mut frame = udp_frame(0, (HOST, FIRST_PORT + flow), (STATION, PORT), payload);
     frame.resize(ethernet::FRAME_BYTES_MIN, 0);
     frame
 }
 
 /// Flow and number of a packet that was sent here.
 fn parse(frame: &[u8]) -> Option<(u16, u32)> {
-    let payload = frame.get(UDP_AT + udp::BYTES..)?;
+    let payload = frame.get(PAYLOAD_AT..)?;
     let rest = payload.strip_prefix(MARK)?;
     let flow = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?);
     let number = u32::from_be_bytes(rest.get(2..6)?.try_into().ok()?);

@@ -18,7 +18,7 @@ const WINDOW: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Two stations.
-pub const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// Destination addresses, and what follows the source address. All else is random: no device may
 /// mend, strip or drop what it does not understand. What says IP has a whole header of it: without, QEMU's

@@ -190,11 +190,8 @@ impl World {
         if Arc::ptr_eq(&snapshot, &self.places[switch].seen) {
             return Ok(());
         }
-        let tx: u64 = snapshot
-            .ports
-            .iter()
-            .map(|port| port.counts.tx_packets)
-            .sum();
+        let ports = snapshot.ports.iter();
+        let tx: u64 = ports.map(|port| port.counts.tx_packets).sum();
         self.trace
             .fold(&[self.now, switch as u64, snapshot.epoch.unwrap_or(0), tx]);
         let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(&snapshot));
@@ -213,10 +210,8 @@ impl World {
         let Some(node) = &place.node else {
             return Ok(());
         };
-        let has_classes = snapshot
-            .segments
-            .iter()
-            .any(|segment| segment.class != "all");
+        let mut segments = snapshot.segments.iter();
+        let has_classes = segments.any(|segment| segment.class != "all");
         let (running, changes) = {
             let state = node.state.lock();
             (state.running.clone(), state.changes)
@@ -231,20 +226,13 @@ impl World {
             if place.checked.insert(segment.title(), last.epoch) == Some(last.epoch) {
                 continue;
             }
-            let (Some(from), Some(to)) = (
-                running.port_index(&segment.ingress),
-                running.port_index(&segment.egress),
-            ) else {
+            let ports = [&segment.ingress, &segment.egress].map(|name| running.port_index(name));
+            let [Some(from), Some(to)] = ports.map(|port| port.map(PortIndex::new)) else {
                 continue;
             };
-            let (from, to) = (PortIndex::new(from), PortIndex::new(to));
             let key = (switch, place.life, from, to, last.epoch);
-            let truth = self
-                .ledger
-                .inside
-                .get(&key)
-                .map(|(_, truth)| *truth)
-                .unwrap_or_default();
+            let truth = self.ledger.inside.get(&key);
+            let truth = truth.map_or_else(Truth::default, |(_, truth)| *truth);
             let may_miss =
                 (changes.0.saturating_sub(2)..=changes.1.saturating_add(2)).contains(&last.epoch);
             rules::segment_truth(segment, truth, may_miss)?;

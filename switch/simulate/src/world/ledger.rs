@@ -136,10 +136,8 @@ impl Ledger {
         let flow = (segment, FlowKey::parse(frame));
         let (_, delays) = self.flows.entry(flow).or_insert((now, Vec::new()));
         delays.push(ticks);
-        let (_, truth) = self
-            .inside
-            .entry(segment)
-            .or_insert((now, Truth::default()));
+        let truth = self.inside.entry(segment);
+        let (_, truth) = truth.or_insert((now, Truth::default()));
         truth.received += 1;
         truth.delays += i128::from(ticks);
     }
