@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use reporting::{RESULTS, Table};
+use testkit::hugepages::Hugepages;
 use testkit::process::{beside_this_program, stop_on_signals};
 
 use crate::bench::contender::EVERYTHING;
@@ -14,7 +15,7 @@ use crate::bench::load::{Load, SMALL};
 use crate::bench::plan::{Comparison, PLUGIN, Run, THROUGHPUT, each};
 use crate::bench::profile::Division;
 use crate::bench::report::{Page, Step, rates, ratios, source};
-use crate::bench::setting::{Base, Bench, Hugepages};
+use crate::bench::setting::{Base, Bench};
 
 mod capture;
 mod contender;

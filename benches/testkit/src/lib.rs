@@ -6,6 +6,7 @@
 //! - [`frr`]: routers with OSPF in namespaces.
 //! - [`hosts`]: virtual interfaces and hosts of a test.
 //! - [`http`]: what programs answer.
+//! - [`hugepages`]: reserved, and given back.
 //! - [`golden`]: bytes that earlier versions of the programs wrote.
 //! - [`nats`]: a NATS server of one's own.
 //! - [`page`]: the page of a switch or a station in that browser.
@@ -21,6 +22,7 @@ pub mod frr;
 pub mod golden;
 pub mod hosts;
 pub mod http;
+pub mod hugepages;
 pub mod namespace;
 pub mod nats;
 pub mod page;

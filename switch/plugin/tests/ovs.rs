@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
-use support::{HugePages, PATIENCE, Plugin};
+use support::{PATIENCE, Plugin, huge_pages};
 
 #[test]
 fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
@@ -22,7 +22,7 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     let (Some(root), Some(plugin)) = (ovs::root(), Plugin::with(settings)) else {
         return;
     };
-    let Some(_pages) = HugePages::reserve(MEMORY_MIB) else {
+    let Some(_pages) = huge_pages(MEMORY_MIB) else {
         return;
     };
     let hosts = ovs::hosts();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use support::{HugePages, PATIENCE, Plugin, run};
+use support::{PATIENCE, Plugin, huge_pages, run};
 use testkit::process::Process;
 
 /// Where huge pages are files, which two processes can share.
@@ -77,7 +77,7 @@ fn a_secondary_process_is_refused_with_a_word_and_works() {
     let Some(plugin) = Plugin::install() else {
         return;
     };
-    let Some(_pages) = HugePages::reserve(320) else {
+    let Some(_pages) = huge_pages(320) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

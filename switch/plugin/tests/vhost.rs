@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
 use support::testpmd::Testpmd;
-use support::{HugePages, PATIENCE, Plugin};
+use support::{PATIENCE, Plugin, huge_pages};
 use testkit::hosts::Hosts;
+use testkit::hugepages::Hugepages;
 
 /// The machine's memory.
 const MACHINE_MIB: u64 = 256;
@@ -120,7 +121,7 @@ struct Scene {
     plugin: Plugin,
     switch: OpenVSwitch,
     hosts: Hosts,
-    _pages: HugePages,
+    _pages: Hugepages,
 }
 
 /// How others count packets at a machine's port.
@@ -138,7 +139,7 @@ impl Scene {
     /// `None`, said aloud, where something is not here that it takes.
     fn start(plugin: Option<Plugin>) -> Option<Self> {
         let (root, plugin) = (ovs::root()?, plugin?);
-        let pages = HugePages::reserve(MEMORY_MIB + MACHINE_MIB)?;
+        let pages = huge_pages(MEMORY_MIB + MACHINE_MIB)?;
         let hosts = ovs::hosts();
         let switch = OpenVSwitch::start(root, &plugin);
         bridge(&switch, &hosts);
@@ -429,7 +430,7 @@ fn ports_of_dpdk_s_own_driver_for_vhost_are_measured_as_others() {
     let Some(plugin) = shown(json!({})) else {
         return;
     };
-    let Some(_pages) = HugePages::reserve(MACHINE_MIB) else {
+    let Some(_pages) = huge_pages(MACHINE_MIB) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

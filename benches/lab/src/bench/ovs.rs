@@ -323,8 +323,9 @@ fn sent_packets(said: &str) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::hugepages::missing_pages;
+
     use crate::bench::load::COUNTED;
-    use crate::bench::setting::missing_pages;
 
     #[test]
     fn it_forwards_and_reports_its_rate() {

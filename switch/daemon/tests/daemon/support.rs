@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testkit::http;
 use testkit::process::Process;
 pub use testkit::{shared, skip};
 
@@ -197,23 +198,14 @@ impl Daemon {
 
     /// The body at `path`, if the daemon answers 200.
     pub fn get(&self, path: &str) -> Option<String> {
-        let answer = ureq::get(format!("http://{}{path}", self.address)).call();
-        let text = answer.and_then(|mut answer| {
-            let body = answer.body_mut().with_config();
-            body.limit(1 << 30).read_to_string()
-        });
+        let text = http::get(self.address, path);
         text.inspect_err(|error| eprintln!("GET {path}: {error}"))
             .ok()
     }
 
     /// Status and body at `path`, whatever the status.
     pub fn answer(&self, path: &str) -> Option<(u16, String)> {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = ureq::Agent::new_with_config(agent.build());
-        let url = format!("http://{}{path}", self.address);
-        let mut answer = agent.get(url).call().ok()?;
-        let text = answer.body_mut().read_to_string().ok()?;
-        Some((answer.status().as_u16(), text))
+        http::answer(self.address, path).ok()
     }
 
     /// The JSON at `path`.

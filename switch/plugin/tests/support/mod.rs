@@ -12,12 +12,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::http;
+use testkit::hugepages::Hugepages;
 use testkit::pcap::{Writer, udp_frame};
-use testkit::process::free_address;
+pub use testkit::process::PATIENCE;
+use testkit::process::{free_address, output};
 pub use testkit::skip;
-
-/// The most that anything here may take; a guard against hanging, not a measure of speed.
-pub const PATIENCE: Duration = Duration::from_mins(1);
 
 const OBJECT: &str = "librte_vernier.so";
 const VHOST: &str = "libvernier_vhost.so";
@@ -137,8 +137,7 @@ impl Plugin {
 
     /// The body at `path`, once the plugin answers.
     pub fn get(&self, path: &str) -> Option<String> {
-        let answer = ureq::get(format!("http://{}{path}", self.address)).call();
-        answer.ok()?.body_mut().read_to_string().ok()
+        http::text(self.address, path)
     }
 
     /// The JSON at `path`.
@@ -219,53 +218,15 @@ pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().unwrap().stdout == b"0\n"
 }
 
-/// Huge pages of 2 MiB that were free or are reserved for as long as this lives.
-pub struct HugePages {
-    before: u64,
-}
-
-impl HugePages {
-    const RESERVED: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-
-    /// So many MiB; none, said aloud, where they cannot be had.
-    pub fn reserve(memory_mib: u64) -> Option<Self> {
-        let read =
-            |file: &str| -> u64 { fs::read_to_string(file).unwrap().trim().parse().unwrap() };
-        let is_free = || {
-            let free = Self::RESERVED.replace("nr_", "free_");
-            read(&free) * 2 >= memory_mib
-        };
-        let pages = Self {
-            before: read(Self::RESERVED),
-        };
-        if !is_free() {
-            let wanted = pages.before + memory_mib / 2;
-            fs::write(Self::RESERVED, wanted.to_string()).unwrap();
-        }
-        if !is_free() {
-            skip("there are not enough huge pages");
-            return None;
-        }
-        Some(pages)
-    }
-}
-
-impl Drop for HugePages {
-    fn drop(&mut self) {
-        let _ = fs::write(Self::RESERVED, self.before.to_string());
-    }
+/// So many MiB of huge pages for as long as this lives; none, said aloud, where they cannot be had.
+pub fn huge_pages(memory_mib: u64) -> Option<Hugepages> {
+    let pages = Hugepages::reserve(memory_mib);
+    pages.inspect_err(|error| skip(&error.to_string())).ok()
 }
 
 /// Runs a command that must succeed; what it says.
 pub fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    output(command).unwrap()
 }
 
 /// A capture of `flows` UDP flows, one packet each: 10.0.0.1:1000+n > 10.0.0.2:9.

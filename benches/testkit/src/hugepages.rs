@@ -1,0 +1,81 @@
+//! Hugepages of the machine, reserved for as long as they are used.
+
+use std::{fs, io};
+
+const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+
+/// Free hugepages, reserved if there were too few; those are given back on drop.
+#[derive(Debug)]
+pub struct Hugepages {
+    /// The reservation to go back to, if it was changed.
+    reserved_before: Option<u64>,
+}
+
+impl Hugepages {
+    /// Makes sure that `mebibytes` of hugepages are free. Fails where there are too few and no
+    /// more can be reserved (which takes root, and memory that is not fragmented); nothing has changed then.
+    ///
+    /// # Errors
+    /// Those of the files of `/proc`, and where too few are free.
+    pub fn reserve(mebibytes: u64) -> io::Result<Self> {
+        let missing = missing_pages(mebibytes)?;
+        let mut reservation = Self {
+            reserved_before: None,
+        };
+        if missing == 0 {
+            return Ok(reservation);
+        }
+        let before = fs::read_to_string(RESERVED)?;
+        let before: u64 = before.trim().parse().map_err(io::Error::other)?;
+        fs::write(RESERVED, (before + missing).to_string())?;
+        reservation.reserved_before = Some(before);
+        // The kernel reserves what it can and does not complain.
+        if missing_pages(mebibytes)? > 0 {
+            let complaint = format!("the kernel found no {mebibytes} MiB of unfragmented memory");
+            return Err(io::Error::other(complaint));
+        }
+        Ok(reservation)
+    }
+}
+
+impl Drop for Hugepages {
+    fn drop(&mut self) {
+        if let Some(before) = self.reserved_before
+            && let Err(error) = fs::write(RESERVED, before.to_string())
+        {
+            eprintln!("cannot set {RESERVED} back to {before}: {error}");
+        }
+    }
+}
+
+/// Hugepages that are missing for `mebibytes` to be free.
+///
+/// # Errors
+/// Where `/proc/meminfo` has no number of them.
+pub fn missing_pages(mebibytes: u64) -> io::Result<u64> {
+    let page_kib = meminfo("Hugepagesize")?.max(1);
+    let wanted = (mebibytes * 1024).div_ceil(page_kib);
+    Ok(wanted.saturating_sub(meminfo("HugePages_Free")?))
+}
+
+/// The number that `/proc/meminfo` gives for `key`.
+fn meminfo(key: &str) -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let number = text.lines().find_map(|line| {
+        let rest = line.strip_prefix(key)?.strip_prefix(':')?;
+        rest.split_whitespace().next()?.parse().ok()
+    });
+    number.ok_or_else(|| io::Error::other(format!("/proc/meminfo has no {key}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_is_read_by_whole_keys() {
+        assert!(meminfo("MemTotal").unwrap() >= meminfo("MemFree").unwrap());
+        let error = meminfo("Mem").unwrap_err();
+        assert_eq!(error.to_string(), "/proc/meminfo has no Mem");
+    }
+}
