@@ -31,26 +31,9 @@ const METHODS: [Method; 6] = [
     Method::DELETE,
 ];
 
-const PATHS: [&str; 18] = [
-    "/",
-    "/metrics",
-    "/healthz",
-    "/readyz",
-    "/api/v1/status",
-    "/api/v1/ports",
-    "/api/v1/segments",
-    "/api/v1/classes",
-    "/api/v1/wires",
-    "/api/v1/epochs",
-    "/api/v1/flows",
-    "/api/v1/flow",
-    "/api/v1/config",
-    "/api/v1/snapshot",
-    "/api/v1/reload",
-    "/api/v1/openapi.json",
-    "/api/v1/",
-    "//",
-];
+/// The server's paths, and some that nearly are.
+static PATHS: LazyLock<Vec<&str>> =
+    LazyLock::new(|| http::paths().chain(["/api/v1/", "//"]).collect());
 
 const PARAMETERS: [&str; 16] = [
     "name",

@@ -246,6 +246,11 @@ pub fn router(published: Arc<Published>, reload: Option<Arc<AtomicBool>>) -> Rou
     routes::router(sources, Access::default())
 }
 
+/// The paths that it knows.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    routes::routes().into_iter().map(|route| route.path)
+}
+
 impl Running {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
