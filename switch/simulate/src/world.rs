@@ -233,12 +233,10 @@ impl World {
 
     fn happen(&mut self, event: Event) -> Check {
         match event {
-            Event::Offer => self.offer()?,
+            Event::Offer => self.offer(),
             Event::Pass(switch, life, worker) => self.pass_due(switch, life, worker)?,
             Event::Poll(switch, life) => self.poll(switch, life)?,
-            Event::Arrive(switch, port, frame, number) => {
-                self.arrive(switch, port, frame, number)?
-            }
+            Event::Arrive(switch, port, frame, number) => self.arrive(switch, port, frame, number),
             Event::Fault(fault) => self.fault(fault),
             Event::Start(switch) => {
                 if self.places[switch].node.is_none() {
@@ -290,7 +288,7 @@ impl World {
     }
 
     /// A host sends a packet, into its switch if that runs.
-    fn offer(&mut self) -> Check {
+    fn offer(&mut self) {
         let (number, packet) = self
             .ledger
             .make(self.now, self.places.len(), &mut self.random);
@@ -302,7 +300,6 @@ impl World {
         if let Some(node) = &mut self.places[switch].node {
             node.workers.arrive_as(host, frame, Some(number));
         }
-        Ok(())
     }
 
     fn pass_due(&mut self, switch: usize, life: u32, worker: usize) -> Check {
@@ -344,7 +341,7 @@ impl World {
             format!("switch {switch} closes ports {closed:?}, which its workers still have")
         })?;
         self.push(after, Event::Poll(switch, life));
-        self.look(switch, snapshot)
+        self.look(switch, &snapshot)
     }
 
     fn second(&mut self) {

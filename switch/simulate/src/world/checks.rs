@@ -28,21 +28,18 @@ impl World {
         port: usize,
         frame: Vec<u8>,
         packet: Option<(u64, Sending)>,
-    ) -> Check {
-        let Some((link, _)) = self.link_at(switch, port) else {
-            return Ok(());
-        };
-        if !self.links[link].is_up {
-            return Ok(());
-        }
-        if let Some(node) = &mut self.places[switch].node {
+    ) {
+        let link = self.link_at(switch, port);
+        let is_up = link.is_some_and(|(link, _)| self.links[link].is_up);
+        if let Some(node) = &mut self.places[switch].node
+            && is_up
+        {
             let number = packet.map(|(number, _)| number);
             let is_taken = node.workers.arrive_as(port, frame, number);
             if let Some((number, sending)) = packet.filter(|_| is_taken) {
                 self.ledger.came(switch, port, number, sending);
             }
         }
-        Ok(())
     }
 
     /// A worker passes, and all that it did is entered.
@@ -186,19 +183,19 @@ impl World {
     }
 
     /// A snapshot is held against the ledger.
-    pub(super) fn look(&mut self, switch: usize, snapshot: Arc<Snapshot>) -> Check {
-        if Arc::ptr_eq(&snapshot, &self.places[switch].seen) {
+    pub(super) fn look(&mut self, switch: usize, snapshot: &Arc<Snapshot>) -> Check {
+        if Arc::ptr_eq(snapshot, &self.places[switch].seen) {
             return Ok(());
         }
         let ports = snapshot.ports.iter();
         let tx: u64 = ports.map(|port| port.counts.tx_packets).sum();
         self.trace
             .fold(&[self.now, switch as u64, snapshot.epoch.unwrap_or(0), tx]);
-        let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(&snapshot));
-        rules::monotone(&seen, &snapshot)?;
+        let seen = std::mem::replace(&mut self.places[switch].seen, Arc::clone(snapshot));
+        rules::monotone(&seen, snapshot)?;
         self.figures.count(Count::Checks, 1);
-        self.look_inside(switch, &snapshot)?;
-        self.look_at_flows(switch, &snapshot)?;
+        self.look_inside(switch, snapshot)?;
+        self.look_at_flows(switch, snapshot)?;
         for wire in &snapshot.wires {
             self.look_at_wire(switch, wire)?;
         }
