@@ -16,25 +16,13 @@ const OF: usize = 30;
 /// What came of the run.
 #[derive(Debug)]
 pub struct Report<'a> {
-    arguments: &'a Arguments,
-    machine: Machine,
-    at: String,
+    pub arguments: &'a Arguments,
     pub outcomes: Vec<Outcome>,
     /// What was blamed without a fault, and so many seconds after the beginning; `None` before that part was run.
     pub alarms: Option<Vec<(f64, Risen)>>,
 }
 
-impl<'a> Report<'a> {
-    pub fn new(arguments: &'a Arguments) -> Self {
-        Self {
-            arguments,
-            machine: Machine::of_this_run(),
-            at: now_utc(),
-            outcomes: Vec::new(),
-            alarms: None,
-        }
-    }
-
+impl Report<'_> {
     /// What had to hold.
     pub fn checks(&self) -> Checks {
         let mut checks = Checks::default();
@@ -61,14 +49,15 @@ impl<'a> Report<'a> {
     }
 
     pub fn page(&self) -> String {
+        let machine = Machine::of_this_run();
         let mut page = format!(
             "# Faults in a network, and where the station says they are\n\n\
              Written by `make mplane` at {}, commit {}, {BUILD} build, on {}.\n\n\
              Six routers of FRR with OSPF (figures 7 and 8 of MPLANE), C and F with `vernierd` on all sides, the others with \
              `vernier-probe`; an interval is {} ms. [What it is, and how to read it](../../docs/mplane.md). Seed {}.\n\n",
-            self.at,
-            self.machine.commit,
-            self.machine,
+            now_utc(),
+            machine.commit,
+            machine,
             self.arguments.interval_ms,
             self.arguments.seed
         );
@@ -199,9 +188,9 @@ mod tests {
             error: None,
         };
         let report = Report {
+            arguments,
             outcomes: (faults(1, 30).into_iter().enumerate().map(outcome)).collect(),
             alarms,
-            ..Report::new(arguments)
         };
         (report.checks().hold(), report.page())
     }

@@ -62,7 +62,11 @@ pub fn run(arguments: &Arguments, folder: &Path) -> Result<bool> {
     }
     eprintln!("learning what is usual: {LEARNING_REPORTS} reports ...");
     testbed.pass(LEARNING_REPORTS)?;
-    let mut report = Report::new(arguments);
+    let mut report = Report {
+        arguments,
+        outcomes: Vec::new(),
+        alarms: None,
+    };
     let write = |folder: &Path, report: &Report<'_>| write_page(folder, "mplane", &report.page());
     for fault in faults(arguments.seed, arguments.faults) {
         let outcome = testbed.one(&fault)?;
@@ -92,7 +96,6 @@ impl Testbed<'_> {
         let until = Instant::now() + self.interval() * reports;
         while Instant::now() < until {
             self.check()?;
-            self.traffic.keep()?;
             wait(LOOK.min(self.interval()))?;
         }
         Ok(())
@@ -106,7 +109,6 @@ impl Testbed<'_> {
         let mut present = BTreeSet::<Key>::new();
         while began.elapsed() < duration {
             self.check()?;
-            self.traffic.keep()?;
             let blame = self.answers.blame()?;
             for risen in &blame.risen {
                 if present.contains(&key(risen)) {

@@ -32,7 +32,7 @@ const SEGMENTS: u32 = 256;
 #[derive(Debug)]
 pub struct Testbed<'a> {
     // Ended in this order.
-    pub traffic: Traffic,
+    traffic: Traffic,
     probers: Vec<Process>,
     switches: Vec<Process>,
     station: Process,
@@ -70,7 +70,6 @@ impl<'a> Testbed<'a> {
         let complaint = "the path from A to D is not covered";
         let covered = until(PATIENCE, complaint, || {
             testbed.check()?;
-            testbed.traffic.keep()?;
             // All streams may have taken one of two ways of equal cost: others take others.
             if begun.elapsed() > ANOTHER_TRY {
                 testbed.traffic.renew()?;
@@ -98,8 +97,9 @@ impl<'a> Testbed<'a> {
         Ok(())
     }
 
-    /// Fails if anything that must run has ended.
+    /// Fails if anything that must run has ended; traffic is started again.
     pub fn check(&mut self) -> Result<()> {
+        self.traffic.keep()?;
         self.network.check()?;
         self.station.check_alive()?;
         let all = self.switches.iter_mut().chain(&mut self.probers);
