@@ -10,7 +10,7 @@ use testkit::process::wait;
 
 use crate::nic::flows::{FLOWS, PACKETS, Source};
 use crate::nic::frames::{Way, exchange, of_all_kinds, try_receive, try_send};
-use crate::nic::guest::{Far, Guest, address, device_id};
+use crate::nic::guest::{Guest, SOCKETS, address, device_id};
 use crate::nic::image::Image;
 use crate::nic::program::{Measured, Program};
 
@@ -69,12 +69,9 @@ pub fn all(
     folder: &Path,
     shown: &mut Shown,
 ) -> Result<()> {
-    let mut fars = vec![Far::Socket; 3];
-    if driver.spreads_flows {
-        fars.push(Far::Tap);
-    }
-    let mut guest = Guest::boot(image, programs, driver.model, &fars, folder)?;
-    guest.bind(fars.len())?;
+    let has_tap = driver.spreads_flows;
+    let mut guest = Guest::boot(image, programs, driver.model, has_tap, folder)?;
+    guest.bind(SOCKETS + usize::from(has_tap))?;
     let mut say = |what, figure: String| {
         eprintln!("{:8} {what}: {figure}", driver.name);
         shown.push((what, figure));
@@ -109,7 +106,7 @@ fn vernierd(guest: &mut Guest, config: &Value) -> Result<&'static str> {
 
 /// Flows over two receive queues, each served by a worker, with hugepages.
 fn several_queues(driver: &Driver, guest: &mut Guest, say: Say<'_>) -> Result<()> {
-    let many = if driver.spreads_flows { 3 } else { 0 };
+    let many = if driver.spreads_flows { SOCKETS } else { 0 };
     let ports = json!([
         { "name": "many", "device": address(many), "rx_queues": 2 },
         { "name": "one", "device": address(2), "rx_queues": 1 },

@@ -21,24 +21,18 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Ends what a command has said; its exit code follows.
 const END_OF_OUTPUT: u8 = 4;
 
-/// What a network device is connected to on the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Far {
-    /// A socket: a frame is a datagram.
-    Socket,
-    /// An interface of the kernel's, of two pairs of queues.
-    Tap,
-}
+/// Network devices that are connected to a socket of the host: a frame is a datagram.
+pub const SOCKETS: usize = 3;
 
-/// The interface of a [`Far::Tap`].
+/// The interface of the kernel's, of two pairs of queues, that another device may be connected to.
 pub const TAP: &str = "vernier-tap";
 
 /// A guest that runs. Dropping it ends it.
 #[derive(Debug)]
 pub struct Guest {
     pub qmp: Qmp,
-    /// The host's ends of the devices; none where it is the kernel's.
-    pub ends: Vec<Option<UnixDatagram>>,
+    /// The host's ends of the devices that are connected to sockets.
+    pub ends: Vec<UnixDatagram>,
     /// How long it took to boot.
     pub boot: Duration,
     agent: BufReader<UnixStream>,
@@ -57,13 +51,13 @@ pub fn device_id(n: usize) -> String {
 }
 
 impl Guest {
-    /// Boots with one network device of `model` for each of `fars`. `programs` is what the guest has
-    /// at `/vernier`.
+    /// Boots with network devices of `model`: [`SOCKETS`], and where `has_tap` one more, connected to [`TAP`]. `programs` is what the
+    /// guest has at `/vernier`.
     pub fn boot(
         image: &Image,
         programs: &Path,
         model: &str,
-        fars: &[Far],
+        has_tap: bool,
         folder: &Path,
     ) -> Result<Self> {
         let began = Instant::now();
@@ -74,21 +68,18 @@ impl Guest {
             Ok(listener)
         };
         let (monitor, agent) = (listen("monitor")?, listen("agent")?);
-        let end = |(n, far): (usize, &Far)| -> Result<_> {
-            if *far == Far::Tap {
-                return Ok(None);
-            }
+        let end = |n: usize| -> Result<_> {
             let end = UnixDatagram::bind(folder.join(format!("far{n}")))?;
             end.set_nonblocking(true)?;
-            Ok(Some(end))
+            Ok(end)
         };
-        let ends = fars.iter().enumerate().map(end).collect::<Result<_>>()?;
+        let ends = (0..SOCKETS).map(end).collect::<Result<_>>()?;
         let mut command = Command::new("timeout");
         // Should this process be killed, nothing is left for long.
         command.args(["--kill-after=1", "180", QEMU]);
         add_machine(&mut command, image, programs, folder);
-        for (n, far) in fars.iter().enumerate() {
-            add_network_device(&mut command, model, n, *far, folder);
+        for n in 0..SOCKETS + usize::from(has_tap) {
+            add_network_device(&mut command, model, n, folder);
         }
         let mut process = Process::start_quiet(&mut command, folder.join("qemu.log"))?;
         let mut accept = |listener: &UnixListener| {
@@ -114,8 +105,7 @@ impl Guest {
         greeted.with_context(|| format!("the guest does not boot: {}", guest.console()))?;
         ensure!(ready == "ready\n", "the guest says {ready:?}");
         for (n, end) in guest.ends.iter().enumerate() {
-            let near = folder.join(format!("near{n}"));
-            end.as_ref().map_or(Ok(()), |end| end.connect(near))?;
+            end.connect(folder.join(format!("near{n}")))?;
         }
         guest.boot = began.elapsed();
         Ok(guest)
@@ -168,7 +158,7 @@ impl Guest {
 
     /// The host's end of a device that has one.
     pub fn end(&self, n: usize) -> Result<&UnixDatagram> {
-        let end = self.ends.get(n).and_then(Option::as_ref);
+        let end = self.ends.get(n);
         end.with_context(|| format!("device {n} has no socket"))
     }
 
@@ -207,18 +197,17 @@ fn add_machine(command: &mut Command, image: &Image, programs: &Path, folder: &P
     command.args(["-append", boot]);
 }
 
-fn add_network_device(command: &mut Command, model: &str, n: usize, far: Far, folder: &Path) {
+fn add_network_device(command: &mut Command, model: &str, n: usize, folder: &Path) {
     let at = |name: &str| folder.join(format!("{name}{n}")).display().to_string();
-    let (netdev, more) = match far {
-        Far::Socket => {
-            let (near, far) = (at("near"), at("far"));
-            let ends = format!("local.path={near},remote.type=unix,remote.path={far}");
-            (format!("dgram,id=net{n},local.type=unix,{ends}"), "")
-        }
-        Far::Tap => (
+    let (netdev, more) = if n < SOCKETS {
+        let (near, far) = (at("near"), at("far"));
+        let ends = format!("local.path={near},remote.type=unix,remote.path={far}");
+        (format!("dgram,id=net{n},local.type=unix,{ends}"), "")
+    } else {
+        (
             format!("tap,id=net{n},ifname={TAP},queues=2,script=no,downscript=no,vhost=off"),
             ",mq=on,rss=on,vectors=6",
-        ),
+        )
     };
     let id = device_id(n);
     let port = format!("pcie-root-port,id=root{n},chassis={}", n + 1);
