@@ -1,12 +1,12 @@
 //! `dpdk-testpmd`, DPDK's own forwarder.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use testkit::process::{Process, wait};
 
 use crate::bench::load::Load;
@@ -32,7 +32,7 @@ impl Testpmd {
         plugin: Option<&Plugin>,
     ) -> Result<f64> {
         let mut command = self.command(bench, load, cpus, plugin, &[])?;
-        let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
+        let mut testpmd = Conversation::start(&mut command, &bench.folder)?;
         // The first answer comes once packets flow; each is the rate since the one before.
         testpmd.rate_pps()?;
         wait(bench.warm_up)?;
@@ -51,7 +51,7 @@ impl Testpmd {
     /// Forwards under a tool until `packets` are sent; the packets that were.
     pub fn send(self, bench: &Bench, load: Load, tool: &[String], packets: u64) -> Result<u64> {
         let mut command = self.command(bench, load, 1, None, tool)?;
-        let mut testpmd = Conversation::start(&mut command, bench.folder.join("testpmd.log"))?;
+        let mut testpmd = Conversation::start(&mut command, &bench.folder)?;
         while testpmd.sum("show port stats all", "TX-packets:")? < packets {
             wait(Duration::from_millis(100))?;
         }
@@ -80,7 +80,7 @@ impl Testpmd {
         } else {
             &["--no-huge", "--no-shconf", "--iova-mode=va"]
         };
-        // Into a pipe it would write in blocks, and answer when the next one is full.
+        // Into a file it would write in blocks, and answer when the next one is full.
         let mut command = Command::new("stdbuf");
         command
             .arg("--output=L")
@@ -118,31 +118,21 @@ impl Testpmd {
 struct Conversation {
     process: Process,
     prompt: ChildStdin,
-    lines: Receiver<String>,
+    /// The file of all that it has said.
+    said: PathBuf,
 }
 
 impl Conversation {
-    fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = Process::start_logged(command, log)?;
-        let child = &mut process.child;
-        let (Some(prompt), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("dpdk-testpmd has no pipes");
-        };
-        let (send, lines) = mpsc::channel();
-        // Ends with the process, whose output it reads.
-        std::thread::spawn(move || {
-            let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
-            for line in lines.map(|line| String::from_utf8_lossy(&line).into_owned()) {
-                if send.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+    fn start(command: &mut Command, folder: &Path) -> Result<Self> {
+        let said = folder.join("testpmd.out");
+        let command = command.stdin(Stdio::piped()).stdout(File::create(&said)?);
+        let mut process = Process::start_logged(command, folder.join("testpmd.log"))?;
+        let prompt = process.child.stdin.take();
+        let prompt = prompt.context("dpdk-testpmd has no pipe")?;
         Ok(Self {
             process,
             prompt,
-            lines,
+            said,
         })
     }
 
@@ -153,12 +143,14 @@ impl Conversation {
 
     /// The sum of what it answers under `name` for both ports.
     fn sum(&mut self, command: &str, name: &str) -> Result<u64> {
+        let begin = fs::read(&self.said)?.len();
         writeln!(self.prompt, "{command}").context("it takes no commands")?;
-        let mut ports: Vec<u64> = Vec::new();
         let sum = self.process.until("it gave no figures", |_| {
-            let lines = self.lines.try_iter();
-            ports.extend(lines.filter_map(|line| figure(&line, name)));
-            Ok((ports.len() >= 2).then(|| ports[..2].iter().sum()))
+            let said = fs::read(&self.said)?;
+            let said = String::from_utf8_lossy(&said[begin..]);
+            let ports = said.lines().filter_map(|line| figure(line, name));
+            let ports: Vec<u64> = ports.take(2).collect();
+            Ok((ports.len() == 2).then(|| ports.iter().sum()))
         });
         sum.context("dpdk-testpmd, of the Debian package dpdk-dev")
     }
