@@ -40,10 +40,8 @@ pub struct Report {
     pub bytes: usize,
     /// Time of each scrape, in seconds, from the request to the last byte.
     pub scrapes_s: Vec<f64>,
-    /// The longest gap between two polls of a worker in each spell without scrapes, in seconds.
-    pub idle_gaps_s: Vec<f64>,
-    /// The same with scrapes.
-    pub scraped_gaps_s: Vec<f64>,
+    /// The longest gap between two polls of a worker in each spell, in seconds: without scrapes, and with them.
+    pub gaps_s: [Vec<f64>; 2],
     /// Epochs that workers missed, in all spells.
     pub missed_epochs: f64,
 }
@@ -88,12 +86,7 @@ impl Report {
         wait(SPELL.saturating_sub(began.elapsed()))?;
         let page = get(address, "/metrics")?;
         let gap = values(&page, "vernier_worker_stamp_uncertainty_seconds").fold(0.0, f64::max);
-        let gaps = if is_scraped {
-            &mut self.scraped_gaps_s
-        } else {
-            &mut self.idle_gaps_s
-        };
-        gaps.push(gap);
+        self.gaps_s[usize::from(is_scraped)].push(gap);
         self.missed_epochs = values(&page, "vernier_worker_missed_epochs_total").sum();
         self.series = page.lines().filter(|line| !line.starts_with('#')).count();
         self.bytes = page.len();
@@ -107,10 +100,7 @@ impl Report {
         table.row(&[&"bytes", &self.bytes]);
         table.row(&[&"scrapes", &self.scrapes_s.len()]);
         table.row(&[&"time of a scrape", &spread_ms(&self.scrapes_s)]);
-        for (when, seconds) in [
-            ("without scrapes", &self.idle_gaps_s),
-            ("scraped", &self.scraped_gaps_s),
-        ] {
+        for (when, seconds) in ["without scrapes", "scraped"].into_iter().zip(&self.gaps_s) {
             let what = format!("longest gap between two polls, {when}");
             table.row(&[&what, &spread_ms(seconds)]);
         }
