@@ -186,24 +186,34 @@ pub fn until<T>(
     }
 }
 
-/// Work on a thread of its own, which is to end when its flag is set: when this is dropped.
+/// Work on a thread of its own, which is to end when its flag is set: when this is ended, or dropped.
 #[derive(Debug)]
-pub struct Background {
+pub struct Background<T = ()> {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<T>>,
 }
 
-impl Background {
+impl<T: Send + 'static> Background<T> {
     /// Starts it.
-    pub fn start(work: impl FnOnce(&Arc<AtomicBool>) + Send + 'static) -> Self {
+    pub fn start(work: impl FnOnce(&Arc<AtomicBool>) -> T + Send + 'static) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let thread = Some(thread::spawn(move || work(&stopped)));
         Self { stop, thread }
     }
+
+    /// Ends it; what came of the work.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub fn end(mut self) -> Result<T> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.and_then(Result::ok).context("a thread panicked")
+    }
 }
 
-impl Drop for Background {
+impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // A panic was shown on its thread.

@@ -204,11 +204,9 @@ fn sent(snapshot: &Snapshot) -> u64 {
 
 /// Packets that left their segments, in time or late.
 pub fn measured_packets(snapshot: &Snapshot) -> u64 {
-    let segments = snapshot
-        .segments
-        .iter()
-        .map(|segment| &segment.total.counts);
-    let packets = segments.map(|counts| counts.received_packets + counts.late_packets);
+    let segments = snapshot.segments.iter();
+    let counts = segments.map(|segment| &segment.total.counts);
+    let packets = counts.map(|counts| counts.received_packets + counts.late_packets);
     packets.sum()
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
@@ -12,6 +11,7 @@ use prost::Message;
 use report::connection::Connection;
 use report::msp::{self, Health, Quantiles, Report};
 use report::subject;
+use testkit::process::Background;
 
 use crate::PROGRAM;
 use crate::ports::nanoseconds;
@@ -26,7 +26,6 @@ pub struct Switches {
     pub stored: AtomicU64,
     /// Reports that it did not.
     pub failed: AtomicU64,
-    stop: AtomicBool,
     /// When the first epoch of switch 0 ended.
     origin: Instant,
     pub count: u32,
@@ -37,7 +36,7 @@ pub struct Switches {
 #[derive(Debug)]
 pub struct Generator {
     pub switches: Arc<Switches>,
-    thread: JoinHandle<Result<()>>,
+    sending: Background<Result<()>>,
 }
 
 /// A switch's name.
@@ -93,7 +92,6 @@ impl Generator {
         let switches = Arc::new(Switches {
             stored: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
             origin: Instant::now() + Duration::from_secs(1),
             count,
             ports,
@@ -102,16 +100,15 @@ impl Generator {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let sending = Arc::clone(&switches);
-        let thread = std::thread::spawn(move || runtime.block_on(sending.send(&connection)));
-        Ok(Self { switches, thread })
+        let sender = Arc::clone(&switches);
+        let sending =
+            Background::start(move |stopped| runtime.block_on(sender.send(&connection, stopped)));
+        Ok(Self { switches, sending })
     }
 
     /// Sends no more, and waits for what is under way.
     pub fn stop(self) -> Result<()> {
-        self.switches.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.join();
-        ended.map_err(|_| anyhow!("the generator panicked"))?
+        self.sending.end()?
     }
 }
 
@@ -128,7 +125,7 @@ impl Switches {
         since.as_secs() + 1
     }
 
-    async fn send(self: Arc<Self>, connection: &Connection) -> Result<()> {
+    async fn send(self: Arc<Self>, connection: &Connection, stopped: &AtomicBool) -> Result<()> {
         let client = connection
             .connect(PROGRAM, |_| ())
             .await
@@ -138,7 +135,7 @@ impl Switches {
         'epochs: for epoch in 0.. {
             for switch in 0..self.count {
                 tokio::time::sleep_until(self.end_of(switch, epoch).into()).await;
-                if self.stop.load(Ordering::Relaxed) {
+                if stopped.load(Ordering::Relaxed) {
                     break 'epochs;
                 }
                 let report = report(switch, self.ports, epoch);
@@ -187,7 +184,6 @@ mod tests {
         let switches = Switches {
             stored: AtomicU64::new(0),
             failed: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
             origin: Instant::now(),
             count: 1_000,
             ports: 16,

@@ -14,14 +14,14 @@ use anyhow::Result;
 use records::snapshot::WireTotals;
 use reporting::Table;
 use reporting::statistics::median;
-use testkit::process::{PATIENCE, until, wait};
+use testkit::process::{Background, PATIENCE, until, wait};
 
 use crate::frames::HELLO;
 use crate::wire::attack::Refused;
 use crate::wire::report::{EPOCHS_MIN, Report, list, whole};
 use crate::wire::scenario::lost;
 use crate::wire::switch::{Setting, Switch, both, memif_config, with_box};
-use crate::wire::watch::{self, Counts, Seen, Watch, since};
+use crate::wire::watch::{self, Counts, Seen, since};
 
 /// Packets a second from switch 1 to switch 2.
 const RATE_PPS: f64 = 200e3;
@@ -97,10 +97,10 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
 
     let total = || Ok::<_, anyhow::Error>(watch::ask(&switches[1].client)?.total);
     let refused = || Ok::<_, anyhow::Error>(refused_by(&total()?).frames());
-    let watch = || switches.each_ref().map(|one| Watch::begin(&one.client));
+    let watch = || switches.each_ref().map(|one| watch::begin(&one.client));
     let watches = watch();
     wait(QUIET)?;
-    let quiet = both(watches, Watch::end)?;
+    let quiet = both(watches, Background::end)?;
     let watches = watch();
     until(PATIENCE, "there is no flood", || {
         Ok((refused()? >= FLOOD_MIN).then_some(()))
@@ -108,7 +108,7 @@ pub fn run(setting: &Setting, report: &mut Report) -> Result<()> {
     let (at_first, began) = (refused()?, Instant::now());
     wait(WATCHED)?;
     let replayed_pps = (refused()? - at_first) as f64 / began.elapsed().as_secs_f64();
-    let flooded = both(watches, Watch::end)?;
+    let flooded = both(watches, Background::end)?;
     let mut counted = 0;
     until(PATIENCE, "the flood does not end", || {
         wait(Duration::from_secs(1))?;

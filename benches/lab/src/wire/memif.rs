@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use reporting::Table;
 use reporting::statistics::{self, median};
-use testkit::process::wait;
+use testkit::process::{Background, wait};
 
 use crate::wire::report::{
     REFERENCES_MAX, Report, flow_errors, list, packets_between, percent, us, whole,
@@ -14,7 +14,7 @@ use crate::wire::report::{
 use crate::wire::switch::{INTERVAL_MS, Setting, Switch, both, memif_config};
 use crate::wire::truth::Epochs;
 use crate::wire::verdict::{FlowClass, Verdict, judge};
-use crate::wire::watch::{Seen, Watch};
+use crate::wire::watch::{self, Seen};
 
 /// More packets a second than any CPU generates.
 const RATE_MAX_PPS: f64 = 50e6;
@@ -148,13 +148,13 @@ fn once(setting: &Setting, capacity_bps: u64, pps: f64, is_recorded: bool) -> Re
     });
     let mut switches = Switch::start_both(&setting.folder, configs, is_recorded)?;
     Switch::wait_for_sessions(&mut switches)?;
-    let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
+    let watches = switches.each_ref().map(|one| watch::begin(&one.client));
     let began = Instant::now();
     wait(setting.flow_duration)?;
     // The last epochs' fragments come half a second later.
     let seconds = (began.elapsed() + Duration::from_millis(500)).as_secs_f64();
     Ok(Run {
-        seen: both(watches, Watch::end)?,
+        seen: both(watches, Background::end)?,
         truths: Switch::join(switches)?,
         seconds,
     })

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result};
 use reporting::statistics::mean;
 use serde_json::{Value, json};
-use testkit::process::wait;
+use testkit::process::{Background, wait};
 
 use crate::frames::{ETHERTYPE, REFERENCE};
 use crate::impair::Rule;
@@ -18,7 +18,7 @@ use crate::wire::switch::{Impair, Setting, Switch, both, wire_config};
 use crate::wire::traffic::{Load, Traffic};
 use crate::wire::truth::{Epochs, Packets};
 use crate::wire::verdict::{Verdict, judge};
-use crate::wire::watch::{Counts, Seen, Watch};
+use crate::wire::watch::{self, Counts, Seen};
 
 /// Frames made up by the box stop this long before the traffic beside them.
 const ATTACK_MARGIN: Duration = Duration::from_secs(13);
@@ -182,7 +182,7 @@ impl Scenario {
             format!("ether proto {ETHERTYPE} or udp port {UDP_PORT}")
         };
         let captures = both(HOSTS, |host| Capture::begin(&host, &filter, folder))?;
-        let watches = switches.each_ref().map(|one| Watch::begin(&one.client));
+        let watches = switches.each_ref().map(|one| watch::begin(&one.client));
         let traffic = Traffic::begin(self.load, duration, folder)?;
         let attacker = self.is_attacked.then(|| Attacker::begin(folder, duration));
         let attacker = attacker.transpose()?;
@@ -190,7 +190,7 @@ impl Scenario {
         let sent = attacker.map(Attacker::end).transpose()?;
         // The last epochs' fragments are still on their way.
         wait(Duration::from_millis(500))?;
-        let seen = both(watches, Watch::end)?;
+        let seen = both(watches, Background::end)?;
         let truths = Switch::join(switches)?;
         let truths = truths.context("a switch's record is not complete")?;
         // No packet passes any more: the second capture to end has all that the first has.

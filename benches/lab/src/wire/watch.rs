@@ -1,14 +1,15 @@
 //! What a switch reports of its wire, epoch by epoch: `/api/v1/wires`, asked over and over.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use console::client::Client;
 use records::answers::Wires;
 use records::snapshot::{Labelled, Wire, WireFigures, WireFlow, WireSegment};
+use testkit::process::Background;
 
 /// Time between two requests: far less than an epoch, so that each is seen.
 const INTERVAL: Duration = Duration::from_millis(30);
@@ -86,35 +87,20 @@ impl Seen {
     }
 }
 
-/// A thread that asks a switch over and over.
-#[derive(Debug)]
-pub struct Watch {
-    stop: Sender<()>,
-    thread: JoinHandle<Seen>,
-}
-
-impl Watch {
-    pub fn begin(switch: &Client) -> Self {
-        let (stop, stopped) = channel();
-        let switch = switch.clone();
-        let thread = std::thread::spawn(move || {
-            let mut seen = Seen::default();
-            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                // A switch that is busy may miss a request; the next one is soon.
-                if let Ok(wire) = ask(&switch) {
-                    seen.add(wire);
-                }
+/// Asks a switch over and over, until this is ended.
+pub fn begin(switch: &Client) -> Background<Seen> {
+    let switch = switch.clone();
+    Background::start(move |stopped| {
+        let mut seen = Seen::default();
+        while !stopped.load(Ordering::Relaxed) {
+            // A switch that is busy may miss a request; the next one is soon.
+            if let Ok(wire) = ask(&switch) {
+                seen.add(wire);
             }
-            seen
-        });
-        Self { stop, thread }
-    }
-
-    pub fn end(self) -> Result<Seen> {
-        drop(self.stop);
-        let seen = self.thread.join();
-        seen.map_err(|_| anyhow::anyhow!("a thread that watched a switch panicked"))
-    }
+            sleep(INTERVAL);
+        }
+        seen
+    })
 }
 
 #[cfg(test)]
