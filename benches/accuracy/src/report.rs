@@ -22,7 +22,7 @@ pub struct Table {
 }
 
 /// One line of a table: a check, or a figure without a limit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
     /// What was measured.
     pub check: String,
@@ -56,12 +56,8 @@ impl Row {
         Self {
             check: check.into(),
             unit,
-            paper: None,
-            limit: None,
             ours,
-            others: Vec::new(),
-            pass: None,
-            over: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -447,7 +447,7 @@ pub enum Losses {
 pub const EPISODE_PACKETS: f64 = 100.0;
 
 /// A loss process on one trace.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct LossMask {
     seed: u64,
     /// Packets whose hash, mixed anew, is under this are lost.
@@ -469,8 +469,7 @@ impl Losses {
     pub fn on(self, trace: &Trace, seed: u64) -> LossMask {
         let mut mask = LossMask {
             seed,
-            under: 0,
-            episodes: Vec::new(),
+            ..LossMask::default()
         };
         match self {
             Self::None => {}

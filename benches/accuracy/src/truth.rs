@@ -47,7 +47,7 @@ impl FlowTruth {
 }
 
 /// The exact figures of all flows and of the segment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Truth {
     /// By number of flow; those that lost every packet have none.
     pub flows: Vec<FlowTruth>,
@@ -62,8 +62,7 @@ impl Truth {
     pub fn of(crossings: &[Crossing], flows: u32) -> Self {
         let mut truth = Self {
             flows: vec![FlowTruth::default(); flows as usize],
-            sent: 0,
-            segment: FlowTruth::default(),
+            ..Self::default()
         };
         for crossing in crossings {
             if crossing.kind != Kind::Regular {

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64;
 use reporting::statistics::{error_percent, whole};
 
 use crate::recording::{Packet, record};
-use crate::trace::{DROPPED as LOST, EPISODE_PACKETS, Losses, moments, stored};
+use crate::trace::{self, DROPPED as LOST, EPISODE_PACKETS, Losses, moments, stored};
 use crate::traffic::{Crossing, mix};
 
 /// Mean delay in ticks: 0.2 us in picoseconds (Kompella et al. 2012, section IV-A).
@@ -73,11 +73,12 @@ impl Stream {
 
     /// Packets that a queue let through or dropped, in nanoseconds.
     pub fn of(crossings: &[Crossing]) -> Self {
-        let delay = |crossing: &Crossing| {
-            let delay_ns = crossing.received_ns()?.saturating_sub(crossing.sent_ns());
-            Some(stored(delay_ns))
-        };
-        Self(crossings.iter().map(|c| delay(c).unwrap_or(LOST)).collect())
+        let packets = crossings.iter().map(trace::Packet::from);
+        Self(
+            packets
+                .map(|packet| packet.delay_ns().unwrap_or(LOST))
+                .collect(),
+        )
     }
 
     /// The same packets, with some more lost.
