@@ -58,11 +58,9 @@ impl World {
         for port in 0..node.ports {
             let index = PortIndex::new(port);
             if io.has_port(index) {
-                left.extend(
-                    io.departed(index)
-                        .into_iter()
-                        .map(|(_, packet)| (port, packet)),
-                );
+                for (_, packet) in io.departed(index) {
+                    left.push((port, packet));
+                }
             }
         }
         let tai_ns = place.clocks.tai_ns(now);
