@@ -68,8 +68,6 @@ pub enum AttachError {
 pub struct PortInfo {
     /// The driver (`net_pcap`, `net_ixgbe`).
     pub driver: String,
-    /// The Ethernet address; zeros if the device has none.
-    pub mac: [u8; 6],
     /// Least MTU in bytes.
     pub mtu_min: u16,
     /// Largest MTU in bytes, with Ethernet header and FCS accounted for.
@@ -80,9 +78,6 @@ pub struct PortInfo {
     pub tx_queues_max: u16,
     /// The NUMA socket that the device is connected to, if it says so.
     pub numa_socket: Option<u16>,
-    /// Whether the device itself can spread flows over several receive queues (RSS). Without it
-    /// queues are independent (`net_ring`), or another does (`net_af_packet`: the kernel).
-    pub rss: bool,
     /// The kernel's index of the network interface behind the device, if there is one
     /// (`net_af_packet`, `net_af_xdp`, `net_tap`).
     pub interface: Option<NonZeroU32>,
@@ -236,13 +231,11 @@ fn info(port_id: u16) -> Result<(String, PortInfo), Errno> {
     };
     let ported = PortInfo {
         driver: text(&info.driver),
-        mac: info.mac,
         mtu_min: info.mtu_min,
         mtu_max: info.mtu_max,
         rx_queues_max: info.rx_queues_max,
         tx_queues_max: info.tx_queues_max,
         numa_socket: u16::try_from(info.numa_socket).ok(),
-        rss: info.rss != 0,
         interface: NonZeroU32::new(info.interface),
     };
     Ok((text(&info.device), ported))

@@ -54,7 +54,7 @@ pub use huge::HugePages;
 pub use lcore::{LcoreError, LcoreRegistration};
 pub use mbuf::{Mbuf, NoRoom, free_bulk};
 pub use mempool::{Mempool, MempoolError};
-pub use port::{Link, LinkError, Port, PortConfig, PortStats, StartError};
+pub use port::{LinkError, Port, PortConfig, PortStats, StartError};
 pub use queue::{RxQueue, TxQueue};
 pub use stamp::{SharedStamp, StampError, StampField, Stampable};
 

@@ -170,19 +170,6 @@ pub enum LinkError {
     },
 }
 
-/// A link's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Link {
-    /// Whether there is a link.
-    pub up: bool,
-    /// Speed in Mbit/s, if known; virtual devices make theirs up.
-    pub speed_mbps: Option<u32>,
-    /// Full duplex.
-    pub full_duplex: bool,
-    /// Speed and duplex were negotiated, not set.
-    pub autoneg: bool,
-}
-
 /// A started port, as one of any number of handles: clones, and the queues that were taken from it.
 /// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
 /// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
@@ -313,21 +300,15 @@ impl<'pool> Port<'pool> {
         stats
     }
 
-    /// The link's state, without waiting for one that is being negotiated; down where unknown. Where an
+    /// Whether there is a link, without waiting for one that is being negotiated; `false` where unknown. Where an
     /// interface of the kernel's is behind the device, it must be running too, since not every driver
     /// asks the kernel. Not for the fast path: this may make system calls.
-    pub fn link(&self) -> Link {
+    pub fn is_up(&self) -> bool {
         let _alone = self.driver();
-        let mut link = dpdk_sys::Link::default();
-        // SAFETY: the port is attached. On error the default stays.
-        unsafe { dpdk_sys::vernier_port_link(self.id(), &raw mut link) };
+        // SAFETY: the port is attached.
+        let is_up = unsafe { dpdk_sys::vernier_port_link(self.id()) } == 1;
         let runs = |index: NonZeroU32| dpdk_sys::vernier_interface_link(index.get()) == 1;
-        Link {
-            up: link.up != 0 && self.info().interface.is_none_or(runs),
-            speed_mbps: (link.speed_mbps != u32::MAX).then_some(link.speed_mbps),
-            full_duplex: link.full_duplex != 0,
-            autoneg: link.autoneg != 0,
-        }
+        is_up && self.info().interface.is_none_or(runs)
     }
 
     /// Whether the device is being pulled: with `vfio-pci` the kernel asks for it, and waits until it is

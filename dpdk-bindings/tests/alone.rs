@@ -62,7 +62,7 @@ fn a_driver_is_asked_by_one_thread_at_a_time() {
     let ask = |port: &Port<'_>| {
         for _ in 0..10 {
             port.stats();
-            port.link();
+            port.is_up();
             assert!(port.set_link(true).is_err() && port.set_link(false).is_err());
         }
     };

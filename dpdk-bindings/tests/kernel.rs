@@ -15,12 +15,9 @@ use dpdk_bindings::{Eal, Mbuf, Mempool, Port, PortConfig};
 
 fn wait_for_link(port: &Port<'_>, up: bool) {
     let began = Instant::now();
-    while port.link().up != up {
-        assert!(
-            began.elapsed() < Duration::from_secs(10),
-            "link stays {:?}",
-            port.link()
-        );
+    while port.is_up() != up {
+        let is_patient = began.elapsed() < Duration::from_secs(10);
+        assert!(is_patient, "link stays {}", !up);
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -67,7 +64,6 @@ fn links_of_interfaces_are_seen_and_queues_share_them() {
         (near.info().rx_queues_max, near.info().tx_queues_max),
         (2, 2)
     );
-    assert!(!near.info().rss, "it is the kernel that spreads");
 
     // A loss at either end is seen at both, and so is the return.
     for interface in [&veth.ours, &veth.theirs] {

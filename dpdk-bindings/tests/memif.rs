@@ -69,7 +69,7 @@ fn come_and_go(socket: &Path) {
         while received < 256 {
             assert!(began.elapsed() < Duration::from_secs(20), "round {round}");
             // A client asks for the connection again when it is asked for its link.
-            if !port.link().up {
+            if !port.is_up() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             received += common::receive_all(&mut rx).len();
@@ -99,7 +99,7 @@ fn a_server_that_was_closed_listens_again_by_the_same_name() {
             drop(server);
             let client = start(&eal, &device("client", "client", 1), &pool);
             let began = Instant::now();
-            while !(client.link().up && other.link().up) {
+            while !(client.is_up() && other.is_up()) {
                 assert!(began.elapsed() < Duration::from_secs(20), "round {round}");
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -35,7 +35,7 @@ fn frames_pass_whole_even_when_longer_than_a_segment() {
         output.display()
     );
     let port = eal.attach(&device).unwrap().start(&config, &pool).unwrap();
-    assert!(port.link().up && port.transmits_chains());
+    assert!(port.is_up() && port.transmits_chains());
 
     let received = receive_all(&mut port.rx_queue(0).unwrap());
     let lengths: Vec<u32> = received.iter().map(Mbuf::len_bytes).collect();

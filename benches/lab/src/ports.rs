@@ -33,7 +33,7 @@ pub fn with_ports<T>(
     let (left, right) = (start(&devices[0])?, start(&devices[1])?);
     let no_link = "a port has no link; is there a program at the other end?";
     until(LINK_PATIENCE, no_link, || {
-        Ok((left.link().up && right.link().up).then_some(()))
+        Ok((left.is_up() && right.is_up()).then_some(()))
     })?;
     work([queues(&left)?, queues(&right)?], &pool)
 }

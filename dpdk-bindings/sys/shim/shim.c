@@ -559,23 +559,18 @@ static uint32_t frame_overhead(const struct rte_eth_dev_info *info)
 int vernier_port_info(uint16_t port, struct vernier_port_info *out)
 {
 	struct rte_eth_dev_info info;
-	struct rte_ether_addr mac = {{0}};
 	int rc = rte_eth_dev_info_get(port, &info);
 
 	if (rc != 0)
 		return rc;
-	/* A device without an address of its own keeps the zeros. */
-	(void)rte_eth_macaddr_get(port, &mac);
 	memset(out, 0, sizeof(*out));
 	snprintf(out->device, sizeof(out->device), "%s", rte_dev_name(info.device));
 	snprintf(out->driver, sizeof(out->driver), "%s", info.driver_name);
-	memcpy(out->mac, mac.addr_bytes, sizeof(out->mac));
 	out->mtu_min = info.min_mtu;
 	out->mtu_max = (uint16_t)RTE_MIN(info.max_mtu, info.max_rx_pktlen - frame_overhead(&info));
 	out->rx_queues_max = info.max_rx_queues;
 	out->tx_queues_max = info.max_tx_queues;
 	out->numa_socket = (int16_t)rte_eth_dev_socket_id(port);
-	out->rss = info.flow_type_rss_offloads != 0;
 	/* net_pcap without an interface says UINT_MAX. */
 	out->interface = info.if_index == UINT32_MAX ? 0 : info.if_index;
 	return 0;
@@ -692,18 +687,12 @@ int vernier_port_stats(uint16_t port, struct vernier_port_stats *out)
 	return 0;
 }
 
-int vernier_port_link(uint16_t port, struct vernier_link *out)
+int vernier_port_link(uint16_t port)
 {
 	struct rte_eth_link link;
 	int rc = rte_eth_link_get_nowait(port, &link);
 
-	if (rc != 0)
-		return rc;
-	out->speed_mbps = link.link_speed;
-	out->up = link.link_status == RTE_ETH_LINK_UP;
-	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
-	out->autoneg = link.link_autoneg == RTE_ETH_LINK_AUTONEG;
-	return 0;
+	return rc != 0 ? rc : link.link_status == RTE_ETH_LINK_UP;
 }
 
 int vernier_port_set_link(uint16_t port, int up)
@@ -949,15 +938,16 @@ int vernier_host_device(uint16_t port, struct vernier_host_device *out)
 static int host_changed(uint16_t port, enum rte_eth_event_type event, void *changed, void *ret)
 {
 	enum vernier_host_change change = VERNIER_HOST_GOES;
-	struct vernier_link link = {0};
 
 	(void)ret;
 	if (event == RTE_ETH_EVENT_NEW) {
 		change = VERNIER_HOST_COMES;
 	} else if (event == RTE_ETH_EVENT_INTR_LSC) {
-		if (!vernier_host_is_started(port) || vernier_port_link(port, &link) != 0)
+		int is_up = vernier_host_is_started(port) ? vernier_port_link(port) : -1;
+
+		if (is_up < 0)
 			return 0;
-		change = link.up ? VERNIER_HOST_LINK_UP : VERNIER_HOST_LINK_DOWN;
+		change = is_up ? VERNIER_HOST_LINK_UP : VERNIER_HOST_LINK_DOWN;
 	}
 	((vernier_host_watcher)(uintptr_t)changed)(port, change);
 	return 0;

@@ -19,13 +19,11 @@ struct rte_mempool;
 struct vernier_port_info {
 	char device[VERNIER_NAME_BYTES]; /* net_pcap0, 0000:03:00.0 */
 	char driver[VERNIER_NAME_BYTES]; /* net_pcap, net_ixgbe */
-	uint8_t mac[6];
 	uint16_t mtu_min;
 	uint16_t mtu_max;
 	uint16_t rx_queues_max;
 	uint16_t tx_queues_max;
 	int16_t numa_socket; /* -1: none */
-	uint8_t rss;	     /* 0 or 1 */
 	uint32_t interface;  /* the kernel's index of the interface behind it; 0: none */
 };
 
@@ -48,13 +46,6 @@ struct vernier_port_stats {
 	uint64_t rx_errors;
 	uint64_t tx_errors;
 	uint64_t rx_no_mbuf;
-};
-
-struct vernier_link {
-	uint32_t speed_mbps; /* UINT32_MAX: unknown */
-	uint8_t up;
-	uint8_t full_duplex;
-	uint8_t autoneg;
 };
 
 struct vernier_host_device {
@@ -114,7 +105,7 @@ int vernier_port_info(uint16_t port, struct vernier_port_info *info);
 int vernier_port_start(uint16_t port, const struct vernier_port_config *config,
 		       struct rte_mempool *const *pools);
 int vernier_port_stats(uint16_t port, struct vernier_port_stats *stats);
-int vernier_port_link(uint16_t port, struct vernier_link *link);
+int vernier_port_link(uint16_t port);
 int vernier_port_is_pulled(uint16_t port);
 int vernier_port_is_lost(uint16_t port);
 int vernier_port_set_link(uint16_t port, int up);

@@ -98,8 +98,6 @@ pub struct PortInfo {
     pub device: [u8; NAME_BYTES],
     /// Name of its driver, NUL-terminated.
     pub driver: [u8; NAME_BYTES],
-    /// Ethernet address.
-    pub mac: [u8; 6],
     /// Least MTU, bytes.
     pub mtu_min: u16,
     /// Largest MTU, bytes.
@@ -110,8 +108,6 @@ pub struct PortInfo {
     pub tx_queues_max: u16,
     /// NUMA socket, -1 for none.
     pub numa_socket: i16,
-    /// Whether flows can be spread over receive queues, 0 or 1.
-    pub rss: u8,
     /// The kernel's index of the interface behind it, 0 for none.
     pub interface: u32,
 }
@@ -196,20 +192,6 @@ pub struct PortStats {
     pub tx_errors: u64,
     /// Packets dropped by the driver because the pool was empty.
     pub rx_no_mbuf: u64,
-}
-
-/// A link's state.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub struct Link {
-    /// Mbit/s; `u32::MAX` for unknown.
-    pub speed_mbps: u32,
-    /// 0 or 1.
-    pub up: u8,
-    /// 0 or 1.
-    pub full_duplex: u8,
-    /// 0 or 1.
-    pub autoneg: u8,
 }
 
 unsafe extern "C" {
@@ -306,7 +288,7 @@ unsafe extern "C" {
     pub fn vernier_port_probe(device: *const c_char) -> c_int;
     /// Stops and closes a port, and removes its device when no other port is on it.
     pub fn vernier_port_detach(port: u16);
-    /// `rte_eth_dev_info_get` and `rte_eth_macaddr_get`.
+    /// `rte_eth_dev_info_get`.
     pub fn vernier_port_info(port: u16, info: *mut PortInfo) -> c_int;
     /// Configures a port and its queues: each receives into the pool of its number, starts
     /// it, sets promiscuous mode; returns 1 if it transmits chains of segments.
@@ -317,8 +299,8 @@ unsafe extern "C" {
     ) -> c_int;
     /// `rte_eth_stats_get`.
     pub fn vernier_port_stats(port: u16, stats: *mut PortStats) -> c_int;
-    /// `rte_eth_link_get_nowait`.
-    pub fn vernier_port_link(port: u16, link: *mut Link) -> c_int;
+    /// `rte_eth_link_get_nowait`: whether the link is up, 0 or 1.
+    pub fn vernier_port_link(port: u16) -> c_int;
     /// `rte_eth_dev_set_link_up`, or `..._down` for 0.
     pub fn vernier_port_set_link(port: u16, up: c_int) -> c_int;
     /// Whether somebody wants the port's device back (`rte_dev_event_callback_register`), 0 or 1. Needs

@@ -139,7 +139,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         let ports = &self.running.ports;
         let has_link = |place: usize| match ports.get(place) {
             _ if self.removals.facts(PortIndex::new(place)).is_some() => false,
-            Some(Some(port)) => port.link().up,
+            Some(Some(port)) => port.is_up(),
             _ => true,
         };
         self.links.look(now, has_link, &mut self.events);
