@@ -2,6 +2,16 @@
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How long what was published last may take to be sent when the switch ends.
+pub const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Shortest and longest time between two looks at what is published.
+const LOOK_MS: (u32, u32) = (5, 100);
+
+/// Longest time between two attempts to connect.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// A thread; dropping this ends it, and waits for that.
 #[derive(Debug)]
@@ -22,6 +32,17 @@ impl<S> Running<S> {
             thread: Some(thread),
         })
     }
+}
+
+/// Time between two looks at what is published: a quarter of an epoch, within limits.
+pub fn look_every(interval_ms: u32) -> Duration {
+    Duration::from_millis((interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1).into())
+}
+
+/// How long to wait after so many failed attempts to connect: doubled from attempt to attempt.
+pub fn backoff(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts.min(6)).unwrap_or_default();
+    (Duration::from_millis(100) * 2_u32.pow(doublings)).min(BACKOFF_MAX)
 }
 
 impl<S> Drop for Running<S> {

@@ -5,21 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs,
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use contract::config::{Ipfix, Transport};
 use control::contain::{Part, contain};
 use control::published::{IpfixCounters, Published};
+use control::running::{FAREWELL, backoff, look_every};
 use records::snapshot::Snapshot;
 
 use crate::compose::{Composer, Sink};
 use crate::encoder::{Encoder, Message, Record};
-
-/// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
-const LOOK_MS: (u32, u32) = (5, 100);
-
-/// Longest pause before connecting again.
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// Longest pause between two messages over UDP.
 const GAP_MAX: Duration = Duration::from_millis(2);
@@ -27,53 +22,37 @@ const GAP_MAX: Duration = Duration::from_millis(2);
 /// Shorter pauses are left out.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How long the last export may take when the switch ends.
-const FAREWELL: Duration = Duration::from_secs(1);
-
 /// Octets of a flow's record, about.
 const RECORD_BYTES: u64 = 180;
-
-/// An exporter that is configured, but does not export yet.
-#[derive(Debug)]
-pub struct Exporter {
-    settings: Ipfix,
-}
 
 /// An exporter at work, until it is dropped.
 pub type Running = control::running::Running<Sender<()>>;
 
-impl Exporter {
-    /// By these settings; connects to nothing.
-    pub fn new(settings: Ipfix) -> Self {
-        Self { settings }
-    }
-
-    /// Exports what appears in `published`.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
-    pub fn start(self, published: Arc<Published>) -> io::Result<Running> {
-        let counters = Arc::new(IpfixCounters::default());
-        let _ = published.ipfix.set(Arc::clone(&counters));
-        let (stop, stopped) = mpsc::channel();
-        let mut exporting = Exporting {
-            composer: Composer::default(),
-            published,
-            sending: Sending {
-                encoder: Encoder::new(&self.settings),
-                described: None,
-                link: None,
-                last_records: 0,
-                attempts: 0,
-                next_attempt: Instant::now(),
-                pace: Pace::default(),
-                stopped,
-                counters,
-                settings: self.settings,
-            },
-        };
-        Running::start("vernier-ipfix", stop, move || exporting.run())
-    }
+/// Exports what appears in `published`, by these settings.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn start(settings: Ipfix, published: Arc<Published>) -> io::Result<Running> {
+    let counters = Arc::new(IpfixCounters::default());
+    let _ = published.ipfix.set(Arc::clone(&counters));
+    let (stop, stopped) = mpsc::channel();
+    let mut exporting = Exporting {
+        composer: Composer::default(),
+        published,
+        sending: Sending {
+            encoder: Encoder::new(&settings),
+            described: None,
+            link: None,
+            last_records: 0,
+            attempts: 0,
+            next_attempt: Instant::now(),
+            pace: Pace::default(),
+            stopped,
+            counters,
+            settings,
+        },
+    };
+    Running::start("vernier-ipfix", stop, move || exporting.run())
 }
 
 /// What the thread has.
@@ -93,7 +72,7 @@ struct Sending {
     /// When types, names and templates were sent last; `None` where they are due.
     described: Option<Instant>,
     /// Attempts to connect that failed in a row, and when the next is due.
-    attempts: u32,
+    attempts: usize,
     next_attempt: Instant,
     pace: Pace,
     /// Ends when the switch does.
@@ -131,8 +110,7 @@ impl Exporting {
             if self.is_due(&snapshot) {
                 self.export_contained(&snapshot);
             }
-            let look_ms = (snapshot.interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
-            let look = Duration::from_millis(look_ms.into());
+            let look = look_every(snapshot.interval_ms);
             if self.sending.wait(look).is_break() {
                 break;
             }
@@ -327,9 +305,8 @@ impl Sending {
     fn give_up(&mut self, dropped_records: u32, why: &str) {
         self.fault(dropped_records, why);
         self.link = None;
-        let pause = Duration::from_millis(100) * 2_u32.pow(self.attempts.min(6));
+        self.next_attempt = Instant::now() + backoff(self.attempts);
         self.attempts += 1;
-        self.next_attempt = Instant::now() + pause.min(BACKOFF_MAX);
     }
 
     /// An export was sent as a whole.
@@ -343,8 +320,8 @@ impl Sending {
 }
 
 fn unix_s() -> u32 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+    u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// How long connecting, or sending a message, may take.

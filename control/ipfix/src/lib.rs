@@ -21,4 +21,4 @@ mod exporter;
 #[path = "../tests/reader/mod.rs"]
 mod reader;
 
-pub use exporter::{Exporter, Running};
+pub use exporter::{Running, start};

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use contract::config::Ipfix;
 use control::published::{Lookup, Published};
-use ipfix::{Exporter, Running};
+use ipfix::Running;
 use reader::{Collector, number};
 use records::snapshot::{IpfixExport, Snapshot};
-use testkit::process::free_address;
+use testkit::process::{free_address, wait_for};
 
 /// The most that anything may take; a guard against hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ impl Switch {
         (total.counts.sent_packets, total.counts.dropped_packets) = (0, 0);
         total.buckets.clear();
         let published = Arc::new(Published::new(snapshot.clone()));
-        let exporter = Exporter::new(settings).start(Arc::clone(&published));
+        let exporter = ipfix::start(settings, Arc::clone(&published));
         Self {
             published,
             snapshot,
@@ -62,14 +62,6 @@ impl Switch {
 
     fn counts(&self) -> IpfixExport {
         self.published.ipfix.get().unwrap().read()
-    }
-}
-
-fn wait_for(mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -165,7 +157,7 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
     };
     let mut switch = Switch::start(settings);
     switch.close();
-    wait_for(|| switch.counts().is_connected);
+    wait_for("an export", || switch.counts().is_connected);
     drop(socket);
     while switch.counts().dropped_records == 0 {
         switch.close();
@@ -183,7 +175,7 @@ fn templates_are_sent_again_in_time_and_when_a_collector_was_away() {
         .iter()
         .filter(|record| record.contains_key(&(0, 82)));
     assert_eq!(names.count(), switch.snapshot.ports.len());
-    wait_for(|| {
+    wait_for("another export", || {
         switch.close();
         switch.counts().is_connected
     });
@@ -201,8 +193,8 @@ fn a_panic_costs_one_export_and_is_counted_and_said() {
     }
     inject::arm(Point::In(Part::Ipfix), 1);
     switch.close();
-    wait_for(|| contained_in(Part::Ipfix) == 1);
-    wait_for(|| {
+    wait_for("a panic", || contained_in(Part::Ipfix) == 1);
+    wait_for("its complaint", || {
         let complaint = switch.published.complaints().pop();
         complaint.is_some_and(|words| words.contains("a fault of this program"))
     });
@@ -211,7 +203,7 @@ fn a_panic_costs_one_export_and_is_counted_and_said() {
         receive(&socket, &mut second);
     }
     assert_eq!(segments(&second)[0].0, 10);
-    wait_for(|| switch.published.complaints().is_empty());
+    wait_for("no complaint", || switch.published.complaints().is_empty());
     assert_eq!(contained_in(Part::Ipfix), 1);
 }
 

@@ -9,6 +9,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, ServerAddr};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use contract::config::Nats;
 use contract::secret::{self, SecretFault};
+pub use control::running::{BACKOFF_MAX, backoff};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -21,9 +22,6 @@ use crate::client::{ANSWER_MAX, Client, ClientFault};
 
 /// Most bytes of a file with a secret.
 const SECRET_MAX: usize = 16 << 10;
-
-/// Longest time between two attempts to connect.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 const NOT_ADMITTED: &str =
     "the server does not admit this user: see its credentials in the configuration (nats)";
@@ -289,12 +287,6 @@ impl Connection {
         };
         Ok(TlsConnector::from(Arc::new(config)))
     }
-}
-
-/// Doubled from attempt to attempt.
-pub fn backoff(attempts: usize) -> Duration {
-    let doublings = u32::try_from(attempts.min(6)).unwrap_or_default();
-    (Duration::from_millis(100) * 2_u32.pow(doublings)).min(BACKOFF_MAX)
 }
 
 fn fault(key: &'static str, file: &Path, fault: &str) -> ConnectionError {

@@ -18,6 +18,7 @@ use contract::config::Report as Settings;
 use control::contain::{Part, contain};
 use control::published::Published;
 pub use control::published::ReportCounters;
+use control::running::{FAREWELL, backoff, look_every};
 use prost::Message;
 use records::snapshot::Reports;
 use tokio::sync::{Notify, watch};
@@ -25,18 +26,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::client::{Answer, Client, ClientFault};
 use crate::compose::Composer;
-use crate::connection::{Connection, ConnectionError, backoff};
+use crate::connection::{Connection, ConnectionError};
 use crate::msp::Report;
 use crate::subject;
 
-/// Shortest and longest time between two looks at what is published: a quarter of an epoch within these.
-const LOOK_MS: (u32, u32) = (5, 100);
-
 /// Before the thread goes on after a panic.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How long the last reports may take when the switch ends.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A sender that is configured, but does not send yet.
 #[derive(Debug)]
@@ -176,8 +171,7 @@ impl<R: Reporter> Sending<R> {
         loop {
             self.look();
             let interval_ms = self.reporter.borrow().interval_ms();
-            let look_ms = (interval_ms / 4).clamp(LOOK_MS.0, LOOK_MS.1);
-            sleep(Duration::from_millis(look_ms.into())).await;
+            sleep(look_every(interval_ms)).await;
         }
     }
 

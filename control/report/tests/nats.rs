@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
 use contract::config::{Nats, Report as Settings};
@@ -19,9 +18,7 @@ use report::msp::Report;
 use report::sender::{Running, Sender};
 use report::subject;
 use testkit::nats::NatsServer;
-
-/// The most that anything may take; a guard against hanging.
-const PATIENCE: Duration = Duration::from_secs(30);
+use testkit::process::wait_for;
 
 fn settings(nats: Nats, spool_kib: u32) -> Settings {
     Settings {
@@ -61,14 +58,16 @@ impl Switch {
         let before = self.taken();
         self.published
             .publish(self.snapshot.clone(), Lookup::default());
-        wait_for(|| self.taken() > before);
+        wait_for("the sender takes the report", || self.taken() > before);
     }
 
     /// Waits until every closed epoch is stored or dropped. [`close`](Self::close) cannot tell an acknowledgement of an earlier
     /// report from its own report being taken, so nothing may be under way to a server when it is called.
     fn settle(&self) {
         let closed = self.snapshot.epoch.map_or(0, |epoch| epoch + 1);
-        wait_for(|| self.counts().acknowledged + self.counts().dropped == closed);
+        wait_for("every report is stored or dropped", || {
+            self.counts().acknowledged + self.counts().dropped == closed
+        });
     }
 
     fn counts(&self) -> records::snapshot::Reports {
@@ -79,14 +78,6 @@ impl Switch {
     fn taken(&self) -> u64 {
         let counts = self.counts();
         counts.acknowledged * (1 << 20) + counts.dropped * (1 << 20) + counts.spooled_bytes
-    }
-}
-
-fn wait_for(mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -166,10 +157,10 @@ fn what_fitted_the_spool_arrives_once_and_in_order_and_the_rest_is_counted() {
         switch.settle();
         switch.close();
     }
-    wait_for(|| switch.counts().acknowledged == 5);
+    wait_for("all are stored", || switch.counts().acknowledged == 5);
 
     server.kill();
-    wait_for(|| !switch.counts().is_connected);
+    wait_for("the server is missed", || !switch.counts().is_connected);
     // More than 64 KiB hold.
     while switch.counts().dropped < 10 {
         switch.close();
@@ -370,7 +361,7 @@ fn tls_with_certificates_of_both_ends_and_not_with_another_authority() {
     runtime.block_on(stream(&right));
     let mut switch = Switch::start(&settings(right.clone(), 64));
     switch.close();
-    wait_for(|| switch.counts().acknowledged == 1);
+    wait_for("it is stored", || switch.counts().acknowledged == 1);
     drop(switch.sender);
     assert_eq!(runtime.block_on(stored(&right)).len(), 1);
 
@@ -391,7 +382,7 @@ fn a_stream_that_is_gone_is_called_gone_and_nobody_is_blamed() {
     runtime.block_on(stream(&nats));
     let mut switch = Switch::start(&settings(nats.clone(), 64));
     switch.close();
-    wait_for(|| switch.counts().acknowledged == 1);
+    wait_for("it is stored", || switch.counts().acknowledged == 1);
     assert_eq!(switch.published.complaints(), Vec::<String>::new());
 
     runtime.block_on(async {
@@ -400,7 +391,7 @@ fn a_stream_that_is_gone_is_called_gone_and_nobody_is_blamed() {
         context.delete_stream("REPORTS").await.unwrap();
     });
     switch.close();
-    wait_for(|| !switch.published.complaints().is_empty());
+    wait_for("a complaint", || !switch.published.complaints().is_empty());
     let words = switch.published.complaints().remove(0);
     assert!(
         words.contains("the stream that took reports is gone"),
@@ -408,7 +399,7 @@ fn a_stream_that_is_gone_is_called_gone_and_nobody_is_blamed() {
     );
     assert!(!words.contains("start a vernier-station"), "{words}");
     runtime.block_on(stream(&nats));
-    wait_for(|| switch.counts().acknowledged == 2);
+    wait_for("both are stored", || switch.counts().acknowledged == 2);
     assert_eq!(switch.published.complaints(), Vec::<String>::new());
     drop(switch.sender);
 }
@@ -427,7 +418,9 @@ fn what_a_user_may_not_publish_is_said_in_the_words_of_the_server() {
     let mut switch = Switch::start(&settings(nats, 64));
     switch.close();
     let says = || switch.published.complaints().pop().unwrap_or_default();
-    wait_for(|| says().contains("Permissions Violation for Publish"));
+    wait_for("the server's words", || {
+        says().contains("Permissions Violation for Publish")
+    });
     drop(switch.sender);
 }
 
@@ -477,8 +470,8 @@ mod contained {
             .unwrap()
             .unwrap();
         let sender = sender.start_with(Faulty(0), Arc::clone(&counters)).unwrap();
-        wait_for(|| contained_in(Part::Report) == 2);
-        wait_for(|| counters.read().acknowledged > 0);
+        wait_for("two panics", || contained_in(Part::Report) == 2);
+        wait_for("a report is stored", || counters.read().acknowledged > 0);
         drop(sender);
         let now = counters.read();
         // 1 to 19 but 7 and 14: each was sent, or was in the spool when a panic emptied it.

@@ -4,7 +4,6 @@
 use api::http::Server;
 use contract::config::document::{Check, Faults, Invalid, KeyPath, all};
 use contract::config::{Config, WireKeys};
-use ipfix::Exporter;
 use report::sender::Sender;
 use switch::source::Source;
 use switch::wiring::open_source;
@@ -18,7 +17,6 @@ pub struct Resources {
     pub(crate) sources: Vec<Option<Source>>,
     pub(crate) server: Option<Server>,
     pub(crate) sender: Option<Sender>,
-    pub(crate) exporter: Option<Exporter>,
     pub(crate) wire_keys: WireKeys,
 }
 
@@ -76,7 +74,6 @@ impl Resources {
             sources,
             server,
             sender,
-            exporter: config.ipfix.clone().map(Exporter::new),
             wire_keys,
         })
     }

@@ -16,7 +16,6 @@ use contract::config::{self, Config, Device};
 use control::core::{ControlCore, Setup};
 use control::published::Published;
 use dpdk_bindings::{AttachedPort, Eal, Port, tsc};
-use ipfix::Exporter;
 use measure::time::{EpochSchedule, TickRate, Ticks};
 use records::snapshot::Snapshot;
 use report::sender::{self, Sender};
@@ -153,7 +152,6 @@ fn switch<'pool>(
         sources,
         server,
         sender,
-        exporter,
         wire_keys,
     } = resources;
     let orders = Orders {
@@ -184,7 +182,7 @@ fn switch<'pool>(
         let published = core.published();
         let serving = server.map(|server| serve(server, options, &published));
         let serving = serving.transpose()?;
-        let sending = send(sender, exporter, &published)?;
+        let sending = send(sender, config.ipfix.clone(), &published)?;
         let control = spawn(scope, "vernier-control", move || {
             core.run(stopping);
             core
@@ -262,11 +260,11 @@ fn serve(
 /// Sends what the control core publishes to where it is configured.
 fn send(
     sender: Option<Sender>,
-    exporter: Option<Exporter>,
+    ipfix: Option<config::Ipfix>,
     published: &Arc<Published>,
 ) -> Result<(Option<sender::Running>, Option<ipfix::Running>)> {
     let reporting = sender.map(|sender| sender.start(Arc::clone(published)));
-    let exporting = exporter.map(|exporter| exporter.start(Arc::clone(published)));
+    let exporting = ipfix.map(|settings| ipfix::start(settings, Arc::clone(published)));
     Ok((
         reporting.transpose().context("cannot send reports")?,
         exporting.transpose().context("cannot export flows")?,

@@ -15,7 +15,6 @@ use contract::ids::GenerationId;
 use control::core::{ControlCore, Setup};
 use dpdk_bindings::plugin::{self, Level};
 use dpdk_bindings::{Host, StampField, misses_vhost, tsc};
-use ipfix::Exporter;
 use measure::packet::Hasher;
 use measure::shard::ShardLayout;
 use measure::time::{Epoch, EpochSchedule, TickRate, Ticks};
@@ -118,7 +117,7 @@ fn run() -> Result<()> {
     let reload = Arc::new(AtomicBool::new(false));
     let (server, sender) = answering(&settings, &reload)?;
 
-    let exporter = settings.ipfix.clone().map(Exporter::new);
+    let ipfix = settings.ipfix.clone();
     let rate = TickRate::from_hz(host.tsc_hz());
     let measurement = &settings.measurement;
     let schedule = EpochSchedule::new(
@@ -161,7 +160,7 @@ fn run() -> Result<()> {
         tracing::info!("metrics at http://{}/metrics", serving.address());
     }
     let reporting = sender.map(|sender| sender.start(core.published()));
-    let exporting = exporter.map(|exporter| exporter.start(core.published()));
+    let exporting = ipfix.map(|settings| ipfix::start(settings, core.published()));
     let _sending = (reporting.transpose()?, exporting.transpose()?);
     while plugin::is_at_work() {
         core.poll();
