@@ -147,10 +147,8 @@ impl Composer {
             delay: stamped.or_else(|| since.delays.delay()),
             estimate: last.and_then(EpochFigures::estimated_delay),
         };
-        self.segment(key, &line, times, sink)?;
-        let last = last.map(|last| last.epoch);
-        self.segments.enter(key, now, last.or(taken));
-        Continue(())
+        let last = last.map(|last| last.epoch).or(taken);
+        self.segment(key, (now, last), &line, times, sink)
     }
 
     /// A segment on the wire.
@@ -174,29 +172,29 @@ impl Composer {
             delay: None,
             estimate: last.and_then(WireFigures::delay),
         };
-        self.segment(key, &line, times, sink)?;
-        let last = last.map(|last| last.epoch);
-        self.segments.enter(key, now, last.or(taken));
-        Continue(())
+        let last = last.map(|last| last.epoch).or(taken);
+        self.segment(key, (now, last), &line, times, sink)
     }
 
     /// Options of a segment: a collector that adds up data records would count its packets beside those of its flows.
     fn segment(
         &mut self,
-        (kind, ends): (Kind, Ends),
+        key @ (kind, ends): (Kind, Ends),
+        (now, last_epoch): (Counted, Option<u64>),
         line: &Line,
         times: &EpochTimes,
         sink: &mut impl Sink,
     ) -> ControlFlow<()> {
-        if line.since.is_nothing() {
-            return Continue(());
+        if !line.since.is_nothing() {
+            self.name(sink)?;
+            let mut record = Record::of_options(4);
+            ends.put(&mut record);
+            record.number(Element::SegmentKind, kind as u8);
+            line.put(&mut record, times);
+            sink.take(&record)?;
         }
-        self.name(sink)?;
-        let mut record = Record::of_options(4);
-        ends.put(&mut record);
-        record.number(Element::SegmentKind, kind as u8);
-        line.put(&mut record, times);
-        sink.take(&record)
+        self.segments.enter(key, now, last_epoch);
+        Continue(())
     }
 
     fn flows(
