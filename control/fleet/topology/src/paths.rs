@@ -94,29 +94,26 @@ struct Onward {
     free: Vec<u64>,
 }
 
-/// Segments that pass through each router, between their ends. All of them end when the router is upgraded: what they
-/// are split into is in the set already.
-#[derive(Debug, Default)]
-pub struct Through {
-    /// How many, by router.
+/// Segments by router: those that end there, continue from there, or pass through.
+#[derive(Debug)]
+pub struct ByRouter {
+    /// How many.
     pub count: Vec<u64>,
-    /// Their hops, by router: by so much an upgrade reduces the probe hop count.
+    /// Their hops.
     pub hops: Vec<u64>,
 }
 
-/// Segments from one source that end at each router, or that continue from it: their number and their hops.
-#[derive(Debug, Default)]
-struct Ends {
-    count: Vec<u64>,
-    hops: Vec<u64>,
-}
-
-impl Ends {
-    fn reset(&mut self, routers: usize) {
-        for counts in [&mut self.count, &mut self.hops] {
-            counts.clear();
-            counts.resize(routers, 0);
+impl ByRouter {
+    fn none(routers: usize) -> Self {
+        Self {
+            count: vec![0; routers],
+            hops: vec![0; routers],
         }
+    }
+
+    fn reset(&mut self) {
+        self.count.fill(0);
+        self.hops.fill(0);
     }
 }
 
@@ -165,10 +162,10 @@ impl Paths {
     /// The segments that remain with these routers upgraded (`upgraded` has an entry for each router).
     pub fn segments(&self, upgraded: &[bool]) -> Segments {
         let mut segments = Segments::default();
-        let mut ends = Ends::default();
+        let mut ends = ByRouter::none(self.routers());
         let mut greatest = Vec::new();
         for reach in &self.from {
-            ends.reset(self.routers());
+            ends.reset();
             reach.arrive(upgraded, &mut ends);
             segments.count += ends.count.iter().sum::<u64>() - 1;
             segments.hops += ends.hops.iter().sum::<u64>();
@@ -180,25 +177,22 @@ impl Paths {
 
     /// The probe hop count alone, in half the time.
     pub fn hops(&self, upgraded: &[bool]) -> u64 {
-        let mut ends = Ends::default();
+        let mut ends = ByRouter::none(self.routers());
         let hops = self.from.iter().map(|reach| {
-            ends.reset(self.routers());
+            ends.reset();
             reach.arrive(upgraded, &mut ends);
             ends.hops.iter().sum::<u64>()
         });
         hops.sum()
     }
 
-    /// What passes through each router that is not upgraded; 0 for those that are.
-    pub fn through(&self, upgraded: &[bool]) -> Through {
-        let mut through = Through {
-            count: vec![0; self.routers()],
-            hops: vec![0; self.routers()],
-        };
-        let (mut before, mut after) = (Ends::default(), Ends::default());
+    /// Segments that pass through each router that is not upgraded, between their ends; 0 for those that are. All of them end
+    /// when the router is upgraded, and the probe hop count falls by their hops: what they are split into is in the set already.
+    pub fn through(&self, upgraded: &[bool]) -> ByRouter {
+        let [mut through, mut before, mut after] = [(); 3].map(|()| ByRouter::none(self.routers()));
         for reach in &self.from {
-            before.reset(self.routers());
-            after.reset(self.routers());
+            before.reset();
+            after.reset();
             reach.arrive(upgraded, &mut before);
             reach.depart(upgraded, &before, &mut after, &mut through);
         }
@@ -350,7 +344,7 @@ impl Reach {
     }
 
     /// Segments that end at each router; one of no hops at the source.
-    fn arrive(&self, upgraded: &[bool], ends: &mut Ends) {
+    fn arrive(&self, upgraded: &[bool], ends: &mut ByRouter) {
         ends.count[self.order[0] as usize] = 1;
         for (router, next) in self.inner(upgraded) {
             let (count, hops) = (ends.count[router], ends.hops[router]);
@@ -362,7 +356,13 @@ impl Reach {
     }
 
     /// Continuations of segments from each router (`after`), and with what arrives there (`before`) those through it.
-    fn depart(&self, upgraded: &[bool], before: &Ends, after: &mut Ends, through: &mut Through) {
+    fn depart(
+        &self,
+        upgraded: &[bool],
+        before: &ByRouter,
+        after: &mut ByRouter,
+        through: &mut ByRouter,
+    ) {
         let source = self.order[0] as usize;
         for (router, next) in self.inner(upgraded).rev().filter(|&(at, _)| at != source) {
             let (mut count, mut hops) = (0, 0);

@@ -65,15 +65,13 @@ impl Router {
 
 /// What a node can measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A router that measures nothing.
-    #[serde(rename = "plain")]
     Plain,
     /// A plain router with a measurement server, which exchanges probes with other nodes.
-    #[serde(rename = "m-server")]
     MServer,
     /// A router that measures between its ports, and on the links to other m-routers.
-    #[serde(rename = "m-router")]
     MRouter,
 }
 

@@ -16,7 +16,6 @@ pub struct Transition {
     hold: Duration,
     /// When a way's time ends; `None` if it is of the present m-set.
     ways: BTreeMap<NamedWay, Option<Duration>>,
-    dropped: u64,
 }
 
 impl Transition {
@@ -25,7 +24,6 @@ impl Transition {
         Self {
             hold,
             ways: BTreeMap::new(),
-            dropped: 0,
         }
     }
 
@@ -50,11 +48,6 @@ impl Transition {
         self.ways.keys()
     }
 
-    /// Former ways that were dropped before their time, in all.
-    pub const fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
     fn expire(&mut self, now: Duration) {
         self.ways.retain(|_, end| end.is_none_or(|end| end > now));
     }
@@ -72,7 +65,6 @@ impl Transition {
             left -= usize::from(goes);
             !goes
         });
-        self.dropped += excess as u64;
     }
 }
 
@@ -103,7 +95,6 @@ mod tests {
         assert_eq!(monitored(&mut transition, 109), ways(&["D", "E", "F", "G"]));
         assert_eq!(monitored(&mut transition, 110), ways(&["D", "E", "G"]));
         assert_eq!(monitored(&mut transition, 115), ways(&["E", "G"]));
-        assert_eq!(transition.dropped(), 0);
     }
 
     #[test]
@@ -115,7 +106,6 @@ mod tests {
         }
         // The present set, and of the three former ones the last two.
         assert_eq!(monitored(&mut transition, 4).len(), FORMER_MAX * 3 / 2);
-        assert_eq!(transition.dropped(), FORMER_MAX as u64 / 2);
         assert!(!monitored(&mut transition, 4).contains(&vec!["0-0".to_owned()]));
     }
 

@@ -18,7 +18,6 @@ const SYNC_DATABASE: u8 = 4;
 const ORIGINATE: u8 = 5;
 const SYNC_ROUTER_ID: u8 = 19;
 const REPLY: u8 = 10;
-const READY: u8 = 11;
 const UPDATED: u8 = 12;
 const DELETED: u8 = 13;
 const ROUTER_ID: u8 = 20;
@@ -103,8 +102,6 @@ pub enum Answer {
     },
     /// An LSA has changed, or was asked for.
     Changed(Change),
-    /// Opaque LSAs can be originated in this area now.
-    Ready(Ipv4Addr),
     /// Which router this is.
     RouterId {
         /// Which request asked, 0 for none.
@@ -184,16 +181,6 @@ fn answer(kind: u8, sequence: u32, body: &[u8]) -> Result<Answer, LsaError> {
             let [code] = read.array("error code")?;
             let code = code.cast_signed();
             Ok(Answer::Reply { sequence, code })
-        }
-        READY => {
-            let [lsa_type, ..] = read.array::<4>("opaque type")?;
-            let area = read.address("area")?;
-            let is_area = lsa_type == OPAQUE_AREA;
-            Ok(if is_area {
-                Answer::Ready(area)
-            } else {
-                Answer::Other
-            })
         }
         UPDATED | DELETED => {
             read.address("interface")?;
