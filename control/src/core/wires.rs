@@ -581,7 +581,7 @@ impl WirePort {
         wire.peer = status.peer.as_ref().map(peer);
         wire.floor_ns = status.floor.floor_ns.map(|ns| ns as f64);
         wire.floor_step_ns = status.floor.step.map(|step| step.by_ns);
-        wire.drift_ns_per_s = status.floor.drift.map(|drift| drift.ns_per_s);
+        wire.drift_ns_per_s = status.floor.drift_ns_per_s;
         wire.offset_min_ns = status.offset.bounds.at_least_ns;
         wire.offset_max_ns = status.offset.bounds.at_most_ns;
         wire.contradiction = contradiction(&status.offset);

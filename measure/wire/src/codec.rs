@@ -271,6 +271,21 @@ impl<'a> Reader<'a> {
         Err(ParseError::value(what, number, allowed))
     }
 
+    /// The next byte, which is `what`, by its place in `all`; `allowed` says how many places there are.
+    ///
+    /// # Errors
+    /// [`ParseError`] where no byte is left, and for a place beyond the last.
+    pub fn place<T: Copy>(
+        &mut self,
+        what: &'static str,
+        all: &[T],
+        allowed: &'static str,
+    ) -> Result<T, ParseError> {
+        let place: u8 = self.number(what)?;
+        let found = all.get(usize::from(place)).copied();
+        found.ok_or(ParseError::value(what, place, allowed))
+    }
+
     /// Ends reading `what`.
     ///
     /// # Errors

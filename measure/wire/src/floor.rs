@@ -2,7 +2,7 @@
 //!
 //! The fastest reference of an epoch found every queue empty: its delay is the path's, plus what the
 //! clocks differ by. While neither path nor clocks change it stays where it is, but for noise. A
-//! [step](Step) moves it at once and for good, a [drift](Drift) a little with every epoch.
+//! [step](Step) moves it at once and for good, a drift a little with every epoch.
 //!
 //! # What cannot be distinguished
 //!
@@ -62,13 +62,6 @@ pub struct Step {
     pub since: Epoch,
     /// By how much, in nanoseconds.
     pub by_ns: f64,
-}
-
-/// The clocks run apart.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
-    /// Nanoseconds a second.
-    pub ns_per_s: f64,
 }
 
 /// What one more epoch says.
@@ -141,8 +134,8 @@ impl FloorWatch {
         FloorVerdict::Steady
     }
 
-    /// How the clocks run apart, where that is more than noise.
-    pub fn drift(&self) -> Option<Drift> {
+    /// How the clocks run apart, in nanoseconds a second, where that is more than noise.
+    pub fn drift_ns_per_s(&self) -> Option<f64> {
         let samples = self.usual.len();
         let (first, _) = *self.usual.front()?;
         if samples < DRIFT_EPOCHS {
@@ -168,7 +161,7 @@ impl FloorWatch {
         let (from, to) = range(points().map(|(x, _)| x));
         let is_told =
             slope.abs() > DRIFT_ERRORS * error && slope.abs() * (to - from) > self.least_ns;
-        is_told.then_some(Drift { ns_per_s: slope })
+        is_told.then_some(slope)
     }
 
     /// The lowest of what is usual, and where it is now.
@@ -230,8 +223,8 @@ pub struct FloorView {
     pub floor_ns: Option<i64>,
     /// The latest step.
     pub step: Option<Step>,
-    /// How the clocks run apart, where that is more than noise.
-    pub drift: Option<Drift>,
+    /// How the clocks run apart, in nanoseconds a second, where that is more than noise.
+    pub drift_ns_per_s: Option<f64>,
 }
 
 /// Watches the floor over a session.
@@ -277,7 +270,7 @@ impl Floors {
             self.usual_ns = Some(0.75 * before + 0.25 * scatter_ns);
         }
         self.view.floor_ns = Some(floor_ns);
-        self.view.drift = self.watch.drift();
+        self.view.drift_ns_per_s = self.watch.drift_ns_per_s();
         let (FloorVerdict::Stepped(step) | FloorVerdict::Sank(step)) = verdict else {
             return true;
         };

@@ -47,7 +47,7 @@ pub use frame::Refusal;
 use frame::{SHAPES_MAX, SealError};
 
 pub use decode::{AskedFlow, DecodeJob, FlowOutcome};
-pub use floor::{Drift, FloorSample, FloorVerdict, FloorWatch, Step};
+pub use floor::{FloorSample, FloorVerdict, FloorWatch, Step};
 pub use flows::{FlowOnSegment, WireFlow, WireFlows};
 pub use offset::{OffsetBounds, OffsetWatch, Span};
 pub use pair::{

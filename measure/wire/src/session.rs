@@ -374,11 +374,6 @@ impl Handshake {
         self.renewal.is_some()
     }
 
-    /// Whether there is a session.
-    pub fn is_established(&self) -> bool {
-        self.established
-    }
-
     /// Takes note of the nonces in a hello from `switch` whose tag was right. `draw` gives a random
     /// nonce.
     pub fn hear(&mut self, switch: u32, nonces: Nonces, draw: impl FnOnce() -> Nonce) -> Heard {

@@ -24,6 +24,9 @@ use measure::observation::End;
 /// Bytes before the shape.
 const FIXED_BYTES: usize = 12;
 
+/// By their numbers.
+const ENDS: [End; 2] = [End::Sender, End::Receiver];
+
 /// A fragment to be sent: asks for its elements as it is written.
 #[derive(Debug, Clone)]
 pub struct Fragment<'s, E, F> {
@@ -52,10 +55,7 @@ impl<E: Element, F: Fn(u32) -> E> Fragment<'_, E, F> {
 }
 
 fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
-    let end = match end {
-        End::Sender => 0,
-        End::Receiver => 1,
-    };
+    let end = u8::from(end == ENDS[1]);
     let [f0, f1, f2, f3] = range.start.to_be_bytes();
     let [c0, c1, c2, c3] = range.end.saturating_sub(range.start).to_be_bytes();
     shape.emit_around(&[end, f0, f1, f2, f3, c0, c1, c2, c3], out);
@@ -110,11 +110,7 @@ impl<'a> FragmentView<'a> {
         let mut reader = Reader::new(bytes);
         let synopsis = reader.number("synopsis")?;
         let shape_bytes: u16 = reader.number("shape's length")?;
-        let end = match reader.number("end of the segment")? {
-            0_u8 => End::Sender,
-            1 => End::Receiver,
-            other => return Err(ParseError::value("end of the segment", other, "0 or 1")),
-        };
+        let end = reader.place("end of the segment", &ENDS, "0 or 1")?;
         let first: u32 = reader.number("first element")?;
         let count: u32 = reader.number("count of elements")?;
         let shape = Shape::parse(synopsis, reader.bytes("shape", shape_bytes.into())?)?;

@@ -113,11 +113,7 @@ impl SketchShape {
             1..=columns.min(LdsLayout::VIRTUAL_CELLS_MAX),
             "1 to 1,024 and the columns",
         )?;
-        let counts_bytes = match reader.number("bytes counted")? {
-            0_u8 => false,
-            1 => true,
-            other => return Err(ParseError::value("bytes counted", other, "0 or 1")),
-        };
+        let counts_bytes = reader.place("bytes counted", &[false, true], "0 or 1")?;
         let weights_check = reader.number("check of the weights")?;
         let rows: u8 = reader.number_in("rows of a sketch", 1..=4, "1 to 4")?;
         let shares = (0..rows).map(|_| share(reader)).collect::<Result<_, _>>()?;

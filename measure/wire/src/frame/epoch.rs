@@ -1,5 +1,6 @@
 //! Frames about one epoch: lists, requests, reports and least delays.
 
+use std::mem::discriminant;
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -111,11 +112,7 @@ impl<'a> Stash<'a> {
 }
 
 fn emit_head(side: Side, total: u16, first: u16, out: &mut impl Put) {
-    let side: u8 = match side {
-        Side::Before => 0,
-        Side::After => 1,
-    };
-    out.put_number(side);
+    out.put_number(side as u8);
     out.put_number(total);
     out.put_number(first);
 }
@@ -145,11 +142,8 @@ impl<'a> StashView<'a> {
     /// [`ParseError`] for anything but what [`Stash`] writes.
     pub fn parse(body: &'a [u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(body);
-        let side = match reader.number("side of a stash")? {
-            0_u8 => Side::Before,
-            1 => Side::After,
-            other => return Err(ParseError::value("side of a stash", other, "0 or 1")),
-        };
+        let sides = [Side::Before, Side::After];
+        let side = reader.place("side of a stash", &sides, "0 or 1")?;
         let total = reader.number("packets of a stash")?;
         let first: u16 = reader.number("first packet of a stash")?;
         let (packets, rest) = reader.rest().as_chunks();
@@ -345,17 +339,10 @@ pub(super) const METHODS: [Method; 8] = [
 
 /// The number of a method on the wire: 1 stamped, 2 hybrid, 3 joint, 4 RLI, 5 LDA, 6 the LDS paper's,
 /// 7 the mean of other flows, 8 hybrid and RLI combined.
-pub const fn method_number(method: Method) -> u8 {
-    match method {
-        Method::Stamped => 1,
-        Method::Hybrid => 2,
-        Method::Joint => 3,
-        Method::Rli(_) => 4,
-        Method::Lda => 5,
-        Method::LdsPaper => 6,
-        Method::Prior => 7,
-        Method::Combined => 8,
-    }
+fn method_number(method: Method) -> u8 {
+    let mut numbered = (1..).zip(METHODS);
+    let found = numbered.find(|(_, other)| discriminant(other) == discriminant(&method));
+    found.map_or(0, |(number, _)| number)
 }
 
 /// Report: what came out of an epoch of a segment. The receiver, who has both halves, tells the
@@ -461,21 +448,11 @@ impl Report {
     /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.
     pub fn parse(body: &[u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(body);
-        let number: u8 = reader.number("fate of an epoch")?;
-        let fate = EpochFate::ALL
-            .get(usize::from(number))
-            .ok_or(ParseError::value("fate of an epoch", number, "0 to 10"))?;
-        let known: u8 = reader.number("what is known")?;
-        if known >= 1 << 4 {
-            return Err(ParseError::value("what is known", known, "0 to 15"));
-        }
+        let fate = reader.place("fate of an epoch", &EpochFate::ALL, "0 to 10")?;
+        let known: u8 = reader.number_in("what is known", 0..=15, "0 to 15")?;
         let is_known = |bit: u8| known >> bit & 1 == 1;
-        let number: u8 = reader.number("method")?;
-        let method = match number {
-            0 => None,
-            1..=8 => METHODS.get(usize::from(number) - 1).copied(),
-            _ => return Err(ParseError::value("method", number, "0 to 8")),
-        };
+        let number: u8 = reader.number_in("method", 0..=8, "0 to 8")?;
+        let method = METHODS.get(usize::from(number).wrapping_sub(1)).copied();
         if method.is_none() && is_known(3) {
             let allowed = "under 8 where nothing is chosen";
             return Err(ParseError::value("what is known", known, allowed));
@@ -498,7 +475,7 @@ impl Report {
         let chosen_bound_ns = delay(&mut reader, "chosen bound", is_known(3), width)?;
         reader.end("report")?;
         Ok(Self {
-            fate: *fate,
+            fate,
             sent,
             received,
             lost,

@@ -191,10 +191,7 @@ impl Hello {
         let renews = Nonce::from_number(reader.number("renewed nonce")?);
         let clock_error_ns = reader.number("clock error")?;
         let tai_utc_s = reader.number("TAI - UTC")?;
-        let clock: u8 = reader.number("clock state")?;
-        let clock = *ClockState::ALL
-            .get(usize::from(clock))
-            .ok_or(ParseError::value("clock state", clock, "0 to 2"))?;
+        let clock = reader.place("clock state", &ClockState::ALL, "0 to 2")?;
         let ptp_domain = reader.number("PTP domain")?;
         let stash_packets = reader.number("stash")?;
         let port_name = name(&mut reader)?;

@@ -209,17 +209,17 @@ fn a_recording_takes_no_nonce_away_that_the_peer_has_heard() {
     let (mut a, mut b) = (Switch::start(1, &mut dice), Switch::start(2, &mut dice));
     let answer = a.hear(b.hello(), &mut dice).unwrap();
     let held_up = b.hear(answer, &mut dice).unwrap();
-    assert!(b.handshake.is_established());
+    assert!(b.handshake.established);
 
     b = Switch::start(2, &mut dice);
     let recorded = b.hello();
     b = Switch::start(2, &mut dice);
 
     a.hear(held_up, &mut dice).unwrap();
-    assert!(a.handshake.is_established(), "with the first b");
+    assert!(a.handshake.established, "with the first b");
     let answer = a.hear(b.hello(), &mut dice).unwrap();
     b.hear(answer, &mut dice).unwrap();
-    assert!(b.handshake.is_established(), "with what a drew for it");
+    assert!(b.handshake.established, "with what a drew for it");
     a.hear(recorded, &mut dice).unwrap();
 
     get_through(&mut a, &mut b, &mut dice);
@@ -349,7 +349,7 @@ fn ones_own_hello_is_a_loop() {
     let mut other_port = Handshake::new(1, dice.draw());
     let nonces = a.handshake.nonces();
     assert_eq!(other_port.hear(1, nonces, || dice.draw()), Heard::Loop);
-    assert!(!other_port.is_established());
+    assert!(!other_port.established);
 }
 
 proptest! {
