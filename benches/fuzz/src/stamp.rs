@@ -131,7 +131,7 @@ pub(super) fn session(key: Option<&Key>, mode: Mode) -> Session {
             schedule: Spacing::Periodic,
             interval_ms: Some(1.0),
             timeout_ms: 1_000,
-            ..SessionConfig::new("a", arrival().to.into())
+            ..SessionConfig::default()
         },
         count: None,
         error: ErrorEstimate::new(true, Format::Ntp, 1_000),

@@ -160,8 +160,9 @@ impl Arguments {
     }
 
     fn session(&self, name: &str) -> Result<Config> {
-        let to = resolve(name)?;
         let session = SessionConfig {
+            name: "probe".to_owned(),
+            to: resolve(name)?.into(),
             from: self.from,
             dscp: self.dscp,
             interval_ms: Some(self.interval_ms),
@@ -175,7 +176,7 @@ impl Arguments {
             tlv_key_file: self.tlv_key_file.clone(),
             timeout_ms: self.timeout_ms,
             tlvs: self.tlvs.clone(),
-            ..SessionConfig::new("probe", to.into())
+            ..SessionConfig::default()
         };
         checked(Config {
             sessions: vec![session],

@@ -13,6 +13,7 @@ use nix::net::if_::if_nametoindex;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use smart_default::SmartDefault;
 use topology::Role;
 use topology::ospf::deserialize_server;
 
@@ -22,9 +23,6 @@ use crate::wire::{ClockSource, ErrorEstimate, Format, Kind, Mode, least_bytes};
 /// The port of STAMP (RFC 8762, section 4.1).
 pub const PORT: u16 = 862;
 
-/// Packets a second that a reflector answers one source address, unless the configuration says otherwise: some tenths of a CPU.
-const LIMIT_PPS: u32 = 20_000;
-
 /// Most sessions of a configuration.
 pub const SESSIONS_MAX: usize = 50_000;
 
@@ -32,7 +30,7 @@ pub const SESSIONS_MAX: usize = 50_000;
 const OVERHEAD_BYTES: (u32, u32) = (66, 86);
 
 /// A whole configuration.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Answers others; `None`: no reflector.
@@ -40,12 +38,14 @@ pub struct Config {
     /// What is measured, at most 50,000.
     pub sessions: Vec<SessionConfig>,
     /// Length of an interval in ms, 100 to 3,600,000, default 1,000.
+    #[default = 1_000]
     pub interval_ms: u64,
     /// Whose timestamps are taken, default `kernel`. If there are none, the next best are.
     pub timestamps: Stamped,
     /// The clock of this machine.
     pub clock: Clock,
     /// Where answers are served, default `127.0.0.1:9469`.
+    #[default(Http { listen: Some(SocketAddr::from(([127, 0, 0, 1], 9469))), ..Http::default() })]
     pub http: Http,
     /// Sessions that follow the m-set of a node; `None`: there are none but `sessions`.
     pub mset: Option<MsetConfig>,
@@ -54,37 +54,47 @@ pub struct Config {
 }
 
 /// The session-reflector.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReflectorConfig {
     /// Addresses, with ports or without (862); 1 to 64. Default all of IPv4 and of IPv6.
+    #[default(vec![
+        IpAddr::from(Ipv4Addr::UNSPECIFIED).into(),
+        IpAddr::from(Ipv6Addr::UNSPECIFIED).into(),
+    ])]
     pub listen: Vec<Address>,
     /// File with the key of base packets: requests have to be authenticated by it.
     pub key_file: Option<PathBuf>,
     /// File with the key of TLVs. `None`: that of `key_file`.
     pub tlv_key_file: Option<PathBuf>,
     /// Most sessions that it keeps counts of, 0 (stateless) to 1,000,000, default 10,000. Others are answered without.
+    #[default = 10_000]
     pub sessions_max: usize,
     /// Seconds after which a silent session makes room for another, 1 to 86,400, default 300.
+    #[default = 300]
     pub idle_s: u64,
     /// Most packets a second that one source address is answered, 1 to 10,000,000, default 20,000. `None`: any number.
+    #[default(Some(20_000))]
     pub limit_pps: Option<u32>,
     /// Values of DSCP that a class of service TLV may ask for, 0 to 63 each. `None`: all.
     pub allowed_dscp: Option<Vec<u8>>,
 }
 
-/// A session.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+/// A session; the default is a template, whose name and address stand for any (RFC 5737).
+#[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionConfig {
     /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
+    #[default("mset".to_owned())]
     pub name: String,
     /// Name of the node where the reflector stands, for reports. `None`: the session's name.
     pub node: Option<String>,
     /// Class of the traffic that this session stands for, for reports; default `all`.
     #[serde(default = "class")]
+    #[default(class())]
     pub class: String,
     /// The reflector: address, with a port or without (862).
+    #[default(SocketAddr::from(([192, 0, 2, 1], PORT)).into())]
     pub to: Address,
     /// Address, with a port or without, that is sent from. `None`: any.
     pub from: Option<Address>,
@@ -108,6 +118,7 @@ pub struct SessionConfig {
     pub tlv_key_file: Option<PathBuf>,
     /// How long a reply is waited for, in ms, 10 to 60,000, default 1,000.
     #[serde(default = "number::<u64, 1_000>")]
+    #[default = 1_000]
     pub timeout_ms: u64,
     /// What else is requested of the reflector.
     #[serde(default)]
@@ -139,39 +150,6 @@ fn class() -> String {
     "all".to_owned()
 }
 
-impl Default for ReflectorConfig {
-    fn default() -> Self {
-        let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
-        Self {
-            listen: any.map(Address::from).to_vec(),
-            key_file: None,
-            tlv_key_file: None,
-            sessions_max: 10_000,
-            idle_s: 300,
-            limit_pps: Some(LIMIT_PPS),
-            allowed_dscp: None,
-        }
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            reflector: None,
-            sessions: Vec::new(),
-            interval_ms: 1_000,
-            timestamps: Stamped::default(),
-            clock: Clock::default(),
-            http: Http {
-                listen: Some(SocketAddr::from(([127, 0, 0, 1], 9_469))),
-                ..Http::default()
-            },
-            mset: None,
-            report: None,
-        }
-    }
-}
-
 impl Clock {
     /// As packets carry it.
     pub fn estimate(&self) -> ErrorEstimate {
@@ -182,27 +160,6 @@ impl Clock {
 }
 
 impl SessionConfig {
-    /// A session with these names and addresses, and defaults.
-    pub fn new(name: impl Into<String>, to: Address) -> Self {
-        Self {
-            name: name.into(),
-            node: None,
-            class: class(),
-            to,
-            from: None,
-            dscp: 0,
-            interval_ms: None,
-            share: None,
-            link_bps: None,
-            schedule: Spacing::default(),
-            length: None,
-            key_file: None,
-            tlv_key_file: None,
-            timeout_ms: 1_000,
-            tlvs: Vec::new(),
-        }
-    }
-
     fn least_bytes(&self) -> usize {
         let mode = Mode::of(self.key_file.is_some());
         let has_hmac = self.key_file.is_some() || self.tlv_key_file.is_some();
@@ -393,19 +350,13 @@ pub struct MsetConfig {
     #[serde(default = "number::<u64, 60>")]
     pub transition_s: u64,
     /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
-    #[serde(default = "template", deserialize_with = "session")]
+    #[serde(default, deserialize_with = "session")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub session: SessionConfig,
 }
 
 /// Keys that each session gets by its node.
 const OWN_KEYS: [&str; 3] = ["name", "node", "to"];
-
-/// With a name and an address that stand for any (RFC 5737).
-fn template() -> SessionConfig {
-    let to = SocketAddr::from(([192, 0, 2, 1], PORT));
-    SessionConfig::new("mset", to.into())
-}
 
 fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error> {
     let mut keys = serde_json::Map::deserialize(from)?;
@@ -414,7 +365,7 @@ fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error
             "`{key}` is each node's own: leave it out"
         )));
     }
-    let template = template();
+    let template = SessionConfig::default();
     keys.insert("name".to_owned(), template.name.into());
     keys.insert("to".to_owned(), String::from(template.to).into());
     serde_json::from_value(keys.into()).map_err(D::Error::custom)

@@ -7,17 +7,19 @@ use contract::config::document::{self, Check, Invalid, KeyPath, ensure};
 use contract::config::{ConfigError, Http, Nats};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 use topology::ospf::database::Names;
 use topology::ospf::deserialize_server;
 use topology::source::Source;
 
 /// A station. Only `nats.servers` is needed; all stations of one NATS have the same `reports`, `history` and `replicas`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The connection, as in a switch's `report.nats`.
     pub nats: Nats,
     /// Where the answers are served, as a switch's; default `127.0.0.1:9465`.
+    #[default(Http { listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))), ..Http::default() })]
     pub http: Http,
     /// File of the topology: JSON, Rocketfuel or GML, as `vernier plan` reads it; routers are switches by their names. None:
     /// switches, the wires between them and neighbours by LLDP, as reports have them.
@@ -33,28 +35,36 @@ pub struct Settings {
     pub paths: Vec<Ends>,
     /// Memory in MiB for the history, 1 to 1,048,576; default 256. The oldest minutes leave first.
     #[schemars(range(min = 1, max = 1_048_576))]
+    #[default = 256]
     pub memory_mib: u32,
     /// Segments whose histories this station keeps to find rises of delay and loss, 0 to 10,000,000; default 20,000. Each takes
     /// some 16 KiB; a station has those of its partitions. 0: none are kept.
     #[schemars(range(max = 10_000_000))]
+    #[default = 20_000]
     pub located_segments: u32,
     /// Switches whose last values JetStream and the stations keep, 1 to 1,000,000; default 10,000. Of more, the one that has not reported for the
     /// longest is forgotten.
     #[schemars(range(min = 1, max = 1_000_000))]
+    #[default = 10_000]
     pub switches_max: u32,
     /// MiB that JetStream keeps of what all stations have learnt of segments, 16 to 16,777,216; default 512. Some 10 KiB a segment.
     #[schemars(range(min = 16, max = 16_777_216))]
+    #[default = 512]
     pub located_mib: u32,
     /// How long JetStream keeps reports, and how many; default 24 hours, 2,048 MiB.
+    #[default(Kept { hours: 24, mib: 2_048 })]
     pub reports: Kept,
     /// Reports of one switch that JetStream keeps, 100 to 10,000,000; default 100,000. The oldest is dropped first, so that a switch
     /// that sends without end takes no room from others.
     #[schemars(range(min = 100, max = 10_000_000))]
+    #[default = 100_000]
     pub messages_per_switch: u32,
     /// How long JetStream keeps minutes; default 168 hours, 4,096 MiB. A switch that has been silent for so long is forgotten.
+    #[default(Kept { hours: 168, mib: 4_096 })]
     pub history: Kept,
     /// Servers that have each stream, 1 to 5; default 1. 3 need a cluster.
     #[schemars(range(min = 1, max = 5))]
+    #[default = 1]
     pub replicas: u32,
 }
 
@@ -80,36 +90,6 @@ pub struct Kept {
     /// MiB, 16 to 16,777,216.
     #[schemars(range(min = 16, max = 16_777_216))]
     pub mib: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            nats: Nats::default(),
-            http: Http {
-                listen: Some(SocketAddr::from(([127, 0, 0, 1], 9465))),
-                ..Http::default()
-            },
-            topology: None,
-            ospf: None,
-            names: Names::new(),
-            paths: Vec::new(),
-            memory_mib: 256,
-            located_segments: 20_000,
-            switches_max: 10_000,
-            located_mib: 512,
-            reports: Kept {
-                hours: 24,
-                mib: 2_048,
-            },
-            messages_per_switch: 100_000,
-            history: Kept {
-                hours: 168,
-                mib: 4_096,
-            },
-            replicas: 1,
-        }
-    }
 }
 
 impl Settings {

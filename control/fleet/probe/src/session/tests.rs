@@ -23,7 +23,7 @@ fn settings(key: Option<Key>, extensions: Vec<Kind>) -> SessionSettings {
         schedule: Spacing::Periodic,
         interval_ms: Some(10.0),
         timeout_ms: 300,
-        ..SessionConfig::new("a", to.into())
+        ..SessionConfig::default()
     };
     SessionSettings {
         id: SessionId {
