@@ -140,18 +140,17 @@ impl Watch {
             self.history.clear();
             return Offset {
                 state: ClockState::SenderStepped,
-                offset_ns: None,
                 // A clock that goes ahead makes the other fall behind.
                 step_ns: Some(-step_ns),
+                ..Offset::default()
             };
         }
         let Some(least) = least else {
             return Offset::default();
         };
         let mut offset = Offset {
-            state: ClockState::Unknown,
             offset_ns: Some(least.offset_ns()),
-            step_ns: None,
+            ..Offset::default()
         };
         if self.history.len() >= HISTORY_MIN {
             let step_ns = self.step_ns(least);

@@ -11,33 +11,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use report::sender::ReportCounters;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics;
 use crate::mset::View;
 use crate::published::{Board, Published};
-
-/// The paths, and what they answer.
-const PATHS: [(&str, &str); 7] = [
-    ("/", "this page"),
-    ("/metrics", "everything, for Prometheus"),
-    ("/healthz", "200 as long as the program works"),
-    (
-        "/readyz",
-        "200 once every session has a result and sends, else 503 and why",
-    ),
-    (
-        "/api/v1/sessions",
-        "sessions: the last interval and totals (JSON); ?name=",
-    ),
-    ("/api/v1/reflector", "the reflector's counts (JSON)"),
-    (
-        "/api/v1/mset",
-        "nodes that an m-set asks for, and the ways to them (JSON)",
-    ),
-];
 
 /// Sessions that take as many bytes of an answer as a segment of a switch.
 const SESSIONS_PER_SEGMENT: usize = 16;
@@ -78,29 +58,43 @@ struct Filter {
     name: Option<String>,
 }
 
+/// All paths, what they answer in words, and what answers.
+fn routes() -> [(&'static str, &'static str, MethodRouter<Arc<Sources>>); 7] {
+    let live = get(async || "ok\n");
+    let ready = "200 once every session has a result and sends, else 503 and why";
+    let results = "sessions: the last interval and totals (JSON); ?name=";
+    let counts = "the reflector's counts (JSON)";
+    let nodes = "nodes that an m-set asks for, and the ways to them (JSON)";
+    [
+        ("/", "this page", get(index)),
+        ("/metrics", "everything, for Prometheus", get(metrics_page)),
+        ("/healthz", "200 as long as the program works", live),
+        ("/readyz", ready, get(readyz)),
+        ("/api/v1/sessions", results, get(sessions)),
+        ("/api/v1/reflector", counts, get(reflector)),
+        ("/api/v1/mset", nodes, get(mset)),
+    ]
+}
+
 /// Serves these on a thread of its own, until it is dropped.
 ///
 /// # Errors
 /// When the system gives no thread or no event queue.
 pub fn serve(server: Server, sources: Sources) -> io::Result<Running> {
-    let router = Router::new()
-        .route("/", get(index))
-        .route("/metrics", get(metrics_page))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(readyz))
-        .route("/api/v1/sessions", get(sessions))
-        .route("/api/v1/reflector", get(reflector))
-        .route("/api/v1/mset", get(mset))
-        .fallback(async || {
-            let text = format!("not found; the paths are:\n{}", paths());
-            (StatusCode::NOT_FOUND, text)
-        })
-        .with_state(Arc::new(sources));
-    server.serve_routes(router, PATHS.map(|(path, _)| path))
+    let mut router = Router::new();
+    for (path, _, answer) in routes() {
+        router = router.route(path, answer);
+    }
+    let router = router.fallback(async || {
+        let text = format!("not found; the paths are:\n{}", paths());
+        (StatusCode::NOT_FOUND, text)
+    });
+    let router = router.with_state(Arc::new(sources));
+    server.serve_routes(router, routes().map(|(path, ..)| path))
 }
 
 fn paths() -> String {
-    let lines = PATHS.map(|(path, what)| format!("  {path:20} {what}\n"));
+    let lines = routes().map(|(path, what, _)| format!("  {path:20} {what}\n"));
     lines.concat()
 }
 

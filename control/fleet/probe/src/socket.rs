@@ -127,7 +127,8 @@ impl SocketError {
 }
 
 /// Why the system did not send a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", self.0.desc(), self.hint())]
 pub struct SendError(Errno);
 
 impl SendError {
@@ -158,14 +159,6 @@ impl From<io::Error> for SendError {
         Self(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
     }
 }
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.0.desc(), self.hint())
-    }
-}
-
-impl std::error::Error for SendError {}
 
 /// An ICMP message says that a request was not delivered. Anyone can send such a message who knows the ports: it explains
 /// losses, and changes no count.

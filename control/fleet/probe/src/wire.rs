@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use contract::secret::{self, SecretFault};
 use hmac::{Hmac, KeyInit, Mac};
@@ -31,8 +31,8 @@ pub struct UnixNs(pub u64);
 impl UnixNs {
     /// Now, by the system's clock as programs read it.
     pub fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self(u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX))
+        let since = UNIX_EPOCH.elapsed().unwrap_or_default();
+        Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Nanoseconds since `earlier`; below 0 where that is later.

@@ -15,7 +15,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
 use api::http::InFlight;
@@ -132,9 +132,7 @@ impl Workers {
 
 /// Nanoseconds since 1970 (UTC) by this machine's clock; [`Clock`] has the server's.
 pub fn now_unix_ns() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
