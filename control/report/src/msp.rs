@@ -291,6 +291,21 @@ impl Segment {
     }
 }
 
+/// The indices by which segments, flows and neighbours refer to names.
+pub fn indices<'r>(
+    segments: impl Iterator<Item = &'r mut Segment>,
+    flows: &'r mut [Flow],
+    neighbours: &'r mut [Neighbour],
+) -> impl Iterator<Item = &'r mut u32> {
+    let segments =
+        segments.flat_map(|of| [&mut of.from, &mut of.to, &mut of.class, &mut of.method]);
+    let flows = flows.iter_mut();
+    let flows = flows.flat_map(|flow| [&mut flow.from, &mut flow.to, &mut flow.class]);
+    let neighbours = neighbours.iter_mut();
+    let neighbours = neighbours.flat_map(|other| [&mut other.port, &mut other.peer_port]);
+    segments.chain(flows).chain(neighbours)
+}
+
 impl Neighbour {
     /// The other switch's number on wires; `None` by LLDP.
     pub fn wire_switch(&self) -> Option<u32> {
@@ -347,13 +362,9 @@ impl Report {
         if !(1..=64).contains(&report.switch.len()) || !report.switch.chars().all(is_plain) {
             return Err(MspError::Inconsistent("the switch has no name"));
         }
-        let segments = report.segments.iter();
-        let indices = segments
-            .flat_map(|segment| [segment.from, segment.to, segment.class, segment.method])
-            .chain((report.flows.iter()).flat_map(|flow| [flow.from, flow.to, flow.class]))
-            .chain((report.neighbours.iter()).flat_map(|other| [other.port, other.peer_port]));
-        let greatest = indices.max();
-        if greatest.is_some_and(|index| index as usize >= report.names.len()) {
+        let segments = report.segments.iter_mut();
+        let greatest = indices(segments, &mut report.flows, &mut report.neighbours).max();
+        if greatest.is_some_and(|index| *index as usize >= report.names.len()) {
             return Err(MspError::Inconsistent("an index refers to no name"));
         }
         report.clean()?;

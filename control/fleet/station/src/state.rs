@@ -344,18 +344,16 @@ impl State {
         let index = |of: u32| index.get(of as usize).copied().unwrap_or_default();
         self.flows.clone_from(&report.flows);
         self.neighbours.clone_from(&report.neighbours);
-        for name in indices(&mut self.flows, &mut self.neighbours) {
+        let mut segments = report.segments.clone();
+        let new = segments.iter_mut();
+        for name in msp::indices(new, &mut self.flows, &mut self.neighbours) {
             *name = index(*name);
         }
         let known = self.segments.iter().enumerate();
         let mut places: HashMap<_, usize> = known
             .map(|(place, known)| (key(&known.last), place))
             .collect();
-        for segment in &report.segments {
-            let mut segment = segment.clone();
-            for name in names_of(&mut segment) {
-                *name = index(*name);
-            }
+        for segment in segments {
             let place = *places.entry(key(&segment)).or_insert(self.segments.len());
             if place == self.segments.len() {
                 self.segments.push(Known {
@@ -501,11 +499,10 @@ impl State {
     fn compact(&mut self) {
         let old = std::mem::take(&mut self.names);
         let mut names = Names::default();
-        let mut renew = |index: &mut u32| renumber(index, &old, &mut names);
-        for Known { last, .. } in &mut self.segments {
-            names_of(last).into_iter().for_each(&mut renew);
+        let segments = self.segments.iter_mut().map(|known| &mut known.last);
+        for index in msp::indices(segments, &mut self.flows, &mut self.neighbours) {
+            renumber(index, &old, &mut names);
         }
-        indices(&mut self.flows, &mut self.neighbours).for_each(renew);
         self.names = names.all();
     }
 
@@ -519,28 +516,6 @@ impl State {
     pub fn name(&self, index: u32) -> &str {
         name(&self.names, index)
     }
-}
-
-/// The names that a segment refers to.
-fn names_of(segment: &mut msp::Segment) -> [&mut u32; 4] {
-    [
-        &mut segment.from,
-        &mut segment.to,
-        &mut segment.class,
-        &mut segment.method,
-    ]
-}
-
-/// The names that flows and neighbours refer to.
-fn indices<'i>(
-    flows: &'i mut [Flow],
-    neighbours: &'i mut [Neighbour],
-) -> impl Iterator<Item = &'i mut u32> {
-    let others = neighbours.iter_mut();
-    let others = others.flat_map(|other| [&mut other.port, &mut other.peer_port]);
-    let flows = flows.iter_mut();
-    let flows = flows.flat_map(|flow| [&mut flow.from, &mut flow.to, &mut flow.class]);
-    flows.chain(others)
 }
 
 fn key(segment: &msp::Segment) -> (i32, u32, u32, u32) {
