@@ -106,7 +106,7 @@ pub fn explain(path: &[Hop], end_to_end: Option<(BlamedHop, Finding)>, now_ms: u
         blame.sum = sum(&blame.chain);
     }
     compare(&mut blame);
-    for signal in [Signal::Delay, Signal::Loss] {
+    for signal in Signal::ALL {
         let rises = hops.iter().flat_map(|members| rises(members, signal));
         let of_path = whole.and_then(|whole| whole.rise(signal));
         let (causes, unexplained) = account(signal, &rises.collect::<Vec<_>>(), of_path);

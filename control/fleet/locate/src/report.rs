@@ -1,6 +1,7 @@
 //! What comes in, and what is known of a segment after its last report: all that explaining a path needs, as plain data, so that
 //! who explains a path need not have the histories.
 
+use measure::labelled_enum;
 use prost::Message;
 use records::station::MeasuringFault;
 use serde::{Deserialize, Serialize};
@@ -32,22 +33,13 @@ pub struct Report {
     pub clock_unsynchronised: bool,
 }
 
-/// What can rise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// The mean delay.
-    Delay,
-    /// The share of packets lost.
-    Loss,
-}
-
-impl Signal {
-    /// Its name in answers.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Delay => "delay",
-            Self::Loss => "loss",
-        }
+labelled_enum! {
+    /// What can rise.
+    pub enum Signal {
+        /// The mean delay.
+        Delay = "delay",
+        /// The share of packets lost.
+        Loss = "loss",
     }
 }
 

@@ -208,8 +208,6 @@ fn end_to_end(locator: &Locator, segment: &str, now_ms: u64) -> Option<(BlamedHo
     Some((finding.hop(segment, "wire", now_ms), finding))
 }
 
-const SIGNALS: [Signal; 2] = [Signal::Delay, Signal::Loss];
-
 /// From when a signal of the segment is risen at the time of this report.
 fn risen_since(locator: &Locator, signal: Signal, report: &Report) -> Option<u64> {
     let finding = locator.finding("s", report.time_ms)?;
@@ -234,7 +232,7 @@ fn false_alarms(noise: Noise, intervals: u64) -> [u32; 2] {
         for _ in 0..intervals / HISTORIES {
             let report = source.next(0.0, 0.0);
             locator.report("s", &report);
-            let now = SIGNALS.map(|signal| risen_since(&locator, signal, &report).is_some());
+            let now = Signal::ALL.map(|signal| risen_since(&locator, signal, &report).is_some());
             for signal in 0..2 {
                 alarms[signal] += u32::from(now[signal] && !risen[signal]);
             }

@@ -169,8 +169,8 @@ impl<'s> Blamer<'s> {
             let finding = self.finding(place);
             segments += 1;
             learning += u64::from(!finding.found.is_ready);
-            let both = [Signal::Delay, Signal::Loss].into_iter();
-            risen.extend(both.filter_map(|signal| self.risen(place, &finding, signal)));
+            let signals = Signal::ALL.into_iter();
+            risen.extend(signals.filter_map(|signal| self.risen(place, &finding, signal)));
         }
         let severity =
             |risen: &Risen| risen.rise * if risen.signal == "loss" { LOST_NS } else { 1.0 };
@@ -212,9 +212,7 @@ impl<'s> Blamer<'s> {
             since_unix_s: seconds(rise.since_ms),
         })
     }
-}
 
-impl<'s> Blamer<'s> {
     /// Each path by itself.
     pub fn paths(&self, paths: &Paths) -> PathBlames {
         PathBlames {
