@@ -29,11 +29,6 @@ impl Service {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// One line for `systemctl status`.
-    pub fn status(&self, status: &str) {
-        tell(&[NotifyState::Status(status)]);
-    }
-
     /// The configuration is being read again; [`ready`](Self::ready) ends that.
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {

@@ -100,16 +100,19 @@ impl Taps {
     /// Taps those queues of a port that are not tapped yet; they belong to no port before they are
     /// [assigned](Self::assign).
     pub fn attend(&mut self, host: &Host<'_>, port: &HostPort) {
+        let Self {
+            stamper,
+            schedule,
+            ids,
+            arrivals,
+            departures,
+            workers,
+        } = self;
+        let refused_by = Some(port.life.wrapping_sub(1));
         for number in 0..port.rx_queues {
-            let Self {
-                stamper,
-                arrivals,
-                workers,
-                ..
-            } = self;
             let queue = arrivals.entry((port.id, number)).or_insert_with(|| Tapped {
                 tap: Box::leak(Box::new(Arrivals::new(stamper.clone(), workers.add().1))),
-                refused_by: Some(port.life.wrapping_sub(1)),
+                refused_by,
             });
             let tap = queue.tap;
             queue.tap_once(port, "receive", number, || {
@@ -117,20 +120,11 @@ impl Taps {
             });
         }
         for number in 0..port.tx_queues {
-            let Self {
-                stamper,
-                schedule,
-                ids,
-                departures,
-                workers,
-                ..
-            } = self;
-            let queue = departures
-                .entry((port.id, number))
-                .or_insert_with(|| Tapped {
-                    tap: TransmitTap::new(stamper, ids, *schedule, workers.add()),
-                    refused_by: Some(port.life.wrapping_sub(1)),
-                });
+            let new = || Tapped {
+                tap: TransmitTap::new(stamper, ids, *schedule, workers.add()),
+                refused_by,
+            };
+            let queue = departures.entry((port.id, number)).or_insert_with(new);
             let tap = queue.tap.point;
             queue.tap_once(port, "transmit", number, || {
                 host.tap_sent(port, number, tap)
@@ -208,7 +202,8 @@ impl TransmitTap {
         schedule: EpochSchedule,
         (worker, counters): (WorkerIndex, Arc<WorkerCounters>),
     ) -> Self {
-        let meter = meter(&stamper.hasher, schedule);
+        // It measures nothing yet.
+        let meter = Meter::new(stamper.hasher.clone(), schedule, None, Ticks(tsc::now()));
         let stamps = Stamps {
             field: stamper.field,
             ids: Arc::clone(ids),
@@ -230,11 +225,6 @@ impl TransmitTap {
         let before = std::mem::replace(&mut self.unmeasured, self.point.unmeasured());
         self.unmeasured != before
     }
-}
-
-/// A point that measures nothing yet.
-fn meter(hasher: &Hasher, schedule: EpochSchedule) -> Meter {
-    Meter::new(hasher.clone(), schedule, None, Ticks(tsc::now()))
 }
 
 // Says, once, that the program has ports whose packets nothing shows.
