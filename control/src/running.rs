@@ -4,7 +4,7 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long what was published last may take to be sent when the switch ends.
+/// How long the last reports and records may take to be sent when the switch ends.
 pub const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Shortest and longest time between two looks at what is published.
