@@ -1,19 +1,14 @@
 //! CPUs and NUMA sockets, as the kernel reports them, for which no EAL is needed.
 
-use crate::error::Errno;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Most CPUs of a set (`CPU_SETSIZE`).
-const CPUS_MAX: usize = 1024;
+use crate::error::Errno;
 
 /// The CPUs that the calling thread may use, ascending.
 pub fn allowed_cpus() -> Vec<usize> {
-    let mut cpus = [0; CPUS_MAX];
-    // SAFETY: at most CPUS_MAX entries are written.
-    let count = unsafe { dpdk_sys::vernier_allowed_cpus(cpus.as_mut_ptr(), CPUS_MAX) };
-    cpus.iter()
-        .take(count)
-        .map(|cpu| usize::from(*cpu))
-        .collect()
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let all = 0..CpuSet::MAX_CPU;
+    all.filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
 /// Keeps the calling thread, and threads that it starts from now on, to these CPUs.
@@ -21,12 +16,11 @@ pub fn allowed_cpus() -> Vec<usize> {
 /// # Errors
 /// The kernel's: none of them is one that this process may use.
 pub fn keep_to_cpus(cpus: &[usize]) -> Result<(), Errno> {
-    let cpus: Vec<u16> = cpus
-        .iter()
-        .filter_map(|&cpu| u16::try_from(cpu).ok())
-        .collect();
-    // SAFETY: the array has so many entries, which are only read.
-    Errno::check(unsafe { dpdk_sys::vernier_thread_keep_to(cpus.as_ptr(), cpus.len()) }).map(drop)
+    let mut kept = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        kept.set(cpu);
+    }
+    sched_setaffinity(None, &kept).or_else(|error| Errno::check(-error.raw_os_error()).map(drop))
 }
 
 /// The NUMA socket that a CPU belongs to, as the kernel numbers its nodes; `None` where it says

@@ -306,30 +306,6 @@ int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_e
 
 /* ---- threads ---- */
 
-size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity)
-{
-	cpu_set_t set;
-	size_t count = 0;
-
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 0;
-	for (unsigned int cpu = 0; cpu < CPU_SETSIZE && count < capacity; cpu++)
-		if (CPU_ISSET(cpu, &set))
-			cpus[count++] = (uint16_t)cpu;
-	return count;
-}
-
-int vernier_thread_keep_to(const uint16_t *cpus, size_t count)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	for (size_t i = 0; i < count; i++)
-		if (cpus[i] < CPU_SETSIZE)
-			CPU_SET(cpus[i], &set);
-	return sched_setaffinity(0, sizeof(set), &set) == 0 ? 0 : -errno;
-}
-
 int vernier_thread_register(unsigned int cpu)
 {
 	cpu_set_t before, set;

@@ -70,8 +70,6 @@ uint64_t vernier_tsc_hz(void);
 int vernier_kernel_clock(bool *synchronised, uint64_t *error_us, uint64_t *max_error_us);
 
 /* Threads. */
-size_t vernier_allowed_cpus(uint16_t *cpus, size_t capacity);
-int vernier_thread_keep_to(const uint16_t *cpus, size_t count);
 int vernier_thread_register(unsigned int cpu);
 void vernier_thread_unregister(void);
 

@@ -224,10 +224,6 @@ unsafe extern "C" {
         max_error_us: *mut u64,
     ) -> c_int;
 
-    /// Writes the CPUs that the calling thread may use; returns how many. Needs no EAL.
-    pub fn vernier_allowed_cpus(cpus: *mut u16, capacity: usize) -> usize;
-    /// Keeps the calling thread to `count` CPUs. Needs no EAL.
-    pub fn vernier_thread_keep_to(cpus: *const u16, count: usize) -> c_int;
     /// Pins the calling thread to a CPU and makes it an lcore (`rte_thread_register`); `EALREADY`
     /// if it is one.
     pub fn vernier_thread_register(cpu: c_uint) -> c_int;
