@@ -108,7 +108,7 @@ fn what_is_forgotten_counts_in_no_shard_that_says_so() {
         assert!(control.command(FlowCommand::Forget(flow(1).id)));
         let mut settle = |is_last: bool| {
             while let Some(sealed) = control.take_sealed() {
-                let is_settled = sealed.commands_before() > 0;
+                let is_settled = sealed.commands_before > 0;
                 assert!(
                     !is_settled || sealed.epoch() == Epoch(0),
                     "counts what is forgotten"
@@ -303,20 +303,15 @@ mod wire {
                     .collect();
                 (worker, heard)
             });
-            let first = control.next_heard(|frame| frame.tai_ns);
+            let first = control.next_heard();
             let (mut worker, heard): (_, Vec<u8>) = hearing.join().unwrap();
-            let rest = std::iter::from_fn(|| {
-                control.next_heard(|frame| {
-                    assert!(
-                        frame
-                            .frame()
-                            .iter()
-                            .all(|&byte| u64::from(byte) == frame.tai_ns)
-                    );
-                    frame.tai_ns
-                })
+            let rest = std::iter::from_fn(|| control.next_heard());
+            let came = first.into_iter().chain(rest).map(|heard| {
+                let mut bytes = heard.frame().iter();
+                assert!(bytes.all(|&byte| u64::from(byte) == heard.tai_ns));
+                heard.tai_ns
             });
-            let came: Vec<u64> = first.into_iter().chain(rest).collect();
+            let came: Vec<u64> = came.collect();
             assert_eq!(came, heard.iter().map(|&n| n.into()).collect::<Vec<u64>>());
             assert!(heard.len() >= 2);
             assert!(worker.hear(&[9], Kind::Report, 9), "a box was lost");

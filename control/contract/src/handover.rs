@@ -30,7 +30,9 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::{Sealed, Shard, ShardLayout};
 
-use crate::sync::{AtomicU64, Consumer, Ordering, Producer, RingBuffer, fence, put};
+use crate::sync::{
+    AtomicU64, Consumer, Emptier, Filler, Ordering, Producer, RingBuffer, circulate, fence, put,
+};
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
 /// one under way.
@@ -68,8 +70,7 @@ pub enum FlowCommand {
 /// The worker's end.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    sealed: Producer<SealedShard>,
-    empty: Consumer<Box<Shard>>,
+    shards: Filler<SealedShard, Box<Shard>>,
     reports: Producer<NewFlow>,
     commands: Consumer<FlowCommand>,
     /// Commands taken so far.
@@ -83,8 +84,7 @@ pub struct WorkerEnd {
 /// The control core's end.
 #[derive(Debug)]
 pub struct ControlEnd {
-    sealed: Consumer<SealedShard>,
-    empty: Producer<Box<Shard>>,
+    shards: Emptier<SealedShard, Box<Shard>>,
     reports: Consumer<NewFlow>,
     commands: Producer<FlowCommand>,
     missed_epochs: Arc<AtomicU64>,
@@ -94,15 +94,9 @@ pub struct ControlEnd {
 #[derive(Debug)]
 pub struct SealedShard {
     shard: Sealed,
-    commands_before: u64,
-}
-
-impl SealedShard {
     /// Commands that the worker had taken when the shard was still empty: no flow forgotten by one
     /// of them counts in this shard or a later one.
-    pub fn commands_before(&self) -> u64 {
-        self.commands_before
-    }
+    pub commands_before: u64,
 }
 
 impl Deref for SealedShard {
@@ -124,18 +118,13 @@ impl DerefMut for SealedShard {
 /// All memory is allocated and touched by the calling thread: call it from one that runs on the
 /// worker's NUMA node.
 pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
-    let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_WORKER);
-    let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_WORKER);
+    let (filler, emptier) = circulate(SHARDS_PER_WORKER, || Box::new(Shard::new(layout)));
     let slots = layout.flow_slots;
     let (reports_in, reports_out) = RingBuffer::new(slots.min(FLOW_REPORTS_MAX));
     let (commands_in, commands_out) = RingBuffer::new(slots.min(FLOW_COMMANDS_MAX));
-    for _ in 0..SHARDS_PER_WORKER {
-        put(&mut empty_in, Box::new(Shard::new(layout)));
-    }
     let missed_epochs = Arc::new(AtomicU64::new(0));
     let worker = WorkerEnd {
-        sealed: sealed_in,
-        empty: empty_out,
+        shards: filler,
         reports: reports_in,
         commands: commands_out,
         commands_taken: 0,
@@ -143,8 +132,7 @@ pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
         missed_epochs: Arc::clone(&missed_epochs),
     };
     let control = ControlEnd {
-        sealed: sealed_out,
-        empty: empty_in,
+        shards: emptier,
         reports: reports_out,
         commands: commands_in,
         missed_epochs,
@@ -156,7 +144,7 @@ impl WorkerEnd {
     /// An empty shard for the coming epoch, or `None` when the control core has not returned one:
     /// that epoch goes unmeasured and is counted as missed.
     pub fn take_empty(&mut self) -> Option<Box<Shard>> {
-        let shard = self.empty.pop().ok();
+        let shard = self.shards.empty.pop().ok();
         if shard.is_some() {
             self.out.push_back(self.commands_taken);
         } else {
@@ -175,7 +163,7 @@ impl WorkerEnd {
             shard,
             commands_before,
         };
-        put(&mut self.sealed, sealed);
+        put(&mut self.shards.full, sealed);
     }
 
     /// Reports a flow that has just got a slot; `false` when there is no room: then the flow must
@@ -198,12 +186,12 @@ impl WorkerEnd {
 impl ControlEnd {
     /// The next sealed shard, in order of epochs.
     pub fn take_sealed(&mut self) -> Option<SealedShard> {
-        self.sealed.pop().ok()
+        self.shards.full.pop().ok()
     }
 
     /// Empties a shard and gives it back to the worker, which keeps histograms of these slots in it.
     pub fn give_back(&mut self, sealed: SealedShard, histograms: impl IntoIterator<Item = Slot>) {
-        put(&mut self.empty, sealed.shard.reopen(histograms));
+        put(&mut self.shards.empty, sealed.shard.reopen(histograms));
     }
 
     /// The next new flow.
@@ -218,10 +206,11 @@ impl ControlEnd {
 
     /// Whether the worker has dropped its end and all that it gave has been taken.
     pub fn is_over(&self) -> bool {
-        let is_dropped = self.sealed.is_abandoned();
+        let sealed = &self.shards.full;
+        let is_dropped = sealed.is_abandoned();
         // What was given before the end was dropped is there to be seen.
         fence(Ordering::Acquire);
-        is_dropped && self.sealed.is_empty() && self.reports.is_empty()
+        is_dropped && sealed.is_empty() && self.reports.is_empty()
     }
 
     /// Epochs for which the worker found no empty shard.

@@ -55,6 +55,41 @@ mod modelled {
 #[cfg(feature = "loom")]
 pub use modelled::*;
 
+/// The end of a circulation that takes empty items and gives them back full.
+#[derive(Debug)]
+pub(crate) struct Filler<F, E> {
+    pub full: Producer<F>,
+    pub empty: Consumer<E>,
+}
+
+/// The end that takes full items and gives them back empty.
+#[derive(Debug)]
+pub(crate) struct Emptier<F, E> {
+    pub full: Consumer<F>,
+    pub empty: Producer<E>,
+}
+
+/// Makes both ends of a circulation of `number` items, all of which the filler has to take first.
+pub(crate) fn circulate<F, E>(
+    number: usize,
+    make: impl FnMut() -> E,
+) -> (Filler<F, E>, Emptier<F, E>) {
+    let (full_in, full_out) = RingBuffer::new(number);
+    let (mut empty_in, empty_out) = RingBuffer::new(number);
+    for item in std::iter::repeat_with(make).take(number) {
+        put(&mut empty_in, item);
+    }
+    let filler = Filler {
+        full: full_in,
+        empty: empty_out,
+    };
+    let emptier = Emptier {
+        full: full_out,
+        empty: empty_in,
+    };
+    (filler, emptier)
+}
+
 /// Puts an item into a ring that was made for all items that circulate in it.
 pub(crate) fn put<T>(ring: &mut Producer<T>, item: T) {
     let is_put = ring.push(item).is_ok();

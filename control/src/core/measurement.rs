@@ -267,7 +267,7 @@ impl Link {
         generation: GenerationId,
         sealed: &'s mut SealedShard,
     ) -> Complete<'s> {
-        let commands_before = sealed.commands_before();
+        let commands_before = sealed.commands_before;
         if let Some(slots) = sealed.flows() {
             for (index, segment) in sealed.numbered_segments() {
                 let tally = &segment.tally;

@@ -138,7 +138,7 @@ impl Pair {
             self.sum
                 .merge(&sealed.complete(self.table.flows()))
                 .unwrap();
-            self.table.settle(directory, sealed.commands_before());
+            self.table.settle(directory, sealed.commands_before);
             self.end.give_back(sealed, []);
         }
         self.table.command(&mut self.end);

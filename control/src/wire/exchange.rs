@@ -69,11 +69,10 @@ impl Exchange {
         (self.end).keep_clock(now.clock.state == ClockState::Locked);
         // Frames that come in meanwhile wait for the next poll: no flood makes this one endless.
         for _ in 0..FRAMES_MAX {
-            let Self { machine, end, .. } = self;
-            let heard = end.next_heard(|boxed| machine.hear(boxed.frame(), now, random));
-            if heard.is_none() {
+            let Some(heard) = self.end.next_heard() else {
                 break;
-            }
+            };
+            self.machine.hear(heard.frame(), now, random);
             self.give_back();
             // A shard is given before the frames that come after its rollover.
             self.take_sealed(now);

@@ -78,7 +78,7 @@ fn a_shard_says_which_commands_came_before_it() {
         worker.give_sealed(shard.seal(Epoch(epoch)));
     }
     let said: Vec<_> = std::iter::from_fn(|| control.take_sealed())
-        .map(|taken| taken.commands_before())
+        .map(|taken| taken.commands_before)
         .collect();
     assert_eq!(said, [0, 0, 1], "the flow may count in the first two");
 }

@@ -21,7 +21,10 @@ use wire::{FlowOnSegment, SealedWire, WireLayout, WireShard};
 
 use super::clock::SharedLine;
 use crate::counters::WireCounters;
-use crate::sync::{AtomicBool, Consumer, Ordering, Producer, PushError, RingBuffer, put};
+use crate::sync::{
+    AtomicBool, Consumer, Emptier, Filler, Ordering, Producer, PushError, RingBuffer, circulate,
+    put,
+};
 
 /// Shards in circulation for each end: one open, and three epochs that wait for what belongs to them.
 pub const SHARDS_PER_END: usize = 4;
@@ -77,29 +80,16 @@ impl FrameBox {
 }
 
 /// Shards of one end in circulation.
-#[derive(Debug)]
-struct WorkerShards {
-    sealed: Producer<SealedWire>,
-    empty: Consumer<Box<WireShard>>,
-}
-
-#[derive(Debug)]
-struct ControlShards {
-    sealed: Consumer<SealedWire>,
-    empty: Producer<Box<WireShard>>,
-    /// Shards that are on this side.
-    taken: usize,
-}
+type WorkerShards = Filler<SealedWire, Box<WireShard>>;
+type ControlShards = Emptier<SealedWire, Box<WireShard>>;
 
 /// The worker's end.
 #[derive(Debug)]
 pub struct WireWorkerEnd {
-    sending: WorkerShards,
-    receiving: WorkerShards,
-    heard: Producer<Box<FrameBox>>,
-    heard_empty: Consumer<Box<FrameBox>>,
-    to_send: Consumer<Box<FrameBox>>,
-    to_send_empty: Producer<Box<FrameBox>>,
+    /// Those of the sender's end, and of the receiver's.
+    shards: [WorkerShards; 2],
+    heard: Filler<Box<FrameBox>, Box<FrameBox>>,
+    to_send: Emptier<Box<FrameBox>, Box<FrameBox>>,
     orders: Consumer<Order>,
     /// The clock.
     pub line: Arc<SharedLine>,
@@ -114,39 +104,17 @@ pub struct WireWorkerEnd {
 /// The control core's end.
 #[derive(Debug)]
 pub struct WireControlEnd {
-    sending: ControlShards,
-    receiving: ControlShards,
-    heard: Consumer<Box<FrameBox>>,
-    heard_empty: Producer<Box<FrameBox>>,
-    to_send: Producer<Box<FrameBox>>,
-    to_send_empty: Consumer<Box<FrameBox>>,
+    /// Those of the sender's end, and of the receiver's,
+    shards: [ControlShards; 2],
+    /// and how many of each are on this side.
+    taken: [usize; 2],
+    heard: Emptier<Box<FrameBox>, Box<FrameBox>>,
+    to_send: Filler<Box<FrameBox>, Box<FrameBox>>,
     orders: Producer<Order>,
     /// What the worker counts.
     pub counters: Arc<WireCounters>,
     is_blocked: Arc<AtomicBool>,
     is_clock_kept: Arc<AtomicBool>,
-}
-
-fn shards(layout: &WireLayout, end: End) -> (WorkerShards, ControlShards) {
-    let (sealed_in, sealed_out) = RingBuffer::new(SHARDS_PER_END);
-    let (mut empty_in, empty_out) = RingBuffer::new(SHARDS_PER_END);
-    for _ in 0..SHARDS_PER_END {
-        put(&mut empty_in, Box::new(WireShard::new(layout, end)));
-    }
-    let worker = WorkerShards {
-        sealed: sealed_in,
-        empty: empty_out,
-    };
-    let control = ControlShards {
-        sealed: sealed_out,
-        empty: empty_in,
-        taken: 0,
-    };
-    (worker, control)
-}
-
-fn frames() -> (Producer<Box<FrameBox>>, Consumer<Box<FrameBox>>) {
-    RingBuffer::new(FRAMES_MAX)
 }
 
 /// Makes both ends of a wire. All memory is allocated and touched by the calling thread.
@@ -155,26 +123,18 @@ pub fn wire_handover(
     line: Arc<SharedLine>,
     counters: Arc<WireCounters>,
 ) -> (WireWorkerEnd, WireControlEnd) {
-    let (sending_worker, sending) = shards(layout, End::Sender);
-    let (receiving_worker, receiving) = shards(layout, End::Receiver);
-    let (heard_in, heard_out) = frames();
-    let (mut heard_empty_in, heard_empty_out) = frames();
-    let (to_send_in, to_send_out) = frames();
-    let (mut to_send_empty_in, to_send_empty_out) = frames();
-    for _ in 0..FRAMES_MAX {
-        put(&mut heard_empty_in, FrameBox::empty());
-        put(&mut to_send_empty_in, FrameBox::empty());
-    }
+    let shards = |end| circulate(SHARDS_PER_END, || Box::new(WireShard::new(layout, end)));
+    let (sending_worker, sending) = shards(End::Sender);
+    let (receiving_worker, receiving) = shards(End::Receiver);
+    let (heard_worker, heard) = circulate(FRAMES_MAX, FrameBox::empty);
+    let (to_send, to_send_worker) = circulate(FRAMES_MAX, FrameBox::empty);
     let (orders_in, orders_out) = RingBuffer::new(8);
     let is_blocked = Arc::new(AtomicBool::new(false));
     let is_clock_kept = Arc::new(AtomicBool::new(false));
     let worker = WireWorkerEnd {
-        sending: sending_worker,
-        receiving: receiving_worker,
-        heard: heard_in,
-        heard_empty: heard_empty_out,
-        to_send: to_send_out,
-        to_send_empty: to_send_empty_in,
+        shards: [sending_worker, receiving_worker],
+        heard: heard_worker,
+        to_send: to_send_worker,
         orders: orders_out,
         line,
         counters: Arc::clone(&counters),
@@ -182,12 +142,10 @@ pub fn wire_handover(
         is_clock_kept: Arc::clone(&is_clock_kept),
     };
     let control = WireControlEnd {
-        sending,
-        receiving,
-        heard: heard_out,
-        heard_empty: heard_empty_in,
-        to_send: to_send_in,
-        to_send_empty: to_send_empty_out,
+        shards: [sending, receiving],
+        taken: [0; 2],
+        heard,
+        to_send,
         orders: orders_in,
         counters,
         is_blocked,
@@ -197,21 +155,14 @@ pub fn wire_handover(
 }
 
 impl WireWorkerEnd {
-    fn shards(&mut self, end: End) -> &mut WorkerShards {
-        match end {
-            End::Sender => &mut self.sending,
-            End::Receiver => &mut self.receiving,
-        }
-    }
-
     /// An empty shard for the coming epoch at an end; `None`: that epoch goes unmeasured.
     pub fn take_empty(&mut self, end: End) -> Option<Box<WireShard>> {
-        self.shards(end).empty.pop().ok()
+        self.shards[end as usize].empty.pop().ok()
     }
 
     /// Gives a sealed shard away. Cannot fail: the ring holds as many as circulate.
     pub fn give_sealed(&mut self, end: End, sealed: SealedWire) {
-        put(&mut self.shards(end).sealed, sealed);
+        put(&mut self.shards[end as usize].full, sealed);
     }
 
     /// Forwards an accepted frame; `false` when there is no room for one of its kind: it is as good as
@@ -222,26 +173,26 @@ impl WireWorkerEnd {
             _ => 0,
         };
         let fits = (1..=FRAME_ROOM).contains(&frame.len());
-        if !fits || self.heard_empty.slots() <= kept_free {
+        if !fits || self.heard.empty.slots() <= kept_free {
             return false;
         }
-        let Ok(mut boxed) = self.heard_empty.pop() else {
+        let Ok(mut boxed) = self.heard.empty.pop() else {
             return false;
         };
         boxed.tai_ns = tai_ns;
         boxed.fill(frame);
-        self.heard.push(boxed).is_ok()
+        self.heard.full.push(boxed).is_ok()
     }
 
     /// The next frame to be sent, left where it is until [`sent`](Self::sent).
     pub fn to_send(&self) -> Option<&FrameBox> {
-        self.to_send.peek().ok().map(Box::as_ref)
+        self.to_send.full.peek().ok().map(Box::as_ref)
     }
 
     /// The frame that [`to_send`](Self::to_send) gave has gone.
     pub fn sent(&mut self) {
-        if let Ok(boxed) = self.to_send.pop() {
-            put(&mut self.to_send_empty, boxed);
+        if let Ok(boxed) = self.to_send.full.pop() {
+            put(&mut self.to_send.empty, boxed);
         }
     }
 
@@ -251,34 +202,11 @@ impl WireWorkerEnd {
     }
 }
 
-/// A box on its way to a ring: it gets there, also when what is done with it before panics.
-struct Going<'r> {
-    boxed: Option<Box<FrameBox>>,
-    ring: &'r mut Producer<Box<FrameBox>>,
-}
-
-impl Drop for Going<'_> {
-    fn drop(&mut self) {
-        if let Some(boxed) = self.boxed.take() {
-            // The rings have room for all boxes.
-            let _ = self.ring.push(boxed);
-        }
-    }
-}
-
 impl WireControlEnd {
-    fn shards(&mut self, end: End) -> &mut ControlShards {
-        match end {
-            End::Sender => &mut self.sending,
-            End::Receiver => &mut self.receiving,
-        }
-    }
-
     /// The next sealed shard of an end, in order of epochs.
     pub fn take_sealed(&mut self, end: End) -> Option<SealedWire> {
-        let shards = self.shards(end);
-        let sealed = shards.sealed.pop().ok()?;
-        shards.taken += 1;
+        let sealed = self.shards[end as usize].full.pop().ok()?;
+        self.taken[end as usize] += 1;
         Some(sealed)
     }
 
@@ -286,46 +214,44 @@ impl WireControlEnd {
     pub fn give_back(&mut self, end: End, mut shard: Box<WireShard>, named: &[FlowOnSegment]) {
         shard.clear();
         shard.flows.name(named);
-        let shards = self.shards(end);
-        shards.taken = shards.taken.saturating_sub(1);
+        let taken = &mut self.taken[end as usize];
+        *taken = taken.saturating_sub(1);
         // One that was replaced in the meantime finds no room, and is freed.
-        let _ = shards.empty.push(shard);
+        let _ = self.shards[end as usize].empty.push(shard);
     }
 
     /// Gives the worker new shards for all that were taken and not given back: they are lost, with
     /// what took them. Returns how many these are.
     pub fn replace_taken(&mut self, end: End, layout: &WireLayout) -> u64 {
-        let shards = self.shards(end);
-        let taken = std::mem::take(&mut shards.taken);
+        let taken = std::mem::take(&mut self.taken[end as usize]);
+        let empty = &mut self.shards[end as usize].empty;
         for _ in 0..taken {
-            put(&mut shards.empty, Box::new(WireShard::new(layout, end)));
+            put(empty, Box::new(WireShard::new(layout, end)));
         }
         taken as u64
     }
 
-    /// Looks at the next frame that was heard, and lets go of it.
-    pub fn next_heard<T>(&mut self, look: impl FnOnce(&FrameBox) -> T) -> Option<T> {
-        let boxed = self.heard.pop().ok()?;
-        let going = Going {
-            boxed: Some(boxed),
-            ring: &mut self.heard_empty,
-        };
-        going.boxed.as_deref().map(look)
+    /// The next frame that was heard: a copy, so that its box is back whatever becomes of the frame.
+    pub fn next_heard(&mut self) -> Option<FrameBox> {
+        let boxed = self.heard.full.pop().ok()?;
+        let heard = FrameBox::clone(&boxed);
+        put(&mut self.heard.empty, boxed);
+        Some(heard)
     }
 
     /// Frames that can be given to the worker at once.
     pub fn room(&self) -> usize {
-        self.to_send_empty.slots()
+        self.to_send.empty.slots()
     }
 
     /// Gives the worker a frame to send, of [`FRAME_ROOM`] bytes at most; `false` when there is no room.
     pub fn send(&mut self, segment: u16, frame: &[u8]) -> bool {
-        let Ok(mut boxed) = self.to_send_empty.pop() else {
+        let Ok(mut boxed) = self.to_send.empty.pop() else {
             return false;
         };
         boxed.segment = segment;
         boxed.fill(frame);
-        put(&mut self.to_send, boxed);
+        put(&mut self.to_send.full, boxed);
         true
     }
 
@@ -352,6 +278,6 @@ impl WireControlEnd {
 
     /// Whether the worker has dropped its end.
     pub fn is_over(&self) -> bool {
-        self.heard.is_abandoned()
+        self.heard.full.is_abandoned()
     }
 }
