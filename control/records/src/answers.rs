@@ -374,7 +374,7 @@ impl FlowPage {
         let lists: Vec<&FlowList> = inside.into_iter().chain(wires).collect();
         let (matching, flows) = select(&lists, query);
         let times = snapshot.epoch_times();
-        let flows = flows.into_iter().map(|flow| flow.flow(&times));
+        let flows = flows.into_iter().map(|(list, flow)| list.flow(flow, &times));
         Self {
             epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,

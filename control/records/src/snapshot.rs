@@ -248,7 +248,7 @@ impl FlowRecord {
             total: figures,
             quantiles: None,
             estimates: None,
-            references: None,
+            more: None,
         }
     }
 }
@@ -266,7 +266,7 @@ impl FlowList {
         Self {
             epoch: Some(81),
             segments: vec![name("east", "west"), name("west", "east")],
-            wire: None,
+            wire_times: None,
             flows,
         }
     }

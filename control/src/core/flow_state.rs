@@ -19,8 +19,8 @@ use crate::flows::{self, Directory, FlowSums, TopSettings};
 use contract::config::Config;
 use contract::counters::FlowTableCounters;
 use records::snapshot::{
-    Credit, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord, FlowReferences, FlowTotals,
-    Flows, OtherFlows, ReferenceFigures, SegmentName, Snapshot, TopFlow,
+    Credit, FlowFigures, FlowList, FlowMore, FlowName, FlowQuantiles, FlowRecord, FlowReferences,
+    FlowTotals, Flows, OtherFlows, ReferenceFigures, SegmentName, Snapshot, TopFlow,
 };
 
 /// All that is kept of flows.
@@ -171,7 +171,7 @@ impl FlowState {
                 epoch: Some(epoch.0),
                 segments: names.clone(),
                 flows,
-                wire: None,
+                wire_times: None,
             })
         };
         self.views = FlowViews {
@@ -285,6 +285,7 @@ fn record(
     rate: TickRate,
 ) -> FlowRecord {
     let method = methods.get(flow.segment as usize).copied().flatten();
+    let references = method.and_then(|method| references(flow, method, rate));
     FlowRecord {
         name: FlowName::Key(flow.key),
         segment: flow.segment,
@@ -294,7 +295,7 @@ fn record(
         total: figures(&flow.total, rate),
         quantiles,
         estimates: flow.estimates.clone(),
-        references: method.and_then(|method| references(flow, method, rate)),
+        more: references.map(FlowMore::References),
     }
 }
 

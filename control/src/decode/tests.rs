@@ -278,7 +278,7 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
             total: figures,
             quantiles: None,
             estimates: None,
-            references: None,
+            more: None,
         }
     };
     let name = SegmentName {
@@ -293,7 +293,7 @@ fn list(flows: u32, is_left_out: impl Fn(u32) -> bool) -> FlowList {
             .filter(|&n| !is_left_out(n))
             .map(record)
             .collect(),
-        wire: None,
+        wire_times: None,
     }
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use measure::observation::SegmentIndex;
 use measure::packet::{FlowHash, FlowKey, Hasher};
 use records::snapshot::{
-    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowName, FlowQuantiles, FlowRecord,
-    RunningMean, SegmentName, Wire, WireEstimate, WireFlow, WireFlows, WireList,
+    EpochTimes, FlowEstimate, FlowFigures, FlowList, FlowMore, FlowName, FlowQuantiles, FlowRecord,
+    RunningMean, SegmentName, Wire, WireEstimate, WireFlow, WireFlows,
 };
 use wire::exchange::{EpochFlows, Settings};
 use wire::{AskedFlow, DecodeJob, Estimate, FlowOnSegment, FlowOutcome};
@@ -308,10 +308,7 @@ impl WireFlowsOf {
             epoch: Some(view.epoch),
             segments: names.collect(),
             flows: Vec::new(),
-            wire: Some(WireList {
-                times,
-                running: Vec::new(),
-            }),
+            wire_times: Some(times),
         };
         Self {
             hasher,
@@ -322,19 +319,14 @@ impl WireFlowsOf {
 
     /// All flows, by name where it is known.
     pub fn list(&self, names: &HashMap<FlowHash, FlowKey>) -> FlowList {
-        let all = || self.view.flows.iter().zip(&self.view.seen);
+        let all = self.view.flows.iter().zip(&self.view.seen);
         let record = |(outcome, seen): (&FlowOutcome, &SeenFlow)| {
             let key = names.get(&outcome.flow);
             let name = key.map_or(FlowName::Hash(outcome.flow.0), |key| FlowName::Key(*key));
             self.record(name, outcome, Some(seen))
         };
-        let wire = self.empty.wire.as_ref().map(|wire| WireList {
-            running: all().map(|(_, seen)| seen.running()).collect(),
-            ..*wire
-        });
         FlowList {
-            flows: all().map(record).collect(),
-            wire,
+            flows: all.map(record).collect(),
             ..self.empty.clone()
         }
     }
@@ -396,8 +388,7 @@ impl WireFlowsOf {
         is_counted: bool,
     ) -> WireFlow {
         let record = self.record(name, outcome, seen);
-        let mut flow = self.empty.flow(&record, &EpochTimes::default());
-        flow.running = seen.and_then(SeenFlow::running);
+        let flow = self.empty.flow(&record, &EpochTimes::default());
         WireFlow { flow, is_counted }
     }
 
@@ -428,7 +419,7 @@ impl WireFlowsOf {
             total: seen.map_or(last, total),
             quantiles: outcome.quantiles_ns.map(quantiles),
             estimates: (!estimates.is_empty()).then(|| Arc::from(estimates)),
-            references: None,
+            more: seen.and_then(SeenFlow::running).map(FlowMore::Running),
         }
     }
 

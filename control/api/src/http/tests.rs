@@ -22,7 +22,7 @@ fn example() -> Snapshot {
             epoch: Some(81),
             segments: vec![Arc::new(name.clone())],
             flows,
-            wire: None,
+            wire_times: None,
         })
     };
     let mut snapshot = Snapshot::example();

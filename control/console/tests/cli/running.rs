@@ -48,14 +48,14 @@ fn busy() -> Snapshot {
             total: figures,
             quantiles: None,
             estimates: None,
-            references: None,
+            more: None,
         }
     });
     let list = FlowList {
         epoch: Some(7),
         segments: vec![Arc::new(segment)],
         flows: flows.collect(),
-        wire: None,
+        wire_times: None,
     };
     let status = Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -531,8 +531,17 @@ pub struct FlowRecord {
     pub quantiles: Option<FlowQuantiles>,
     /// [`Flow::estimate`], and behind it [`Flow::estimates`].
     pub estimates: Option<Arc<[FlowEstimate]>>,
-    /// See [`Flow::references`].
-    pub references: Option<FlowReferences>,
+    /// What is known of a flow on segments of one kind only.
+    pub more: Option<FlowMore>,
+}
+
+/// What is known of a flow on segments of one kind only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FlowMore {
+    /// Inside the switch: see [`Flow::references`].
+    References(FlowReferences),
+    /// On a wire: see [`Flow::running`].
+    Running(RunningMean),
 }
 
 /// Ports and class of a segment, by name.
@@ -564,17 +573,8 @@ pub struct FlowList {
     pub segments: Vec<Arc<SegmentName>>,
     /// The flows, in no order.
     pub flows: Vec<FlowRecord>,
-    /// What only flows of a wire have; `None` inside the switch.
-    pub wire: Option<WireList>,
-}
-
-/// What only flows of a wire have.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct WireList {
-    /// When the sender's epochs begin and end.
-    pub times: EpochTimes,
-    /// Of each flow of the list: see [`Flow::running`].
-    pub running: Vec<Option<RunningMean>>,
+    /// On a wire, when the sender's epochs begin and end; `None` inside the switch.
+    pub wire_times: Option<EpochTimes>,
 }
 
 /// When epochs begin and end.
@@ -659,35 +659,27 @@ impl FlowRecord {
     }
 }
 
-/// A flow of a list.
-#[derive(Debug, Clone, Copy)]
-pub struct Selected<'l> {
-    /// The list.
-    pub list: &'l FlowList,
-    /// The flow's index in it.
-    pub index: usize,
-    /// The flow.
-    pub record: &'l FlowRecord,
-}
-
-/// The flows of a page, and how many of all lists were selected. Equals are in an order of their own that does not
-/// change from epoch to epoch.
-pub fn select<'l>(lists: &[&'l FlowList], query: &FlowQuery) -> (usize, Vec<Selected<'l>>) {
-    let mut selected: Vec<(usize, Selected)> = Vec::new();
+/// The flows of a page with their lists, and how many of all lists were selected. Equals are in an order of their own that
+/// does not change from epoch to epoch.
+pub fn select<'l>(
+    lists: &[&'l FlowList],
+    query: &FlowQuery,
+) -> (usize, Vec<(&'l FlowList, &'l FlowRecord)>) {
+    let mut selected: Vec<(usize, &FlowRecord)> = Vec::new();
     for (number, list) in lists.iter().enumerate() {
         selected.extend(list.selected(query).map(|flow| (number, flow)));
     }
     let matching = selected.len();
-    let order = |(list_a, a): &(usize, Selected), (list_b, b): &(usize, Selected)| -> Ordering {
-        let (a, b) = (a.record, b.record);
-        let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
-        let ordering = if query.ascending {
-            rising
-        } else {
-            rising.reverse()
+    let order =
+        |(list_a, a): &(usize, &FlowRecord), (list_b, b): &(usize, &FlowRecord)| -> Ordering {
+            let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
+            let ordering = if query.ascending {
+                rising
+            } else {
+                rising.reverse()
+            };
+            ordering.then_with(|| (a.name, list_a, a.segment).cmp(&(b.name, list_b, b.segment)))
         };
-        ordering.then_with(|| (a.name, list_a, a.segment).cmp(&(b.name, list_b, b.segment)))
-    };
     let end = query.offset.saturating_add(query.limit);
     if end < matching {
         if end > 0 {
@@ -697,29 +689,21 @@ pub fn select<'l>(lists: &[&'l FlowList], query: &FlowQuery) -> (usize, Vec<Sele
     }
     selected.sort_unstable_by(order);
     selected.drain(..query.offset.min(selected.len()));
-    (
-        matching,
-        selected.into_iter().map(|(_, flow)| flow).collect(),
-    )
+    let flows = selected.into_iter().map(|(list, flow)| (lists[list], flow));
+    (matching, flows.collect())
 }
 
 impl FlowList {
-    fn selected(&self, query: &FlowQuery) -> impl Iterator<Item = Selected<'_>> {
+    fn selected(&self, query: &FlowQuery) -> impl Iterator<Item = &FlowRecord> {
         let segments = self.segments.iter();
         let is_selected =
             segments.map(|name| query.selects([&name.ingress, &name.egress, &name.class]));
         let is_selected: Vec<bool> = is_selected.collect();
-        let flows = self.flows.iter().enumerate();
-        let flows = flows.filter(move |(_, flow)| {
+        self.flows.iter().filter(move |flow| {
             is_selected.get(flow.segment as usize) == Some(&true)
                 && (query.contains.as_ref())
                     .is_none_or(|part| flow.name.to_string().contains(part.as_str()))
                 && query.selects_ends(|| flow.key()?.five_tuple())
-        });
-        flows.map(|(index, record)| Selected {
-            list: self,
-            index,
-            record,
         })
     }
 
@@ -732,13 +716,18 @@ impl FlowList {
     pub fn flow(&self, record: &FlowRecord, times: &EpochTimes) -> Flow {
         let name = self.segments.get(record.segment as usize);
         let name = name.map(|name| (**name).clone()).unwrap_or_default();
-        let times = self.wire.as_ref().map_or(times, |wire| &wire.times);
+        let times = self.wire_times.as_ref().unwrap_or(times);
+        let (references, running) = match record.more {
+            Some(FlowMore::References(references)) => (Some(references), None),
+            Some(FlowMore::Running(running)) => (None, Some(running)),
+            None => (None, None),
+        };
         Flow {
             flow: record.name.to_string(),
             ingress: name.ingress,
             egress: name.egress,
             class: name.class,
-            is_on_wire: self.wire.is_some(),
+            is_on_wire: self.wire_times.is_some(),
             first_epoch: record.first_epoch,
             last_epoch: record.last_epoch,
             first_seen_unix_s: times.start_unix_s(record.first_epoch),
@@ -750,19 +739,8 @@ impl FlowList {
             estimates: (record.estimates.iter())
                 .flat_map(|estimates| estimates.iter().skip(1).copied())
                 .collect(),
-            running: None,
-            references: record.references,
-        }
-    }
-}
-
-impl Selected<'_> {
-    /// The flow with names and times; `times` are those of the switch's own epochs.
-    pub fn flow(&self, times: &EpochTimes) -> Flow {
-        let running = self.list.wire.as_ref().map(|wire| &wire.running);
-        Flow {
-            running: running.and_then(|running| *running.get(self.index)?),
-            ..self.list.flow(self.record, times)
+            running,
+            references,
         }
     }
 }
@@ -781,8 +759,8 @@ mod tests {
         assert_eq!(flow.ingress, "east");
     }
 
-    fn ports(flows: &[Selected]) -> Vec<u16> {
-        let port = |flow: &Selected| match flow.record.name {
+    fn ports(flows: &[(&FlowList, &FlowRecord)]) -> Vec<u16> {
+        let port = |(_, flow): &(&FlowList, &FlowRecord)| match flow.name {
             FlowName::Key(FlowKey::Ip(ip)) => ip.source_port - 1_024,
             _ => 0,
         };
@@ -860,22 +838,21 @@ mod tests {
             mean_ns: n.into(),
             bound_ns: 1.0,
         };
-        wire.wire = Some(WireList {
-            times: EpochTimes {
-                next: 81,
-                next_unix_s: 1_000.0,
-                interval_s: 0.5,
-            },
-            running: (0..4).map(|n| Some(running(n))).collect(),
+        wire.wire_times = Some(EpochTimes {
+            next: 81,
+            next_unix_s: 1_000.0,
+            interval_s: 0.5,
         });
-        for (n, flow) in wire.flows.iter_mut().enumerate() {
-            flow.name = FlowName::Hash(0xabc + n as u64);
-            flow.last.packets = [9, 7, 9, 7][n];
+        for (n, flow) in (0..).zip(&mut wire.flows) {
+            flow.name = FlowName::Hash(0xabc + u64::from(n));
+            flow.last.packets = [9, 7, 9, 7][n as usize];
+            flow.more = Some(FlowMore::Running(running(n)));
         }
         let (matching, flows) = select(&[&inside, &wire], &FlowQuery::default());
         assert_eq!(matching, 8);
         let own = EpochTimes::default();
-        let flows: Vec<Flow> = flows.iter().map(|flow| flow.flow(&own)).collect();
+        let flows = flows.iter().map(|(list, flow)| list.flow(flow, &own));
+        let flows: Vec<Flow> = flows.collect();
         let is_on_wire: Vec<bool> = flows.iter().map(|flow| flow.is_on_wire).collect();
         let [yes, no] = [true, false];
         assert_eq!(is_on_wire, [yes, yes, no, no, no, no, yes, yes]);
