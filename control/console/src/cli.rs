@@ -2,7 +2,6 @@
 //!
 //! One module for each kind of command; every command that prints can print JSON too.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use crate::client::{Client, ClientError, DEFAULT_URL, read_token};
 use crate::view;
 use contract::config::ConfigError;
+use contract::text::{is_shown, say};
 
 mod configuration;
 mod flows;
@@ -101,7 +101,7 @@ enum Command {
     },
 }
 
-/// A question to a switch that needs only its address.
+/// A switch's address, and how its answer is printed.
 #[derive(Debug, Args)]
 struct Question {
     #[command(flatten)]
@@ -234,15 +234,15 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 /// Writes to standard output; a reader that stops early (`| head`) is no error. Names may be from anywhere: nothing of them
 /// controls the terminal.
 fn print(text: &str) -> anyhow::Result<u8> {
-    match io::stdout().write_all(shown(text).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(DONE),
-    }
+    say(&shown(text))?;
+    Ok(DONE)
 }
 
 fn shown(text: &str) -> String {
-    let is_shown = |c: &char| matches!(c, '\n' | '\t') || contract::text::is_shown(*c);
-    text.chars().filter(is_shown).collect()
+    let shown = text.chars();
+    shown
+        .filter(|&c| matches!(c, '\n' | '\t') || is_shown(c))
+        .collect()
 }
 
 fn print_json(value: &impl Serialize) -> anyhow::Result<u8> {

@@ -28,7 +28,7 @@ pub use crate::limits::{CLASSES_MAX, PORTS_MAX};
 pub use change::Change;
 pub use class::{Class, FlowRule, Protocol, Rule};
 pub use device::Device;
-pub use document::{Candidate, ConfigError, Fault, Position, parse_file};
+pub use document::{Candidate, ConfigError, Fault, Position};
 pub use host::HostConfig;
 pub use measurement::*;
 pub use port::{Egress, Port, Queue, QueueService, Red, Vlan, VlanIds};

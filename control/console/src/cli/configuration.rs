@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::{Connection, Correctable, DONE, Form, REFUSED, UNUSABLE, print, print_json};
+use super::{Correctable, DONE, Question, REFUSED, UNUSABLE, print, print_json};
 use crate::client::Client;
 use contract::check;
 use contract::check::cost::Step;
@@ -30,9 +30,7 @@ pub struct Check {
     #[arg(long = "static")]
     is_static: bool,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// `vernier config`.
@@ -41,9 +39,7 @@ pub enum Command {
     /// Print the running configuration of a switch, with all defaults (JSON)
     Show {
         #[command(flatten)]
-        connection: Connection,
-        #[command(flatten)]
-        form: Form,
+        question: Question,
     },
     /// Print how FILE differs from the running configuration, or OTHER from FILE (except
     /// `measurement.hash_seed`, which a switch does not show)
@@ -59,9 +55,7 @@ pub struct Diff {
     /// Another one: the changes that lead from FILE to it; no switch is asked
     other: Option<PathBuf>,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// One difference between configurations.
@@ -90,8 +84,8 @@ impl<'c> From<&'c Change> for Difference<'c> {
 /// `vernier config`: show or diff.
 pub fn run(command: &Command) -> anyhow::Result<u8> {
     match command {
-        Command::Show { connection, .. } => {
-            let config: Value = connection.client()?.get("/api/v1/config", &[])?;
+        Command::Show { question } => {
+            let config: Value = question.connection.client()?.get("/api/v1/config", &[])?;
             print_json(&config)
         }
         Command::Diff(diff) => compare(diff),
@@ -102,9 +96,9 @@ fn compare(diff: &Diff) -> anyhow::Result<u8> {
     let file = Config::load(&diff.file)?;
     let changes = match &diff.other {
         Some(other) => file.diff(&Config::load_again(other, &file)?),
-        None => from_running(diff.connection.client()?.config()?, &diff.file)?,
+        None => from_running(diff.question.connection.client()?.config()?, &diff.file)?,
     };
-    if diff.form.json {
+    if diff.question.form.json {
         let differences: Vec<Difference> = changes.iter().map(Difference::from).collect();
         print_json(&differences)?;
     } else {
@@ -143,7 +137,7 @@ pub fn check(check: &Check) -> anyhow::Result<u8> {
         Some(Machine::of(&check.file).context("cannot run vernierd")?)
     };
     let would_not_start = machine.as_ref().is_some_and(Machine::is_refused);
-    if check.form.json {
+    if check.question.form.json {
         print_json(&Checked {
             machine,
             ..Checked::new(&config, reload.as_ref())
@@ -177,7 +171,7 @@ fn invalid(check: &Check, error: ConfigError) -> anyhow::Result<u8> {
     // Without `vernierd` the faults known here are enough.
     let machine = is_shown.then(|| Machine::of(&check.file).ok()).flatten();
     let machine = machine.filter(Machine::is_refused);
-    if check.form.json {
+    if check.question.form.json {
         let invalid = Checked {
             valid: false,
             error: Some(error.to_string()),
@@ -222,7 +216,7 @@ fn differences<S: Serializer>(changes: &[Change], serializer: S) -> Result<S::Ok
 
 impl Prospect {
     fn of(check: &Check) -> anyhow::Result<Self> {
-        let client: Client = check.connection.client()?;
+        let client: Client = check.question.connection.client()?;
         let running = match client.config() {
             Ok(running) => running,
             Err(error) => {

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Connection, Form, print, print_json};
+use super::{Question, print, print_json};
 use crate::client::{Client, ClientError};
 use crate::view;
 use contract::address::Prefix;
@@ -63,9 +63,7 @@ pub struct Flows {
     #[arg(long)]
     ended: bool,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// `vernier flow`.
@@ -91,9 +89,7 @@ pub struct Flow {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = width)]
     width: Width,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// `vernier flows`.
@@ -116,9 +112,9 @@ pub fn list(flows: &Flows) -> anyhow::Result<u8> {
         prefix: flows.prefix,
         port: flows.port,
     };
-    let client = flows.connection.client()?;
+    let client = flows.question.connection.client()?;
     let page: FlowPage = client.ask("/api/v1/flows", &query)?;
-    if flows.form.json {
+    if flows.question.form.json {
         return print_json(&page);
     }
     if page.matching == 0 {
@@ -132,7 +128,7 @@ pub fn list(flows: &Flows) -> anyhow::Result<u8> {
 
 /// `vernier flow`.
 pub fn one(flow: &Flow) -> anyhow::Result<u8> {
-    let client = flow.connection.client()?;
+    let client = flow.question.connection.client()?;
     let source = flow.source.clone();
     let query = match (&flow.destination, &flow.protocol) {
         (Some(destination), Some(protocol)) => vec![
@@ -143,7 +139,7 @@ pub fn one(flow: &Flow) -> anyhow::Result<u8> {
         _ => vec![("flow", source)],
     };
     let answer = ask(&client, &query)?;
-    if flow.form.json {
+    if flow.question.form.json {
         return print_json(&answer);
     }
     let unknown = if answer.says_nothing() {

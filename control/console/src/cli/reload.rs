@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 
-use super::{Connection, DONE, Form, REFUSED, print, print_json};
+use super::{DONE, Question, REFUSED, print, print_json};
 use crate::client::{Client, ClientError};
 use records::answers::StatusAnswer;
 use records::snapshot::{self, ReloadOutcome};
@@ -24,14 +24,12 @@ pub struct Reload {
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     timeout: u32,
     #[command(flatten)]
-    connection: Connection,
-    #[command(flatten)]
-    form: Form,
+    question: Question,
 }
 
 /// `vernier reload`.
 pub fn run(reload: &Reload) -> anyhow::Result<u8> {
-    let client = reload.connection.client()?;
+    let client = reload.question.connection.client()?;
     let after = match client.reload() {
         Err(error @ ClientError::Refused { .. }) => {
             eprintln!("vernier: {error}");
@@ -41,7 +39,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
     };
     let timeout = Duration::from_secs(reload.timeout.into());
     let (outcome, generation) = wait(&client, after, timeout)?;
-    if reload.form.json {
+    if reload.question.form.json {
         print_json(&outcome)?;
     }
     let message = &outcome.message;
@@ -50,7 +48,7 @@ pub fn run(reload: &Reload) -> anyhow::Result<u8> {
             eprintln!("vernier: the reload is refused, and nothing has changed: {message}");
             return Ok(REFUSED);
         }
-        _ if reload.form.json => {}
+        _ if reload.question.form.json => {}
         ReloadOutcome::Unchanged => {
             print("the configuration is the same as before\n")?;
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Correctable, Form, print, print_json};
-use contract::config::{Config, ConfigError};
+use contract::config::{Config, ConfigError, LdaBank};
 use contract::units::{bytes, rate};
 
 /// Fewest rows of a plan: the switch estimates the deviation, and from it the bounds, from usable
@@ -79,18 +79,12 @@ struct Plan {
 
 #[derive(Debug, Serialize)]
 struct LdaAnswer {
-    banks: Vec<Bank>,
+    banks: Vec<LdaBank>,
     memory_bytes: u64,
     wire_bytes: u64,
     usual: Forecast,
     /// Where a second bank was asked for.
     worst: Option<Forecast>,
-}
-
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Bank {
-    rows: u32,
-    probability: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -190,7 +184,7 @@ fn lda(size: &Size) -> Result<LdaAnswer, SizingError> {
         let row_bytes = plan.memory_bytes / rows.max(1);
         plan = LdaPlan::for_memory(&demand, ROWS_MIN * row_bytes)?;
     }
-    let banks = plan.banks.iter().map(|bank| Bank {
+    let banks = plan.banks.iter().map(|bank| LdaBank {
         rows: bank.rows,
         probability: rounded(bank.probability),
     });

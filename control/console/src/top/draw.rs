@@ -142,10 +142,9 @@ fn draw_segments(
         let style = move |heading: &str| segment_style(heading, segment);
         (row(snapshot, segment), style)
     });
-    let mut table = Columns::new(SEGMENT_HEADINGS, rows.collect());
     // An estimate goes with its bound.
     let expendable = ["p99.99", "samples", "stddev", "+-98%, LDA mean", "lost"];
-    table.fit(area, &expendable);
+    let table = Columns::new(SEGMENT_HEADINGS, rows.collect()).fit(area, &expendable);
     let names = selected.map(Segment::names);
     let is_selected = |index: &usize| Some(snapshot.segments[*index].names()) == names;
     let row = order.iter().position(is_selected);
@@ -195,13 +194,10 @@ fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
         cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
         (cells, style)
     });
-    let mut table = Columns::new(FLOW_HEADINGS, rows.collect());
-    table.fit(
-        list,
-        &[
-            "ago", "by", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
-        ],
-    );
+    let expendable = [
+        "ago", "by", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
+    ];
+    let table = Columns::new(FLOW_HEADINGS, rows.collect()).fit(list, &expendable);
     let (matching, listed) = (page.matching, page.flows.len());
     let name = if matching > listed as u64 {
         let order = app.sort().label();
@@ -260,8 +256,8 @@ fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (class_cells(&app.snapshot, class), style)
     });
-    let mut table = Columns::new(CLASS_HEADINGS, rows.collect());
-    table.fit(list, &["segments", "stddev", "p99"]);
+    let table =
+        Columns::new(CLASS_HEADINGS, rows.collect()).fit(list, &["segments", "stddev", "p99"]);
     draw_table(frame, list, table.widget(), "classes", Some(index));
     let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
@@ -401,8 +397,8 @@ fn draw_ports(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Option<u
         };
         (port_row(port), style)
     });
-    let mut table = Columns::new(PORT_HEADINGS, rows.collect());
-    table.fit(area, &["sent", "received", "queued"]);
+    let table =
+        Columns::new(PORT_HEADINGS, rows.collect()).fit(area, &["sent", "received", "queued"]);
     draw_table(frame, area, table.widget(), "ports", selected);
 }
 
@@ -475,9 +471,8 @@ fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (wire_row(wire), style)
     });
-    let mut table = Columns::new(WIRE_HEADINGS, cells.collect());
     let expendable = ["withheld", "of share", "disbelieved", "control"];
-    table.fit(sessions, &expendable);
+    let table = Columns::new(WIRE_HEADINGS, cells.collect()).fit(sessions, &expendable);
     draw_table(frame, sessions, table.widget(), "sessions", None);
     let cells = wires.iter().flat_map(|wire| &wire.segments).map(|segment| {
         let style = |heading: &str| match heading {
@@ -486,8 +481,8 @@ fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
         };
         (wire_segment_row(segment), style)
     });
-    let mut table = Columns::new(WIRE_SEGMENT_HEADINGS, cells.collect());
-    table.fit(segments, &["epoch", "by", "samples", "stddev", "sent"]);
+    let expendable = ["epoch", "by", "samples", "stddev", "sent"];
+    let table = Columns::new(WIRE_SEGMENT_HEADINGS, cells.collect()).fit(segments, &expendable);
     draw_table(frame, segments, table.widget(), "segments on wires", None);
     let text = Paragraph::new(format!(" {}", clock_words(clock))).wrap(Wrap { trim: false });
     frame.render_widget(text.block(framed(title("clock"))), times);
@@ -507,8 +502,8 @@ fn draw_list(frame: &mut Frame, area: Rect, apps: &[App], current: usize) {
         };
         (switch_row(app), style)
     });
-    let mut table = Columns::new(SWITCH_HEADINGS, rows.collect());
-    table.fit(area, &["lost", "packets/s", "slowest"]);
+    let table =
+        Columns::new(SWITCH_HEADINGS, rows.collect()).fit(area, &["lost", "packets/s", "slowest"]);
     draw_table(frame, area, table.widget(), "switches", Some(current));
 }
 

@@ -422,15 +422,6 @@ impl Config {
     }
 }
 
-/// Reads the JSON file of another configuration, whose ranges its owner checks.
-///
-/// # Errors
-/// [`ConfigError`]: not readable, not JSON, an unknown key.
-pub fn parse_file<T: DeserializeOwned + JsonSchema>(path: &Path) -> Result<T, ConfigError> {
-    let (text, origin) = read_file(path)?;
-    parse_json(&text, &origin)
-}
-
 /// Reads and checks the JSON file of another configuration.
 ///
 /// # Errors

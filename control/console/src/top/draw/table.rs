@@ -37,7 +37,7 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
 
     /// Leaves out columns, in the order given, until the rest fits into a framed area; those of one entry, with
     /// `, ` between them, go together.
-    pub(super) fn fit(&mut self, area: Rect, expendable: &[&str]) {
+    pub(super) fn fit(mut self, area: Rect, expendable: &[&str]) -> Self {
         let mut expendable = expendable.iter();
         while self.width() > area.width.saturating_sub(2) {
             let Some(next) = expendable.next() else {
@@ -47,6 +47,7 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
                 *is_shown &= !next.split(", ").any(|name| name == *heading);
             }
         }
+        self
     }
 
     fn width(&self) -> u16 {
@@ -106,12 +107,11 @@ mod tests {
             (19, [true, false, false]),
             (3, [true, false, false]),
         ] {
-            let mut columns = columns();
-            columns.fit(Rect::new(0, 0, width, 9), &["lost", "mean"]);
+            let area = Rect::new(0, 0, width, 9);
+            let columns = columns().fit(area, &["lost", "mean"]);
             assert_eq!(columns.is_shown, shown, "{width}");
         }
-        let mut columns = columns();
-        columns.fit(Rect::new(0, 0, 25, 9), &["lost, mean"]);
+        let columns = columns().fit(Rect::new(0, 0, 25, 9), &["lost, mean"]);
         assert_eq!(columns.is_shown, [true, false, false]);
     }
 }
