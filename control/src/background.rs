@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use crate::contain::{Part, contain};
+use crate::running::Running;
 
 /// A thread that makes results of jobs until it is dropped. Nothing queues up, and nothing waits for it
 /// except its drop.
@@ -17,7 +17,7 @@ pub(crate) struct Background<J, R> {
     jobs: Option<SyncSender<J>>,
     results: Receiver<Result<R, NoResult>>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Running<()>,
 }
 
 /// How results of work in the background are taken.
@@ -35,15 +35,15 @@ pub enum ResultMode {
 pub(crate) struct NoResult;
 
 impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
-    /// Starts a thread called `name`, whose panics count as those of `part`. `work` reads the flag from
-    /// time to time, and stops once it is set; `None` is no result. It keeps no state, so that a panic
-    /// leaves none half changed.
+    /// Starts a thread called `name`, whose panics count as those of `part`; logs when the system gives none. `work` reads
+    /// the flag from time to time, and stops once it is set; `None` is no result. It keeps no state, so that a panic leaves
+    /// none half changed.
     pub fn start(
         part: Part,
         name: &str,
         mode: ResultMode,
         work: impl Fn(J, &AtomicBool) -> Option<R> + Send + 'static,
-    ) -> std::io::Result<Self> {
+    ) -> Option<Self> {
         let (jobs, to_do) = sync_channel(1);
         let (done, results) = sync_channel(1);
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,16 +56,16 @@ impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
                 }
             }
         };
-        let thread = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(run)?;
-        Ok(Self {
+        let thread = Running::start(name, (), run).inspect_err(|error| {
+            tracing::error!("the system gives no thread to decode with: {error}");
+        });
+        Some(Self {
             mode,
             is_busy: false,
             jobs: Some(jobs),
             results,
             stop,
-            thread: Some(thread),
+            _thread: thread.ok()?,
         })
     }
 }
@@ -106,12 +106,6 @@ impl<J, R> Drop for Background<J, R> {
         self.jobs = None;
         // A result that is not taken must not block it.
         while self.results.recv().is_ok() {}
-        if let Some(thread) = self.thread.take() {
-            let name = thread.thread().name().unwrap_or_default().to_owned();
-            if thread.join().is_err() {
-                tracing::error!("the thread {name} panicked");
-            }
-        }
     }
 }
 

@@ -140,16 +140,12 @@ impl<'f> ControlCore<'f> {
         // The other ends' epochs end when they like: each is shown.
         let has_ended = self.wires.poll(&mut *self.data_plane, &self.clocks);
         let has_closed = self.take_shards();
-        let decoded = contain(Part::Flows, || {
-            self.flows.take_estimates(&self.measurement.segments)
+        let decoded = self.keep_flows(|core| core.flows.take_estimates(&core.measurement.segments));
+        let has_decoded = decoded == Some(true);
+        self.keep_flows(|core| core.measurement.command());
+        self.keep_flows(|core| {
+            (core.measurement).retire(&mut core.workers, &mut core.flows.directory);
         });
-        let has_decoded = self.keep_flows(decoded) == Some(true);
-        let commanded = contain(Part::Flows, || self.measurement.command());
-        self.keep_flows(commanded);
-        let retired = contain(Part::Flows, || {
-            (self.measurement).retire(&mut self.workers, &mut self.flows.directory);
-        });
-        self.keep_flows(retired);
         let has_reloaded = self.data_plane.reload() != self.publisher.draft.reload;
         self.publisher.has_news |= has_ended || has_closed || has_decoded || has_reloaded;
         if self.publisher.take_due(&self.clocks) {
@@ -209,27 +205,33 @@ impl<'f> ControlCore<'f> {
     /// Takes reports and sealed shards of all workers; whether an epoch has closed.
     fn take_shards(&mut self) -> bool {
         let taken = (self.measurement).take(&mut self.flows.directory, self.clocks.epoch);
-        self.keep_flows(taken.are_flows_whole.then_some(()));
+        if !taken.are_flows_whole {
+            self.forget_flows();
+        }
         let Some(epoch) = taken.closed else {
             return false;
         };
         self.publisher.draft.epoch = Some(epoch.0);
         self.publisher.draft.epoch_end_unix_s = Some(self.clocks.end_unix_s(epoch));
         let now = self.clocks.monotonic();
-        let closed = contain(Part::Flows, || {
-            (self.flows).close(epoch, &mut self.measurement.segments, now);
+        self.keep_flows(|core| {
+            (core.flows).close(epoch, &mut core.measurement.segments, now);
         });
-        self.keep_flows(closed);
         true
     }
 
-    /// What was done with flows; after a panic they begin anew.
-    fn keep_flows<T>(&mut self, done: Option<T>) -> Option<T> {
+    /// Works with flows; after a panic they begin anew.
+    fn keep_flows<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let done = contain(Part::Flows, || work(self));
         if done.is_none() {
-            self.flows.start_anew();
-            self.measurement.forget_flows(&mut self.flows.directory);
+            self.forget_flows();
         }
         done
+    }
+
+    fn forget_flows(&mut self) {
+        self.flows.start_anew();
+        self.measurement.forget_flows(&mut self.flows.directory);
     }
 
     fn publish(&mut self) {

@@ -451,11 +451,7 @@ impl Decoder {
         if settings.is_some() && self.thread.is_none() {
             let hasher = hasher.clone();
             let work = move |job: Job, stop: &_| work(&job, &hasher, rate, stop);
-            self.thread = Background::start(Part::Decode, "vernier-decode", self.mode, work)
-                .inspect_err(|error| {
-                    tracing::error!("the system gives no thread to decode with: {error}");
-                })
-                .ok();
+            self.thread = Background::start(Part::Decode, "vernier-decode", self.mode, work);
         }
         self.settings = settings;
         if self.settings.is_none() {

@@ -103,11 +103,7 @@ impl Decoding {
         }
         if self.thread.is_none() {
             let work = |flows: Box<EpochFlows>, stop: &_| decoded(*flows, stop);
-            self.thread = Background::start(Part::WireDecode, "vernier-wire", self.mode, work)
-                .inspect_err(|error| {
-                    tracing::error!("the system gives no thread to decode with: {error}");
-                })
-                .ok();
+            self.thread = Background::start(Part::WireDecode, "vernier-wire", self.mode, work);
         }
         let thread = self.thread.as_mut();
         thread.is_some_and(|thread| thread.give(flows.into()))

@@ -7,7 +7,7 @@ use std::process;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -58,29 +58,6 @@ pub struct Diff {
     question: Question,
 }
 
-/// One difference between configurations.
-#[derive(Debug, Serialize)]
-struct Difference<'c> {
-    path: &'c str,
-    old: &'c Value,
-    new: &'c Value,
-    is_live: bool,
-    /// Why it needs a restart; `null` where it does not.
-    reason: Option<&'static str>,
-}
-
-impl<'c> From<&'c Change> for Difference<'c> {
-    fn from(change: &'c Change) -> Self {
-        Self {
-            path: &change.path,
-            old: &change.old,
-            new: &change.new,
-            is_live: change.is_live(),
-            reason: change.fixed,
-        }
-    }
-}
-
 /// `vernier config`: show or diff.
 pub fn run(command: &Command) -> anyhow::Result<u8> {
     match command {
@@ -99,8 +76,7 @@ fn compare(diff: &Diff) -> anyhow::Result<u8> {
         None => from_running(diff.question.connection.client()?.config()?, &diff.file)?,
     };
     if diff.question.form.json {
-        let differences: Vec<Difference> = changes.iter().map(Difference::from).collect();
-        print_json(&differences)?;
+        print_json(&changes)?;
     } else {
         print(&changes.iter().map(difference_text).collect::<String>())?;
     }
@@ -206,12 +182,7 @@ struct Prospect {
     /// Why it could not, or why it would refuse before it compares.
     reason: Option<String>,
     /// What it would change, were there nothing to refuse.
-    #[serde(serialize_with = "differences")]
     changes: Vec<Change>,
-}
-
-fn differences<S: Serializer>(changes: &[Change], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(changes.iter().map(Difference::from))
 }
 
 impl Prospect {

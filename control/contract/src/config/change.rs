@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{Config, ConfigError, Device, PORTS_MAX, Port, Resolved};
 
-/// One way in which a configuration differs from the one that runs.
+/// One way in which a configuration differs from the one that runs. As JSON it says whether it is live, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The key, such as `measurement.lds.cells`. Ports, classes and workers go by their names:
@@ -24,6 +26,18 @@ impl Change {
     /// Whether it can be made while the switch runs.
     pub fn is_live(&self) -> bool {
         self.fixed.is_none()
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut change = serializer.serialize_struct("Change", 5)?;
+        change.serialize_field("path", &self.path)?;
+        change.serialize_field("old", &self.old)?;
+        change.serialize_field("new", &self.new)?;
+        change.serialize_field("is_live", &self.is_live())?;
+        change.serialize_field("reason", &self.fixed)?;
+        change.end()
     }
 }
 
