@@ -102,7 +102,7 @@ pub fn screens(
     let mut fleet = Fleet::new(vec![App::new(source.address(), source.latest()?)]);
     let mut screens = Vec::new();
     for tab in Tab::ALL {
-        let app = fleet.app(0);
+        let app = &mut fleet.apps[0];
         app.tab = tab;
         app.take(Ok(source::fetch(source, app.request())?));
         let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
@@ -172,7 +172,7 @@ fn interact(
             drawn = Some(Instant::now());
         }
         for (index, link) in links.iter_mut().enumerate() {
-            let is_shown = index == fleet.current() && !fleet.is_listed;
+            let is_shown = index == fleet.current && !fleet.is_listed;
             let request = if is_shown {
                 fleet.shown().request()
             } else {
@@ -195,7 +195,7 @@ fn interact(
         for (index, link) in links.iter_mut().enumerate() {
             if let Some(update) = link.feed.take() {
                 drawn = None;
-                fleet.app(index).take(update);
+                fleet.apps[index].take(update);
             }
         }
     }

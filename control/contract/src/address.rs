@@ -154,12 +154,13 @@ pub(crate) fn deserialize_listen<'de, D: Deserializer<'de>>(
     address.transpose().map_err(D::Error::custom)
 }
 
+/// Types that are one string in JSON: as they are displayed and parsed.
 macro_rules! as_text {
-    ($($name:ident: $description:literal, $pattern:literal;)*) => {$(
+    ($($name:ident),*) => {$(
         impl TryFrom<String> for $name {
-            type Error = AddressError;
+            type Error = <$name as std::str::FromStr>::Err;
 
-            fn try_from(text: String) -> Result<Self, AddressError> {
+            fn try_from(text: String) -> Result<Self, Self::Error> {
                 text.parse()
             }
         }
@@ -169,7 +170,14 @@ macro_rules! as_text {
                 value.to_string()
             }
         }
+    )*};
+}
+pub(crate) use as_text;
 
+as_text!(MacAddress, Prefix);
+
+macro_rules! with_pattern {
+    ($($name:ident: $description:literal, $pattern:literal;)*) => {$(
         impl JsonSchema for $name {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($name).into()
@@ -187,7 +195,7 @@ macro_rules! as_text {
 }
 
 // The patterns find slips of the pen in an editor; what is an address is said by `FromStr`.
-as_text! {
+with_pattern! {
     MacAddress: "An Ethernet address, written `02:00:00:00:00:01`.",
         "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$";
     Prefix: "An IP prefix, written `10.0.0.0/8`, or one address.",

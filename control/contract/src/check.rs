@@ -143,7 +143,7 @@ fn describe_measurement(config: &Config, segments: &[Segment]) -> Vec<Section> {
             Some(class) => format!("/{}", class.name),
             None => String::new(),
         };
-        let (from, to) = (config.segment_from(segment), config.segment_to(segment));
+        let [from, to] = config.segment_ends(segment);
         format!("{from}>{to}{class}")
     });
     let named = if segments.len() > NAMED_MAX {

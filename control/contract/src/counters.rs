@@ -266,18 +266,13 @@ impl FlowTableCounters {
     /// added: what earlier tables of the worker counted.
     pub fn set(&self, table: &FlowTable, base: Untracked) {
         let own = table.untracked();
+        let sum = u64::wrapping_add;
         self.free_slots.set(table.free_slots() as u64);
-        for (counter, base, own) in [
-            (
-                &self.without_free_slot,
-                base.without_free_slot,
-                own.without_free_slot,
-            ),
-            (&self.without_place, base.without_place, own.without_place),
-            (&self.unreported, base.unreported, own.unreported),
-        ] {
-            counter.set(base.wrapping_add(own));
-        }
+        self.without_free_slot
+            .set(sum(base.without_free_slot, own.without_free_slot));
+        self.without_place
+            .set(sum(base.without_place, own.without_place));
+        self.unreported.set(sum(base.unreported, own.unreported));
     }
 
     /// Packets of flows that have no slot, by the value of the `reason` label.

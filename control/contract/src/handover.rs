@@ -30,8 +30,9 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowKey;
 use measure::shard::{Sealed, Shard, ShardLayout};
 
+use crate::metric::Counter;
 use crate::sync::{
-    AtomicU64, Consumer, Emptier, Filler, Ordering, Producer, RingBuffer, circulate, fence, put,
+    Consumer, Emptier, Filler, Ordering, Producer, RingBuffer, circulate, fence, put,
 };
 
 /// Shards in circulation for each worker: two open (the present epoch and the one in its grace),
@@ -78,7 +79,7 @@ pub struct WorkerEnd {
     /// For each shard that is out, first out first: commands taken before it. Never grows over
     /// [`SHARDS_PER_WORKER`].
     out: VecDeque<u64>,
-    missed_epochs: Arc<AtomicU64>,
+    missed_epochs: Arc<Counter>,
 }
 
 /// The control core's end.
@@ -87,7 +88,7 @@ pub struct ControlEnd {
     shards: Emptier<SealedShard, Box<Shard>>,
     reports: Consumer<NewFlow>,
     commands: Producer<FlowCommand>,
-    missed_epochs: Arc<AtomicU64>,
+    missed_epochs: Arc<Counter>,
 }
 
 /// A sealed shard on its way, which it reads as.
@@ -122,7 +123,7 @@ pub fn handover(layout: &ShardLayout) -> (WorkerEnd, ControlEnd) {
     let slots = layout.flow_slots;
     let (reports_in, reports_out) = RingBuffer::new(slots.min(FLOW_REPORTS_MAX));
     let (commands_in, commands_out) = RingBuffer::new(slots.min(FLOW_COMMANDS_MAX));
-    let missed_epochs = Arc::new(AtomicU64::new(0));
+    let missed_epochs = Arc::new(Counter::default());
     let worker = WorkerEnd {
         shards: filler,
         reports: reports_in,
@@ -148,8 +149,7 @@ impl WorkerEnd {
         if shard.is_some() {
             self.out.push_back(self.commands_taken);
         } else {
-            let missed = self.missed_epochs.load(Ordering::Relaxed);
-            self.missed_epochs.store(missed + 1, Ordering::Relaxed);
+            self.missed_epochs.add(1);
         }
         shard
     }
@@ -215,7 +215,7 @@ impl ControlEnd {
 
     /// Epochs for which the worker found no empty shard.
     pub fn missed_epochs(&self) -> u64 {
-        self.missed_epochs.load(Ordering::Relaxed)
+        self.missed_epochs.get()
     }
 }
 

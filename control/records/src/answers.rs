@@ -89,8 +89,7 @@ pub struct Segments<'s> {
 impl<'s> Segments<'s> {
     /// The selected segments.
     pub fn of(snapshot: &'s Snapshot, filter: &SegmentFilter) -> Self {
-        let segments = snapshot.segments.iter();
-        let segments = segments.filter(|segment| filter.selects(segment.names()));
+        let segments = snapshot.selected([&filter.ingress, &filter.egress, &filter.class]);
         Self {
             epoch: snapshot.epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,
@@ -260,8 +259,7 @@ impl Epochs {
                 courses,
             }
         };
-        let segments = snapshot.segments.iter();
-        let matching = segments.filter(|segment| query.selects(segment.names()));
+        let matching = snapshot.selected([&query.ingress, &query.egress, &query.class]);
         let part = matching.clone().skip(query.offset).take(query.limit);
         Self {
             epoch: snapshot.epoch,
@@ -323,8 +321,7 @@ impl Distributions {
                 .map(|(le_ns, packets)| DelayBucket { le_ns, packets })
                 .collect(),
         };
-        let segments = snapshot.segments.iter();
-        let selected = segments.filter(|segment| filter.selects(segment.names()));
+        let selected = snapshot.selected([&filter.ingress, &filter.egress, &filter.class]);
         let listed = selected.clone().take(DISTRIBUTIONS_MAX);
         Self {
             epoch: snapshot.epoch,
@@ -374,7 +371,9 @@ impl FlowPage {
         let lists: Vec<&FlowList> = inside.into_iter().chain(wires).collect();
         let (matching, flows) = select(&lists, query);
         let times = snapshot.epoch_times();
-        let flows = flows.into_iter().map(|(list, flow)| list.flow(flow, &times));
+        let flows = flows
+            .into_iter()
+            .map(|(list, flow)| list.flow(flow, &times));
         Self {
             epoch,
             epoch_end_unix_s: snapshot.epoch_end_unix_s,

@@ -33,15 +33,8 @@ pub struct SegmentFilter {
     pub class: Option<String>,
 }
 
-impl SegmentFilter {
-    /// Whether it selects the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
-    }
-}
-
-/// Whether each name is the wanted one; without a wanted one any will do.
-fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
+/// Whether ingress, egress and class of a segment are the wanted ones; without a wanted name any will do.
+pub(crate) fn selects(wanted: [&Option<String>; 3], names: [&str; 3]) -> bool {
     let mut pairs = wanted.into_iter().zip(names);
     pairs.all(|(wanted, name)| wanted.as_ref().is_none_or(|wanted| wanted == name))
 }
@@ -66,13 +59,6 @@ pub struct CourseQuery {
     #[schemars(range(max = 500))]
     #[default(COURSES_DEFAULT)]
     pub limit: usize,
-}
-
-impl CourseQuery {
-    /// Whether it selects the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
-    }
 }
 
 /// A width of buckets.
@@ -214,11 +200,6 @@ impl FlowQuery {
     /// Whether flows of wires are listed.
     pub fn lists_wires(&self) -> bool {
         self.scope != FlowScope::Switch && self.state == FlowState::Active
-    }
-
-    /// Whether it selects flows on the segment of these names.
-    pub fn selects(&self, names: [&str; 3]) -> bool {
-        selects([&self.ingress, &self.egress, &self.class], names)
     }
 }
 

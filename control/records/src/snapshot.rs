@@ -17,6 +17,8 @@ mod flows;
 mod segment;
 mod wire;
 
+use crate::query::selects;
+
 pub use data_plane::*;
 pub use flows::*;
 pub use segment::*;
@@ -173,6 +175,15 @@ impl Snapshot {
     pub fn fresh<'s>(&self, segment: &'s Segment) -> Option<&'s EpochFigures> {
         let last = segment.last.as_ref()?;
         self.is_fresh(last.epoch).then_some(last)
+    }
+
+    /// The segments between these ports and of this class, of which any may be left open.
+    pub(crate) fn selected<'s>(
+        &'s self,
+        wanted: [&Option<String>; 3],
+    ) -> impl Iterator<Item = &'s Segment> + Clone {
+        let segments = self.segments.iter();
+        segments.filter(move |segment| selects(wanted, segment.names()))
     }
 
     /// Whether an epoch is at most ten seconds ago. While all workers are stalled no epoch ends: none is.

@@ -362,9 +362,10 @@ impl Segments {
 
 /// The names of a segment's ports and class.
 fn segment_name(config: &Config, segment: &config::Segment) -> SegmentName {
+    let [ingress, egress] = config.segment_ends(segment);
     SegmentName {
-        ingress: config.segment_from(segment),
-        egress: config.segment_to(segment),
+        ingress,
+        egress,
         class: config.class_name(segment.class).to_owned(),
     }
 }

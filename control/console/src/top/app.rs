@@ -18,9 +18,9 @@ use records::snapshot::{FlowAnswer, Port, Segment, Snapshot, Stamped};
 /// The switches, at least one.
 #[derive(Debug)]
 pub(super) struct Fleet {
-    apps: Vec<App>,
+    pub apps: Vec<App>,
     /// Index of the one that is shown, and selected in the list.
-    current: usize,
+    pub current: usize,
     /// Whether the list is shown.
     pub is_listed: bool,
 }
@@ -37,14 +37,6 @@ impl Fleet {
 
     pub(super) fn draw(&self, frame: &mut Frame) {
         draw::draw(frame, &self.apps, self.current, self.is_listed);
-    }
-
-    pub(super) fn app(&mut self, index: usize) -> &mut App {
-        &mut self.apps[index]
-    }
-
-    pub(super) fn current(&self) -> usize {
-        self.current
     }
 
     pub(super) fn shown(&self) -> &App {
@@ -84,7 +76,7 @@ impl Fleet {
         let shown = self.shown();
         let (tab, width, filter) = (shown.tab, shown.width, shown.filter.clone());
         self.current = index;
-        let app = self.app(index);
+        let app = &mut self.apps[index];
         (app.tab, app.width, app.filter) = (tab, width, filter);
     }
 }

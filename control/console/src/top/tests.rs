@@ -462,7 +462,7 @@ fn ports_and_wires_have_tabs() {
 fn several_switches_are_listed_and_one_is_opened() {
     let silent = App::new("http://y".to_owned(), Arc::default());
     let mut fleet = Fleet::new(vec![app(), silent]);
-    fleet.app(1).take(Err(unreachable()));
+    fleet.apps[1].take(Err(unreachable()));
     let press = |fleet: &mut Fleet, code| fleet.press(KeyEvent::new(code, KeyModifiers::NONE));
     let show = |fleet: &Fleet| drawn(90, 20, |frame| fleet.draw(frame));
     let lines = show(&fleet);
@@ -479,11 +479,11 @@ fn several_switches_are_listed_and_one_is_opened() {
     assert_shows(&show(&fleet), "mean delay of east>west");
     press(&mut fleet, KeyCode::Char('4'));
     press(&mut fleet, KeyCode::Right);
-    assert_eq!((fleet.current(), fleet.shown().tab), (1, Tab::Ports));
+    assert_eq!((fleet.current, fleet.shown().tab), (1, Tab::Ports));
     assert_shows(&show(&fleet), "no switch answers at http://x");
     assert_eq!(press(&mut fleet, KeyCode::Esc), KeyEffect::Stay);
     assert!(fleet.is_listed);
     press(&mut fleet, KeyCode::Home);
-    assert_eq!(fleet.current(), 0);
+    assert_eq!(fleet.current, 0);
     assert_eq!(press(&mut fleet, KeyCode::Char('q')), KeyEffect::Quit);
 }

@@ -11,6 +11,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::address::as_text;
+
 /// A port's device. In JSON it is one string ([`fmt::Display`] and [`FromStr`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -380,19 +382,7 @@ impl JsonSchema for Device {
     }
 }
 
-impl TryFrom<String> for Device {
-    type Error = DeviceError;
-
-    fn try_from(text: String) -> Result<Self, DeviceError> {
-        text.parse()
-    }
-}
-
-impl From<Device> for String {
-    fn from(device: Device) -> Self {
-        device.to_string()
-    }
-}
+as_text!(Device);
 
 #[cfg(test)]
 mod tests;

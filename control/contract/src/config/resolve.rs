@@ -16,7 +16,7 @@ use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
 use super::{
-    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lds, Port, Queue, Rli, RliMethod,
+    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, Lds, Port, Queue, Rli, RliMethod,
     RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
 };
 use crate::fdb::{FdbSettings, Limits, StationKey};
@@ -184,22 +184,15 @@ impl Config {
         of_classes.collect()
     }
 
-    /// The name of a segment's beginning: a port, or a port's place at a device.
-    pub fn segment_from(&self, segment: &Segment) -> String {
-        self.end_name(segment.ingress, segment.around)
-    }
-
-    /// The name of a segment's end, likewise.
-    pub fn segment_to(&self, segment: &Segment) -> String {
-        self.end_name(segment.egress, segment.around)
-    }
-
-    fn end_name(&self, port: usize, device: Option<usize>) -> String {
-        let port = self.port_name(port);
-        match device.and_then(|device| self.measurement.around.get(device)) {
-            Some(Around { name, .. }) => format!("{name}:{port}"),
-            None => port.to_owned(),
-        }
+    /// The names of a segment's beginning and of its end: ports, or their places at a device.
+    pub fn segment_ends(&self, segment: &Segment) -> [String; 2] {
+        let around = segment
+            .around
+            .and_then(|device| self.measurement.around.get(device));
+        [segment.ingress, segment.egress].map(|port| match around {
+            Some(Around { name, .. }) => format!("{name}:{}", self.port_name(port)),
+            None => self.port_name(port).to_owned(),
+        })
     }
 
     /// The device that a port leads to, and which of its ports that is.
@@ -394,7 +387,8 @@ impl Config {
         if !measurement.enabled {
             return Ok(layout);
         }
-        layout.segment = measurement.segment_layout()?;
+        let lda = measurement.lda.as_ref().map(Lda::layout).transpose();
+        layout.segment.lda = lda.map_err(LayoutError::of("measurement.lda.banks"))?;
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(segments) {

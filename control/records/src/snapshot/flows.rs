@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::segment::title;
 use super::{Delay, Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
-use crate::query::{FlowOrder, FlowQuery};
+use crate::query::{FlowOrder, FlowQuery, selects};
 
 /// The flows that are tracked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -696,8 +696,9 @@ pub fn select<'l>(
 impl FlowList {
     fn selected(&self, query: &FlowQuery) -> impl Iterator<Item = &FlowRecord> {
         let segments = self.segments.iter();
+        let wanted = [&query.ingress, &query.egress, &query.class];
         let is_selected =
-            segments.map(|name| query.selects([&name.ingress, &name.egress, &name.class]));
+            segments.map(|name| selects(wanted, [&name.ingress, &name.egress, &name.class]));
         let is_selected: Vec<bool> = is_selected.collect();
         self.flows.iter().filter(move |flow| {
             is_selected.get(flow.segment as usize) == Some(&true)

@@ -422,10 +422,8 @@ fn around_a_device_leads_from_each_of_its_ports_to_each_other() {
     let inside = 2;
     let around = &config.segments()[inside..];
     assert!(around.iter().all(|segment| segment.around == Some(0)));
-    let names = around
-        .iter()
-        .map(|s| (config.segment_from(s), config.segment_to(s)));
-    let names: Vec<_> = names.map(|(from, to)| format!("{from}>{to}")).collect();
+    let names = around.iter().map(|s| config.segment_ends(s));
+    let names: Vec<_> = names.map(|[from, to]| format!("{from}>{to}")).collect();
     assert_eq!(
         names,
         [
