@@ -70,7 +70,7 @@ pub fn run(
         return Err(TopError::NoTerminal);
     }
     let is_only = sources.len() == 1;
-    let (mut apps, mut links) = (Vec::new(), Vec::new());
+    let (mut apps, mut feeds) = (Vec::new(), Vec::new());
     for mut source in sources {
         let snapshot = if is_only {
             source.latest()?
@@ -78,14 +78,11 @@ pub fn run(
             Arc::default()
         };
         apps.push(App::new(source.address(), snapshot));
-        links.push(Link {
-            feed: Feed::start(source)?,
-            asked: None,
-        });
+        feeds.push(Feed::start(source)?);
     }
     let keyboard = keyboard()?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = interact(&mut terminal, &keyboard, Fleet::new(apps), links, is_over);
+    let outcome = interact(&mut terminal, &keyboard, Fleet::new(apps), feeds, is_over);
     ratatui::try_restore()?;
     Ok(outcome?)
 }
@@ -110,29 +107,6 @@ pub fn screens(
         screens.push((tab.label(), terminal.backend().to_string()));
     }
     Ok(screens)
-}
-
-/// The thread that asks one switch, and what it was asked last.
-struct Link {
-    feed: Feed,
-    asked: Option<(Instant, Request)>,
-}
-
-impl Link {
-    fn ask(&mut self, request: Request, is_shown: bool) {
-        let often = if is_shown && request.flow.is_none() {
-            FETCH
-        } else {
-            FETCH_OTHERS
-        };
-        let is_due = self
-            .asked
-            .as_ref()
-            .is_none_or(|(at, last)| at.elapsed() >= often || *last != request);
-        if is_due && self.feed.ask(&request) {
-            self.asked = Some((Instant::now(), request));
-        }
-    }
 }
 
 /// What crossterm reads keys from.
@@ -162,7 +136,7 @@ fn interact(
     terminal: &mut ratatui::DefaultTerminal,
     keyboard: &OwnedFd,
     mut fleet: Fleet,
-    mut links: Vec<Link>,
+    mut feeds: Vec<Feed>,
     is_over: impl Fn() -> bool,
 ) -> io::Result<()> {
     let mut drawn: Option<Instant> = None;
@@ -171,14 +145,14 @@ fn interact(
             terminal.draw(|frame| fleet.draw(frame))?;
             drawn = Some(Instant::now());
         }
-        for (index, link) in links.iter_mut().enumerate() {
+        for (index, feed) in feeds.iter_mut().enumerate() {
             let is_shown = index == fleet.current && !fleet.is_listed;
-            let request = if is_shown {
-                fleet.shown().request()
-            } else {
-                Request::default()
+            let (request, often) = match is_shown.then(|| fleet.shown().request()) {
+                None => (Request::default(), FETCH_OTHERS),
+                Some(request) if request.flow.is_some() => (request, FETCH_OTHERS),
+                Some(request) => (request, FETCH),
             };
-            link.ask(request, is_shown);
+            feed.ask(request, often);
         }
         if !wait_for_key(keyboard)? {
             break;
@@ -192,8 +166,8 @@ fn interact(
                 return Ok(());
             }
         }
-        for (index, link) in links.iter_mut().enumerate() {
-            if let Some(update) = link.feed.take() {
+        for (index, feed) in feeds.iter_mut().enumerate() {
+            if let Some(update) = feed.take() {
                 drawn = None;
                 fleet.apps[index].take(update);
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 use crate::client::{Client, ClientError};
 use records::answers::{CourseQuery, Epochs, FlowPage, FlowQuery};
@@ -127,6 +128,8 @@ pub(super) struct Update {
 pub(super) struct Feed {
     requests: Sender<Request>,
     updates: Receiver<Result<Update, ClientError>>,
+    /// The last request.
+    asked: Option<(Instant, Request)>,
     is_asked: bool,
 }
 
@@ -148,17 +151,19 @@ impl Feed {
         Ok(Self {
             requests,
             updates,
+            asked: None,
             is_asked: false,
         })
     }
 
-    /// Sends a request; false as long as the last one has not been answered.
-    pub(super) fn ask(&mut self, request: &Request) -> bool {
-        if self.is_asked {
-            return false;
+    /// Sends a request, unless the last one has not been answered, or was the same and is younger than `often`.
+    pub(super) fn ask(&mut self, request: Request, often: Duration) {
+        let asked = self.asked.as_ref();
+        let is_due = asked.is_none_or(|(at, last)| at.elapsed() >= often || *last != request);
+        if is_due && !self.is_asked {
+            self.is_asked = self.requests.send(request.clone()).is_ok();
+            self.asked = Some((Instant::now(), request));
         }
-        self.is_asked = self.requests.send(request.clone()).is_ok();
-        self.is_asked
     }
 
     /// The answer, once there is one.
@@ -209,7 +214,6 @@ mod tests {
     use records::history::{History, Sample};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::thread::sleep;
-    use std::time::Duration;
 
     use super::*;
 
@@ -293,8 +297,9 @@ mod tests {
             flows: Some(FlowQuery::default()),
             ..Request::default()
         };
-        assert!(feed.ask(&request));
-        assert!(!feed.ask(&request) && feed.take().is_none());
+        feed.ask(request.clone(), Duration::ZERO);
+        feed.ask(Request::default(), Duration::ZERO);
+        assert!(feed.take().is_none());
         let_go.send(()).unwrap();
         let update = loop {
             match feed.take() {
@@ -304,6 +309,7 @@ mod tests {
         };
         assert_eq!(update.request, request);
         assert!(update.flows.is_some() && update.course.is_none());
-        assert!(feed.ask(&request));
+        feed.ask(request, Duration::ZERO);
+        assert!(feed.is_asked);
     }
 }
