@@ -69,7 +69,7 @@ pub(crate) struct Emptier<F, E> {
     pub empty: Producer<E>,
 }
 
-/// Makes both ends of a circulation of `number` items, all of which the filler has to take first.
+/// Makes both ends of a circulation of `number` items. All of them wait for the filler at first.
 pub(crate) fn circulate<F, E>(
     number: usize,
     make: impl FnMut() -> E,

@@ -177,7 +177,7 @@ impl Snapshot {
         self.is_fresh(last.epoch).then_some(last)
     }
 
-    /// The segments between these ports and of this class, of which any may be left open.
+    /// The segments between these ports and of this class; `None` stands for any.
     pub(crate) fn selected<'s>(
         &'s self,
         wanted: [&Option<String>; 3],
