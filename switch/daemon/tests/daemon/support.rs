@@ -14,7 +14,7 @@ use testkit::process::Process;
 pub use testkit::{shared, skip};
 
 /// The most that anything here may take; a guard against hanging, not a measure of speed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub struct Daemon {
     process: Option<Process>,
