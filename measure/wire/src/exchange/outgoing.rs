@@ -63,7 +63,7 @@ impl Outgoing {
         self.pace(settings, 2);
     }
 
-    /// Answers a request, each once, with what has gone already.
+    /// Answers a request, each once.
     pub fn answer(
         &mut self,
         (epoch, segment): (Epoch, u16),
@@ -75,15 +75,7 @@ impl Outgoing {
         let asked = held.and_then(|held| {
             let what = held.asked(segment, request)?;
             held.answered.push(what);
-            // The rest of it, from here on, has not gone yet and goes anyway. Sent twice, it would keep a sender that is behind
-            // from ever catching up.
-            let waiting = |piece: &&Piece| piece.epoch == epoch && piece.what == what;
-            let unsent = self.pieces.iter().find(waiting);
-            let sent_to = unsent.map_or(u32::MAX, |piece| piece.range.start);
-            let ranges = request.ranges().iter();
-            let ranges = ranges.map(|range| range.start..range.end.min(sent_to));
-            let ranges = ranges.filter(|range| !range.is_empty());
-            Some(held.pieces(what, ranges, settings))
+            Some(held.pieces(what, request.ranges().iter().cloned(), settings))
         });
         let Some(pieces) = asked else {
             counters.requests_ignored += 1;
