@@ -1,4 +1,4 @@
-//! Threads that run beside the switch until their owner goes.
+//! Threads that run beside the switch until their owner goes, and how often those that send look for news and connect again.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

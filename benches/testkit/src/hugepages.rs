@@ -29,7 +29,7 @@ impl Hugepages {
         let before: u64 = before.trim().parse().map_err(io::Error::other)?;
         fs::write(RESERVED, (before + missing).to_string())?;
         reservation.reserved_before = Some(before);
-        // The kernel reserves what it can and does not complain.
+        // The kernel reserves as many as it finds, without an error.
         if missing_pages(mebibytes)? > 0 {
             let complaint = format!("the kernel found no {mebibytes} MiB of unfragmented memory");
             return Err(io::Error::other(complaint));

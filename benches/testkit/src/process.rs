@@ -202,7 +202,7 @@ impl<T: Send + 'static> Background<T> {
         Self { stop, thread }
     }
 
-    /// Ends it; what came of the work.
+    /// Ends the thread and returns its result.
     ///
     /// # Errors
     /// When it panicked.

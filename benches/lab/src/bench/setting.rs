@@ -47,8 +47,8 @@ impl FromStr for Base {
 }
 
 impl Bench {
-    /// DPDK's devices of the two ports, with the captures of `load` written. Without `tx_pcap` or `tx_iface` the driver drops what it
-    /// is given, counted as sent.
+    /// DPDK's devices of the two ports, with the captures of `load` written. Without `tx_pcap` or `tx_iface` the driver drops
+    /// every packet and counts it as sent.
     pub fn devices(&self, load: Load) -> Result<[String; 2]> {
         let captures = load.captures(&self.folder);
         let captures = captures

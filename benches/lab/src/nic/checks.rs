@@ -58,7 +58,7 @@ pub const DRIVERS: [Driver; 3] = [
     },
 ];
 
-/// What was shown of a driver: a figure or a few words for each check.
+/// Results for one driver: a figure or a few words for each check.
 pub type Shown = Vec<(&'static str, String)>;
 
 /// Everything about one driver, in one guest. Fails at the first check that does.

@@ -6,12 +6,14 @@ use std::time::Duration;
 use measure::InvalidArgument;
 use measure::digest::DEVICE_PORTS_MAX;
 use measure::lda::{Bank, LdaLayout};
+use measure::shard::SegmentLayout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use super::class::flow_rules;
 use super::document::{Check, KeyPath, all, each, ensure, known, laid_out, unique};
+use super::resolve::LayoutError;
 use super::validate::port_names;
 use super::{CLASSES_MAX, Config, FlowRule, Forwarding, PORTS_MAX, number};
 
@@ -279,6 +281,17 @@ impl Lda {
 }
 
 impl Measurement {
+    /// The synopses of each segment.
+    ///
+    /// # Errors
+    /// [`LayoutError`] for sizes out of range.
+    pub fn segment_layout(&self) -> Result<SegmentLayout, LayoutError> {
+        let lda = self.lda.as_ref().map(Lda::layout).transpose();
+        Ok(SegmentLayout {
+            lda: lda.map_err(LayoutError::of("measurement.lda.banks"))?,
+        })
+    }
+
     /// Length of an epoch.
     pub fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms.into())

@@ -16,7 +16,7 @@ use measure::shard::ShardLayout;
 use measure::time::TickRate;
 
 use super::{
-    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lda, Lds, Port, Queue, Rli, RliMethod,
+    Around, CLASSES_MAX, Config, Device, Forwarding, Idle, Lds, Port, Queue, Rli, RliMethod,
     RliPolicy, Stamps, Station, WORKERS_MAX, Worker,
 };
 use crate::fdb::{FdbSettings, Limits, StationKey};
@@ -387,8 +387,7 @@ impl Config {
         if !measurement.enabled {
             return Ok(layout);
         }
-        let lda = measurement.lda.as_ref().map(Lda::layout).transpose();
-        layout.segment.lda = lda.map_err(LayoutError::of("measurement.lda.banks"))?;
+        layout.segment = measurement.segment_layout()?;
         if let Some(lds) = &measurement.lds {
             layout.sketches = ports.len();
             for (sketch, segment) in layout.sketch_of.iter_mut().zip(segments) {

@@ -86,7 +86,7 @@ type ControlShards = Emptier<SealedWire, Box<WireShard>>;
 /// The worker's end.
 #[derive(Debug)]
 pub struct WireWorkerEnd {
-    /// Those of the sender's end, and of the receiver's.
+    /// By end of the wire ([`End`]).
     shards: [WorkerShards; 2],
     heard: Filler<Box<FrameBox>, Box<FrameBox>>,
     to_send: Emptier<Box<FrameBox>, Box<FrameBox>>,
@@ -104,9 +104,9 @@ pub struct WireWorkerEnd {
 /// The control core's end.
 #[derive(Debug)]
 pub struct WireControlEnd {
-    /// Those of the sender's end, and of the receiver's,
+    /// By end of the wire ([`End`]).
     shards: [ControlShards; 2],
-    /// and how many of each are on this side.
+    /// Shards on this side, by end.
     taken: [usize; 2],
     heard: Emptier<Box<FrameBox>, Box<FrameBox>>,
     to_send: Filler<Box<FrameBox>, Box<FrameBox>>,

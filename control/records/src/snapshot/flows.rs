@@ -531,11 +531,11 @@ pub struct FlowRecord {
     pub quantiles: Option<FlowQuantiles>,
     /// [`Flow::estimate`], and behind it [`Flow::estimates`].
     pub estimates: Option<Arc<[FlowEstimate]>>,
-    /// What is known of a flow on segments of one kind only.
+    /// Figures that exist on one kind of segment only.
     pub more: Option<FlowMore>,
 }
 
-/// What is known of a flow on segments of one kind only.
+/// Figures of a flow that exist on one kind of segment only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FlowMore {
     /// Inside the switch: see [`Flow::references`].
