@@ -63,7 +63,8 @@ impl Outgoing {
         self.pace(settings, 2);
     }
 
-    /// Answers a request, each once.
+    /// Answers a request, once for each synopsis. Pieces of it that were never sent are moved to the front of the queue:
+    /// sending them twice would keep a sender that is behind from catching up.
     pub fn answer(
         &mut self,
         (epoch, segment): (Epoch, u16),
@@ -75,7 +76,16 @@ impl Outgoing {
         let asked = held.and_then(|held| {
             let what = held.asked(segment, request)?;
             held.answered.push(what);
-            Some(held.pieces(what, request.ranges().iter().cloned(), settings))
+            let is_asked = |piece: &Piece| piece.epoch == epoch && piece.what == what;
+            let (unsent, others): (VecDeque<Piece>, _) = self.pieces.drain(..).partition(is_asked);
+            self.pieces = others;
+            let sent_to = unsent.front().map_or(u32::MAX, |piece| piece.range.start);
+            let ranges = request.ranges().iter();
+            let lost = ranges.map(|range| range.start..range.end.min(sent_to));
+            let lost = lost.filter(|range| !range.is_empty());
+            let mut pieces = held.pieces(what, lost, settings);
+            pieces.extend(unsent);
+            Some(pieces)
         });
         let Some(pieces) = asked else {
             counters.requests_ignored += 1;

@@ -117,6 +117,41 @@ fn a_small_share_of_the_link_is_kept_to() {
 }
 
 #[test]
+fn a_sender_that_fell_behind_sends_nothing_twice() {
+    const EPOCHS: usize = 10;
+    let counting = |bench: &mut Bench| {
+        let fragments = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&fragments);
+        bench.fault = Box::new(move |_, kind, _| {
+            counted.set(counted.get() + usize::from(kind == Kind::Fragment));
+            vec![(0, false)]
+        });
+        bench.establish();
+        (0..3).for_each(|_| bench.epoch());
+        fragments
+    };
+    let mut bench = Bench::alike();
+    let fragments = counting(&mut bench);
+    fragments.set(0);
+    (0..EPOCHS).for_each(|_| bench.epoch());
+    let usual = fragments.get();
+    // An epoch takes most of the next to send: it is asked for before all of it has gone.
+    let mut narrow = [settings(1), settings(2)];
+    for settings in &mut narrow {
+        settings.frames.bytes_per_s = 140_000;
+    }
+    let mut bench = Bench::new(narrow);
+    let fragments = counting(&mut bench);
+    fragments.set(0);
+    (0..EPOCHS).for_each(|_| bench.epoch());
+    let sender = bench.switches[0].status().counters;
+    assert!(sender.requests_answered > 0);
+    let sent = fragments.get();
+    // Some are asked for while they are under way.
+    assert!(sent <= usual + usual / 20, "{sent} instead of {usual}");
+}
+
+#[test]
 fn a_flood_of_useless_frames_changes_nothing() {
     let mut bench = Bench::alike();
     bench.establish();
