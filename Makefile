@@ -18,22 +18,20 @@ SECONDS_PER_TARGET ?= 60
 # How many targets `make fuzz` runs at a time.
 FUZZ_JOBS ?= $(shell nproc)
 
-# What a Debian 12 machine needs to build and run, and further to test.
+# What a Debian machine needs to build and run, and further to test.
 RUN_PACKAGES := libdpdk-dev dpdk libpcap-dev pkg-config gcc libc6-dev
 TEST_PACKAGES := $(RUN_PACKAGES) g++ dpdk-dev iproute2 iputils-ping iperf3 nftables ethtool tcpdump valgrind faketime systemd chromium-headless-shell \
-  libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1 \
-  libc-ares2 libjson-c5 libreadline8 libyang2 tshark \
-  libjansson4 libmariadb3 libmaxminddb0 libnetfilter-log1 libpq5 librabbitmq4 librdkafka1 librrd8 libsqlite3-0 libzmq5
+  tshark
 
-# Routers with OSPF, for tests. Their libraries are among those to test; FRR itself is unpacked beside the sources, since
-# its package would start a service.
+# Peers of the tests. They are unpacked beside the sources, since these packages would start services; their libraries are installed.
+PEER_PACKAGES := frr nfdump pmacct openvswitch-switch openvswitch-switch-dpdk
+
+# Routers with OSPF, for tests.
 FRR_OSPFD := usr/lib/frr/ospfd
 
 # Further packages of `make bench`, for STEPS=1.
 BENCH_PACKAGES := linux-perf binutils
 
-# The libraries of Open vSwitch are among those to test; itself is unpacked beside the sources, since its
-# package would start a service.
 OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
 OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
@@ -424,17 +422,11 @@ setup-station: setup-run $(TOOLS)/usr/sbin/nats-server
 .PHONY: setup-test
 setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr/bin/stamp-suite \
   $(TOOLS)/usr/bin/nfdump $(TOOLS)/usr/sbin/nfacctd
-	$(call install_packages,$(TEST_PACKAGES))
+	$(call install_packages,$(TEST_PACKAGES) $$(apt-cache depends $(PEER_PACKAGES) | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | sort -u))
 	$(call install_tool,nextest,3)
-	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { \
-	  mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && apt-get download -qq $(OVS_PACKAGES) && \
-	  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages; \
-	} || echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
-	@[ -e /$(FRR_OSPFD) ] || [ -e '$(TOOLS)/$(FRR_OSPFD)' ] || { \
-	  mkdir -p $(TOOLS)/frr && cd $(TOOLS)/frr && \
-	  { apt-get download -qq frr 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq frr; }; } && \
-	  dpkg -x frr_*.deb $(TOOLS) && rm -r $(TOOLS)/frr; \
-	} || echo 'FRR cannot be unpacked: tests do without.' >&2
+	@[ -e '$(OVS_ROOT)/$(OVS_DPDK)' ] || { $(call unpack,$(OVS_PACKAGES)); } || \
+	  echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
+	@[ -e /$(FRR_OSPFD) ] || [ -e '$(TOOLS)/$(FRR_OSPFD)' ] || { $(call unpack,frr); } || echo 'FRR cannot be unpacked: tests do without.' >&2
 
 # Routers, NATS and all else are what tests need.
 .PHONY: setup-mplane
@@ -464,21 +456,21 @@ $(TOOLS)/usr/bin/stamp-suite:
 	@echo 'Compiling stamp-suite, the STAMP peer of the tests: about a minute'
 	@CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
 
-# Unpacks the Debian package $(1) beside the sources.
-define unpack
-	@mkdir -p $(TOOLS)
-	@cd $(TOOLS) && { apt-get download -qq $(1) 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq $(1); }; }
-	@dpkg -x $(TOOLS)/$(1)_*.deb $(TOOLS) && rm $(TOOLS)/$(1)_*.deb
-endef
+# Unpacks the Debian packages $(1) beside the sources.
+unpack = mkdir -p $(TOOLS)/packages && cd $(TOOLS)/packages && \
+  { apt-get download -qq $(1) 2>/dev/null || { $(SUDO) apt-get update -qq && apt-get download -qq $(1); }; } && \
+  for package in *.deb; do dpkg -x "$$package" $(TOOLS); done && rm -r $(TOOLS)/packages
 
+# Since Debian 13 promtool has a package of its own.
 $(TOOLS)/usr/bin/promtool:
-	$(call unpack,prometheus)
+	@$(call unpack,prometheus)
+	@[ -e $@ ] || { $(call unpack,promtool); }
 
 $(TOOLS)/usr/sbin/nats-server:
-	$(call unpack,nats-server)
+	@$(call unpack,nats-server)
 
 $(TOOLS)/usr/bin/nfdump:
-	$(call unpack,nfdump)
+	@$(call unpack,nfdump)
 
 $(TOOLS)/usr/sbin/nfacctd:
-	$(call unpack,pmacct)
+	@$(call unpack,pmacct)
