@@ -15,6 +15,9 @@ pub const FLOWS_DEFAULT: usize = 100;
 /// Most flows of an answer.
 pub const FLOWS_MAX: usize = 10_000;
 
+/// Flows with fewer packets in their last epoch come last in an order by delay.
+pub const FEW_PACKETS: u64 = 10;
+
 /// Segments with courses of an answer, unless `limit` is given.
 pub const COURSES_DEFAULT: usize = 100;
 
@@ -116,7 +119,8 @@ labelled_enum! {
 }
 
 labelled_enum! {
-    /// By what flows are ordered, the greatest first.
+    /// By what flows are ordered, the greatest first. In an order by delay (`mean`, `stddev`, `p99`, `estimate`), flows with
+    /// fewer than 10 packets in their last epoch come after all others: a single late packet does not make a flow slow.
     #[derive(Default, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum FlowOrder {
@@ -145,6 +149,13 @@ labelled_enum! {
         First = "first",
         /// The last epoch in which it had packets.
         Last = "last",
+    }
+}
+
+impl FlowOrder {
+    /// Whether flows with few packets come last.
+    pub(crate) fn is_by_delay(self) -> bool {
+        matches!(self, Self::Mean | Self::Stddev | Self::P99 | Self::Estimate)
     }
 }
 

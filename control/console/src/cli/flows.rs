@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 pub struct Flows {
     /// By what they are ordered, the greatest first; figures are those of each flow's last epoch, means on wires
-    /// those of the estimate
+    /// those of the estimate. Ordered by a delay, flows with fewer than 10 packets come last
     #[arg(long, value_name = "ORDER", default_value = "packets", value_parser = parser::<FlowOrder>(FlowOrder::ALL.map(FlowOrder::label)))]
     sort: FlowOrder,
     /// The least first

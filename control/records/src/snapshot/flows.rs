@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::segment::title;
 use super::{Delay, Labelled, Snapshot, WireFlow};
 use crate::history::{Course, History};
-use crate::query::{FlowOrder, FlowQuery, selects};
+use crate::query::{FEW_PACKETS, FlowOrder, FlowQuery, selects};
 
 /// The flows that are tracked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -670,6 +670,7 @@ pub fn select<'l>(
         selected.extend(list.selected(query).map(|flow| (number, flow)));
     }
     let matching = selected.len();
+    let is_by_delay = query.sort.is_by_delay();
     let order =
         |(list_a, a): &(usize, &FlowRecord), (list_b, b): &(usize, &FlowRecord)| -> Ordering {
             let rising = a.rank(query.sort).total_cmp(&b.rank(query.sort));
@@ -678,7 +679,10 @@ pub fn select<'l>(
             } else {
                 rising.reverse()
             };
-            ordering.then_with(|| (a.name, list_a, a.segment).cmp(&(b.name, list_b, b.segment)))
+            let is_last = |flow: &FlowRecord| is_by_delay && flow.last.packets < FEW_PACKETS;
+            (is_last(a).cmp(&is_last(b)))
+                .then(ordering)
+                .then_with(|| (a.name, list_a, a.segment).cmp(&(b.name, list_b, b.segment)))
         };
     let end = query.offset.saturating_add(query.limit);
     if end < matching {
@@ -787,6 +791,24 @@ mod tests {
         });
         assert_eq!(ports(&paged.collect::<Vec<_>>()), ports(&all.1));
         assert_eq!(ports(&all.1)[..3], [9, 19, 29]);
+    }
+
+    #[test]
+    fn a_flow_with_few_packets_is_not_a_slow_one() {
+        // The smaller `n`, the slower; even flows have too few packets to say so.
+        let packets = |n: u16| FEW_PACKETS - u64::from(n.is_multiple_of(2));
+        let list = FlowList::example((0..6).map(|n| FlowRecord::example(n, packets(n))).collect());
+        let ordered = |sort, ascending| {
+            let query = FlowQuery {
+                sort,
+                ascending,
+                ..FlowQuery::default()
+            };
+            ports(&select(&[&list], &query).1)
+        };
+        assert_eq!(ordered(FlowOrder::Mean, false), [1, 3, 5, 0, 2, 4]);
+        assert_eq!(ordered(FlowOrder::Mean, true), [5, 3, 1, 4, 2, 0]);
+        assert_eq!(ordered(FlowOrder::Lost, false), [5, 4, 3, 2, 1, 0]);
     }
 
     #[test]
