@@ -1,9 +1,9 @@
-//! The live table of one switch or several, in a terminal: segments with the course of the selected one, flows and all that
-//! is known of one, classes, ports and wires.
+//! The live table of one switch or several, in a terminal: segments, flows and all that is known of one, classes, ports and
+//! wires, each with a chart of what is selected.
 //!
 //! ```text
-//!  keys -> Fleet -> App -> draw             this thread: never waits for a switch
-//!                   |  ^
+//!  keys, mouse -> Fleet -> App -> draw      this thread: never waits for a switch
+//!                   |  ^    \-- Memory     of what the switch keeps no history of
 //!           Request v  | Update             of each switch, one at a time
 //!                  Feed -> SnapshotSource   a thread that asks: in this process, or over HTTP
 //! ```
@@ -16,16 +16,25 @@ use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, MouseEventKind,
+};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::client::ClientError;
 
 mod app;
+mod choice;
 mod draw;
+mod fleet;
+mod loss;
+mod memory;
 mod source;
 
-use app::{App, Fleet, KeyEffect, Tab};
+use app::App;
+use choice::Tab;
+use fleet::{Fleet, KeyEffect};
 use source::{Feed, Request};
 
 pub use source::{InProcess, SnapshotSource};
@@ -56,8 +65,17 @@ pub enum TopError {
     Source(#[from] ClientError),
 }
 
-/// Shows the data of these sources until the user quits (`q`, Ctrl-C), the terminal is closed, or `is_over` is true. The
-/// terminal is always restored.
+/// How the live table ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The user quit, or it was over.
+    Left,
+    /// The terminal was closed.
+    TerminalClosed,
+}
+
+/// Shows the data of these sources until the user quits (`q`, Ctrl-C), the terminal is closed, or `is_over` is true. If a
+/// switch of this process forwards packets, the user is asked before quitting. The terminal is always restored.
 ///
 /// # Errors
 /// [`TopError`]. A source that stops answering later is shown, not returned; of several sources also one that never
@@ -65,7 +83,7 @@ pub enum TopError {
 pub fn run(
     sources: Vec<impl SnapshotSource + Send + 'static>,
     is_over: impl Fn() -> bool,
-) -> Result<(), TopError> {
+) -> Result<Ended, TopError> {
     if !io::stdout().is_terminal() {
         return Err(TopError::NoTerminal);
     }
@@ -82,9 +100,15 @@ pub fn run(
     }
     let keyboard = keyboard()?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = interact(&mut terminal, &keyboard, Fleet::new(apps), feeds, is_over);
-    ratatui::try_restore()?;
-    Ok(outcome?)
+    let ended = interact(&mut terminal, &keyboard, Fleet::new(apps), feeds, is_over);
+    let restored = ratatui::try_restore();
+    // A closed terminal may be noticed by a failure first, and cannot be restored.
+    match ended {
+        Ok(Ended::Left) => restored?,
+        Err(error) if wait_for_key(&keyboard)? => return Err(error.into()),
+        Ok(Ended::TerminalClosed) | Err(_) => return Ok(Ended::TerminalClosed),
+    }
+    Ok(Ended::Left)
 }
 
 /// What the live table shows of `source` on a screen of this size, by tab, as text.
@@ -138,7 +162,8 @@ fn interact(
     mut fleet: Fleet,
     mut feeds: Vec<Feed>,
     is_over: impl Fn() -> bool,
-) -> io::Result<()> {
+) -> io::Result<Ended> {
+    let mut mouse = Mouse { is_captured: false };
     let mut drawn: Option<Instant> = None;
     while !is_over() {
         if drawn.is_none_or(|at| at.elapsed() >= REDRAW) {
@@ -154,16 +179,21 @@ fn interact(
             };
             feed.ask(request, often);
         }
+        mouse.capture(fleet.has_mouse)?;
         if !wait_for_key(keyboard)? {
-            break;
+            return Ok(Ended::TerminalClosed);
         }
         // All that were read at once: a burst of keys, or a paste.
         while event::poll(Duration::ZERO)? {
+            let event = event::read()?;
+            if matches!(&event, Event::Mouse(mouse) if mouse.kind == MouseEventKind::Moved) {
+                continue;
+            }
             drawn = None;
-            if let Event::Key(key) = event::read()?
-                && fleet.press(key) == KeyEffect::Quit
-            {
-                return Ok(());
+            match event {
+                Event::Key(key) if fleet.press(key) == KeyEffect::Quit => return Ok(Ended::Left),
+                Event::Mouse(mouse) => fleet.point(mouse),
+                _ => {}
             }
         }
         for (index, feed) in feeds.iter_mut().enumerate() {
@@ -173,7 +203,32 @@ fn interact(
             }
         }
     }
-    Ok(())
+    Ok(Ended::Left)
+}
+
+/// Whether the terminal reports the mouse. It no longer does once this is dropped.
+struct Mouse {
+    is_captured: bool,
+}
+
+impl Mouse {
+    fn capture(&mut self, is_captured: bool) -> io::Result<()> {
+        if self.is_captured == is_captured {
+            return Ok(());
+        }
+        self.is_captured = is_captured;
+        if is_captured {
+            execute!(io::stdout(), EnableMouseCapture)
+        } else {
+            execute!(io::stdout(), DisableMouseCapture)
+        }
+    }
+}
+
+impl Drop for Mouse {
+    fn drop(&mut self) {
+        let _ = self.capture(false);
+    }
 }
 
 #[cfg(test)]

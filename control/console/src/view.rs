@@ -12,7 +12,7 @@ pub mod station;
 mod status;
 mod wires;
 
-pub(crate) use flows::{FLOW_HEADINGS, flow_row, flow_words};
+pub(crate) use flows::flow_words;
 pub use flows::{flow, flows};
 pub use status::status;
 pub use wires::wires;

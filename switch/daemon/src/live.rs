@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::log::Lines;
-use console::{top, view};
+use console::top::{self, Ended};
+use console::view;
 use control::published::Published;
 use records::answers::FlowQuery;
 use records::snapshot::Snapshot;
@@ -25,7 +26,7 @@ const LOG_MAX: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(20);
 
 /// Waits until `is_over`, the duration's end, or the user's wish, and shows what was asked for
-/// meanwhile.
+/// meanwhile. A switch that forwards packets of others goes on when its terminal is closed.
 ///
 /// # Errors
 /// When the terminal or standard output fails.
@@ -37,20 +38,31 @@ pub fn attend(
     let (arguments, log) = (options.arguments, &options.log);
     let end = (arguments.duration).and_then(|duration| Instant::now().checked_add(duration));
     let is_over = || is_over() || end.is_some_and(|end| Instant::now() >= end);
+    let mut is_written = arguments.live;
     if arguments.live && io::stdout().is_terminal() && io::stdin().is_terminal() {
-        let _held = io::stderr().is_terminal().then(|| hold(log));
+        let held = io::stderr().is_terminal().then(|| hold(log));
         let [latest, flows, flow] = [0; 3].map(|_| Arc::clone(published));
         let source = top::InProcess {
             latest: move || latest.read(),
             flows: move |query: &FlowQuery| flows.flows(query),
             flow: move |name| flow.flow(name),
         };
-        return top::run(vec![source], is_over).context("cannot show the live table");
+        let ended = top::run(vec![source], is_over).context("cannot show the live table")?;
+        drop(held);
+        let config = published.read().config.clone();
+        if ended == Ended::Left || !config.is_some_and(|config| config.has_devices()) {
+            return Ok(());
+        }
+        // Whose connection is cut must not cut those of others.
+        tracing::warn!(
+            "the terminal of the live table was closed: the switch runs on until SIGTERM"
+        );
+        is_written = false;
     }
     let mut next_table = Instant::now() + REFRESH;
     while !is_over() {
         thread::sleep(NAP);
-        if arguments.live && Instant::now() >= next_table {
+        if is_written && Instant::now() >= next_table {
             next_table += REFRESH;
             match writeln!(io::stdout(), "{}", view::live(&published.read())) {
                 // Who read it has seen enough (`| head`).

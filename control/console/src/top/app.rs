@@ -1,85 +1,19 @@
-//! What the live table shows: several switches, of each what the user chose, its tabs and by what each is ordered.
+//! What the live table shows of one switch, and what the user chose.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::draw;
+use super::choice::{Chart, Sort, Tab};
+use super::fleet::{KeyEffect, is_control_c};
+use super::loss::PortDrops;
+use super::memory::{Memory, Subject};
 use super::source::{Request, Update};
 use crate::client::ClientError;
-use crate::view::packets_per_s;
-use contract::labelled_enum;
-use records::answers::{ClassTotals, Classes, CourseQuery, FlowOrder, FlowPage, FlowQuery, Width};
+use records::answers::{ClassTotals, Classes, CourseQuery, FlowPage, FlowQuery, Width};
 use records::history::Course;
-use records::snapshot::{FlowAnswer, Port, Segment, Snapshot, Stamped};
-
-/// The switches, at least one.
-#[derive(Debug)]
-pub(super) struct Fleet {
-    pub apps: Vec<App>,
-    /// Index of the one that is shown, and selected in the list.
-    pub current: usize,
-    /// Whether the list is shown.
-    pub is_listed: bool,
-}
-
-impl Fleet {
-    pub(super) fn new(apps: Vec<App>) -> Self {
-        let is_listed = apps.len() > 1;
-        Self {
-            apps,
-            current: 0,
-            is_listed,
-        }
-    }
-
-    pub(super) fn draw(&self, frame: &mut Frame) {
-        draw::draw(frame, &self.apps, self.current, self.is_listed);
-    }
-
-    pub(super) fn shown(&self) -> &App {
-        &self.apps[self.current]
-    }
-
-    pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
-        if key.kind == KeyEventKind::Release {
-            return KeyEffect::Stay;
-        }
-        let last = self.apps.len() - 1;
-        let (before, after) = (self.current.saturating_sub(1), (self.current + 1).min(last));
-        let app = &mut self.apps[self.current];
-        if app.is_typing || last == 0 {
-            return app.press(key);
-        }
-        match key.code {
-            KeyCode::Char('0') => self.is_listed = true,
-            KeyCode::Left => self.go(before),
-            KeyCode::Right => self.go(after),
-            KeyCode::Up | KeyCode::Char('k') if self.is_listed => self.go(before),
-            KeyCode::Down | KeyCode::Char('j') if self.is_listed => self.go(after),
-            KeyCode::Home | KeyCode::Char('g') if self.is_listed => self.go(0),
-            KeyCode::End | KeyCode::Char('G') if self.is_listed => self.go(last),
-            KeyCode::Enter if self.is_listed => self.is_listed = false,
-            KeyCode::Esc if !self.is_listed && app.is_at_top() => self.is_listed = true,
-            code => {
-                self.is_listed &= !matches!(code, KeyCode::Char('1'..='5' | '/' | '?'));
-                return app.press(key);
-            }
-        }
-        KeyEffect::Stay
-    }
-
-    /// Shows another switch, by the same tab.
-    fn go(&mut self, index: usize) {
-        let shown = self.shown();
-        let (tab, width, filter) = (shown.tab, shown.width, shown.filter.clone());
-        self.current = index;
-        let app = &mut self.apps[index];
-        (app.tab, app.width, app.filter) = (tab, width, filter);
-    }
-}
+use records::snapshot::{Flow, FlowAnswer, Port, Segment, Snapshot, WireSegment};
 
 /// Flows that are asked for: some screens of them.
 const FLOWS_MAX: usize = 200;
@@ -89,13 +23,6 @@ const PAGE: usize = 10;
 
 /// A switch that has not answered for so long is shown as gone.
 const GONE: Duration = Duration::from_secs(3);
-
-/// Effect of a key press on the program.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum KeyEffect {
-    Stay,
-    Quit,
-}
 
 /// What the middle of the screen holds.
 #[derive(Debug, Default)]
@@ -118,6 +45,36 @@ pub(super) struct OpenFlow {
     pub scroll: u16,
 }
 
+/// When the user paused the table, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Paused(u64);
+
+impl Paused {
+    pub(super) fn now() -> Self {
+        let now = SystemTime::UNIX_EPOCH.elapsed();
+        Self(now.map_or(0, |since| since.as_secs()))
+    }
+
+    /// `14:03:12 UTC`, as in the log.
+    pub(super) fn clock(self) -> String {
+        let (hours, minutes, seconds) = (self.0 / 3_600 % 24, self.0 / 60 % 60, self.0 % 60);
+        format!("{hours:02}:{minutes:02}:{seconds:02} UTC")
+    }
+}
+
+/// What the user chose in one tab.
+#[derive(Debug, Default)]
+struct OfTab {
+    /// Index of the order.
+    sort: usize,
+    /// Whether the least is first.
+    is_reversed: bool,
+    /// Name of the selected class, port or segment on the wire; if there is none, the first is selected.
+    selected: String,
+    /// The first row on the screen.
+    first_row: usize,
+}
+
 /// All that the table shows of a switch, and what the user chose.
 #[derive(Debug)]
 pub(super) struct App {
@@ -126,12 +83,17 @@ pub(super) struct App {
     pub snapshot: Arc<Snapshot>,
     /// The flows on the screen; `None` before they have come.
     pub flows: Option<FlowPage>,
+    /// The query that they answer.
+    flows_query: Option<FlowQuery>,
     /// The course that was last answered, and its query.
     course: Option<(CourseQuery, Course)>,
+    pub memory: Memory,
     /// Why this is not the latest.
     pub trouble: Option<String>,
     /// When it answered last, or the start.
     answered: Instant,
+    /// If paused, nothing on the screen is replaced; what was not there yet is still fetched.
+    pub paused: Option<Paused>,
     pub tab: Tab,
     pub view: View,
     /// Only rows whose names contain this are shown.
@@ -140,35 +102,45 @@ pub(super) struct App {
     pub is_typing: bool,
     /// Width of the chart's buckets.
     pub width: Width,
-    /// For each tab, index of the chosen order.
-    sorts: [usize; Tab::ALL.len()],
+    /// The chosen chart, which some tabs do not have.
+    pub chosen: Chart,
+    tabs: [OfTab; Tab::ALL.len()],
     /// Index of a segment in the snapshot.
     pub selected: usize,
     /// Index of a flow on the page.
     pub selected_flow: usize,
-    /// For each tab with names, the selected class or port; if empty, the first.
-    selected_names: [String; Tab::ALL.len()],
 }
 
 impl App {
     pub(super) fn new(address: String, snapshot: Arc<Snapshot>) -> Self {
+        let mut memory = Memory::default();
+        memory.add(&snapshot, None);
         Self {
             address,
             snapshot,
             flows: None,
+            flows_query: None,
             course: None,
+            memory,
             trouble: None,
             answered: Instant::now(),
+            paused: None,
             tab: Tab::Segments,
             view: View::Table,
             filter: String::new(),
             is_typing: false,
             width: Width::Second,
-            sorts: [0; Tab::ALL.len()],
+            chosen: Chart::Delay,
+            tabs: Default::default(),
             selected: 0,
             selected_flow: 0,
-            selected_names: Default::default(),
         }
+    }
+
+    /// Whether this is the switch of this process, and forwards packets of others: it ends with the table.
+    pub(super) fn is_forwarding_here(&self) -> bool {
+        let config = self.snapshot.config.as_ref();
+        config.is_some_and(|config| config.has_devices())
     }
 
     /// How long it has not answered, where that is too long or there was an error.
@@ -186,6 +158,7 @@ impl App {
             (_, Tab::Flows) if self.has_flows() => {
                 request.flows = Some(FlowQuery {
                     sort: self.sort().of_flows(),
+                    ascending: self.is_reversed(),
                     limit: FLOWS_MAX,
                     contains: (!self.filter.is_empty()).then(|| self.filter.clone()),
                     ..FlowQuery::default()
@@ -217,29 +190,44 @@ impl App {
                 return;
             }
         };
-        let selected = self.snapshot.segments.get(self.selected);
-        let selected = selected.map(Segment::names);
-        let mut segments = update.snapshot.segments.iter();
-        let index = segments.position(|segment| Some(segment.names()) == selected);
-        self.selected = index.unwrap_or(0);
-        self.snapshot = update.snapshot;
         self.trouble = None;
         self.answered = Instant::now();
-        if let (Some(of), Some(course)) = (update.request.course, update.course) {
-            self.course = Some((of, course));
+        let is_paused = self.paused.is_some();
+        if !is_paused {
+            self.show_snapshot(update.snapshot);
+            self.memory.add(&self.snapshot, update.flows.as_ref());
         }
-        if let Some(page) = update.flows {
+        if let (Some(query), Some(course)) = (update.request.course, update.course) {
+            let held = self.course.as_ref().map(|(query, _)| query);
+            if !is_paused || held != Some(&query) {
+                self.course = Some((query, course));
+            }
+        }
+        if let (Some(query), Some(page)) = (update.request.flows, update.flows)
+            && (!is_paused || self.flows_query.as_ref() != Some(&query))
+        {
             self.keep_flow(&page);
-            self.flows = Some(page);
+            (self.flows, self.flows_query) = (Some(page), Some(query));
         }
         if !self.has_flows() {
-            self.flows = None;
+            (self.flows, self.flows_query) = (None, None);
         }
         if let (View::Flow(open), Some(flow)) = (&mut self.view, update.flow)
             && open.name == flow.flow
+            && (!is_paused || open.answer.is_none())
         {
             open.answer = Some(Box::new(flow));
         }
+    }
+
+    /// Keeps the selection on its segment.
+    fn show_snapshot(&mut self, snapshot: Arc<Snapshot>) {
+        let selected = self.snapshot.segments.get(self.selected);
+        let selected = selected.map(Segment::names);
+        let mut segments = snapshot.segments.iter();
+        let index = segments.position(|segment| Some(segment.names()) == selected);
+        self.selected = index.unwrap_or(0);
+        self.snapshot = snapshot;
     }
 
     /// Whether there are any to ask for.
@@ -275,27 +263,68 @@ impl App {
         self.snapshot.segments.get(*index)
     }
 
+    /// What the user chose in the tab that is shown.
+    fn of_tab(&self) -> &OfTab {
+        &self.tabs[self.tab as usize]
+    }
+
+    fn of_tab_mut(&mut self) -> &mut OfTab {
+        &mut self.tabs[self.tab as usize]
+    }
+
     pub(super) fn sort(&self) -> Sort {
         let sorts = self.tab.sorts();
-        sorts[self.sorts[self.tab as usize] % sorts.len()]
+        sorts[self.of_tab().sort % sorts.len()]
+    }
+
+    /// Whether the least is first.
+    pub(super) fn is_reversed(&self) -> bool {
+        self.of_tab().is_reversed
+    }
+
+    pub(super) fn first_row(&self) -> usize {
+        self.of_tab().first_row
+    }
+
+    pub(super) fn keep_first_row(&mut self, row: usize) {
+        self.of_tab_mut().first_row = row;
+    }
+
+    /// The chart that is shown.
+    pub(super) fn chart(&self) -> Chart {
+        let charts = self.tab.charts();
+        let chosen = charts.iter().find(|chart| **chart == self.chosen);
+        *chosen.unwrap_or(&charts[0])
     }
 
     pub(super) fn is_shown(&self, name: &str) -> bool {
         name.contains(&self.filter)
     }
 
+    /// Puts rows into the chosen order. Rows without the figure come last.
+    fn arrange<T>(&self, rows: &mut [T], figure: impl Fn(&T) -> Option<f64>) {
+        let is_reversed = self.is_reversed();
+        if self.sort() == Sort::Configuration {
+            if is_reversed {
+                rows.reverse();
+            }
+            return;
+        }
+        let sign = if is_reversed { -1.0 } else { 1.0 };
+        let rank = |row: &T| figure(row).map_or(f64::NEG_INFINITY, |figure| sign * figure);
+        rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+    }
+
     /// Indices of the segments in the order in which they are shown.
     pub(super) fn order(&self) -> Vec<usize> {
-        let sort = match self.tab {
-            Tab::Segments => self.sort(),
-            _ => Sort::Configuration,
-        };
         let segments = &self.snapshot.segments;
-        let is_shown =
-            |index: &usize| self.tab != Tab::Segments || self.is_shown(&segments[*index].title());
+        if self.tab != Tab::Segments {
+            return (0..segments.len()).collect();
+        }
+        let is_shown = |index: &usize| self.is_shown(&segments[*index].title());
         let mut order: Vec<usize> = (0..segments.len()).filter(is_shown).collect();
-        let key = |index: usize| sort.of_segment(&self.snapshot, &segments[index]);
-        order.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+        let figure = |index: &usize| self.sort().of_segment(&self.snapshot, &segments[*index]);
+        self.arrange(&mut order, figure);
         order
     }
 
@@ -303,35 +332,111 @@ impl App {
     pub(super) fn classes(&self) -> Vec<ClassTotals> {
         let mut rows = Classes::from(&*self.snapshot).classes;
         rows.retain(|row| row.segments > 0 && self.is_shown(&row.class));
-        let sort = self.sort();
-        let by = |row: &ClassTotals| sort.of_class(&self.snapshot, row);
-        rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
+        self.arrange(&mut rows, |row| self.sort().of_class(&self.snapshot, row));
         rows
-    }
-
-    /// Index of the tab's selected class or port among these names.
-    pub(super) fn selected_in<'n>(&self, mut names: impl Iterator<Item = &'n String>) -> usize {
-        let selected = &self.selected_names[self.tab as usize];
-        names.position(|name| name == selected).unwrap_or(0)
     }
 
     /// The ports in the order in which they are shown.
     pub(super) fn ports(&self) -> Vec<&Port> {
         let ports = self.snapshot.ports.iter();
         let mut ports: Vec<&Port> = ports.filter(|port| self.is_shown(&port.name)).collect();
-        let sort = self.sort();
-        ports.sort_by(|a, b| sort.of_port(b).total_cmp(&sort.of_port(a)));
+        self.arrange(&mut ports, |port| match self.sort() {
+            Sort::Lost => self.drops(port).map(|drops| drops.per_s()),
+            _ => Some(port.rx_pps + port.tx_pps),
+        });
         ports
+    }
+
+    /// What a port dropped in the last second; `None` before one has passed.
+    pub(super) fn drops(&self, port: &Port) -> Option<PortDrops> {
+        let step = self.memory.last_second(&Subject::Port(port.name.clone()))?;
+        Some(PortDrops::of(port, &step))
+    }
+
+    /// Both directions of every segment on the wire.
+    pub(super) fn wire_segments(&self) -> Vec<&WireSegment> {
+        let wires = self.snapshot.wires.iter();
+        let wires = wires.filter(|wire| self.is_shown(&wire.port));
+        let mut segments: Vec<_> = wires.flat_map(|wire| &wire.segments).collect();
+        self.arrange(&mut segments, |_| None);
+        segments
+    }
+
+    /// Names of the rows of the tab; none of segments and flows, which are selected by their indices.
+    fn names(&self) -> Vec<String> {
+        match self.tab {
+            Tab::Segments | Tab::Flows => Vec::new(),
+            Tab::Classes => self.classes().into_iter().map(|row| row.class).collect(),
+            Tab::Ports => self.ports().iter().map(|port| port.name.clone()).collect(),
+            Tab::Wires => {
+                let segments = self.wire_segments().into_iter();
+                segments.map(WireSegment::title).collect()
+            }
+        }
+    }
+
+    /// The selected row.
+    pub(super) fn row(&self) -> usize {
+        let row = match self.tab {
+            Tab::Segments => self
+                .order()
+                .iter()
+                .position(|&index| index == self.selected),
+            Tab::Flows => Some(self.selected_flow),
+            _ => self
+                .names()
+                .iter()
+                .position(|name| *name == self.of_tab().selected),
+        };
+        row.unwrap_or(0)
+    }
+
+    /// Selects a row, or the last one.
+    pub(super) fn select_row(&mut self, row: usize) {
+        let of = |rows: usize| row.min(rows.saturating_sub(1));
+        match self.tab {
+            Tab::Segments => {
+                let order = self.order();
+                self.selected = order.get(of(order.len())).copied().unwrap_or(0);
+            }
+            Tab::Flows => {
+                let flows = self.flows.as_ref().map_or(0, |page| page.flows.len());
+                self.selected_flow = of(flows);
+            }
+            _ => {
+                let mut names = self.names();
+                let row = of(names.len());
+                self.of_tab_mut().selected = match names.get_mut(row) {
+                    Some(name) => std::mem::take(name),
+                    None => String::new(),
+                };
+            }
+        }
+    }
+
+    /// The selected flow.
+    pub(super) fn flow(&self) -> Option<&Flow> {
+        self.flows.as_ref()?.flows.get(self.selected_flow)
+    }
+
+    /// What is selected, if the table itself remembers its course.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        let name = || self.names().into_iter().nth(self.row());
+        match self.tab {
+            Tab::Segments => None,
+            Tab::Flows => self.flow().map(Subject::flow),
+            Tab::Classes => name().map(Subject::Class),
+            Tab::Ports => name().map(Subject::Port),
+            Tab::Wires => name().map(Subject::Wire),
+        }
     }
 
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return KeyEffect::Quit;
-            }
+            _ if is_control_c(key) => return KeyEffect::Quit,
             code if self.is_typing => self.type_filter(code),
             KeyCode::Char('q') => return KeyEffect::Quit,
-            KeyCode::Esc => return self.leave(),
+            KeyCode::Esc => self.leave(),
             KeyCode::Up | KeyCode::Char('k') => self.step(|row| row.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.step(|row| row + 1),
             KeyCode::PageUp => self.step(|row| row.saturating_sub(PAGE)),
@@ -348,11 +453,20 @@ impl App {
             }
             KeyCode::Enter if self.tab == Tab::Flows => self.open_flow(),
             KeyCode::Char('s') => {
-                let sort = &mut self.sorts[self.tab as usize];
-                *sort = (*sort + 1) % self.tab.sorts().len();
-                if self.tab == Tab::Flows {
-                    self.selected_flow = 0;
-                }
+                let sorts = self.tab.sorts().len();
+                let of_tab = self.of_tab_mut();
+                (of_tab.sort, of_tab.is_reversed) = ((of_tab.sort + 1) % sorts, false);
+                self.show_first_flow();
+            }
+            KeyCode::Char('r') => {
+                let of_tab = self.of_tab_mut();
+                of_tab.is_reversed = !of_tab.is_reversed;
+                self.show_first_flow();
+            }
+            KeyCode::Char('c') => {
+                let (shown, charts) = (self.chart(), self.tab.charts());
+                let next = charts.iter().position(|chart| *chart == shown);
+                self.chosen = charts[next.map_or(0, |shown| shown + 1) % charts.len()];
             }
             KeyCode::Char('w') => {
                 self.width = Width::ALL[(self.width as usize + 1) % Width::ALL.len()];
@@ -395,21 +509,23 @@ impl App {
         matches!(self.view, View::Table)
     }
 
-    /// Back to the table, then without the filter, then out.
-    fn leave(&mut self) -> KeyEffect {
-        if self.is_at_top() {
-            return KeyEffect::Quit;
-        }
+    /// Back to the table, then without the filter; no further, because it is pressed in haste.
+    fn leave(&mut self) {
         if self.is_table() {
             self.filter.clear();
         }
         self.view = View::Table;
-        KeyEffect::Stay
+    }
+
+    /// Another order begins with another flow.
+    fn show_first_flow(&mut self) {
+        if self.tab == Tab::Flows {
+            self.selected_flow = 0;
+        }
     }
 
     fn open_flow(&mut self) {
-        let page = self.flows.as_ref();
-        if let Some(flow) = page.and_then(|page| page.flows.get(self.selected_flow)) {
+        if let Some(flow) = self.flow() {
             self.view = View::Flow(OpenFlow {
                 name: flow.flow.clone(),
                 answer: None,
@@ -421,134 +537,11 @@ impl App {
     /// Moves the selection within the order shown, or the text of a flow.
     fn step(&mut self, to: impl Fn(usize) -> usize) {
         match &mut self.view {
-            View::Table => {}
-            View::Help => return,
+            View::Table => self.select_row(to(self.row())),
+            View::Help => {}
             View::Flow(OpenFlow { scroll, .. }) => {
-                *scroll = u16::try_from(to(usize::from(*scroll))).unwrap_or(0);
-                return;
+                *scroll = u16::try_from(to(usize::from(*scroll))).unwrap_or(u16::MAX);
             }
         }
-        match self.tab {
-            Tab::Segments => {
-                let order = self.order();
-                let row = order.iter().position(|&index| index == self.selected);
-                let to = to(row.unwrap_or(0)).min(order.len().saturating_sub(1));
-                self.selected = order.get(to).copied().unwrap_or(0);
-            }
-            Tab::Flows => {
-                let flows = self.flows.as_ref().map_or(0, |page| page.flows.len());
-                self.selected_flow = to(self.selected_flow).min(flows.saturating_sub(1));
-            }
-            Tab::Classes | Tab::Ports => {
-                let names: Vec<String> = if self.tab == Tab::Classes {
-                    self.classes().into_iter().map(|row| row.class).collect()
-                } else {
-                    self.ports().iter().map(|port| port.name.clone()).collect()
-                };
-                let to = to(self.selected_in(names.iter())).min(names.len().saturating_sub(1));
-                let name = names.into_iter().nth(to).unwrap_or_default();
-                self.selected_names[self.tab as usize] = name;
-            }
-            Tab::Wires => {}
-        }
-    }
-}
-
-labelled_enum! {
-    /// The table in the middle of the screen.
-    pub(super) enum Tab {
-        Segments = "segments",
-        Flows = "flows",
-        Classes = "classes",
-        Ports = "ports",
-        Wires = "wires",
-    }
-}
-
-impl Tab {
-    /// By what it can be ordered; the first is the default.
-    pub(super) fn sorts(self) -> &'static [Sort] {
-        match self {
-            Self::Segments | Self::Classes => &Sort::ALL,
-            Self::Ports => &[Sort::Configuration, Sort::Packets, Sort::Lost],
-            Self::Wires => &[Sort::Configuration],
-            Self::Flows => &[Sort::Packets, Sort::Lost, Sort::Mean, Sort::Stddev],
-        }
-    }
-}
-
-labelled_enum! {
-    /// By what rows are ordered, greatest first.
-    pub(super) enum Sort {
-        Configuration = "as configured",
-        Packets = "by packets/s",
-        Lost = "by lost packets",
-        Mean = "by mean",
-        Stddev = "by stddev",
-        P99 = "by p99",
-        P999 = "by p99.9",
-        Max = "by maximum",
-    }
-}
-
-impl Sort {
-    pub(super) fn of_segment(self, snapshot: &Snapshot, segment: &Segment) -> f64 {
-        match self {
-            Self::Packets => packets_per_s(snapshot, segment),
-            Self::Lost => segment.total.counts.dropped_packets as f64,
-            _ => self.of_delays(snapshot.fresh(segment).and_then(|last| last.stamped)),
-        }
-    }
-
-    pub(super) fn of_class(self, snapshot: &Snapshot, class: &ClassTotals) -> f64 {
-        match self {
-            Self::Packets => class_packets_per_s(snapshot, class),
-            Self::Lost => class.counts.dropped_packets as f64,
-            _ => self.of_delays(class.last.map(|last| last.stamped)),
-        }
-    }
-
-    fn of_delays(self, stamped: Option<Stamped>) -> f64 {
-        let of: fn(Stamped) -> f64 = match self {
-            Self::Configuration | Self::Packets | Self::Lost => return 0.0,
-            Self::Mean => |stamped| stamped.mean_ns,
-            Self::Stddev => |stamped| stamped.stddev_ns,
-            Self::P99 => |stamped| stamped.p99_ns,
-            Self::P999 => |stamped| stamped.p999_ns,
-            Self::Max => |stamped| stamped.max_ns,
-        };
-        stamped.map_or(-1.0, of)
-    }
-
-    pub(super) fn of_port(self, port: &Port) -> f64 {
-        match self {
-            Self::Packets => port.rx_pps + port.tx_pps,
-            Self::Lost => port.dropped_packets() as f64,
-            _ => 0.0,
-        }
-    }
-
-    pub(super) fn of_flows(self) -> FlowOrder {
-        match self {
-            Self::Lost => FlowOrder::Lost,
-            Self::Mean => FlowOrder::Mean,
-            Self::Stddev => FlowOrder::Stddev,
-            _ => FlowOrder::Packets,
-        }
-    }
-}
-
-/// Packets of a class in its last epoch, a second.
-pub(super) fn class_packets_per_s(snapshot: &Snapshot, class: &ClassTotals) -> f64 {
-    let packets = class.last.map_or(0, |last| last.packets);
-    packets as f64 * 1e3 / f64::from(snapshot.interval_ms)
-}
-
-/// The span of the chart with buckets of this width, and the labels of its axis.
-pub(super) fn span(width: Width) -> (&'static str, [&'static str; 3]) {
-    match width {
-        Width::Second => ("last minute", ["-60 s", "-30 s", "now"]),
-        Width::TenSeconds => ("last ten minutes", ["-10 min", "-5 min", "now"]),
-        Width::Minute => ("last hour", ["-60 min", "-30 min", "now"]),
     }
 }

@@ -1,29 +1,34 @@
 //! How the live table looks. It is laid out for 80 columns and 24 rows, and makes use of more.
 
-use std::borrow::Cow;
-
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::symbols::Marker;
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{
-    Axis, Block, BorderType, Chart, Dataset, GraphType, Paragraph, Table, TableState, Wrap,
-};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, BorderType, Paragraph, Table, TableState, Wrap};
 
-use super::app::{App, OpenFlow, Sort, Tab, View, class_packets_per_s, span};
+use super::app::{App, View};
+use super::choice::{Sort, Tab};
+use super::loss::Passed;
 use crate::view::{
-    self, FLOW_HEADINGS, PORT_HEADINGS, SEGMENT_HEADINGS, WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS,
-    clock_words, dropped, flow_row, flow_words, known, port_row, row, wire_row, wire_segment_row,
+    WIRE_HEADINGS, WIRE_SEGMENT_HEADINGS, clock_words, dropped, flow_words, known, wire_row,
+    wire_segment_row,
 };
-use contract::units::{count, duration_ns, rate, uptime};
-use records::answers::ClassTotals;
-use records::history::{BUCKETS_MAX, Course};
-use records::snapshot::{Flow, Port, QueueCounts, Segment, Snapshot, Stamped, State};
+use contract::units::{count, duration_ns};
+use records::answers::{FEW_PACKETS, FlowPage};
+use records::snapshot::{Flow, Port, QueueCounts, Segment};
 
+mod bars;
+mod chart;
+mod rows;
+mod spots;
 mod table;
+mod text;
 
+use bars::{draw_tabs, footline, headline, name, state};
+pub(super) use spots::{Rows, Spots};
 use table::Columns;
+pub(super) use text::question;
+use text::{draw_flow, draw_help};
 
 const ACCENT: Color = Color::Cyan;
 const ESTIMATE: Color = Color::Yellow;
@@ -35,8 +40,14 @@ const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 /// Rows of a framed chart in which a course can still be seen.
 const CHART_MIN: u16 = 7;
 
-/// Rows of all that is known of one flow, framed.
-const FLOW_ROWS: u16 = 10;
+/// Rows of a framed table that is worth its room.
+const TABLE_MIN: u16 = 5;
+
+/// Rows of all that is known of one flow.
+const FLOW_ROWS: usize = 7;
+
+/// Rows of a framed text that is worth its room.
+const TEXT_MIN: u16 = 6;
 
 /// Columns for a flow's most important figures beside its name.
 const FIGURES: u16 = 30;
@@ -47,12 +58,8 @@ const NAME_MIN: usize = 20;
 /// Rows of the frame around a table, and of its headings.
 const FRAME: usize = 3;
 
-/// Headings of the classes' table.
-const CLASS_HEADINGS: &str =
-    "class | segments | packets/s | lost | mean | stddev | p99 | p99.9 | max";
-
-/// The list of all switches, or one of them.
-pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: bool) {
+/// Draws the list of all switches, or one of them.
+pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: bool) -> Spots {
     let [head, tabs, middle, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -62,24 +69,35 @@ pub(super) fn draw(frame: &mut Frame, apps: &[App], current: usize, is_listed: b
     .areas(frame.area());
     let app = &apps[current];
     frame.render_widget(headline(app, head.width), head);
-    frame.render_widget(tab_line(app, apps.len(), is_listed), tabs);
     frame.render_widget(footline(app, is_listed), foot);
+    let mut spots = Spots {
+        tabs: draw_tabs(frame, tabs, app, apps.len(), is_listed),
+        ..Spots::default()
+    };
     if is_listed {
-        return draw_list(frame, middle, apps, current);
+        spots.rows = Some(draw_list(frame, middle, apps, current));
+        return spots;
     }
-    match (&app.view, app.tab) {
-        (View::Help, _) => return draw_help(frame, middle),
-        (View::Flow(flow), _) => draw_flow(frame, middle, app, flow),
+    spots.rows = match (&app.view, app.tab) {
+        (View::Help, _) => {
+            draw_help(frame, middle);
+            return spots;
+        }
+        (View::Flow(flow), _) => {
+            spots.scroll_max = draw_flow(frame, middle, app, flow);
+            return spots;
+        }
         (View::Table, Tab::Segments) => segments_tab(frame, middle, app),
         (View::Table, Tab::Flows) => flows_tab(frame, middle, app),
         (View::Table, Tab::Classes) => classes_tab(frame, middle, app),
         (View::Table, Tab::Ports) => ports_tab(frame, middle, app),
         (View::Table, Tab::Wires) => wires_tab(frame, middle, app),
-    }
+    };
     // What a silent switch said last is not what is now.
     if app.silent_for().is_some() {
         frame.buffer_mut().set_style(middle, DIM);
     }
+    spots
 }
 
 fn framed(title: impl Into<Line<'static>>) -> Block<'static> {
@@ -99,14 +117,22 @@ fn remark(frame: &mut Frame, area: Rect, name: &str, text: &str) {
     frame.render_widget(paragraph.block(framed(title(name))), area);
 }
 
-/// Rows for two tables around a chart: what they need, as long as a chart can be seen; then the
-/// first has two thirds of what is left.
-fn shares(area: Rect, first: usize, last: usize) -> [Rect; 3] {
+/// Rows for a table, a chart, and a table or text below it: what the two need, as long as a chart can be seen; then the first
+/// has two thirds of what is left. If the last would have less than `last_min` rows, it has none. In a low area there is no
+/// chart.
+fn shares(area: Rect, first: usize, last: Option<usize>, last_min: u16) -> [Rect; 3] {
     let rows = |n: usize| u16::try_from(n + FRAME).unwrap_or(u16::MAX);
-    let (first, last) = (rows(first), rows(last));
-    let room = area.height.saturating_sub(CHART_MIN);
+    let (first, last) = (rows(first), last.map_or(0, rows));
+    let is_low = area.height < CHART_MIN + TABLE_MIN;
+    let chart = if is_low {
+        0
+    } else {
+        CHART_MIN.max(area.height / 4)
+    };
+    let room = area.height.saturating_sub(chart);
     let last = last.min((room / 3).max(room.saturating_sub(first)));
-    let first = first.min(room - last);
+    let last = if last < last_min { 0 } else { last };
+    let first = if is_low { room } else { first }.min(room - last);
     Layout::vertical([
         Constraint::Length(first),
         Constraint::Fill(1),
@@ -115,14 +141,15 @@ fn shares(area: Rect, first: usize, last: usize) -> [Rect; 3] {
     .areas(area)
 }
 
-fn segments_tab(frame: &mut Frame, area: Rect, app: &App) {
+fn segments_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {
     let snapshot = &app.snapshot;
-    let [segments, course, ports] =
-        shares(area, snapshot.segments.len().max(1), snapshot.ports.len());
-    draw_segments(frame, segments, app, &app.order(), app.segment());
-    draw_course(frame, course, app);
+    let (segments, ports) = (snapshot.segments.len().max(1), snapshot.ports.len());
+    let [segments, course, below] = shares(area, segments, Some(ports), 0);
+    let rows = draw_segments(frame, segments, app, &app.order(), Some(app.row()));
+    chart::draw(frame, course, app);
     let all: Vec<&Port> = snapshot.ports.iter().collect();
-    draw_ports(frame, ports, &all, None);
+    draw_ports(frame, below, app, &all, None);
+    rows
 }
 
 fn draw_segments(
@@ -130,90 +157,144 @@ fn draw_segments(
     area: Rect,
     app: &App,
     order: &[usize],
-    selected: Option<&Segment>,
-) {
+    selected: Option<usize>,
+) -> Option<Rows> {
     let snapshot = &app.snapshot;
     if !snapshot.measuring {
         let text = "measurement is off (measurement.enabled)";
-        return remark(frame, area, "segments", text);
+        remark(frame, area, "segments", text);
+        return None;
     }
     let shown = order.iter().map(|&index| &snapshot.segments[index]);
     let rows = shown.map(|segment| {
         let style = move |heading: &str| segment_style(heading, segment);
-        (row(snapshot, segment), style)
+        (rows::segment(snapshot, segment), style)
     });
     // An estimate goes with its bound.
-    let expendable = ["p99.99", "samples", "stddev", "+-98%, LDA mean", "lost"];
-    let table = Columns::new(SEGMENT_HEADINGS, rows.collect()).fit(area, &expendable);
-    let names = selected.map(Segment::names);
-    let is_selected = |index: &usize| Some(snapshot.segments[*index].names()) == names;
-    let row = order.iter().position(is_selected);
-    draw_table(frame, area, table.widget(), "segments", row);
+    let expendable = ["samples", "LDA mean, +-98%", "p99.99", "stddev", "lost/s"];
+    let mut table = Columns::new(rows::SEGMENT_HEADINGS, rows.collect());
+    if selected.is_some() && app.tab == Tab::Segments {
+        table = table.sorted_by(app.sort().headings(), app.is_reversed());
+    }
+    let table = table.fit(area, &expendable);
+    let (count, first) = (order.len(), selected.map_or(0, |_| app.first_row()));
+    let rows = table.widget();
+    Some(draw_table(
+        frame,
+        area,
+        rows,
+        "segments",
+        (count, selected, first),
+    ))
 }
 
-/// A framed table with a row that is marked.
+/// A framed table of so many rows, with the selected one marked, and the first one to show.
 fn draw_table(
     frame: &mut Frame,
     area: Rect,
     table: Table<'_>,
     name: &str,
-    selected: Option<usize>,
-) {
+    (count, selected, first): (usize, Option<usize>, usize),
+) -> Rows {
     let widget = table.block(framed(title(name)));
-    frame.render_stateful_widget(
-        widget.row_highlight_style(SELECTED),
-        area,
-        &mut TableState::new().with_selected(selected),
-    );
+    let mut state = TableState::new().with_offset(first).with_selected(selected);
+    let widget = widget.row_highlight_style(SELECTED);
+    frame.render_stateful_widget(widget, area, &mut state);
+    let frame_rows = u16::try_from(FRAME).unwrap_or(0);
+    Rows {
+        area: Rect {
+            y: area.y + 2,
+            height: area.height.saturating_sub(frame_rows),
+            ..area
+        },
+        first: state.offset(),
+        count,
+        selected,
+    }
 }
 
 /// Losses in red; the estimate in green when the true mean is inside its bound.
 fn segment_style(heading: &str, segment: &Segment) -> Style {
-    let lda = segment.last.as_ref().and_then(|last| last.lda);
-    match (heading, lda) {
-        ("lost", _) if segment.total.counts.dropped_packets > 0 => Style::new().fg(BAD),
+    let last = segment.last.as_ref();
+    let has_lost = last.is_some_and(|last| last.counts.dropped_packets > 0);
+    match (heading, last.and_then(|last| last.lda)) {
+        ("lost/s" | "loss", _) if has_lost => Style::new().fg(BAD),
         ("LDA mean" | "+-98%", Some(lda)) if lda.is_within_bound => Style::new().fg(GOOD),
         ("LDA mean" | "+-98%", Some(_)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),
     }
 }
 
-fn flows_tab(frame: &mut Frame, area: Rect, app: &App) {
-    if !app.has_flows() {
-        let text = "this switch tracks no flows (measurement.flows)";
-        return remark(frame, area, "flows", text);
-    }
+fn flows_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {
     let Some(page) = &app.flows else {
-        return remark(frame, area, "flows", "asking ...");
+        let text = if app.has_flows() {
+            "asking ..."
+        } else {
+            "this switch tracks no flows (measurement.flows)"
+        };
+        remark(frame, area, "flows", text);
+        return None;
     };
-    let [list, detail] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Max(FLOW_ROWS)]).areas(area);
+    let listed = page.flows.len();
+    let [list, course, detail] = shares(area, listed.max(1), Some(FLOW_ROWS), TEXT_MIN);
+    let is_by_delay = app.sort().is_by_delay();
     let rows = page.flows.iter().map(|flow| {
-        let style = move |heading: &str| flow_style(heading, flow);
-        let mut cells = flow_row(page.epoch_end_unix_s, flow);
+        let is_few = is_by_delay && flow.last.packets < FEW_PACKETS;
+        let style = move |heading: &str| {
+            if is_few {
+                DIM
+            } else {
+                flow_style(heading, flow)
+            }
+        };
+        let mut cells = rows::flow(page, flow);
         cells[0] = cut(&cells[0], usize::from(list.width.saturating_sub(FIGURES)));
         (cells, style)
     });
     let expendable = [
-        "ago", "by", "stddev", "segment", "lost", "p99", "+-98%", "estimate",
+        "by",
+        "estimate, +-98%",
+        "ago",
+        "stddev",
+        "segment",
+        "lost/s",
+        "p99",
     ];
-    let table = Columns::new(FLOW_HEADINGS, rows.collect()).fit(list, &expendable);
-    let (matching, listed) = (page.matching, page.flows.len());
-    let name = if matching > listed as u64 {
-        let order = app.sort().label();
-        format!("flows: the first {listed} of {matching} {order}")
-    } else {
-        let flows = app.snapshot.flows.as_ref();
-        let free = flows.map(|flows| format!("; {} slots free", flows.totals.free_slots));
-        format!("flows: {matching}{}", free.unwrap_or_default())
-    };
-    draw_table(frame, list, table.widget(), &name, Some(app.selected_flow));
-    match page.flows.get(app.selected_flow) {
+    let table = Columns::new(rows::FLOW_HEADINGS, rows.collect());
+    let table = table.sorted_by(app.sort().headings(), app.is_reversed());
+    let selected = (listed, Some(app.selected_flow), app.first_row());
+    let name = flows_title(app, page);
+    let rows = draw_table(
+        frame,
+        list,
+        table.fit(list, &expendable).widget(),
+        &name,
+        selected,
+    );
+    chart::draw(frame, course, app);
+    match app.flow() {
         Some(flow) => {
             let text = Paragraph::new(flow_words(flow)).wrap(Wrap { trim: false });
             frame.render_widget(text.block(framed(title(flow.flow.clone()))), detail);
         }
         None => remark(frame, detail, "flow", "no packet of a tracked flow yet"),
+    }
+    Some(rows)
+}
+
+fn flows_title(app: &App, page: &FlowPage) -> String {
+    let (matching, listed, sort) = (page.matching, page.flows.len(), app.sort());
+    let which = if matching > listed as u64 {
+        format!("the first {listed} of {matching} {}", sort.label())
+    } else {
+        let flows = app.snapshot.flows.as_ref();
+        let free = flows.map(|flows| format!("; {} slots free", flows.totals.free_slots));
+        format!("{matching}{}", free.unwrap_or_default())
+    };
+    if sort.is_by_delay() {
+        format!("flows: {which}; with fewer than {FEW_PACKETS} packets an epoch last")
+    } else {
+        format!("flows: {which}")
     }
 }
 
@@ -232,196 +313,102 @@ fn flow_style(heading: &str, flow: &Flow) -> Style {
     let estimate = flow.estimate.as_ref();
     let is_within = estimate.and_then(|estimate| estimate.is_within_bound);
     match (heading, is_within) {
-        ("lost", _) if flow.last.lost_packets > Some(0) => Style::new().fg(BAD),
+        ("lost/s" | "loss", _) if flow.last.lost_packets > Some(0) => Style::new().fg(BAD),
         ("estimate" | "+-98%", Some(true)) => Style::new().fg(GOOD),
         ("estimate" | "+-98%", Some(false)) => Style::new().fg(ESTIMATE),
         _ => Style::new(),
     }
 }
 
-fn classes_tab(frame: &mut Frame, area: Rect, app: &App) {
+fn classes_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {
     let classes = app.classes();
     if classes.is_empty() {
         let text = "measurement is off (measurement.enabled)";
-        return remark(frame, area, "classes", text);
+        remark(frame, area, "classes", text);
+        return None;
     }
-    let index = app.selected_in(classes.iter().map(|row| &row.class));
-    let rows = u16::try_from(classes.len() + FRAME).unwrap_or(u16::MAX);
-    let [list, segments] =
-        Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
-    let rows = classes.iter().map(|class| {
-        let style = move |heading: &str| match heading {
-            "lost" if class.counts.dropped_packets > 0 => Style::new().fg(BAD),
-            _ => Style::new(),
-        };
-        (class_cells(&app.snapshot, class), style)
-    });
-    let table =
-        Columns::new(CLASS_HEADINGS, rows.collect()).fit(list, &["segments", "stddev", "p99"]);
-    draw_table(frame, list, table.widget(), "classes", Some(index));
+    let index = app.row();
     let class = classes.get(index).map_or("", |row| row.class.as_str());
     let is_of_class = |index: &usize| app.snapshot.segments[*index].class == class;
     let order: Vec<usize> = app.order().into_iter().filter(is_of_class).collect();
+    let [list, course, segments] = shares(area, classes.len(), Some(order.len()), 0);
+    let rows = classes.iter().map(|class| {
+        let passed = Passed::of_class(&app.snapshot, &class.class);
+        let has_lost = passed.is_some_and(|passed| passed.lost_per_s > 0.0);
+        let style = move |heading: &str| match heading {
+            "lost/s" | "loss" if has_lost => Style::new().fg(BAD),
+            _ => Style::new(),
+        };
+        (rows::class(&app.snapshot, class), style)
+    });
+    let table = Columns::new(rows::CLASS_HEADINGS, rows.collect());
+    let table = table.sorted_by(app.sort().headings(), app.is_reversed());
+    let table = table.fit(list, &["segments", "stddev", "lost/s", "p99"]);
+    let selected = (classes.len(), Some(index), app.first_row());
+    let rows = draw_table(frame, list, table.widget(), "classes", selected);
+    chart::draw(frame, course, app);
     draw_segments(frame, segments, app, &order, None);
-}
-
-fn class_cells(snapshot: &Snapshot, class: &ClassTotals) -> [String; 9] {
-    let delay =
-        |of: fn(Stamped) -> f64| known(class.last.map(|last| of(last.stamped)), duration_ns);
-    [
-        class.class.clone(),
-        class.segments.to_string(),
-        rate(class_packets_per_s(snapshot, class)),
-        count(class.counts.dropped_packets),
-        delay(|stamped| stamped.mean_ns),
-        delay(|stamped| stamped.stddev_ns),
-        delay(|stamped| stamped.p99_ns),
-        delay(|stamped| stamped.p999_ns),
-        delay(|stamped| stamped.max_ns),
-    ]
-}
-
-/// The selected segment's mean delay: true and estimated.
-fn draw_course(frame: &mut Frame, area: Rect, app: &App) {
-    let Some(segment) = app.segment() else {
-        return;
-    };
-    let (span, labels) = span(app.width);
-    let name = format!("mean delay of {}, {span}", segment.title());
-    let Some(course) = app.course() else {
-        return remark(frame, area, &name, "asking ...");
-    };
-    let (stamped, estimated) = points(course, &app.snapshot);
-    let all = stamped.iter().chain(&estimated);
-    let greatest = all.map(|&(_, ns)| ns).fold(0.0, f64::max);
-    if stamped.is_empty() {
-        return remark(frame, area, &name, "no packets");
-    }
-    let top_ns = (greatest * 1.15).max(1.0);
-    let data = |points, color: Color| {
-        let dataset = Dataset::default()
-            .data(points)
-            .style(Style::new().fg(color));
-        dataset.marker(Marker::Braille)
-    };
-    let mut datasets = vec![data(&stamped, ACCENT).graph_type(GraphType::Line)];
-    let mut heading = title(format!("{name}:"));
-    heading.push_span(Span::from("true ").fg(ACCENT));
-    if !estimated.is_empty() {
-        datasets.push(data(&estimated, ESTIMATE).graph_type(GraphType::Scatter));
-        heading.push_span(Span::from("LDA ").fg(ESTIMATE));
-    }
-    let span_s = -f64::from(app.width.seconds()) * BUCKETS_MAX as f64;
-    let x_axis = Axis::default().bounds([span_s, 0.0]).labels(labels);
-    let y_labels = [0.0, top_ns / 2.0, top_ns].map(duration_ns);
-    let y_axis = Axis::default().bounds([0.0, top_ns]).labels(y_labels);
-    let chart = Chart::new(datasets)
-        .block(framed(heading))
-        .x_axis(x_axis.style(DIM))
-        .y_axis(y_axis.style(DIM));
-    frame.render_widget(chart, area);
-}
-
-/// Seconds from now, nanoseconds.
-type Points = Vec<(f64, f64)>;
-
-/// Means by stamps, and as estimated.
-fn points(course: &Course, snapshot: &Snapshot) -> (Points, Points) {
-    let now_s = snapshot.epoch_end_unix_s.unwrap_or_default();
-    // A bucket is drawn at its end, the open one at the end of the last epoch.
-    let at = |start_s: f64| (start_s + f64::from(course.width_s) - now_s).min(0.0);
-    let buckets = course.buckets.iter().filter(|bucket| bucket.packets > 0);
-    let stamped = buckets
-        .clone()
-        .map(|bucket| (at(bucket.start_unix_s), bucket.mean_ns));
-    let estimated =
-        buckets.filter_map(|bucket| Some((at(bucket.start_unix_s), bucket.estimated_mean_ns?)));
-    (stamped.collect(), estimated.collect())
-}
-
-/// The keys, by what they do.
-const KEYS: [(&str, &str); 13] = [
-    ("1 to 5, Tab", "segments, flows, classes, ports, wires"),
-    ("0", "all switches, where there are several"),
-    ("left, right", "the switch before, the next one"),
-    ("up, down, j, k", "select a row, scroll"),
-    ("PgUp, PgDn", "ten rows"),
-    ("Home, End, g, G", "the first row, the last one"),
-    ("Enter", "all that is known of the selected flow"),
-    ("/", "only rows whose names contain a text"),
-    ("s", "another order, the greatest first"),
-    ("w", "the chart's last minute, ten minutes or hour"),
-    ("?", "these keys"),
-    ("Escape", "back; without a filter; out"),
-    ("q, Ctrl-C", "quit"),
-];
-
-fn draw_help(frame: &mut Frame, area: Rect) {
-    let lines = KEYS.map(|(key, what)| format!(" {key:<16} {what}"));
-    let text = Paragraph::new(lines.join("\n"));
-    frame.render_widget(text.block(framed(title("keys"))), area);
-}
-
-fn draw_flow(frame: &mut Frame, area: Rect, app: &App, flow: &OpenFlow) {
-    let name = flow.name.as_str();
-    let Some(answer) = &flow.answer else {
-        return remark(frame, area, name, "asking ...");
-    };
-    let unknown = "no packet of it is known now";
-    let text = view::flow(answer, app.width.seconds(), unknown);
-    let width = usize::from(area.width.saturating_sub(3));
-    let lines: Vec<String> = text.lines().flat_map(|line| wrapped(line, width)).collect();
-    let rows = usize::from(area.height.saturating_sub(2));
-    let most = u16::try_from(lines.len().saturating_sub(rows)).unwrap_or(u16::MAX);
-    let text = Paragraph::new(lines.join("\n")).scroll((flow.scroll.min(most), 0));
-    frame.render_widget(text.block(framed(title(name)).border_style(DIM)), area);
-}
-
-/// A sentence over several lines; a row of a table stays one, and is cut at the edge.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
-    if line.starts_with("    ") {
-        return vec![line.to_owned()];
-    }
-    let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
-    let lines = textwrap::wrap(line, options).into_iter();
-    lines.map(Cow::into_owned).collect()
+    Some(rows)
 }
 
 /// The table of ports, with the selected one marked.
-fn draw_ports(frame: &mut Frame, area: Rect, ports: &[&Port], selected: Option<usize>) {
+fn draw_ports(
+    frame: &mut Frame,
+    area: Rect,
+    app: &App,
+    ports: &[&Port],
+    selected: Option<usize>,
+) -> Rows {
     let rows = ports.iter().map(|port| {
+        let is_up = port.facts.is_up;
+        let has_dropped = app.drops(port).is_some_and(|drops| drops.per_s() > 0.0);
         let style = move |heading: &str| match heading {
-            "port" if !port.facts.is_up => Style::new().fg(BAD),
-            "dropped" if port.dropped_packets() > 0 => Style::new().fg(BAD),
+            "port" if !is_up => Style::new().fg(BAD),
+            "rx dropped" | "tx dropped" | "dropped/s" if has_dropped => Style::new().fg(BAD),
             _ => Style::new(),
         };
-        (port_row(port), style)
+        (rows::port(app, port), style)
     });
-    let table =
-        Columns::new(PORT_HEADINGS, rows.collect()).fit(area, &["sent", "received", "queued"]);
-    draw_table(frame, area, table.widget(), "ports", selected);
+    let mut table = Columns::new(rows::PORT_HEADINGS, rows.collect());
+    if selected.is_some() {
+        table = table.sorted_by(app.sort().headings(), app.is_reversed());
+    }
+    let table = table.fit(area, &["queued", "rx dropped", "tx dropped"]);
+    let selected = (
+        ports.len(),
+        selected,
+        selected.map_or(0, |_| app.first_row()),
+    );
+    draw_table(frame, area, table.widget(), "ports", selected)
 }
 
-fn ports_tab(frame: &mut Frame, area: Rect, app: &App) {
-    let ports = app.ports();
-    let index = app.selected_in(ports.iter().map(|port| &port.name));
+fn ports_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {
+    let (ports, index) = (app.ports(), app.row());
     let Some(port) = ports.get(index) else {
-        return remark(frame, area, "ports", "no port of this name");
+        remark(frame, area, "ports", "no port of this name");
+        return None;
     };
-    let rows = u16::try_from(ports.len() + FRAME).unwrap_or(u16::MAX);
-    let [list, detail] =
-        Layout::vertical([Constraint::Max(rows), Constraint::Min(area.height / 2)]).areas(area);
-    draw_ports(frame, list, &ports, Some(index));
-    let text = Paragraph::new(port_words(port)).wrap(Wrap { trim: false });
-    frame.render_widget(text.block(framed(title(port.name.clone()))), detail);
+    let words = port_words(port);
+    let lines = words.lines().count();
+    let [list, course, detail] = shares(area, ports.len(), Some(lines), TEXT_MIN);
+    let rows = draw_ports(frame, list, app, &ports, Some(index));
+    chart::draw(frame, course, app);
+    let text = Paragraph::new(words).wrap(Wrap { trim: false });
+    let name = format!("{}, since the switch started", port.name);
+    frame.render_widget(text.block(framed(title(name))), detail);
+    Some(rows)
 }
 
 /// Its device, its drops, its queues and its neighbours.
 fn port_words(port: &Port) -> String {
-    let facts = &port.facts;
+    let (facts, counts) = (&port.facts, &port.counts);
     let link = if facts.is_up { "up" } else { "down" };
     let (driver, flaps) = (&facts.driver, count(facts.link_flaps));
-    let mut lines = vec![format!(" {driver}, link {link}, went down {flaps} times")];
+    let (received, sent) = (count(counts.rx_packets), count(counts.tx_packets));
+    let mut lines = vec![
+        format!(" {driver}, link {link}, went down {flaps} times"),
+        format!(" received {received} packets, sent {sent}"),
+    ];
     if let Some(device) = &facts.device {
         lines.push(format!(
             " device: {} missed, {} without a buffer, {} receive errors, {} transmit errors",
@@ -449,16 +436,17 @@ fn queue_words(queue: &QueueCounts) -> String {
 /// Rows of what is said of the clock, framed.
 const CLOCK_ROWS: u16 = 4;
 
-fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
+fn wires_tab(frame: &mut Frame, area: Rect, app: &App) -> Option<Rows> {
     let Some(clock) = &app.snapshot.wire_clock else {
         let text = "no port measures the path to another switch (ports[].wire)";
-        return remark(frame, area, "wires", text);
+        remark(frame, area, "wires", text);
+        return None;
     };
     let wires = app.snapshot.wires.iter();
     let wires: Vec<_> = wires.filter(|wire| app.is_shown(&wire.port)).collect();
     let rows = u16::try_from(wires.len() + FRAME).unwrap_or(u16::MAX);
-    let [sessions, segments, times] = Layout::vertical([
-        Constraint::Max(rows),
+    let [sessions, middle, times] = Layout::vertical([
+        Constraint::Length(rows.min(area.height / 3)),
         Constraint::Fill(1),
         Constraint::Length(CLOCK_ROWS),
     ])
@@ -473,8 +461,16 @@ fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
     });
     let expendable = ["withheld", "of share", "disbelieved", "control"];
     let table = Columns::new(WIRE_HEADINGS, cells.collect()).fit(sessions, &expendable);
-    draw_table(frame, sessions, table.widget(), "sessions", None);
-    let cells = wires.iter().flat_map(|wire| &wire.segments).map(|segment| {
+    draw_table(
+        frame,
+        sessions,
+        table.widget(),
+        "sessions",
+        (wires.len(), None, 0),
+    );
+    let listed = app.wire_segments();
+    let [segments, course, _] = shares(middle, listed.len(), None, 0);
+    let cells = listed.iter().map(|segment| {
         let style = |heading: &str| match heading {
             "state" => Style::new().fg(BAD),
             _ => Style::new(),
@@ -483,170 +479,64 @@ fn wires_tab(frame: &mut Frame, area: Rect, app: &App) {
     });
     let expendable = ["epoch", "by", "samples", "stddev", "sent"];
     let table = Columns::new(WIRE_SEGMENT_HEADINGS, cells.collect()).fit(segments, &expendable);
-    draw_table(frame, segments, table.widget(), "segments on wires", None);
+    let selected = (listed.len(), Some(app.row()), app.first_row());
+    let name = "segments on wires, last epoch";
+    let rows = draw_table(frame, segments, table.widget(), name, selected);
+    chart::draw(frame, course, app);
     let text = Paragraph::new(format!(" {}", clock_words(clock))).wrap(Wrap { trim: false });
     frame.render_widget(text.block(framed(title("clock"))), times);
+    Some(rows)
 }
 
-const SWITCH_HEADINGS: &str = "switch | state | packets/s | lost | slowest | p99.9 | max";
+const SWITCH_HEADINGS: &str = "switch | state | packets/s | lost/s | loss | slowest | p99.9 | max";
 
-fn draw_list(frame: &mut Frame, area: Rect, apps: &[App], current: usize) {
+/// All switches, and below them the segments of the selected one.
+fn draw_list(frame: &mut Frame, area: Rect, apps: &[App], current: usize) -> Rows {
+    let rows = u16::try_from(apps.len() + FRAME).unwrap_or(u16::MAX);
+    let [list, segments] =
+        Layout::vertical([Constraint::Max(rows), Constraint::Fill(1)]).areas(area);
     let rows = apps.iter().map(|app| {
         let is_silent = app.silent_for().is_some();
-        let has_lost = lost(app) > 0;
+        let passed = Passed::of_switch(&app.snapshot).filter(|_| !is_silent);
+        let has_lost = passed.is_some_and(|passed| passed.lost_per_s > 0.0);
         let style = move |heading: &str| match heading {
             "state" if is_silent => Style::new().fg(BAD),
             "state" => Style::new().fg(GOOD),
-            "lost" if has_lost => Style::new().fg(BAD),
+            "lost/s" | "loss" if has_lost => Style::new().fg(BAD),
             _ => Style::new(),
         };
-        (switch_row(app), style)
+        (switch_row(app, passed), style)
     });
-    let table =
-        Columns::new(SWITCH_HEADINGS, rows.collect()).fit(area, &["lost", "packets/s", "slowest"]);
-    draw_table(frame, area, table.widget(), "switches", Some(current));
-}
-
-fn lost(app: &App) -> u64 {
-    let totals = app.snapshot.segments.iter().map(|segment| &segment.total);
-    totals.map(|total| total.counts.dropped_packets).sum()
+    let expendable = ["lost/s", "packets/s", "slowest"];
+    let table = Columns::new(SWITCH_HEADINGS, rows.collect()).fit(list, &expendable);
+    let selected = (apps.len(), Some(current), 0);
+    let rows = draw_table(frame, list, table.widget(), "switches", selected);
+    let app = &apps[current];
+    if app.silent_for().is_none() && usize::from(segments.height) > FRAME {
+        let order: Vec<usize> = (0..app.snapshot.segments.len()).collect();
+        draw_segments(frame, segments, app, &order, None);
+    }
+    rows
 }
 
 /// A switch with the segment whose 99.9th percentile is the greatest.
-fn switch_row(app: &App) -> [String; 7] {
+fn switch_row(app: &App, passed: Option<Passed>) -> [String; 8] {
     let snapshot = &app.snapshot;
-    let key = |segment| Sort::P999.of_segment(snapshot, segment);
+    let key = |segment| Sort::P999.of_segment(snapshot, segment).unwrap_or(-1.0);
     let segments = snapshot.segments.iter();
     let slowest = segments.max_by(|a, b| key(a).total_cmp(&key(b)));
     // What a silent switch said last is not what is now.
     let slowest = slowest.filter(|_| app.silent_for().is_none());
     let stamped = slowest.and_then(|segment| snapshot.fresh(segment)?.stamped);
-    let received: f64 = snapshot.ports.iter().map(|port| port.rx_pps).sum();
+    let [packets, drops, loss] = Passed::cells(passed);
     [
         name(app).to_owned(),
         state(app).to_string(),
-        known(slowest, |_| rate(received)),
-        count(lost(app)),
+        packets,
+        drops,
+        loss,
         known(stamped.and(slowest), Segment::title),
         known(stamped, |stamped| duration_ns(stamped.p999_ns)),
         known(stamped, |stamped| duration_ns(stamped.max_ns)),
     ]
-}
-
-/// Switch, state and epoch; on a narrow screen only the most important parts.
-fn headline(app: &App, width: u16) -> Line<'static> {
-    let snapshot = &app.snapshot;
-    let epoch = match snapshot.epoch {
-        _ if !snapshot.measuring => "measurement off".to_owned(),
-        Some(epoch) => format!("epoch {epoch} of {} ms", snapshot.interval_ms),
-        None => "first epoch".to_owned(),
-    };
-    // Each with a rank: the highest is left out first, of equal ones the last.
-    let mut parts = vec![
-        (2, Span::styled(snapshot.version.clone(), DIM)),
-        (0, Span::from(name(app).to_owned()).bold()),
-        (0, state(app)),
-        (1, Span::from(epoch)),
-        (3, Span::from(format!("up {}", uptime(snapshot.uptime_s)))),
-    ];
-    for (index, worker) in snapshot.workers.iter().enumerate() {
-        let busy = worker.busy_ratio * 100.0;
-        parts.push(if worker.is_stalled {
-            let words = format!("worker {index} STALLED");
-            (0, Span::from(words).fg(BAD).bold())
-        } else {
-            (1, Span::from(format!("worker {index} {busy:.0}% busy")))
-        });
-    }
-    let program = Span::from(" vernier").fg(ACCENT).bold();
-    let separator = Span::styled(" | ", DIM);
-    let length = |parts: &[(u8, Span<'static>)]| -> usize {
-        let widths = parts.iter().map(|(_, part)| part.width());
-        program.width() + parts.len() * separator.width() + widths.sum::<usize>()
-    };
-    while length(&parts) > usize::from(width) {
-        let first = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank);
-        match first {
-            Some((index, (rank, _))) if *rank > 0 => drop(parts.remove(index)),
-            _ => break,
-        }
-    }
-    let mut line = Line::from(program);
-    line.extend(
-        parts
-            .into_iter()
-            .flat_map(|(_, part)| [separator.clone(), part]),
-    );
-    line
-}
-
-/// The switch's name, or its address as long as it has not answered.
-fn name(app: &App) -> &str {
-    if app.snapshot.switch.is_empty() {
-        &app.address
-    } else {
-        &app.snapshot.switch
-    }
-}
-
-/// Whether the switch runs, or for how long it has been silent.
-fn state(app: &App) -> Span<'static> {
-    let silent = app.silent_for().map(|silent| silent.as_secs_f64());
-    match (silent, app.snapshot.state) {
-        (Some(seconds), _) => Span::from(format!("NO ANSWER for {}", uptime(seconds)))
-            .fg(BAD)
-            .bold(),
-        (None, State::Running) => Span::from("running").fg(GOOD),
-        (None, state) => Span::from(state.label()).fg(ESTIMATE),
-    }
-}
-
-fn tab_line(app: &App, switches: usize, is_listed: bool) -> Line<'static> {
-    let list = (switches > 1).then_some((0, "switches", is_listed));
-    let tabs = Tab::ALL.into_iter().zip(1..).map(|(tab, number)| {
-        let is_shown = !is_listed && tab == app.tab;
-        (number, tab.label(), is_shown)
-    });
-    let all = list.into_iter().chain(tabs);
-    let spans = all.flat_map(|(number, label, is_shown)| {
-        let style = if is_shown { SELECTED } else { DIM };
-        let tab = Span::styled(format!(" {number} {label} "), style);
-        [" ".into(), tab]
-    });
-    spans.collect()
-}
-
-/// What is wrong, what is typed, or the keys.
-fn footline(app: &App, is_listed: bool) -> Line<'_> {
-    if app.is_typing {
-        let typed = Span::from(format!(" /{}", app.filter)).fg(ACCENT).bold();
-        return Line::from(vec![typed, "_  Enter keeps it, Escape drops it".into()]);
-    }
-    if let Some(trouble) = &app.trouble {
-        return Line::from(format!(" {trouble}")).fg(BAD).bold();
-    }
-    let sort = format!("sort: {}", app.sort().label());
-    let filter = format!("filter: {}", app.filter);
-    let filter = if app.filter.is_empty() {
-        "filter"
-    } else {
-        filter.as_str()
-    };
-    let mut keys = match (&app.view, is_listed) {
-        (_, true) => vec![("q", "quit"), ("up/down", "select"), ("Enter", "show it")],
-        (View::Flow(_) | View::Help, _) => {
-            vec![("Esc", "back"), ("up/down", "scroll"), ("q", "quit")]
-        }
-        (View::Table, _) => vec![("q", "quit"), ("?", "keys"), ("/", filter), ("s", &sort)],
-    };
-    match app.tab {
-        Tab::Segments if app.is_at_top() && !is_listed => keys.push(("w", span(app.width).0)),
-        Tab::Flows if app.is_table() && !is_listed => keys.push(("Enter", "one flow")),
-        _ => {}
-    }
-    let spans = keys.into_iter().flat_map(|(key, what)| {
-        let key = Span::from(format!(" {key}")).fg(ACCENT).bold();
-        [key, Span::from(format!(" {what} "))]
-    });
-    spans.collect()
 }

@@ -69,6 +69,14 @@ impl Port {
     }
 }
 
+impl Config {
+    /// Whether packets of others pass: a port has a device other than generated traffic, a capture or a sink.
+    pub fn has_devices(&self) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|port| matches!(port.device, Device::Dpdk(_)))
+    }
+}
+
 /// VLANs of a bridged port (IEEE 802.1Q). Frames with an outer tag of type 0x88A8 are passed as
 /// untagged ones: QinQ belongs to those who use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -17,6 +17,8 @@ pub(super) struct Columns<S, const N: usize> {
     rows: Vec<([String; N], S)>,
     widths: [u16; N],
     is_shown: [bool; N],
+    /// Columns that rows are ordered by, and the arrow that says which way.
+    sorted: (&'static [&'static str], &'static str),
 }
 
 impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
@@ -32,7 +34,30 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
             rows,
             widths,
             is_shown: [true; N],
+            sorted: (&[], ""),
         }
+    }
+
+    /// Marks the columns that rows are ordered by, the greatest or the least first.
+    pub(super) fn sorted_by(
+        mut self,
+        headings: &'static [&'static str],
+        is_reversed: bool,
+    ) -> Self {
+        self.sorted = (headings, if is_reversed { "\u{25b2}" } else { "\u{25bc}" });
+        for column in 0..N {
+            let heading = self.heading(column).chars().count();
+            let heading = u16::try_from(heading).unwrap_or(u16::MAX);
+            self.widths[column] = self.widths[column].max(heading);
+        }
+        self
+    }
+
+    fn heading(&self, column: usize) -> String {
+        let (sorted, arrow) = self.sorted;
+        let heading = self.headings[column];
+        let arrow = if sorted.contains(&heading) { arrow } else { "" };
+        format!("{heading}{arrow}")
     }
 
     /// Leaves out columns, in the order given, until the rest fits into a framed area; those of one entry, with
@@ -70,7 +95,7 @@ impl<S: Fn(&str) -> Style, const N: usize> Columns<S, N> {
                 text.right_aligned()
             })
         };
-        let heading = |column: usize| aligned(column, self.headings[column].to_owned());
+        let heading = |column: usize| aligned(column, self.heading(column));
         let rows = self.rows.iter().map(|(texts, styles)| {
             let cell = |column: usize| {
                 aligned(column, texts[column].clone()).style(styles(self.headings[column]))
@@ -113,5 +138,12 @@ mod tests {
         }
         let columns = columns().fit(Rect::new(0, 0, 25, 9), &["lost, mean"]);
         assert_eq!(columns.is_shown, [true, false, false]);
+    }
+
+    #[test]
+    fn the_column_that_rows_are_ordered_by_has_room_for_its_arrow() {
+        let columns = columns().sorted_by(&["lost"], true);
+        assert_eq!(columns.heading(1), "lost\u{25b2}");
+        assert_eq!((columns.widths[0], columns.widths[1]), (9, 5));
     }
 }
