@@ -84,15 +84,21 @@ pub(super) fn is_open(path: &str) -> bool {
     OPEN.contains(&path) || ui::is_file(path)
 }
 
+/// Whether a request is for a file of the page, or for `/` by a browser, which is redirected to the page.
+fn is_open_page(request: &Request) -> bool {
+    let path = request.uri().path();
+    ui::is_file(path) || (path == "/" && ui::is_browser(request.headers()))
+}
+
 /// Passes a request on if it may be answered.
 pub(super) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
     let token = access.token.as_ref();
-    let path = request.uri().path();
     // A web page does not have the token: with it, any name in Host is accepted. What the page then asks has it.
-    if token.is_some_and(|token| token.is_in(&request) || ui::is_file(path)) {
+    let is_page = is_open_page(&request);
+    if token.is_some_and(|token| token.is_in(&request) || is_page) {
         return next.run(request).await;
     }
-    if token.is_some() && !is_open(path) {
+    if token.is_some() && !is_open(request.uri().path()) {
         process::rejected("unauthorized");
         let error = "expected the header `Authorization: Bearer TOKEN` with the token in the file \
                      http.token_file";

@@ -140,7 +140,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 fn texts() -> Vec<Route> {
     vec![
-        text("/", "this page", get(index)),
+        text("/", "this page; browsers are redirected to /ui", get(index)),
         Route {
             form: Form::Text(&PAGE),
             ..text(
@@ -361,11 +361,14 @@ async fn not_allowed(method: Method, uri: Uri) -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
-async fn index(State(sources): State<Sources>) -> String {
+async fn index(State(sources): State<Sources>, headers: HeaderMap) -> Response {
     let snapshot = sources.published.read();
     let (switch, version) = (&snapshot.switch, &snapshot.version);
     let list = &sources.pages.list;
-    format!("Vernier {version}, switch {switch}\n\n{list}")
+    ui::home(
+        &headers,
+        format!("Vernier {version}, switch {switch}\n\n{list}"),
+    )
 }
 
 async fn metrics_page(State(sources): State<Sources>, headers: HeaderMap) -> Answered {

@@ -4,8 +4,8 @@
 //! No file is generated or fetched: scripts are modules as they stand in `ui/`.
 
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 
 /// Where the page is; its files are below.
@@ -51,6 +51,22 @@ files! {
     "wires.js": SCRIPT,
 }
 
+/// Documents that the page leads to, as text: a machine without access to the internet has them, too.
+const DOCUMENTS: [(&str, &str, &str); 2] = [
+    (
+        "/ui/docs/ui.md",
+        TEXT,
+        include_str!("../../../../docs/ui.md"),
+    ),
+    (
+        "/ui/docs/concepts.md",
+        TEXT,
+        include_str!("../../../../docs/concepts.md"),
+    ),
+];
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// Content type of the page.
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 
@@ -65,7 +81,32 @@ pub enum Of {
 
 /// Whether a path is the page's, or one of its files'.
 pub(super) fn is_file(path: &str) -> bool {
-    path == PATH || FILES.iter().any(|(file, ..)| path == *file)
+    path == PATH || files().any(|(file, ..)| path == *file)
+}
+
+fn files() -> impl Iterator<Item = &'static (&'static str, &'static str, &'static str)> {
+    FILES.iter().chain(&DOCUMENTS)
+}
+
+/// Whether a request for `/` is a browser's. Browsers accept HTML by name; `curl` and scrapers accept anything.
+pub fn is_browser(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted = accepted.filter_map(|accept| accept.to_str().ok());
+    let mut kinds = accepted
+        .flat_map(|accept| accept.split(','))
+        .filter_map(|range| range.split(';').next());
+    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+}
+
+/// The answer to `/`: browsers are redirected to the page, others get `text`. The address is relative, so that it holds behind a
+/// proxy that serves this server below a path of its own.
+pub fn home(headers: &HeaderMap, text: String) -> Response {
+    let vary = [(header::VARY, "accept")];
+    if is_browser(headers) {
+        (vary, Redirect::temporary("ui")).into_response()
+    } else {
+        (vary, text).into_response()
+    }
 }
 
 /// The page.
@@ -81,7 +122,7 @@ pub fn index<S: Clone + Send + Sync + 'static>(of: Of) -> MethodRouter<S> {
 
 /// Adds the page's files.
 pub fn with_files<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    FILES.iter().fold(router, |router, &(path, kind, text)| {
+    files().fold(router, |router, &(path, kind, text)| {
         router.route(path, get(move || async move { file(kind, text) }))
     })
 }
@@ -104,11 +145,11 @@ mod tests {
     use super::*;
 
     /// Of all files together, as the page is promised to be.
-    const BYTES_MAX: usize = 150_000;
+    const BYTES_MAX: usize = 250_000;
 
     #[test]
     fn all_of_it_is_small() {
-        let files = FILES.iter().map(|(_, _, text)| text.len());
+        let files = files().map(|(_, _, text)| text.len());
         let bytes = INDEX.len() + files.sum::<usize>();
         assert!(bytes < BYTES_MAX, "{bytes} bytes");
     }

@@ -55,6 +55,28 @@ fn every_path_answers_with_its_content_type() {
     assert!(answer.status == 404 && answer.body.contains("/metrics"));
 }
 
+#[test]
+fn browsers_are_redirected_from_the_root_to_the_page_and_others_get_the_paths() {
+    let (server, _) = serve(example());
+    let accept = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
+    let browser = request(&server, "GET", "/", &[accept]);
+    // Relative, so that it holds below a proxy's path.
+    assert_eq!(
+        (browser.status, browser.header("location")),
+        (307, Some("ui"))
+    );
+    assert_eq!(browser.header("vary"), Some("accept"));
+    let curl = request(&server, "GET", "/", &["Accept: */*"]);
+    assert!(curl.status == 200 && curl.body.contains("/metrics"));
+    for document in ["/ui/docs/ui.md", "/ui/docs/concepts.md"] {
+        let text = fetch(&server, document);
+        assert!(
+            text.status == 200 && text.body.starts_with("# "),
+            "{text:?}"
+        );
+    }
+}
+
 /// The body of an answer in chunks (RFC 9112, section 7.1).
 fn unchunked(mut chunks: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();

@@ -308,6 +308,9 @@ fn a_token_is_asked_of_everybody_but_for_health() {
     for path in ["/healthz", "/readyz", "/ui", "/ui/main.js", "/ui/style.css"] {
         assert_eq!(fetch(&server, path).status, 200, "{path}");
     }
+    // A browser is redirected to the page before it has a token.
+    let browser = request(&server, "GET", "/", &["Accept: text/html"]);
+    assert_eq!(browser.status, 307);
     // The page comes by any name, since what it asks for then has the token.
     let mut client = TcpStream::connect(server.address()).unwrap();
     let page = "GET /ui HTTP/1.1\r\nHost: edge-1\r\nConnection: close\r\n\r\n";
