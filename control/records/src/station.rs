@@ -176,7 +176,7 @@ pub struct SegmentMinute {
 }
 
 /// The network that paths are found in: of the topology's file, of OSPF, or as switches report it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkMap {
     /// Routers, by name.
     pub routers: Vec<MapRouter>,
@@ -197,14 +197,18 @@ pub struct MapRouter {
 }
 
 /// A link between two routers.
-#[derive(
-    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MapLink {
     /// The router whose name comes first.
     pub from: String,
     /// The other.
     pub to: String,
+    /// The greatest mean delay on the wires between them, of the last reports; `None` where no wire measures the link.
+    #[serde(default)]
+    pub mean_ns: Option<f64>,
+    /// The greatest share of packets lost on them, 0 to 1; likewise.
+    #[serde(default)]
+    pub loss_ratio: Option<f64>,
 }
 
 /// All paths of least cost from one switch to another.
@@ -434,6 +438,30 @@ pub struct UncoveredHop {
     pub cover: String,
     /// Over a fifth of the end-to-end rise is in no segment that is measured, so it may be here.
     pub is_suspect: bool,
+}
+
+/// The flows that switches report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StationFlows {
+    /// How many match.
+    pub matching: u64,
+    /// Those with most packets, at most `limit`.
+    pub flows: Vec<StationFlow>,
+}
+
+/// A flow, joined over the switches that report it among their top flows. Delays are inside the switches, without wires.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StationFlow {
+    /// `10.0.0.1:1024>10.0.0.2:80/tcp`.
+    pub flow: String,
+    /// Segments that report it.
+    pub segments: u64,
+    /// The most packets that one of them had in its last report.
+    pub packets: u64,
+    /// Packets lost in all of them.
+    pub lost: u64,
+    /// Sum of their mean delays in nanoseconds; `None` where none is known.
+    pub mean_ns: Option<f64>,
 }
 
 /// A flow, hop by hop over the switches that saw it.

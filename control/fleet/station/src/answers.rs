@@ -8,13 +8,13 @@ use api::http::{Answer, Nothing, Parameters, Refusal, ok_unless, ui};
 use api::prometheus::Format;
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use records::names;
 use records::station::{
     Blame, FlowPath, Missing, NetworkMap, PathBlames, Paths, SegmentHistory, SegmentMinute,
-    StationSegments, SwitchState, Switches, Unreadable,
+    StationFlows, StationSegments, SwitchState, Switches, Unreadable,
 };
 use report::msp::Kind;
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ use crate::summary::summary;
 /// Segments in an answer where nothing else is asked for, and at most.
 const LIMIT: (usize, usize) = (1_000, 100_000);
 
-/// Risen segments in an answer, likewise.
+/// Risen segments or flows in an answer, likewise.
 const RISEN: (usize, usize) = (100, 10_000);
 
 type Shared = State<Arc<Station>>;
@@ -126,8 +126,9 @@ fn tried<P: DeserializeOwned + Send + 'static, T: Serialize + 'static>(
 }
 
 /// All paths, with what answers them.
-fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 12] {
+fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 14] {
     [
+        ("/", get(home)),
         (ui::PATH, ui::index(ui::Of::Station)),
         ("/metrics", get(metrics)),
         ("/healthz", get(async || "ok\n")),
@@ -139,12 +140,13 @@ fn routes() -> [(&'static str, MethodRouter<Arc<Station>>); 12] {
         ("/api/v1/topology", made(topology)),
         ("/api/v1/path", tried(path)),
         ("/api/v1/blame", tried(blame)),
+        ("/api/v1/flows", made(flows)),
         ("/api/v1/flow", tried(flow)),
     ]
 }
 
 /// All paths.
-pub fn paths() -> [&'static str; 12] {
+pub fn paths() -> [&'static str; 14] {
     routes().map(|(path, _)| path)
 }
 
@@ -155,11 +157,19 @@ pub fn router(station: Arc<Station>) -> Router {
         router = router.route(path, answer);
     }
     let router = router.fallback(async || {
-        let paths = paths().join("\n  ");
-        let text = format!("not found; the paths are:\n  {paths}\n");
+        let text = format!("not found; the paths are:\n{}", listed());
         (StatusCode::NOT_FOUND, text)
     });
     router.with_state(station)
+}
+
+/// All paths, a line each.
+fn listed() -> String {
+    paths().map(|path| format!("  {path}\n")).concat()
+}
+
+async fn home(headers: HeaderMap) -> Response {
+    ui::home(&headers, format!("Vernier station\n\n{}", listed()))
 }
 
 async fn metrics(State(station): Shared) -> Answered {
@@ -341,6 +351,22 @@ fn blame(station: &Station, asked: &BlameQuery) -> Result<Blamed, Refusal> {
             "expected both `from` and `to`, or neither for all of the fleet",
         )),
     }
+}
+
+/// Which flows.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct FlowsQuery {
+    /// Only those whose name contains every word of this text.
+    contains: String,
+    /// Most flows; default 100, at most 10,000.
+    limit: Option<usize>,
+}
+
+fn flows(station: &Station, asked: &FlowsQuery) -> StationFlows {
+    let states = station.fleet.states();
+    let limit = asked.limit.unwrap_or(RISEN.0).min(RISEN.1);
+    crate::flow::flows(&states, &asked.contains, limit, station.clock.now_unix_ns())
 }
 
 /// Which flow.

@@ -1,8 +1,9 @@
 //! A flow, hop by hop: the switches that report it among their top flows, in the order of the links between them.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use records::station::{FlowHop, FlowPath};
+use records::station::{FlowHop, FlowPath, StationFlow, StationFlows};
 use report::msp::{Flow, Kind};
 
 use crate::fleet::by_number;
@@ -41,6 +42,35 @@ impl<'s> Seen<'s> {
 struct Link {
     to: usize,
     hop: Option<FlowHop>,
+}
+
+/// The flows whose names contain every word of `contains`, those with most packets first.
+pub fn flows(states: &[State], contains: &str, limit: usize, now_unix_ns: u64) -> StationFlows {
+    let reporting = states.iter().filter(|state| !state.is_silent(now_unix_ns));
+    let is_wanted = |flow: &&Flow| {
+        let mut words = contains.split_whitespace();
+        words.all(|word| flow.flow.contains(word))
+    };
+    let mut joined: BTreeMap<&str, StationFlow> = BTreeMap::new();
+    for flow in reporting.flat_map(|state| &state.flows).filter(is_wanted) {
+        let sum = joined.entry(&flow.flow).or_default();
+        sum.segments += 1;
+        sum.packets = sum.packets.max(flow.packets);
+        sum.lost += flow.lost.unwrap_or_default();
+        let mean_ns = flow
+            .mean_ns
+            .map(|mean_ns| sum.mean_ns.unwrap_or_default() + f64::from(mean_ns));
+        sum.mean_ns = mean_ns.or(sum.mean_ns);
+    }
+    let matching = joined.len() as u64;
+    let named = joined.into_iter().map(|(flow, sum)| StationFlow {
+        flow: flow.to_owned(),
+        ..sum
+    });
+    let mut flows: Vec<_> = named.collect();
+    flows.sort_by_key(|flow| Reverse(flow.packets));
+    flows.truncate(limit);
+    StationFlows { matching, flows }
 }
 
 /// The flow of that name; `None` where no switch reports it.

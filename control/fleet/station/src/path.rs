@@ -105,15 +105,58 @@ impl<'s> Network<'s> {
                 reports: self.states.contains_key(name) || self.nodes.contains(name),
             }
         });
-        let links = topology.all_links().map(|(a, b, _)| {
-            let [from, to] = [a.min(b), a.max(b)].map(|router| topology.name(router).to_owned());
-            MapLink { from, to }
+        let links = topology
+            .all_links()
+            .map(|(a, b, _)| [a.min(b), a.max(b)].map(|router| topology.name(router)));
+        let links: BTreeSet<_> = links.collect();
+        let measured = self.measured();
+        let links = links.into_iter().map(|ends| {
+            let [from, to] = ends.map(str::to_owned);
+            let mut sorted = ends;
+            sorted.sort_unstable();
+            let of = measured.get(&sorted).copied().unwrap_or_default();
+            MapLink {
+                from,
+                to,
+                mean_ns: of[0],
+                loss_ratio: of[1],
+            }
         });
         NetworkMap {
             routers: routers.collect(),
-            links: links.collect::<BTreeSet<_>>().into_iter().collect(),
+            links: links.collect(),
             left_out: self.left_out,
         }
+    }
+
+    /// The greatest mean delay in nanoseconds, and the greatest share of packets lost, on the wires between two switches that
+    /// report; by their names in order.
+    fn measured(&self) -> HashMap<[&str; 2], [Option<f64>; 2]> {
+        let mut measured: HashMap<_, [Option<f64>; 2]> = HashMap::new();
+        let reporting = self.states.values();
+        for state in reporting.filter(|state| !state.is_silent(self.now_unix_ns)) {
+            for link in &state.neighbours {
+                let Some(peer) = name_of(link, &self.numbers) else {
+                    continue;
+                };
+                let mut ends = [state.switch.as_str(), peer];
+                ends.sort_unstable();
+                let [here, _] = state.ports(link);
+                let wires = state
+                    .places()
+                    .filter(|place| place.kind() == Kind::Wire && place.ends().contains(&here));
+                let greatest = measured.entry(ends).or_default();
+                for figures in wires.map(Place::figures) {
+                    let loss = figures.lost as f64 / figures.packets as f64;
+                    let found = [figures.mean_ns, (figures.packets > 0).then_some(loss)];
+                    for (greatest, found) in greatest.iter_mut().zip(found) {
+                        let larger = |found: f64| greatest.map_or(found, |most| most.max(found));
+                        *greatest = found.map(larger).or(*greatest);
+                    }
+                }
+            }
+        }
+        measured
     }
 
     /// All paths of least cost between two ends; figures of one class, or of all joined.
