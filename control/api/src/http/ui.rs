@@ -35,6 +35,7 @@ files! {
     "dom.js": SCRIPT,
     "fleet.js": SCRIPT,
     "flows.js": SCRIPT,
+    "groups.js": SCRIPT,
     "health.js": SCRIPT,
     "heat.js": SCRIPT,
     "keys.js": SCRIPT,
@@ -46,9 +47,12 @@ files! {
     "segments.js": SCRIPT,
     "slow.js": SCRIPT,
     "station.js": SCRIPT,
+    "story.js": SCRIPT,
     "switch.js": SCRIPT,
+    "time.js": SCRIPT,
     "units.js": SCRIPT,
     "wires.js": SCRIPT,
+    "words.js": SCRIPT,
 }
 
 /// Documents that the page leads to, as text: a machine without access to the internet has them, too.

@@ -101,9 +101,10 @@ fn every_view_shows_what_the_api_says_under_load_and_says_when_the_switch_is_gon
     page.shows(|| segment(&switch)).unwrap();
     heat_map(&switch, &mut page);
     page.browser
-        .wait_for("Number(document.querySelector('.chart').dataset.buckets) > 3")
+        .wait_for("Number(document.querySelector('.chart').dataset.buckets) > 0")
         .unwrap();
     page.pictures("segment").unwrap();
+    time(&mut page);
 
     page.go("flows").unwrap();
     page.shows(|| flows(&switch, "")).unwrap();
@@ -134,9 +135,52 @@ fn every_view_shows_what_the_api_says_under_load_and_says_when_the_switch_is_gon
     dies(&mut switch, &mut page);
 }
 
+/// The cursor stays where it is while data come, in every chart and the heat map; time stands still, and goes on.
+fn time(page: &mut Page) {
+    let browser = &mut page.browser;
+    let over = "(() => { const chart = document.querySelector('.chart'), box = chart.getBoundingClientRect();
+        const at = { clientX: box.right - 30, clientY: box.top + 30, bubbles: true };
+        chart.dispatchEvent(new PointerEvent('pointermove', at));
+        window.refreshes = 0;
+        new MutationObserver(() => window.refreshes++)
+            .observe(document.querySelector('.view'), { attributes: true, attributeFilter: ['data-epoch'] }); })()";
+    browser.value(over).unwrap();
+    let cursors = "[...document.querySelectorAll('.cursor')].map((one) => one.dataset.s)";
+    let before = browser.value(cursors).unwrap();
+    assert_eq!(
+        list(&before).count(),
+        4,
+        "three charts and the heat map: {before}"
+    );
+    assert!(list(&before).all(|at| at == &before[0]), "{before}");
+    for refreshes in 1..=10 {
+        browser
+            .wait_for(&format!("refreshes >= {refreshes}"))
+            .unwrap();
+    }
+    assert_eq!(browser.value(cursors).unwrap(), before);
+    // Data come, but time stands still.
+    let shown = "document.querySelector('.time .readout').textContent";
+    browser.press("+").unwrap();
+    let part = browser.value(shown).unwrap();
+    assert!(text(&part).contains("stands still since"), "{part}");
+    browser
+        .wait_for("document.querySelector('#head').textContent.includes('stands still')")
+        .unwrap();
+    let now = "document.querySelector('.view').dataset.epoch";
+    let epoch = browser.value(now).unwrap();
+    let closed = format!("Number(document.body.dataset.epoch) > Number({epoch}) + 1");
+    browser.wait_for(&closed).unwrap();
+    assert_eq!(browser.value(now).unwrap(), epoch);
+    assert_eq!(browser.value(shown).unwrap(), part);
+    browser.press("Escape").unwrap();
+    browser.wait_for(&format!("{now} !== {epoch}")).unwrap();
+    assert!(!text(&browser.value(shown).unwrap()).contains("stands still"));
+}
+
 /// Columns of the heat map come, of the last minute and of each epoch; all their packets are in the distribution.
 fn heat_map(switch: &Daemon, page: &mut Page) {
-    let drawn = "Number(document.querySelector('.heat > canvas').dataset.packets)";
+    let drawn = "Number(document.querySelector('.heat canvas').dataset.packets)";
     page.browser.wait_for(&format!("{drawn} > 0")).unwrap();
     let segment = "ingress=clients&egress=servers&class=web";
     let minute = switch
@@ -159,11 +203,11 @@ fn heat_map(switch: &Daemon, page: &mut Page) {
 fn dies(switch: &mut Daemon, page: &mut Page) {
     page.go("segments").unwrap();
     page.shows(|| segments(switch)).unwrap();
-    let before = page.cells().unwrap();
     switch.last_words();
     page.browser
         .wait_for("document.body.dataset.state === 'gone'")
         .unwrap();
+    let before = page.cells().unwrap();
     let banner = page.text("#banner").unwrap();
     for words in [
         "NO ANSWER from this switch",
@@ -173,15 +217,25 @@ fn dies(switch: &mut Daemon, page: &mut Page) {
     ] {
         assert!(banner.contains(words), "{words}: {banner}");
     }
-    assert!(
-        page.cells().unwrap().len() >= before.len() / 2,
-        "the last figures stay, greyed"
-    );
-    let filter = page
-        .browser
-        .value("getComputedStyle(document.querySelector('main')).filter")
-        .unwrap();
-    assert_eq!(filter, "grayscale(1)");
+    // Every view shows the last figures, greyed, also those that nobody has looked at.
+    for view in [
+        "overview",
+        "segments/servers/clients/web",
+        "flows",
+        "wires",
+        "ports",
+        "ports/servers",
+        "segments",
+    ] {
+        page.go(view).unwrap();
+        assert!(page.cells().unwrap().len() > 3, "{view}");
+        let filter = page
+            .browser
+            .value("getComputedStyle(document.querySelector('main')).filter")
+            .unwrap();
+        assert_eq!(filter, "grayscale(1)", "{view}");
+    }
+    assert_eq!(page.cells().unwrap(), before);
     let complaints = page.browser.complaints().unwrap();
     assert!(
         complaints.iter().all(|words| words.contains("net::ERR_")),

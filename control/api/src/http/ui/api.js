@@ -17,6 +17,13 @@ export const token = {
   drop: () => sessionStorage.removeItem(TOKEN),
 };
 
+/** Answers by what was asked, the last one last: what is shown where the server answers no more. */
+const answers = new Map();
+const ANSWERS_MAX = 100;
+
+/** Answers that are as good as none. */
+const NOTHING = { distributions: { segments: [] }, history: { minutes: [] } };
+
 /** The server's clock when it answered last, in seconds since 1970; within a second. */
 export let serverNow = 0;
 
@@ -48,5 +55,37 @@ export async function get(where) {
     throw new Trouble(answer.ok ? 502 : answer.status, text.slice(0, 300).trim());
   }
   if (!answer.ok) throw new Trouble(answer.status, json.error ?? answer.statusText);
+  answers.delete(where);
+  answers.set(where, json);
+  if (answers.size > ANSWERS_MAX) answers.delete(answers.keys().next().value);
   return json;
+}
+
+/** What was answered last; of a part what is known of it by the answer of all. Nothing where neither was asked for. */
+export function recall(where) {
+  if (answers.has(where)) return answers.get(where);
+  const { name, asked } = parsed(where);
+  const alike = (of) => [...answers].filter(([other]) => parsed(other).name === of).map(([, answer]) => answer);
+  const most = (list) => (a, b) => ((b[list]?.length ?? 0) > (a?.[list]?.length ?? -1) ? b : a);
+  if (name === "flow") return flowIn(alike("flows").find((answer) => answer.flows.some((one) => one.flow === asked.flow)), asked.flow);
+  const list = name === "epochs" || name === "distributions" ? "segments" : name;
+  const whole = alike(name).reduce(most(list), undefined);
+  if (!whole?.[list]) return NOTHING[name];
+  const fields = ["ingress", "egress", "class", "name", "switch", "kind"].filter((field) => asked[field]);
+  const found = whole[list].filter((one) => fields.every((field) => one[field] === asked[field]) &&
+    (!asked.contains || asked.contains.split(" ").every((word) => one.flow?.includes(word))));
+  return { ...whole, [list]: found, matching: found.length };
+}
+
+function parsed(where) {
+  const [name, query = ""] = where.replace("api/v1/", "").split("?");
+  return { name, asked: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** What a list of flows says of one, as if it had been asked for. */
+function flowIn(page, name) {
+  if (!page || page.epoch === undefined) return undefined;
+  const found = page.flows.filter((one) => one.flow === name);
+  const of = (isOnWire) => found.filter((one) => one.is_on_wire === isOnWire).map((one) => ({ ...one, courses: [], is_counted: true }));
+  return { flow: name, epoch: page.epoch, epoch_end_unix_s: page.epoch_end_unix_s, tracked: of(false), wires: of(true), sketched: [], ended: [] };
 }

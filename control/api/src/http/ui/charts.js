@@ -1,7 +1,7 @@
-// Courses over time: small lines for tables, and a chart with axes. Colours are in style.css.
+// Lines over time: small ones for tables, and charts with axes along the shared time axis. Colours are in style.css.
 
-import { s, h, fill } from "./dom.js";
-import { clock, count, duration } from "./units.js";
+import { fill, h, s } from "./dom.js";
+import { clock, duration, percent, rate } from "./units.js";
 
 /** Buckets with packets. */
 const filled = (buckets) => buckets.filter((bucket) => bucket.packets > 0);
@@ -16,7 +16,7 @@ export function sparkline(buckets, widthS, endS, slow) {
   const label = points.length
     ? `mean delay, ${duration(Math.min(...points.map((one) => one.mean_ns)))} to ${duration(top)}`
     : "no history";
-  const parts = runs(points, widthS).map((run) => {
+  const parts = runs(points.map((one) => ({ ...one, s: one.start_unix_s })), widthS).map((run) => {
     const line = run.map((one) => `${x(one).toFixed(1)},${y(one).toFixed(1)}`).join(" ");
     return run.length > 1
       ? s("polyline", { points: line, class: "mean" })
@@ -29,135 +29,155 @@ export function sparkline(buckets, widthS, endS, slow) {
   return s("svg", { ...attributes, class: slow ? "spark slow" : "spark" }, s("title", null, label), parts, drops);
 }
 
-/** Parts of a course without gaps. */
+/** Parts of a line without gaps. */
 function runs(points, widthS) {
   const parts = [];
   for (const one of points) {
     const last = parts.at(-1)?.at(-1);
-    if (last && one.start_unix_s - last.start_unix_s < 2.5 * widthS) parts.at(-1).push(one);
+    if (last && one.s - last.s < 2.5 * widthS) parts.at(-1).push(one);
     else parts.push([one]);
   }
   return parts;
 }
 
-/** A round number that is no less, for an axis. */
-function roundUp(ns) {
-  const ten = 10 ** Math.floor(Math.log10(ns));
-  return ten * [1, 2, 4, 5, 10].find((step) => ten * step >= ns);
+/** What a bucket may show: its name, how it is read from a bucket of so many milliseconds an epoch, and how it is written. */
+export const SIGNALS = {
+  p99: { name: "p99", of: (one) => one.p99_max_ns, write: duration },
+  mean: { name: "mean", of: (one) => one.mean_ns, write: duration },
+  max: { name: "max", of: (one) => one.max_ns, write: duration },
+  estimate: { name: "estimate", of: (one) => one.estimated_mean_ns, write: duration },
+  loss: { name: "loss", of: (one) => one.lost_packets / (one.packets + one.lost_packets), write: percent },
+  rate: { name: "packets/s", of: (one, ms) => ((one.packets + one.lost_packets) * 1e3) / (one.epochs * ms), write: rate },
+};
+
+/** Fewest buckets of a line; of a young switch a finer course has more. */
+const BUCKETS_MIN = 6;
+
+/** The course to draw a span with: that of its 60 buckets; of a part of it the finest that reaches back far enough. */
+export function courseFor(courses, axis) {
+  const known = courses.filter((one) => one.buckets.length).sort((a, b) => a.width_s - b.width_s);
+  const whole = known.find((one) => one.width_s * 60 >= axis.spanS) ?? known.at(-1);
+  if (whole?.buckets.length < BUCKETS_MIN) return known[0];
+  if (!axis.range) return whole;
+  return known.find((one) => one.buckets[0].start_unix_s <= axis.fromS + one.width_s) ?? whole;
 }
 
-/** The chart of a course: mean, greatest 99th percentile, estimates with their bounds, losses. */
+/** The points of a signal in a course: `{ s, v }`, the middle of a bucket and its value. */
+export const pointsOf = (course, signal, ms) => filled(course?.buckets ?? [])
+  .map((one) => ({ s: one.start_unix_s + course.width_s / 2, v: signal.of(one, ms), bound: signal === SIGNALS.estimate ? one.bound_ns : null }))
+  .filter((one) => one.v != null && Number.isFinite(one.v));
+
+/** The point of a line at a time; without a time the last one. */
+export function pointAt(line, atS) {
+  if (atS == null) return line.points.at(-1);
+  const far = (one) => Math.abs(one.s - atS);
+  const nearest = line.points.reduce((a, b) => (a && far(a) <= far(b) ? a : b), null);
+  return nearest && far(nearest) <= 1.5 * line.widthS ? nearest : undefined;
+}
+
+/** Largest over smallest value from which on an axis is logarithmic, and back. */
+const LOG = 40, LINEAR = 15;
+
+/** A round number that is no less, for an axis. */
+function roundUp(value) {
+  const ten = 10 ** Math.floor(Math.log10(value));
+  return ten * [1, 2, 4, 5, 10].find((step) => ten * step >= value * 0.999999);
+}
+
+const TOP = 8, BOTTOM = 20;
+
+/** A chart of lines `{ name, kind, points, widthS }` of one signal; `kind` is their class in style.css. */
 export class Chart {
-  constructor(name, mean = "mean, by stamps") {
-    this.name = name;
-    this.readout = h("p.readout", { "aria-live": "off" });
-    this.place = h("div.chart");
-    this.place.addEventListener("pointermove", (event) => this.point(event));
-    this.place.addEventListener("pointerleave", () => this.say(null));
-    this.element = h("div", null, legend(mean), this.place, this.readout);
+  constructor(axis, name, { height = 150, legend = false } = {}) {
+    Object.assign(this, { axis, name, height, lines: [], signal: SIGNALS.mean });
+    this.caption = h("p.legend");
+    this.hasLegend = legend;
+    this.place = h("div.chart", { "data-of": name });
+    this.over = s("g");
+    this.element = h("div", null, this.caption, this.place);
+    axis.listen(this.place);
+    axis.drawn.add(this);
+    new ResizeObserver(() => this.place.isConnected && this.place.clientWidth !== this.width && this.draw()).observe(this.place);
   }
 
-  update(course, endS) {
-    Object.assign(this, { buckets: filled(course?.buckets ?? []), widthS: course?.width_s ?? 1, endS });
-    this.place.dataset.buckets = this.buckets.length;
-    if (!this.buckets.length) return fill(this.place, h("p.empty", null, "no packets in this time"));
-    const estimate = (one) => (one.estimated_mean_ns ?? 0) + (one.bound_ns ?? 0);
-    const tops = this.buckets.map((one) => Math.max(one.mean_ns, one.p99_max_ns ?? 0, estimate(one)));
-    this.top = roundUp(Math.max(...tops, 1) * 1.02);
-    const width = Math.max(280, this.place.clientWidth || 600);
-    this.box = { left: 56, right: 12, top: 8, bottom: 20, width, height: 190 };
-    const label = `${this.name}: mean ${duration(this.buckets.at(-1).mean_ns)} at the end`;
-    const attributes = { width, height: 190, viewBox: `0 0 ${width} 190`, role: "img", "aria-label": label };
-    fill(this.place, s("svg", attributes, this.axes(), this.lines()));
-    this.cursor = s("line", { class: "cursor", y1: 8, y2: 170, visibility: "hidden" });
-    this.place.firstChild.append(this.cursor);
-    this.say(null);
+  update(lines, signal) {
+    Object.assign(this, { lines, signal });
+    this.draw();
   }
 
-  x(startS) {
-    const { left, right, width } = this.box;
-    const share = 1 - (this.endS - startS - this.widthS / 2) / (this.widthS * 60);
-    return left + Math.min(1, Math.max(0, share)) * (width - left - right);
+  draw() {
+    this.width = this.place.clientWidth;
+    const seen = this.lines.map((line) => ({ ...line, points: line.points.filter((one) => one.s >= this.axis.fromS && one.s <= this.axis.toS) }));
+    this.place.dataset.buckets = Math.max(0, ...seen.map((line) => line.points.length));
+    if (this.place.dataset.buckets === "0") fill(this.place, h("p.empty", null, "no packets in this time"));
+    else {
+      this.scale(seen.flatMap((line) => line.points).map((one) => one.v + (one.bound ?? 0)));
+      const size = { width: this.width, height: this.height, viewBox: `0 0 ${this.width} ${this.height}` };
+      fill(this.place, s("svg", { ...size, role: "img", "aria-label": this.name }, this.grid(), seen.map((line) => this.line(line)), this.over));
+    }
+    this.mark();
   }
 
-  y(ns) {
-    const { top, bottom, height } = this.box;
-    return top + (1 - ns / this.top) * (height - top - bottom);
+  /** Linear from 0, or logarithmic where the values are far apart. */
+  scale(values) {
+    const known = values.filter((value) => value > 0);
+    const [least, most] = [Math.min(...known), Math.max(...known)];
+    this.isLog = known.length > 0 && most / least > (this.isLog ? LINEAR : LOG);
+    this.top = known.length ? roundUp(most * 1.02) : 1;
+    if (this.signal === SIGNALS.loss) this.top = Math.max(this.top, 0.001);
+    this.least = this.isLog ? 10 ** Math.floor(Math.log10(least) - 0.001) : 0;
+    this.place.dataset.scale = this.isLog ? "log" : "linear";
   }
 
-  axes() {
-    const { left, right, width, height } = this.box;
-    const lines = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-      const y = this.y(share * this.top);
-      const text = s("text", { x: left - 6, y: y + 4, class: "axis end" }, duration(share * this.top));
-      return [s("line", { x1: left, x2: width - right, y1: y, y2: y, class: "grid" }), share * 4 % 2 ? null : text];
+  y(value) {
+    const share = this.isLog ? Math.log(Math.max(value, this.least) / this.least) / Math.log(this.top / this.least) : value / this.top;
+    return TOP + (1 - share) * (this.height - TOP - BOTTOM);
+  }
+
+  grid() {
+    const [left, right] = this.axis.sides(this.width);
+    const shares = this.isLog ? [] : [0, 0.25, 0.5, 0.75, 1].map((share) => [share * this.top, share * 4 % 2 === 0]);
+    const decades = Math.log10(this.top / this.least);
+    for (let ten = this.least; this.isLog && ten <= this.top * 1.001; ten *= 10) shares.push([ten, decades < 5 || Math.round(Math.log10(ten)) % 2 === 0]);
+    const levels = shares.map(([value, isNamed]) => {
+      const y = this.y(value).toFixed(1);
+      return [s("line", { x1: left, x2: right, y1: y, y2: y, class: "grid" }),
+        isNamed && s("text", { x: left - 6, y: Number(y) + 4, class: "axis end" }, value ? this.signal.write(value).replace(/\.0+(?=\D|$)/, "") : "0")];
     });
-    const unit = this.widthS === 1 ? [1, "s"] : [60, "min"];
-    const times = [60, 45, 30, 15, 0].map((buckets) => {
-      const x = left + (1 - buckets / 60) * (width - left - right);
-      const name = buckets ? `-${(buckets * this.widthS) / unit[0]} ${unit[1]}` : "now";
-      const anchor = buckets === 60 ? "axis start" : buckets ? "axis middle" : "axis end";
-      return s("text", { x, y: height - 5, class: anchor }, name);
-    });
-    return s("g", null, lines.flat(), times);
+    const times = this.axis.ticks(this.width).map(([x, text]) => [
+      s("line", { x1: x, x2: x, y1: TOP, y2: this.height - BOTTOM, class: "grid faint" }),
+      s("text", { x: Math.min(x, right - 12), y: this.height - 5, class: "axis middle" }, text),
+    ]);
+    return s("g", null, times.flat(), levels.flat());
   }
 
-  lines() {
+  line({ points, widthS, kind }) {
     const parts = [];
-    const draw = (kind, of) => {
-      const known = this.buckets.filter((one) => of(one) != null);
-      for (const run of runs(known, this.widthS)) {
-        const points = run.map((one) => `${this.x(one.start_unix_s).toFixed(1)},${this.y(of(one)).toFixed(1)}`);
-        if (run.length === 1) points.push(points[0]);
-        parts.push(s("polyline", { points: points.join(" "), class: kind }));
-      }
-    };
-    draw("p99", (one) => one.p99_max_ns);
-    draw("mean", (one) => one.mean_ns);
-    for (const one of this.buckets) {
-      const x = this.x(one.start_unix_s);
-      if (one.estimated_mean_ns != null) {
-        const [low, high] = [-1, 1].map((sign) => this.y(Math.max(0, one.estimated_mean_ns + sign * (one.bound_ns ?? 0))));
-        parts.push(s("line", { x1: x, x2: x, y1: low, y2: high, class: "bound" }));
-        parts.push(s("circle", { cx: x, cy: this.y(one.estimated_mean_ns), r: 1.8, class: "estimate" }));
-      }
-      if (one.lost_packets > 0) parts.push(s("rect", { x: x - 1.5, y: this.y(0) - 6, width: 3, height: 6, class: "lost" }));
+    const at = (one) => this.axis.x(one.s, this.width).toFixed(1);
+    for (const run of runs(points, widthS)) {
+      const ends = run.map((one) => `${at(one)},${this.y(one.v).toFixed(1)}`);
+      if (run.length === 1) ends.push(ends[0]);
+      parts.push(s("polyline", { points: ends.join(" "), class: kind }));
+    }
+    for (const one of points.filter((one) => one.bound)) {
+      const [y1, y2] = [-1, 1].map((sign) => this.y(Math.max(0, one.v + sign * one.bound)).toFixed(1));
+      parts.push(s("line", { x1: at(one), x2: at(one), y1, y2, class: "bound" }));
     }
     return s("g", null, parts);
   }
 
-  point(event) {
-    if (!this.buckets?.length) return;
-    const at = event.clientX - this.place.getBoundingClientRect().left;
-    const far = (one) => Math.abs(this.x(one.start_unix_s) - at);
-    this.say(this.buckets.reduce((a, b) => (far(b) < far(a) ? b : a)));
-  }
-
-  /** Words about a bucket; without one, of the last. */
-  say(bucket) {
-    const one = bucket ?? this.buckets?.at(-1);
-    if (!one) return fill(this.readout);
-    this.cursor?.setAttribute("visibility", bucket ? "visible" : "hidden");
-    for (const end of ["x1", "x2"]) this.cursor?.setAttribute(end, this.x(one.start_unix_s));
-    const estimate = one.estimated_mean_ns == null ? "" : `, estimated ${duration(one.estimated_mean_ns)} ` +
-      (one.bound_ns == null ? "of unknown error" : `\u00b1${duration(one.bound_ns)}`);
-    const most = [[" p99 ", one.p99_max_ns], [" max ", one.max_ns]].filter(([, ns]) => ns != null);
-    const words = most.map(([name, ns]) => "," + name + duration(ns)).join("");
-    fill(this.readout, `${clock(one.start_unix_s)} UTC: mean ${duration(one.mean_ns)}${words}, ` +
-      `${count(one.packets)} packets, ${count(one.lost_packets)} lost${estimate}`);
+  /** The cursor, and what is there. */
+  mark() {
+    fill(this.over, this.width ? this.axis.marks(this.width, TOP, this.height - BOTTOM) : []);
+    const values = this.lines.map((line) => {
+      const one = pointAt(line, this.axis.cursorS);
+      const value = one ? this.signal.write(one.v) + (one.bound ? ` \u00b1${this.signal.write(one.bound)}` : "") : "-";
+      return h("span", null, swatch(line.kind), ` ${line.name} `, h("b", { "data-line": line.name }, value));
+    });
+    fill(this.caption, h("b", null, this.name), this.isLog && h("span", null, "logarithmic"), this.hasLegend && values,
+      this.hasLegend && this.axis.cursorS != null && h("span", null, `at ${clock(this.axis.cursorS)} UTC`));
   }
 }
 
-/** What the lines of a chart are. */
-function legend(mean) {
-  const kinds = [["mean", mean], ["p99", "greatest p99"], ["estimate", "estimate, 98 % bound"], ["lost", "packets lost"]];
-  const line = (kind) => {
-    const shape = kind === "estimate"
-      ? [s("line", { x1: 8, x2: 8, y1: 1, y2: 11, class: "bound" }), s("circle", { cx: 8, cy: 6, r: 2, class: kind })]
-      : kind === "lost"
-        ? s("rect", { x: 6, y: 4, width: 4, height: 8, class: kind })
-        : s("polyline", { points: "0,6 16,6", class: kind });
-    return s("svg", { width: 16, height: 12, "aria-hidden": "true" }, shape);
-  };
-  return h("p.legend", null, kinds.map(([kind, name]) => h("span", null, line(kind), " ", name)));
-}
+/** The line of a legend. */
+export const swatch = (kind) => s("svg", { width: 16, height: 12, "aria-hidden": "true" }, s("polyline", { points: "0,6 16,6", class: kind }));

@@ -1,5 +1,7 @@
 // Elements, and tables whose rows stay when their figures change. Data becomes text, never markup.
 
+import { meaningOf } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function build(element, attributes, children) {
@@ -52,10 +54,17 @@ export function facts(list) {
   return h("dl", null, lines.flat());
 }
 
-/** A table. Columns are `{ name, of, low, left, tip, sort }`: `of` makes of a row `{ text, v, kind, node }` or nothing. */
+/** Words that rows must contain to be shown: what the search says. */
+export const search = { words: [] };
+
+/** Whether a text contains all words of the search. */
+export const isFound = (text) => search.words.every((word) => text.toLowerCase().includes(word));
+
+/** A table. Columns are `{ name, of, low, left, tip, sort }`: `of` makes of a row `{ text, v, kind, node }` or nothing. With
+`all`, the search does not choose among the rows, because the server did. */
 export class Table {
-  constructor(columns, { empty = "none", open, key, order } = {}) {
-    Object.assign(this, { columns, empty, open, key: key ?? ((row) => row.key), rows: new Map() });
+  constructor(columns, { empty = "none", open, key, order, all } = {}) {
+    Object.assign(this, { columns, empty, open, all, key: key ?? ((row) => row.key), rows: new Map() });
     this.order = order ?? { column: null, down: true };
     this.body = h("tbody");
     this.heads = columns.map((column) => this.heading(column));
@@ -68,7 +77,7 @@ export class Table {
     const inside = column.sort
       ? h("button", { type: "button", onclick: () => this.sortBy(column) }, column.name)
       : column.name;
-    return h("th" + kind, { scope: "col", title: column.tip }, inside);
+    return h("th" + kind, { scope: "col", title: column.tip ?? meaningOf(column.name) }, inside);
   }
 
   sortBy(column) {
@@ -88,6 +97,13 @@ export class Table {
     return [...rows].sort((a, b) => sign * (rank(a) - rank(b)) || 0);
   }
 
+  /** The rows that the search finds, by their key and the texts of columns that are no numbers. */
+  found(rows) {
+    if (this.all || !search.words.length) return rows;
+    const texts = this.columns.filter((column) => column.left);
+    return rows.filter((row) => isFound([this.key(row), ...texts.map((column) => column.of(row)?.text)].join(" ")));
+  }
+
   update(rows) {
     this.last = rows;
     this.columns.forEach((column, at) => {
@@ -96,7 +112,7 @@ export class Table {
       else this.heads[at].removeAttribute("aria-sort");
     });
     const kept = new Map();
-    const lines = this.sorted(rows).map((row) => {
+    const lines = this.sorted(this.found(rows)).map((row) => {
       const key = this.key(row);
       const line = this.rows.get(key) ?? this.line(key);
       kept.set(key, line);
@@ -106,7 +122,7 @@ export class Table {
       return line.element;
     });
     this.rows = kept;
-    if (!lines.length) lines.push(h("tr.empty", null, h("td", { colspan: this.columns.length }, this.empty)));
+    if (!lines.length) lines.push(h("tr.empty", null, h("td", { colspan: this.columns.length }, rows.length ? "nothing here is like the search" : this.empty)));
     place(this.body, lines);
   }
 
@@ -139,8 +155,8 @@ function put(cell, value) {
   if (v == null) delete cell.dataset.v;
   else cell.dataset.v = v;
   if (cell.kind !== kind) {
-    if (cell.kind) cell.classList.remove(cell.kind);
-    if (kind) cell.classList.add(kind);
+    cell.classList.remove(...(cell.kind ?? "").split(" ").filter(Boolean));
+    cell.classList.add(...kind.split(" ").filter(Boolean));
     cell.kind = kind;
   }
 }

@@ -1,10 +1,10 @@
 // Of a station: all segments, one with its minutes, and the switches.
 
 import { path, serverNow } from "./api.js";
-import { Chart } from "./charts.js";
-import { Table, cell, facts, fill, h, mark, panel } from "./dom.js";
+import { Chart, SIGNALS, pointsOf } from "./charts.js";
+import { Table, cell, facts, fill, h, mark, panel, search } from "./dom.js";
 import { segmentLink } from "./paths.js";
-import { ago, count, duration, title, uptime } from "./units.js";
+import { ago, count, duration, percent, title, uptime } from "./units.js";
 
 /** Segments of a list. */
 const LIMIT = 1000;
@@ -14,7 +14,8 @@ const columns = () => [
   { name: "segment", left: true, of: (one) => ({ text: title(one.from, one.to, one.class) }) },
   { name: "kind", left: true, low: 1, of: (one) => ({ text: one.kind.replace("_", " ") }) },
   { name: "packets", sort: true, of: (one) => cell(one.packets, count) },
-  { name: "lost", sort: true, of: (one) => cell(one.lost, String, one.lost > 0 ? "bad" : "") },
+  { name: "lost", low: 2, sort: true, of: (one) => cell(one.lost, String, one.lost > 0 ? "bad" : "") },
+  { name: "loss", sort: true, of: (one) => cell(one.packets ? one.lost / one.packets : null, percent, one.lost > 0 ? "bad" : "") },
   { name: "mean", sort: true, of: (one) => cell(one.mean_ns, duration) },
   { name: "\u00b198%", low: 1, of: (one) => cell(one.bound_ns, (ns) => (ns > 0 ? duration(ns) : "exact")) },
   { name: "stddev", low: 2, sort: true, of: (one) => cell(one.stddev_ns, duration) },
@@ -31,19 +32,13 @@ const keyOf = (one) => [one.switch, one.kind, one.from, one.to, one.class].join(
 export const segments = {
   asks: () => [["segments", path("segments", { limit: LIMIT }), 2]],
   make(root) {
-    const search = h("input", { id: "search", type: "search", placeholder: "a part of a name, or a kind", "aria-label": "filter segments", spellcheck: "false" });
     const rows = new Table(columns(), { key: keyOf, open: segmentLink, empty: "no segment has been reported, or none is like this" });
     const note = h("p.note");
-    root.append(panel("segments, as they were reported last", h("div.search", null, search), rows.element, note));
-    let last = null;
-    const draw = () => {
-      const part = search.value.trim();
-      const is = (one) => [one.switch, title(one.from, one.to, one.class), one.kind].some((text) => text.includes(part));
-      rows.update(last.segments.filter(is));
-      fill(note, last.matching > LIMIT ? `the first ${LIMIT} of ${last.matching} segments` : `${last.matching} segments`);
+    root.append(panel("segments, as they were reported last", rows.element, note));
+    return ({ segments: { segments: list, matching } }) => {
+      rows.update(list);
+      fill(note, matching > LIMIT ? `the first ${LIMIT} of ${matching} segments` : `${matching} segments`, search.words.length > 0 && ", those like the search");
     };
-    search.addEventListener("input", () => last && draw());
-    return ({ segments: answer }) => ((last = answer), draw());
   },
 };
 
@@ -53,12 +48,16 @@ export const segment = {
     ["segments", path("segments", { switch: name, kind, class: group, limit: 100_000 }), 2],
     ["history", path("history", { switch: name, minutes: 60 }), 10],
   ],
-  make(root, [name, kind, from, end, group]) {
+  make(root, [name, kind, from, end, group], { axis }) {
     const whole = title(from, end, group);
-    const [now, chart, rises] = [h("div"), new Chart(whole, "mean, as reported"), h("div.words")];
+    const [now, rises] = [h("div"), h("div.words")];
+    const [delay, loss] = [["delay", { height: 190, legend: true }], ["loss", { height: 90, legend: true }]].map(([of, options]) => new Chart(axis, of, options));
+    // Minutes make an hour.
+    if (axis.spanS !== 3600) axis.choose(3600);
     root.append(
       h("p.trail", null, h("a", { href: "#/segments" }, "segments"), " \u203a ", h("b", null, `${name}: ${whole}`), ` (${kind.replace("_", " ")})`),
-      panel("as reported last", rises, now), panel("by minutes, the last hour", chart.element),
+      panel("as reported last", rises, now),
+      h("section.panel", null, h("h2", null, "by minutes"), axis.bar(), delay.element, loss.element),
     );
     return ({ segments: { segments: list }, history, blame }) => {
       const one = list.find((each) => each.from === from && each.to === end);
@@ -67,10 +66,15 @@ export const segment = {
       fill(now, one ? facts(figures(one)) : mark("warn", "no such segment has been reported"));
       const minutes = history.minutes.filter((each) => each.segment === `${kind} ${from}>${end} ${group}` && each.samples > 0);
       const buckets = minutes.map((each) => ({
-        start_unix_s: each.start_unix_s, packets: each.samples, lost_packets: each.lost, mean_ns: each.mean_ns ?? 0,
-        p99_max_ns: each.p99_ns, max_ns: each.max_ns, estimated_mean_ns: each.bound_ns > 0 ? each.mean_ns : null, bound_ns: each.bound_ns,
+        start_unix_s: each.start_unix_s, packets: each.samples, lost_packets: each.lost, mean_ns: each.mean_ns,
+        p99_max_ns: each.p99_ns, estimated_mean_ns: each.bound_ns > 0 ? each.mean_ns : null, bound_ns: each.bound_ns, sent: each.packets,
       }));
-      chart.update({ width_s: 60, buckets }, (minutes.at(-1)?.start_unix_s ?? serverNow) + 60);
+      const course = { width_s: 60, buckets };
+      axis.take((minutes.at(-1)?.start_unix_s ?? serverNow) + 60);
+      const isExact = buckets.every((each) => each.estimated_mean_ns == null);
+      const line = (signal, kind, name = signal.name) => ({ name, kind, points: pointsOf(course, signal, 1), widthS: 60 });
+      delay.update([line(SIGNALS.p99, "p99"), isExact ? line(SIGNALS.mean, "mean") : line(SIGNALS.estimate, "estimated")], SIGNALS.mean);
+      loss.update([line({ ...SIGNALS.loss, of: (each) => Math.max(0, each.lost_packets / each.sent) }, "lost", "")], SIGNALS.loss);
     };
   },
 };
@@ -80,7 +84,7 @@ function figures(one) {
     (one.bound_ns > 0 ? `\u00b1${duration(one.bound_ns)} (98 %), of ${count(one.samples)} packets` : `of ${count(one.samples)} packets`);
   return [
     ["packets", count(one.packets), one.packets],
-    ["lost", String(one.lost), one.lost, one.lost > 0 ? "bad" : ""],
+    ["lost", `${one.lost}, ${one.packets ? percent(Math.max(0, one.lost / one.packets)) : "of none"}`, one.lost, one.lost > 0 ? "bad" : ""],
     ["mean", mean, one.mean_ns],
     ["stddev", one.stddev_ns == null ? "not measured" : duration(one.stddev_ns), one.stddev_ns],
     ["p99", one.p99_ns == null ? "not measured" : duration(one.p99_ns), one.p99_ns],
@@ -100,8 +104,8 @@ export const switches = {
     const rows = new Table([
       { name: "switch", left: true, of: (one) => ({ text: one.switch }) },
       { name: "state", left: true, of: state },
-      { name: "epoch", of: (one) => cell(one.epoch, String) },
-      { name: "of", low: 2, of: (one) => cell(one.interval_s, (s) => `${s} s`) },
+      { name: "epoch", tip: "the last epoch reported", of: (one) => cell(one.epoch, String) },
+      { name: "interval", low: 2, of: (one) => cell(one.interval_s, (s) => `${s} s`) },
       { name: "clock", left: true, low: 1, of: (one) => ({ text: one.clock || "-" }) },
       { name: "reports", low: 1, sort: true, of: (one) => cell(one.reports, count) },
       { name: "missed epochs", sort: true, of: (one) => cell(one.missed_epochs, count, one.missed_epochs ? "bad" : "") },

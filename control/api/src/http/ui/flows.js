@@ -1,9 +1,11 @@
 // Flows: the list with its search, and the story of one.
 
 import { path } from "./api.js";
-import { Chart } from "./charts.js";
+import { Chart, SIGNALS, courseFor, pointsOf } from "./charts.js";
 import { Table, cell, facts, fill, h, mark, panel, to } from "./dom.js";
-import { bytes, count, duration, title, uptime } from "./units.js";
+import * as groups from "./groups.js";
+import { picture, reversed } from "./story.js";
+import { bytes, count, duration, percent, rate, title, uptime } from "./units.js";
 
 /** Flows of a page. */
 const LIMIT = 100;
@@ -30,73 +32,80 @@ const linkOf = (name) => to("flow", name);
 const isName = (text) => /^\S+>\S+\/\w+$/.test(text) || /^#[0-9a-f]{16}$/i.test(text);
 
 /** The API's name of the order of a column. */
-const ORDERS = { packets: "packets", lost: "lost", mean: "mean", stddev: "stddev", p99: "p99", estimate: "estimate", "\u00b198%": "bound" };
+const ORDERS = { "packets/s": "packets", "bit/s": "bytes", "lost/s": "lost", mean: "mean", stddev: "stddev", p99: "p99", "\u00b198%": "bound" };
 
-function columns(end) {
-  const estimate = (flow, v) => {
-    const within = flow.estimate?.is_within_bound;
-    return cell(v, duration, within === true ? "good" : within === false ? "estimate" : "");
-  };
-  const ago = (flow) => (end.unixS == null ? 0 : Math.max(0, end.unixS - flow.last_seen_unix_s));
+const lossOf = ({ packets, lost_packets: lost }) => (lost == null ? null : lost / Math.max(1, packets + lost));
+
+/** Rates are those of the flow's last epoch. The mean is exact, and on a wire the estimate's. */
+function columns(now) {
+  const perS = (n) => (n == null || !now.intervalMs ? null : (n * 1e3) / now.intervalMs);
+  const ago = (flow) => (now.unixS == null ? 0 : Math.max(0, now.unixS - flow.last_seen_unix_s));
+  const bad = (flow) => (flow.last.lost_packets ? "bad" : "");
   const columns = [
     { name: "flow", left: true, of: (flow) => ({ text: flow.flow, kind: "name" }) },
     { name: "segment", left: true, low: 1, of: (flow) => ({ text: segmentOf(flow) + (flow.is_on_wire ? " (wire)" : "") }) },
-    { name: "packets", of: (flow) => cell(flow.last.packets, count) },
-    { name: "lost", of: (flow) => cell(flow.last.lost_packets, count, flow.last.lost_packets ? "bad" : "") },
-    { name: "mean", of: (flow) => cell(flow.last.mean_ns, duration) },
+    { name: "packets/s", low: 1, of: (flow) => cell(perS(flow.last.packets), rate) },
+    { name: "bit/s", of: (flow) => cell(perS(flow.last.bytes * 8), rate) },
+    { name: "lost/s", low: 2, of: (flow) => cell(perS(flow.last.lost_packets), rate, bad(flow)) },
+    { name: "loss", of: (flow) => cell(lossOf(flow.last), percent, bad(flow)) },
+    { name: "mean", of: (flow) => cell(flow.last.mean_ns ?? flow.estimate?.mean_ns, duration) },
+    { name: "\u00b198%", low: 2, tip: "half-width of the nominal 98 % interval around the mean; exact: every packet was stamped; -: the error is not known",
+      of: (flow) => (flow.last.mean_ns == null ? cell(flow.estimate?.bound_ns, duration) : { text: "exact" }) },
     { name: "stddev", low: 2, of: (flow) => cell(flow.last.stddev_ns, duration) },
-    { name: "p99", low: 1, tip: "of flows with series of their own", of: (flow) => cell(flow.quantiles?.p99_ns, duration) },
-    { name: "estimate", low: 1, of: (flow) => estimate(flow, flow.estimate?.mean_ns) },
-    { name: "\u00b198%", low: 2, tip: "half-width of the nominal 98 % interval; -: the error is not known; !: the true mean is outside", of: (flow) => estimate(flow, flow.estimate?.bound_ns) },
-    { name: "by", low: 2, left: true, of: (flow) => ({ text: flow.estimate?.method ?? "-" }) },
+    { name: "p99", low: 1, of: (flow) => cell(flow.quantiles?.p99_ns, duration) },
     { name: "ago", low: 1, of: (flow) => cell(ago(flow), uptime) },
   ];
   return columns.map((column) => (ORDERS[column.name] ? { ...column, sort: "server" } : column));
 }
 
-/** The list. */
+/** The list, of flows or joined. */
 export const list = {
-  asks: (_, { flows }) => {
-    const { text, order, down, limit } = flows;
-    const asked = { sort: ORDERS[order], ascending: down ? "" : "true", limit, ...parse(text) };
-    return [["flows", path("flows", asked), 0]];
+  asks([found = ""], { flows: state, text }) {
+    // The address of a search lists flows, until somebody joins them.
+    if (state.found !== found) Object.assign(state, { found, group: found ? "" : state.group });
+    const { group, order, down, limit } = state;
+    const asked = group ? { scope: "switch", sort: "bytes", limit: groups.JOINED_MAX } : { sort: ORDERS[order], ascending: down ? "" : "true", limit };
+    return [["flows", path("flows", { ...asked, ...parse(text) }), group ? 3 : 0]];
   },
   make(root, _, context) {
     const state = context.flows;
-    const search = h("input", {
-      id: "search", type: "search", value: state.text, spellcheck: "false", autocomplete: "off", "aria-label": "search flows",
-      placeholder: "10.1.0.0/16  :443  tcp  in=east  class=gold",
-      oninput: () => (state.text = search.value, context.soon()),
-    });
-    const end = {};
-    const rows = new Table(columns(end), {
+    const now = {};
+    const rows = new Table(columns(now), {
       empty: "no flow is like this", key: (flow) => [flow.flow, flow.ingress, flow.egress, flow.class].join("\n"),
-      open: (flow) => linkOf(flow.flow), order: { column: state.order, down: state.down },
+      open: (flow) => linkOf(flow.flow), order: { column: state.order, down: state.down }, all: true,
     });
     rows.onorder = () => {
       [state.order, state.down] = [rows.order.column, rows.order.down];
       context.soon();
     };
-    const note = h("p.note");
-    root.append(panel("flows", h("div.search", null, search), rows.element, note));
+    const tables = new Map([["", rows], ...groups.GROUPS.map((group) => [group, groups.table(group)])]);
+    const [choice, note, place] = [h("div.choice", { role: "group", "aria-label": "join flows by" }), h("p.note"), h("div")];
+    const choose = () => fill(choice, [...tables.keys()].map((group) => h("button", {
+      type: "button", "aria-pressed": String(group === state.group), onclick: () => (state.group = group, choose(), context.soon(0)),
+    }, group ? `by ${group}` : "flows")));
+    choose();
+    root.append(panel("flows", choice, place, note));
     return ({ flows, status }) => {
+      const { group } = state;
       root.dataset.epoch = flows.epoch;
       root.dataset.matching = flows.matching;
-      end.unixS = flows.epoch_end_unix_s;
-      rows.update(flows.flows);
+      Object.assign(now, { unixS: flows.epoch_end_unix_s, intervalMs: status.interval_ms });
+      if (place.firstChild !== tables.get(group).element) fill(place, tables.get(group).element);
+      tables.get(group).update(group ? groups.joined(group, flows, status.interval_ms) : flows.flows);
       const free = status.flows ? `; ${status.flows.free_slots} slots free` : "";
       const more = flows.matching > flows.flows.length;
       fill(note,
         !status.flows && !flows.matching ? "this switch tracks no flows (measurement.flows)"
+          : group ? `of ${more ? `the ${flows.flows.length} largest of ` : ""}${flows.matching} flows inside the switch, those with packets in the last two epochs`
           : more ? `the first ${flows.flows.length} of ${flows.matching} flows ` : `${flows.matching} flows${free} `,
-        more && state.limit < 10_000 && h("button", { type: "button", onclick: () => (state.limit = Math.min(10_000, state.limit * 4), context.soon()) }, "more"),
-        isName(state.text.trim()) && h("a", { href: linkOf(state.text.trim()) }, " what is known of this flow, also by the sketches"));
+        more && !group && state.limit < 10_000 && h("button", { type: "button", onclick: () => (state.limit = Math.min(10_000, state.limit * 4), context.soon()) }, "more"),
+        isName(context.text) && h("a", { href: linkOf(context.text) }, " what is known of this flow, also by the sketches"));
     };
   },
   refused: (root, words) => fill(root.querySelector(".note"), mark("warn", words)),
 };
 
-export const flowState = () => ({ text: "", order: "packets", down: true, limit: LIMIT });
+export const flowState = () => ({ group: "", order: "packets/s", down: true, limit: LIMIT });
 
 const METHODS = {
   "lds-joint": "jointly with all flows",
@@ -124,10 +133,11 @@ function figures(flow) {
     { name: "", left: true, of: (row) => ({ text: row.name }) },
     { name: "packets", of: (row) => cell(row.packets, count) },
     { name: "bytes", of: (row) => cell(row.bytes, bytes) },
-    { name: flow.is_on_wire ? "lost at most" : "lost", of: (row) => cell(row.lost_packets, count, row.lost_packets ? "bad" : "") },
-    { name: "mean", of: (row) => cell(row.mean_ns, duration) },
-    { name: "stddev", of: (row) => cell(row.stddev_ns, duration) },
-  ], { key: (row) => row.name });
+    { name: flow.is_on_wire ? "lost at most" : "lost", tip: "packets lost in that time", of: (row) => cell(row.lost_packets, count, row.lost_packets ? "bad" : "") },
+    { name: "loss", tip: "share of the packets lost in that time", of: (row) => cell(lossOf(row), percent, row.lost_packets ? "bad" : "") },
+    { name: "mean", tip: "exact mean of the delays in that time", of: (row) => cell(row.mean_ns, duration) },
+    { name: "stddev", tip: "standard deviation of the delays in that time", of: (row) => cell(row.stddev_ns, duration) },
+  ], { key: (row) => row.name, all: true });
   table.update([{ name: `epoch ${flow.last_epoch}`, ...flow.last }, { name: `since epoch ${flow.first_epoch}`, ...flow.total }]);
   return table.element;
 }
@@ -138,35 +148,62 @@ function describe(flow) {
   const others = estimates.filter((one) => one.method !== estimate?.method);
   const most = q?.max_ns == null ? "" : `, max ${duration(q.max_ns)}`;
   const reference = (one) => `${duration(one.mean_ns)} ${bound(one.bound_ns)}, stddev ${duration(one.stddev_ns)}, ${count(one.packets)} packets`;
+  const by = facts([
+    ["estimated", estimate ? estimateWords(estimate) : "nothing (measurement.lds with its decode, and measurement.rli, estimate flows)",
+      estimate?.mean_ns, estimate?.is_within_bound === false ? "estimate" : ""],
+    ...others.map((one) => ["also", `mean ${duration(one.mean_ns)} ${bound(one.bound_ns)} (${one.method})${truth(one)}`, one.mean_ns]),
+    running && ["since it was first seen", `mean ${duration(running.mean_ns)} ${bound(running.bound_ns)}; ${running.epochs} epochs, ${count(running.packets)} packets`, running.mean_ns],
+    references?.last && [`references (${references.method})`, `last epoch: ${reference(references.last)}`, references.last.mean_ns],
+    references && [references.last ? "" : `references (${references.method})`, `all: ${reference(references.total)}`, references.total.mean_ns],
+  ]);
   return [
     h("p.note", null, flow.is_on_wire ? "counted; deviation and percentiles by references" : "exact, by stamps"),
     figures(flow),
-    facts([
-      ["quantiles", q ? `p50 ${duration(q.p50_ns)}, p90 ${duration(q.p90_ns)}, p99 ${duration(q.p99_ns)}${most}` : "not kept of this flow", q?.p99_ns],
-      ["estimated", estimate ? estimateWords(estimate) : "nothing (measurement.lds with its decode, and measurement.rli, estimate flows)",
-        estimate?.mean_ns, estimate?.is_within_bound === false ? "estimate" : ""],
-      ...others.map((one) => ["also", `mean ${duration(one.mean_ns)} ${bound(one.bound_ns)} (${one.method})${truth(one)}`, one.mean_ns]),
-      running && ["since it was first seen", `mean ${duration(running.mean_ns)} ${bound(running.bound_ns)}; ${running.epochs} epochs, ${count(running.packets)} packets`, running.mean_ns],
-      references?.last && [`references (${references.method})`, `last epoch: ${reference(references.last)}`, references.last.mean_ns],
-      references && [references.last ? "" : `references (${references.method})`, `all: ${reference(references.total)}`, references.total.mean_ns],
-    ]),
+    facts([["quantiles", q ? `p50 ${duration(q.p50_ns)}, p90 ${duration(q.p90_ns)}, p99 ${duration(q.p99_ns)}${most}` : "not kept of this flow", q?.p99_ns]]),
+    flow.is_on_wire ? by : h("details", null, h("summary", null, "estimates, beside the exact mean"), by),
   ];
+}
+/** The way of a flow through this switch: in by a wire, from port to port. */
+function hopsOf({ tracked, wires }) {
+  const hop = (flow, note) => {
+    const mean = flow.last?.mean_ns ?? flow.estimate?.mean_ns;
+    return { title: segmentOf(flow), note, mean_ns: mean, p99_ns: flow.quantiles?.p99_ns, loss: flow.last ? lossOf(flow.last) : null };
+  };
+  const arrives = new Set(wires.map((flow) => flow.egress));
+  const inside = [...tracked].sort((a, b) => arrives.has(b.ingress) - arrives.has(a.ingress));
+  const hops = [...wires.map((flow) => hop(flow, "wire, estimated")), ...inside.map((flow) => hop(flow))];
+  const most = Math.max(...hops.map((one) => one.mean_ns ?? 0));
+  return hops.map((one) => ({ ...one, isSlowest: hops.length > 1 && one.mean_ns === most }));
 }
 
 /** The story of one. */
 export const one = {
   asks: ([name]) => [["flow", path("flow", { flow: name }), 2]],
-  make(root, [name], context) {
-    const story = h("div.stack");
+  make(root, [name], { axis }) {
+    const [story, way] = [h("div.stack"), h("div")];
     const charts = new Map();
-    root.append(h("p.trail", null, h("a", { href: "#/flows" }, "flows"), " \u203a ", h("b.name", null, name)), story);
+    const other = reversed(name);
+    root.append(h("p.trail", null, h("a", { href: "#/flows" }, "flows"), " \u203a ", h("b.name", null, name),
+      other && [" \u00b7 ", h("a.other", { href: linkOf(other) }, "the other direction")]), story);
+    let drawn = "";
+    const chartOf = (flow) => {
+      if (!flow.courses.length) return h("p.note", null, "no history: it has no series of its own (prometheus.pinned gives it one)");
+      const key = segmentOf(flow);
+      const [chart, element] = charts.get(key) ?? (() => {
+        const made = new Chart(axis, "delay", { legend: true });
+        return [made, h("div", null, !charts.size && axis.bar(), made.element)];
+      })();
+      charts.set(key, [chart, element, flow]);
+      return element;
+    };
     return ({ flow: answer }) => {
-      if (root.dataset.answer === JSON.stringify(answer)) return;
-      root.dataset.answer = JSON.stringify(answer);
+      if (drawn === JSON.stringify(answer)) return;
+      drawn = JSON.stringify(answer);
       root.dataset.epoch = answer.epoch;
+      axis.take(answer.epoch_end_unix_s);
       const ago = (flow) => uptime(Math.max(0, (answer.epoch_end_unix_s ?? 0) - flow.last_seen_unix_s));
       const parts = [
-        ...answer.tracked.map((flow) => panel(`${segmentOf(flow)}: tracked, its last packet ${ago(flow)} ago`, describe(flow), course(flow, charts, context, answer))),
+        ...answer.tracked.map((flow) => panel(`${segmentOf(flow)}: tracked, its last packet ${ago(flow)} ago`, describe(flow), chartOf(flow))),
         ...answer.wires.map((flow) => panel(`${segmentOf(flow)}: on the wire, ` +
           (flow.is_counted ? `its last packet ${ago(flow)} ago` : "by the sketch alone: at most so many packets"), describe(flow))),
         ...answer.sketched.map((one) => panel(`${segmentOf(one)}: not tracked; by the sketch`, facts([
@@ -176,17 +213,17 @@ export const one = {
         ]))),
         ...answer.ended.map((flow) => panel(`${segmentOf(flow)}: no longer tracked; it ended ${ago(flow)} ago, with`, describe(flow))),
       ];
-      fill(story, parts.length ? parts : panel(name, h("p.empty", null, "no packet of it is known now")));
-      for (const [chart, tracked] of charts.values()) chart.update(tracked.courses.find((one) => one.width_s === context.width) ?? tracked.courses[0], answer.epoch_end_unix_s);
+      const hops = hopsOf(answer);
+      const opened = [...story.querySelectorAll("details")].map((one) => one.open);
+      fill(story, hops.length > 0 && panel("its way through this switch", way),
+        parts.length ? parts : panel(name, h("p.empty", null, "no packet of it is known now")));
+      story.querySelectorAll("details").forEach((one, n) => (one.open = opened[n] ?? false));
+      if (hops.length) fill(way, picture(hops, Math.max(280, way.clientWidth || 600)));
+      for (const [chart, , { courses }] of charts.values()) {
+        const course = courseFor(courses, axis);
+        const line = (signal, kind) => ({ name: signal.name, kind, points: pointsOf(course, signal, 1), widthS: course?.width_s ?? 1 });
+        chart.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean")], SIGNALS.mean);
+      }
     };
   },
 };
-
-/** The course of a flow with series of its own. */
-function course(flow, charts, context, answer) {
-  if (!flow.courses.length) return h("p.note", null, "no history: it has no series of its own (prometheus.pinned gives it one)");
-  const key = segmentOf(flow);
-  const [chart] = charts.get(key) ?? [new Chart(`${answer.flow} on ${key}`)];
-  charts.set(key, [chart, flow]);
-  return chart.element;
-}

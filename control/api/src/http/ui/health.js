@@ -25,7 +25,7 @@ export function findings({ status, ports, wires }) {
   for (const port of ports?.ports ?? []) {
     // Control frames of wires end here: no packet is lost.
     const drops = port.drops.filter((one) => one.packets > 0 && one.label !== "control");
-    add(drops.length, "info", `port ${port.name} has dropped ${labelled(drops)}`);
+    add(drops.length, "info", `port ${port.name} has dropped ${labelled(drops)} since the switch started`);
     const device = port.facts.missed_packets + port.facts.no_buffer_packets;
     add(device > 0, "warn", `port ${port.name}: its device dropped ${count(device)} packets that the switch did not see`);
   }

@@ -1,8 +1,8 @@
-// The heat map of a segment's histogram: how many packets took how long, over the last minutes. It begins with the last
+// The heat map of a segment's histogram: how many packets took how long, along the shared time axis. It begins with the last
 // minute, which the switch remembers by 5 s; from then on a column is the difference of two answers with all packets since
-// the switch started.
+// the switch started. Of the 5 s in which the page was opened, what its own columns have is taken off.
 
-import { h, fill } from "./dom.js";
+import { h, fill, s } from "./dom.js";
 import { clock, count, duration, rate } from "./units.js";
 
 /** Most columns, and most time, of one segment; most segments. */
@@ -42,15 +42,32 @@ function add(history, answer, buckets) {
   history.columns = history.columns.filter((one) => one.toS > since).slice(-COLUMNS_MAX);
 }
 
-/** Takes the last minute of a segment, as the switch remembers it; once, before the columns of this page's own. */
+/** Whether the 5 s in which the page's own columns begin have not been read yet. */
+export const isOpen = (names) => !histories.get(names.join("\n"))?.isJoined;
+
+/** Takes the last minute of a segment, as the switch remembers it, up to where the page's own columns begin. */
 export function begin(names, answer) {
   const history = histories.get(names.join("\n"));
-  const parts = answer.segments[0]?.parts ?? [];
-  if (!history || history.hasBegun) return;
-  history.hasBegun = true;
-  const endS = history.columns[0]?.fromS ?? history.last?.endS ?? 0;
-  const column = (one) => ({ fromS: one.start_unix_s, toS: one.start_unix_s + one.width_s, cells: one.buckets.map(({ le_ns, packets }) => [le_ns, packets]) });
-  history.columns.unshift(...parts.map(column).filter((one) => one.toS <= endS + 0.001));
+  if (!history?.last || history.isJoined) return;
+  const own = history.columns.filter((one) => !one.isRemembered);
+  const beginS = own[0]?.fromS ?? history.last.endS;
+  const column = (one) => ({ fromS: one.start_unix_s, toS: one.start_unix_s + one.width_s, isRemembered: true, cells: one.buckets.map(({ le_ns, packets }) => [le_ns, packets]) });
+  const parts = (answer.segments[0]?.parts ?? []).map(column);
+  const before = parts.filter((one) => one.toS <= beginS + 0.001);
+  const across = parts.filter((one) => one.toS > beginS + 0.001);
+  // Up to an end that parts and columns share: what columns have is taken off what parts have.
+  const end = across.find((part) => own.some((one) => Math.abs(one.toS - part.toS) < 0.001));
+  if (end && across[0].fromS < beginS - 0.001) {
+    const left = new Map();
+    const add = (columns, sign) => columns.filter((one) => one.toS <= end.toS + 0.001).flatMap((one) => one.cells)
+      .forEach(([le, packets]) => left.set(le, (left.get(le) ?? 0) + sign * packets));
+    add(across, 1);
+    add(own, -1);
+    before.push({ ...across[0], toS: beginS, cells: [...left].filter(([, packets]) => packets > 0) });
+  }
+  // Or never: what the switch remembers is later by now.
+  history.isJoined = end != null || parts[0]?.fromS > beginS;
+  history.columns = [...before, ...own];
 }
 
 /** Columns of a segment, the oldest first. */
@@ -74,21 +91,33 @@ function colour(share, isDark) {
 
 /** The drawing. */
 export class HeatMap {
-  constructor() {
+  constructor(axis) {
+    Object.assign(this, { axis, all: [], columns: [], pointY: null });
     this.canvas = h("canvas", { role: "img" });
+    this.over = s("svg");
+    this.place = h("div.place", null, this.canvas, this.over);
     this.readout = h("p.readout");
     this.scale = h("p.legend");
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("pointerleave", () => this.say());
-    this.element = h("div.heat", null, this.scale, this.canvas, this.readout);
+    this.place.addEventListener("pointermove", (event) => (this.pointY = event.clientY - this.place.getBoundingClientRect().top), { capture: true });
+    this.place.addEventListener("pointerleave", () => (this.pointY = null), { capture: true });
+    this.element = h("div.heat", null, this.scale, this.place, this.readout);
+    axis.listen(this.place);
+    axis.drawn.add(this);
+    new ResizeObserver(() => this.element.isConnected && this.element.clientWidth !== this.plot?.width && this.draw()).observe(this.element);
   }
 
   update(columns) {
+    this.all = columns;
+    this.draw();
+  }
+
+  draw() {
+    const columns = this.all.filter((one) => one.toS > this.axis.fromS && one.fromS < this.axis.toS);
     this.columns = columns;
     const cells = columns.flatMap((one) => one.cells.map(([le, packets]) => [le, packets / (one.toS - one.fromS)]));
     const packets = columns.flatMap((one) => one.cells).reduce((all, [, some]) => all + some, 0);
     this.canvas.dataset.packets = packets;
-    this.canvas.hidden = !cells.length;
+    this.place.hidden = !cells.length;
     if (!cells.length) {
       fill(this.scale);
       const words = columns.length ? "no packets in this time" : "no packets in the last minute; the next epoch begins the map";
@@ -99,29 +128,34 @@ export class HeatMap {
     const least = Math.min(...cells.map(([, one]) => one));
     const low = floor(Math.min(...bounds)), high = Math.max(...bounds);
     Object.assign(this, { low: Math.log2(low) - 0.25, high: Math.log2(high) + 0.25, most, least, packets });
-    this.draw();
-    this.say();
+    this.paint();
+    this.mark();
   }
 
-  draw() {
-    const width = Math.max(280, this.canvas.parentElement.clientWidth || 600), height = 220, ratio = devicePixelRatio || 1;
-    const toS = this.columns.at(-1).toS;
-    const fromS = Math.max(toS - SPAN_S, Math.min(this.columns[0].fromS, toS - 60));
-    Object.assign(this, { fromS, toS, plot: { left: 56, right: 12, top: 4, bottom: 20, width, height } });
+  paint() {
+    const width = Math.max(280, this.element.clientWidth || 600), height = 220, ratio = devicePixelRatio || 1;
+    Object.assign(this, { plot: { top: 4, bottom: 20, width, height } });
+    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.over.setAttribute(name, value);
     Object.assign(this.canvas, { width: width * ratio, height: height * ratio });
     this.canvas.style.setProperty("width", width + "px");
     this.canvas.style.setProperty("height", height + "px");
     const pen = this.canvas.getContext("2d");
     pen.scale(ratio, ratio);
     const isDark = matches(this.canvas);
+    const [left, right] = this.axis.sides(width);
+    pen.save();
+    pen.beginPath();
+    pen.rect(left, 0, right - left, height);
+    pen.clip();
     for (const one of this.columns) {
-      const [x0, x1] = [this.x(one.fromS), this.x(one.toS)];
+      const [x0, x1] = [one.fromS, one.toS].map((atS) => this.axis.x(atS, width));
       for (const [le, packets] of one.cells) {
         const [y0, y1] = [this.y(le), this.y(floor(le))];
         pen.fillStyle = colour(this.share(packets / (one.toS - one.fromS)), isDark);
         pen.fillRect(Math.floor(x0), Math.floor(y0), Math.max(1, Math.ceil(x1) - Math.floor(x0)), Math.max(1, Math.ceil(y1) - Math.floor(y0)));
       }
     }
+    pen.restore();
     this.axes(pen);
     this.legend(isDark);
   }
@@ -132,18 +166,14 @@ export class HeatMap {
     return Math.log(perS / this.least) / Math.log(this.most / this.least);
   }
 
-  x(atS) {
-    const { left, right, width } = this.plot;
-    return left + Math.max(0, (atS - this.fromS) / (this.toS - this.fromS)) * (width - left - right);
-  }
-
   y(ns) {
     const { top, bottom, height } = this.plot;
     return top + (1 - (Math.log2(ns) - this.low) / (this.high - this.low)) * (height - top - bottom);
   }
 
   axes(pen) {
-    const { left, right, width, height } = this.plot;
+    const { width, height } = this.plot;
+    const [left, right] = this.axis.sides(width);
     pen.fillStyle = getComputedStyle(this.canvas).color;
     pen.font = "11px system-ui, sans-serif";
     const octaves = this.high - this.low;
@@ -156,13 +186,8 @@ export class HeatMap {
       pen.fillText(duration(ns).replace(/\.0+ /, " "), left - 6, Math.max(10, this.y(ns) + 4));
       pen.fillRect(left - 4, this.y(ns), 4, 1);
     }
-    const span = this.toS - this.fromS;
-    const unit = span > 120 ? [60, "min"] : [1, "s"];
-    [1, 0.5, 0].forEach((share) => {
-      pen.textAlign = share === 1 ? "left" : share ? "center" : "right";
-      const value = unit[0] > 1 ? Math.round((share * span) / 6) / 10 : Math.round(share * span);
-      pen.fillText(share ? `-${value} ${unit[1]}` : "now", left + (1 - share) * (width - left - right), height - 5);
-    });
+    pen.textAlign = "center";
+    for (const [x, text] of this.axis.ticks(width)) pen.fillText(text, Math.min(x, right - 12), height - 5);
   }
 
   legend(isDark) {
@@ -175,12 +200,13 @@ export class HeatMap {
     fill(this.scale, h("span", null, rate(this.least)), bar, h("span", null, `${rate(this.most)} packets/s in a bucket (an eighth of an octave)`));
   }
 
-  point(event) {
-    const box = this.canvas.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const column = this.columns.find((one) => x >= this.x(one.fromS) && x < this.x(one.toS));
-    const cell = column?.cells.find(([le]) => y >= this.y(le) && y < this.y(floor(le)));
-    this.say(column, cell);
+  /** The cursor, and what is there. */
+  mark() {
+    if (!this.columns.length || !this.plot) return;
+    const { axis, pointY: y } = this;
+    fill(this.over, axis.marks(this.plot.width, this.plot.top, this.plot.height - this.plot.bottom));
+    const column = axis.cursorS != null && this.columns.find((one) => axis.cursorS >= one.fromS && axis.cursorS < one.toS);
+    this.say(column, column && y != null && column.cells.find(([le]) => y >= this.y(le) && y < this.y(floor(le))));
   }
 
   say(column, cell) {

@@ -4,11 +4,11 @@ import { fill, h } from "./dom.js";
 
 const THEME = "vernier-theme";
 
-let views = [];
+let views = [], axis = null;
 
 /** Listens for keys. */
 export function listen(to) {
-  views = to.views;
+  ({ views, axis } = to);
   setTheme(stored());
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -25,28 +25,27 @@ export function listen(to) {
 function press(event, { show }) {
   const number = Number(event.key);
   if (number >= 1 && number <= views.length) show(views[number - 1].id);
-  else if (event.key === "/") focusSearch(event, show);
+  else if (event.key === "/") focusSearch(event);
   else if (event.key === "?") help();
   else if (event.key === "t") theme();
-  else if (event.key === "Escape") up();
+  else if (event.key === "Escape") back();
+  else if (event.key === "p") axis.pause(!axis.isPaused);
+  else if (event.key === "+") axis.scale(0.5);
+  else if (event.key === "-") axis.scale(2);
+  else if (event.key === "ArrowLeft") axis.step(-1);
+  else if (event.key === "ArrowRight") axis.step(1);
   else if (event.key === "ArrowDown" || event.key === "j") move(event, 1);
   else if (event.key === "ArrowUp" || event.key === "k") move(event, -1);
   else if (event.key === "Home" || event.key === "g") move(event, "first");
   else if (event.key === "End" || event.key === "G") move(event, "last");
 }
 
-/** To the search; where a view has none, to that of flows. */
-function focusSearch(event, show) {
+/** To the search. */
+function focusSearch(event) {
   event.preventDefault();
-  const here = document.getElementById("search");
-  if (here) return here.focus();
-  show(views.find((view) => view.search)?.id ?? views[0].id);
-  const wait = new MutationObserver(() => {
-    const search = document.getElementById("search");
-    if (search) wait.disconnect(), search.focus();
-  });
-  wait.observe(document.getElementById("main"), { childList: true, subtree: true });
-  setTimeout(() => wait.disconnect(), 5000);
+  const search = document.getElementById("search");
+  search.focus();
+  search.select();
 }
 
 /** Moves the focus among the rows that can be opened. */
@@ -59,27 +58,35 @@ function move(event, by) {
   rows[Math.max(0, Math.min(rows.length - 1, next))].focus();
 }
 
-/** From one thing back to its list. */
-function up() {
+/** Lets the cursor go, else shows all of the time again, else leads from one thing to its list. */
+function back() {
+  if (axis.isPinned) return axis.point(null);
+  if (axis.range) return axis.zoom(null);
   const trail = document.querySelector("main .trail a");
   if (trail) location.hash = trail.getAttribute("href");
 }
 
-/** The list of keys. */
+/** The columns of the view, and the list of keys. */
 export function help() {
   const list = [
     [`1 to ${views.length}`, views.map((view) => view.label).join(", ")],
     ["\u2191 \u2193, j k", "select a row"],
     ["Home End, g G", "the first row, the last one"],
     ["Enter", "open the selected row"],
+    ["\u2190 \u2192", "move the cursor of the charts, and pin it; so does a click"],
+    ["+ -", "half of the time around the cursor, or twice as much; a drag shows what it covers"],
+    ["p", "time stands still, or goes on"],
     ["/", "search"],
-    ["Escape", "back to the list"],
+    ["Escape", "let the cursor go, all of the time, back to the list"],
     ["t", "dark, light, or as the system"],
     ["?", "these keys"],
   ];
   const dialog = document.getElementById("help");
   const lines = list.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)]);
-  fill(dialog, h("form", { method: "dialog" }, h("h2", null, "keys"), h("dl", null, lines.flat()), h("button", null, "close")));
+  const meanings = new Map([...document.querySelectorAll("main th[title]")].map((one) => [one.textContent, one.title]));
+  const columns = [...meanings].map(([name, what]) => [h("dt", null, name), h("dd", null, what)]);
+  fill(dialog, h("form", { method: "dialog" }, h("h2", null, "keys"), h("dl", null, lines.flat()),
+    columns.length > 0 && h("h2", null, "columns of this view"), h("dl", null, columns.flat()), h("button", null, "close")));
   if (!dialog.open) dialog.showModal();
 }
 

@@ -1,6 +1,7 @@
 // The network of a station as a drawing: routers, links, what is slow and who is silent.
 
-import { fill, h, s, to } from "./dom.js";
+import { fill, h, isFound, s, to } from "./dom.js";
+import { duration, percent } from "./units.js";
 
 /** Most routers that are drawn. */
 const ROUTERS_MAX = 150;
@@ -67,8 +68,8 @@ export function map(place) {
   return (topology, blame, missing) => {
     const routers = topology.routers.slice(0, ROUTERS_MAX);
     const index = new Map(routers.map((one, n) => [one.name, n]));
-    const links = topology.links.map((one) => [index.get(one.from), index.get(one.to)]).filter(([a, b]) => a != null && b != null);
-    const shape = JSON.stringify([routers.map((one) => one.name), links]);
+    const links = topology.links.map((one) => [index.get(one.from), index.get(one.to), one]).filter(([a, b]) => a != null && b != null);
+    const shape = JSON.stringify([routers.map((one) => one.name), links.map(([a, b]) => [a, b])]);
     if (drawn?.shape !== shape) drawn = { shape, at: places(routers, links) };
     if (!routers.length) return fill(place, h("p.empty", null, "no router is known yet: switches report, or the topology's file says"));
     fill(place, draw(drawn.at, routers, links, slowOf(blame.risen), silentOf(missing), place.clientWidth || 600), key(topology));
@@ -83,20 +84,22 @@ function draw(at, routers, links, slow, silent, width) {
   const size = [width, flat ? 140 : height];
   const x = (n) => 60 + at[n][0] * (size[0] - 120);
   const y = (n) => 26 + at[n][1] * (size[1] - 66);
-  const lines = links.map(([a, b]) => {
+  const lines = links.map(([a, b, measured]) => {
     const names = [routers[a].name, routers[b].name];
     const one = slow.links.get([...names].sort().join("\n"));
     const state = one ? "slow" : names.some((name) => silent.has(name)) ? "silent" : "";
-    const words = `${names.join(" \u2013 ")}: ${one ? `${one.signal} has risen` : state || "not risen"}`;
+    const figures = [measured.mean_ns == null ? "" : duration(measured.mean_ns), measured.loss_ratio > 0 ? `\u2212${percent(measured.loss_ratio)}` : ""].filter(Boolean).join(" ");
+    const words = `${names.join(" \u2013 ")}: ${one ? `${one.signal} has risen` : state || "not risen"}, ${figures || "not measured"}`;
     const line = s("line", { x1: x(a), y1: y(a), x2: x(b), y2: y(b), class: `link ${state}` });
     return s("a", { href: to("paths", ...names), "data-link": names.join(" "), "data-state": state || "well" }, s("title", null, words), line,
-      one && s("text", { x: (x(a) + x(b)) / 2, y: (y(a) + y(b)) / 2 - 6, class: "middle slow" }, "\u25a0 slow"));
+      (one || figures) && s("text", { x: (x(a) + x(b)) / 2, y: (y(a) + y(b)) / 2 - 6, class: one ? "middle slow" : "middle figure", "data-key": names.join(" "), "data-f": "delay", "data-v": measured.mean_ns },
+        one ? `${figures || "slow"} \u25a0` : figures));
   });
   const nodes = routers.map((one, n) => {
     const isSilent = silent.has(one.name), risen = slow.routers.get(one.name);
     const state = isSilent ? "silent" : risen ? "slow" : one.reports ? "well" : "unreported";
     const mark = { silent: "\u00d7", slow: "\u25a0", well: "\u25cf", unreported: "\u25cb" }[state];
-    return s("g", { class: `router ${state}`, "data-router": one.name, "data-state": state },
+    return s("g", { class: `router ${state}${isFound(one.name) ? "" : " faint"}`, "data-router": one.name, "data-state": state },
       s("title", null, `${one.name}: ${{ silent: "silent", slow: `${risen?.signal} inside has risen`, well: "reports", unreported: "never reported" }[state]}`),
       s("circle", { cx: x(n), cy: y(n), r: 9 }), s("text", { x: x(n), y: y(n) + 4, class: "middle sign" }, mark),
       s("text", { x: x(n), y: y(n) + 24, class: "middle" }, one.name.length > 16 ? one.name.slice(0, 15) + "\u2026" : one.name));
@@ -107,5 +110,5 @@ function draw(at, routers, links, slow, silent, width) {
 
 function key({ routers, links }) {
   const more = routers.length > ROUTERS_MAX ? `; the first ${ROUTERS_MAX} are drawn` : "";
-  return h("p.legend", null, `\u25cf reports  \u25a0 slow  \u00d7 silent  \u25cb never reported; ${routers.length} routers, ${links.length} links${more}. A link leads to its path.`);
+  return h("p.legend", null, `\u25cf reports  \u25a0 slow  \u00d7 silent  \u25cb never reported; ${routers.length} routers, ${links.length} links${more}. A link shows the greatest mean delay and loss of its wires, and leads to its path.`);
 }

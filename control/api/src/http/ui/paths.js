@@ -2,6 +2,7 @@
 
 import { path, serverNow } from "./api.js";
 import { Table, cell, fill, h, mark, panel, to } from "./dom.js";
+import { picture, reversed } from "./story.js";
 import { ago, count, duration, percent } from "./units.js";
 
 /** A delay, or a share of packets. */
@@ -17,7 +18,7 @@ export const risen = () => new Table([
   { name: "now", of: (row) => cell(row.now, (value) => amount(row.signal, value), "bad") },
   { name: "rise", low: 1, of: (row) => cell(row.rise, (value) => `+${amount(row.signal, value)}`) },
   { name: "sure", low: 1, tip: "probability that at least half of the rise is there", of: (row) => cell(row.confidence, (share) => `${(share * 100).toFixed(0)} %`) },
-  { name: "since", of: (row) => cell(row.since_unix_s, (at) => ago(serverNow - at)) },
+  { name: "since", tip: "time since it rose", of: (row) => cell(row.since_unix_s, (at) => ago(serverNow - at)) },
 ], { key: (row) => [row.title, row.class, row.signal].join("\n"), open: segmentLink });
 
 const chain = () => {
@@ -29,10 +30,10 @@ const chain = () => {
     { name: "usual", of: (row) => (row.is_ready === false ? { text: "learning" } : cell(row.level?.usual_ns, duration)) },
     { name: "stddev", low: 2, of: (row) => cell(row.stddev_ns, duration) },
     { name: "p99", low: 1, of: (row) => cell(row.p99_ns, duration) },
-    { name: "lost", low: 1, of: level("loss", percent) },
-    { name: "usual lost", low: 1, of: level("usual_loss", percent) },
+    { name: "loss", low: 1, of: level("loss", percent) },
+    { name: "usual loss", low: 1, of: level("usual_loss", percent) },
     { name: "age", low: 2, of: (row) => cell(row.age_s, (s) => `${s.toFixed(1)} s`) },
-  ], { key: (row) => row.key, empty: "nothing measures this path" });
+  ], { key: (row) => row.key, empty: "nothing measures this path", all: true });
 };
 
 /** One path, with its causes in words. */
@@ -71,25 +72,42 @@ function field(state, name, context, attributes) {
   return input;
 }
 
+/** Most pairs of switches in the list. */
+const PAIRS_MAX = 500;
+
+/** Pairs of switches to choose a path from. */
+const pairs = () => new Table([
+  { name: "from", left: true, of: (row) => ({ text: row.from }) },
+  { name: "to", left: true, of: (row) => ({ text: row.to }) },
+], { key: (row) => `${row.from}\n${row.to}`, open: (row) => to("paths", row.from, row.to), empty: "no switch reports to another: a path needs two" });
+
 /** Why a path is as it is. */
 export const view = {
   asks([from, end], { path: state }) {
-    if (from && !state.from) Object.assign(state, { from, to: end ?? "" });
+    // The address says from where to where, until somebody writes something else.
+    const at = `${from}\n${end}`;
+    if (from && state.at !== at) Object.assign(state, { at, from, to: end ?? "" });
     const switches = ["switches", "api/v1/switches", 30];
     if (!state.from || !state.to) return [switches];
-    return [switches, ["paths", path("blame", state), 1]];
+    return [switches, ["paths", path("blame", { from: state.from, to: state.to, class: state.class }), 1]];
   },
   make(root, _, context) {
     const names = h("datalist", { id: "names" });
-    const fields = [["from", { id: "search", list: "names", placeholder: "edge-1:lan" }], ["to", { list: "names", placeholder: "edge-2" }], ["class", { placeholder: "all classes" }]]
+    const fields = [["from", { list: "names", placeholder: "edge-1:lan" }], ["to", { list: "names", placeholder: "edge-2" }], ["class", { placeholder: "all classes" }]]
       .map(([name, attributes]) => h("label", null, name, " ", field(context.path, name, context, attributes)));
     const list = h("div.paths.stack");
-    root.append(panel("a path", h("div.search", null, fields, names)), list);
+    const other = h("a.other", null, "the other direction");
+    const choices = pairs();
+    root.append(panel("a path", h("div.search", null, fields, names, other)), list, panel("paths to choose from", choices.element));
     return ({ switches, paths }) => {
-      const options = switches.switches.map((one) => one.switch);
+      const options = switches.switches.filter((one) => one.silent_since_unix_s == null).map((one) => one.switch);
       if (names.childElementCount !== options.length) fill(names, options.map((name) => h("option", { value: name })));
+      const all = options.flatMap((from) => options.filter((one) => one !== from).map((end) => ({ from, to: end })));
+      choices.update(choices.found(all).slice(0, PAIRS_MAX));
       const { from, to: end } = context.path;
-      if (!from || !end || !paths) return fill(list, h("p.empty", null, "From where to where? A switch, or a switch and a port: edge-1, edge-1:lan."));
+      other.hidden = !from || !end;
+      other.setAttribute("href", to("paths", end, from));
+      if (!from || !end || !paths) return fill(list, h("p.empty", null, "From where to where? Choose below, or write a switch, or a switch and a port: edge-1, edge-1:lan."));
       fill(list, paths.paths.map((one, n) => onePath(one, n + 1, paths.paths.length)), paths.is_cut && h("p.note", null, "There are more paths."));
     };
   },
@@ -98,32 +116,59 @@ export const view = {
 
 const hops = () => new Table([
   { name: "hop", left: true, of: (hop) => ({ text: hop.title, kind: hop.isSlowest ? "slow" : "" }) },
-  { name: "of", left: true, tip: "of the flow alone, or of all packets there", of: (hop) => ({ text: hop.is_of_flow ? "flow" : "all" }) },
+  { name: "of", left: true, of: (hop) => ({ text: hop.is_of_flow ? "flow" : "all" }) },
   { name: "packets", of: (hop) => cell(hop.packets, count) },
   { name: "lost", of: (hop) => cell(hop.lost, String, hop.lost > 0 ? "bad" : "") },
+  { name: "loss", tip: "share of these packets that was lost", of: (hop) => cell(lossOf(hop), percent, hop.lost > 0 ? "bad" : "") },
   { name: "mean", of: (hop) => cell(hop.mean_ns, duration) },
   { name: "stddev", low: 1, of: (hop) => cell(hop.stddev_ns, duration) },
   { name: "p99", low: 1, of: (hop) => cell(hop.p99_ns, duration) },
   { name: "age", low: 2, of: (hop) => cell(hop.age_s, (s) => `${s.toFixed(1)} s`) },
-], { key: (hop) => hop.key });
+], { key: (hop) => hop.key, all: true });
+
+/** Packets of a flow are those that left, packets of a wire those that entered. */
+const lossOf = ({ lost, packets, is_of_flow: isOfFlow }) => (lost == null ? null : Math.max(0, lost) / Math.max(1, packets + (isOfFlow ? lost : 0)));
+
+/** The flows that switches report. */
+export const flows = {
+  asks: (_, { text }) => [["flows", path("flows", { contains: text }), 2]],
+  make(root, _, context) {
+    const rows = new Table([
+      { name: "flow", left: true, of: (row) => ({ text: row.flow, kind: "name" }) },
+      { name: "seen", low: 1, sort: true, of: (row) => cell(row.segments, count) },
+      { name: "packets", sort: true, tip: "the most packets that a switch had of it in its last report", of: (row) => cell(row.packets, count) },
+      { name: "lost", sort: true, tip: "packets lost in all of these switches", of: (row) => cell(row.lost, count, row.lost ? "bad" : "") },
+      { name: "delay", sort: true, of: (row) => cell(row.mean_ns, duration) },
+    ], { key: (row) => row.flow, open: (row) => to("flow", row.flow), empty: "no switch reports a flow like this: see report.top_flows of the switches", all: true });
+    const note = h("p.note");
+    root.append(panel("flows, as switches report them", rows.element, note));
+    return ({ flows: { flows: list, matching } }) => {
+      rows.update(list);
+      fill(note, matching > list.length ? `the first ${list.length} of ${matching} flows` : `${matching} flows`,
+        context.text.includes(">") && !list.length && h("a", { href: to("flow", context.text) }, " this flow, hop by hop"));
+    };
+  },
+};
 
 /** A flow over the switches that saw it. */
 export const flow = {
-  asks: (_, { flows }) => (flows.text.trim() ? [["flow", path("flow", { flow: flows.text.trim() }), 1]] : []),
-  make(root, _, context) {
+  asks: ([name]) => [["flow", path("flow", { flow: name }), 1]],
+  make(root, [name]) {
     const rows = hops();
-    const search = field(context.flows, "text", context, { id: "search", type: "search", placeholder: "10.0.0.1:80>10.0.0.2:9/udp" });
-    const note = h("div.words.answer");
-    root.append(panel("a flow, hop by hop", h("div.search", null, search), rows.element, note));
+    const [way, note, words] = [h("div"), h("div.words"), h("div.words.answer")];
+    const other = reversed(name);
+    root.append(
+      h("p.trail", null, h("a", { href: "#/flows" }, "flows"), " \u203a ", h("b.name", null, name), other && [" \u00b7 ", h("a.other", { href: to("flow", other) }, "the other direction")]),
+      words, panel("its way", way, note), panel("hop by hop", rows.element));
     return ({ flow: answer }) => {
-      const isAsked = context.flows.text.trim() && answer;
-      rows.element.hidden = !isAsked;
-      if (!isAsked) return fill(note, h("p.empty", null, "The whole name of a flow, as switches list it among their top flows."));
-      rows.update(answer.hops.map((hop, n) => ({ ...hop, key: `${n} ${hop.title}`, isSlowest: n === answer.slowest })));
+      fill(words);
+      const list = answer.hops.map((hop, n) => ({ ...hop, key: `${n} ${hop.title}`, isSlowest: n === answer.slowest }));
+      fill(way, picture(list.map((hop) => ({ ...hop, loss: lossOf(hop), note: hop.is_of_flow ? "" : "all packets" })), Math.max(280, way.clientWidth || 600)));
+      rows.update(list);
       const slowest = answer.hops[answer.slowest];
       fill(note,
         slowest && h("p", null, mark("info", `${answer.slowest_percent.toFixed(0)} % of the delay is in ${slowest.title}.`)),
-        answer.hops.some((hop) => !hop.is_of_flow) && h("p", null, "all: figures of all packets there, not of the flow alone."),
+        answer.hops.some((hop) => !hop.is_of_flow) && h("p", null, "all packets: figures of all packets there, not of the flow alone."),
         !answer.is_ordered && h("p", null, "No link between some of the switches is known: their order is by name."));
     };
   },

@@ -1,11 +1,11 @@
 // Segments: the list, and all that is known of one.
 
 import { path } from "./api.js";
-import { Chart, sparkline } from "./charts.js";
+import { Chart, SIGNALS, courseFor, pointsOf, sparkline } from "./charts.js";
 import { Table, cell, facts, fill, h, panel, to, mark } from "./dom.js";
 import * as heat from "./heat.js";
 import { judgeAll } from "./slow.js";
-import { bytes, count, duration, rate, title } from "./units.js";
+import { bytes, count, duration, percent, rate, title } from "./units.js";
 
 /** Figures are shown for so many seconds; after that they are too old. */
 const FRESH_S = 10;
@@ -20,7 +20,7 @@ export function fresh(segment, answer, status) {
 
 export const nameOf = (one) => title(one.ingress, one.egress, one.class);
 export const linkOf = (one) => to("segments", one.ingress, one.egress, one.class);
-const keyOf = (one) => [one.ingress, one.egress, one.class].join("\n");
+export const keyOf = (one) => [one.ingress, one.egress, one.class].join("\n");
 
 /** Rows of the segments' table: each with its last figures, its course and whether it is slow. */
 export function rowsOf({ segments, status, tens, hours }) {
@@ -34,26 +34,28 @@ export function rowsOf({ segments, status, tens, hours }) {
   });
 }
 
-/** The columns of `vernier top`, with the mean's course. */
+/** The columns of `vernier top`, with the mean's course. Where the mean is known exactly, its estimate is not shown. */
 export function columns(few) {
-  const estimate = (row, ns) => cell(ns, duration, row.lda?.is_within_bound ? "good" : "estimate");
   const exact = (name, field, low) => ({ name, low, sort: true, of: (row) => cell(row.stamped?.[field], duration) });
+  const perS = (row, n) => row.last && (n * 1e3) / row.intervalMs;
+  const lost = (row) => row.last?.counts.dropped_packets;
+  const share = (row) => row.last && lost(row) / Math.max(1, row.last.counts.sent_packets);
+  const bad = (row) => (lost(row) ? "bad" : "");
   return [
     { name: "segment", left: true, of: (row) => ({ text: nameOf(row.segment), kind: row.isSlow ? "slow" : "" }) },
-    { name: "ten minutes", left: true, low: 1, tip: "mean delay over the last ten minutes, from 0; losses in red",
-      of: (row) => ({ node: spark(row) }) },
-    { name: "packets/s", low: 1, sort: true, of: (row) => cell(row.last && (row.last.counts.sent_packets * 1e3) / row.intervalMs, rate) },
-    { name: "lost", sort: true, tip: "since the switch started",
-      of: (row) => cell(row.segment.total.counts.dropped_packets, count, row.segment.total.counts.dropped_packets ? "bad" : "") },
-    exact("true mean", "mean_ns"),
-    { name: "LDA mean", low: 2, sort: true, tip: "estimated; green: the true mean is within the bound; !: it is not", of: (row) => estimate(row, row.lda?.mean_ns) },
-    { name: "\u00b198%", low: 2, tip: "half-width of the nominal 98 % interval", of: (row) => estimate(row, row.lda?.bound_ns) },
+    { name: "ten minutes", left: true, low: 1, of: (row) => ({ node: spark(row) }) },
+    { name: "packets/s", low: 1, sort: true, of: (row) => cell(perS(row, row.last?.counts.sent_packets), rate) },
+    { name: "bit/s", low: 2, sort: true, of: (row) => cell(perS(row, row.last?.counts.sent_bytes * 8), rate) },
+    { name: "lost/s", low: 2, sort: true, of: (row) => cell(perS(row, lost(row)), rate, bad(row)) },
+    { name: "loss", sort: true, of: (row) => cell(share(row), percent, bad(row)) },
+    { name: "mean", sort: true, of: (row) => cell(row.stamped?.mean_ns ?? row.lda?.mean_ns, duration) },
+    !few && { name: "\u00b198%", low: 2, of: (row) => (row.stamped ? { text: "exact" } : cell(row.lda?.bound_ns, duration)) },
     !few && exact("stddev", "stddev_ns", 2),
+    !few && exact("p50", "p50_ns", 2),
     exact("p99", "p99_ns"),
     exact("p99.9", "p999_ns", 1),
     !few && exact("p99.99", "p9999_ns", 2),
     exact("max", "max_ns", 1),
-    !few && { name: "samples", low: 2, sort: true, tip: "packets that the LDA's mean is over", of: (row) => cell(row.lda?.effective_samples, count) },
   ].filter(Boolean);
 }
 
@@ -97,42 +99,44 @@ export const list = {
   },
 };
 
-const WIDTHS = [[1, "last minute"], [10, "last ten minutes"], [60, "last hour"]];
-
 /** One segment. */
 export const one = {
   asks([ingress, egress, name]) {
     const filter = { ingress, egress, class: name };
-    return [["segments", path("segments", filter), 0], ["courses", path("epochs", filter), 0], ["parts", path("distributions", filter), 1e6]];
+    const remembered = heat.isOpen([ingress, egress, name]) ? 1 : 1e6;
+    return [["segments", path("segments", filter), 0], ["courses", path("epochs", filter), 0], ["parts", path("distributions", filter), remembered]];
   },
-  make(root, names, context) {
-    const chart = new Chart(title(...names)), map = new heat.HeatMap();
-    const [now, spans, totals] = [h("div"), h("div.choice", { role: "group", "aria-label": "time" }), h("div")];
-    const quantiles = new Table(QUANTILE_COLUMNS, { empty: "no packets in the last epoch, nor in the last minute", key: (row) => row.name });
+  make(root, names, { axis }) {
+    const [ingress, egress, group] = names;
+    const map = new heat.HeatMap(axis);
+    const [delay, loss, load] = [["delay", { height: 190, legend: true }], ["loss", { height: 96, legend: true }], ["packets/s", { height: 96, legend: true }]]
+      .map(([name, options]) => new Chart(axis, name, options));
+    const [now, estimates, totals] = [h("div"), h("div"), h("div")];
+    const quantiles = new Table(QUANTILE_COLUMNS, { empty: "no packets in the last epoch, nor in the last minute", key: (row) => row.name, all: true });
     root.append(
-      h("p.trail", null, h("a", { href: "#/segments" }, "segments"), " \u203a ", h("b", null, title(...names))),
-      h("div.two", null, panel("now", now), panel("quantiles, by stamps", quantiles.element)),
-      panel("mean delay", spans, chart.element),
-      panel("all delays", map.element),
+      h("p.trail", null, h("a", { href: "#/segments" }, "segments"), " \u203a ", h("b", null, title(...names)),
+        " \u00b7 ", h("a.other", { href: to("segments", egress, ingress, group) }, `the other direction, ${title(egress, ingress, group)}`)),
+      h("section.panel", null, h("h2", null, "over time"), axis.bar(), delay.element, loss.element, load.element, map.element),
+      h("div.two", null, panel("now", now, h("details", null, h("summary", null, "estimates, beside the exact mean"), estimates)), panel("quantiles, by stamps", quantiles.element)),
       panel("since the switch started", totals),
     );
-    const draw = (answers) => {
-      fill(spans, WIDTHS.map(([width, name]) => h("button", {
-        type: "button", "aria-pressed": String(width === context.width), onclick: () => (context.width = width, draw(answers)),
-      }, name)));
-      const courses = answers.courses.segments[0]?.courses ?? [];
-      chart.update(courses.find((course) => course.width_s === context.width), answers.courses.epoch_end_unix_s);
-    };
     return (answers) => {
-      heat.take(answers.segments);
-      heat.begin(names, answers.parts);
-      root.dataset.epoch = answers.segments.epoch;
-      const segment = answers.segments.segments[0];
+      const { segments: answer, courses, parts, status } = answers;
+      heat.take(answer);
+      heat.begin(names, parts);
+      axis.take(courses.epoch_end_unix_s);
+      root.dataset.epoch = answer.epoch;
+      const segment = answer.segments[0];
       if (!segment) return fill(now, mark("warn", "there is no such segment, or no packet has passed it yet"));
-      const last = fresh(segment, answers.segments, answers.status);
-      fill(now, facts(present(last, answers.segments.interval_ms)));
+      const last = fresh(segment, answer, status);
+      fill(now, facts(present(last, answer.interval_ms)));
+      fill(estimates, facts(estimated(last)));
       quantiles.update(quantilesOf(segment, last));
-      draw(answers);
+      const course = courseFor(courses.segments[0]?.courses ?? [], axis);
+      const line = (signal, kind, name = signal.name) => ({ name, kind, points: pointsOf(course, signal, courses.interval_ms), widthS: course?.width_s ?? 1 });
+      delay.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean")], SIGNALS.mean);
+      loss.update([line(SIGNALS.loss, "lost", "")], SIGNALS.loss);
+      load.update([line(SIGNALS.rate, "mean", "")], SIGNALS.rate);
       map.update(heat.columnsOf(names));
       fill(totals, facts(totalsOf(segment)));
     };
@@ -158,20 +162,29 @@ function quantilesOf({ last_minute: minute }, last) {
 
 /** What is known of the last epoch. */
 function present(last, intervalMs) {
-  if (!last) return [["last epoch", "not measured: no packet in the last ten seconds, or no epoch was usable"]];
-  const { counts, stamped, lda, references } = last;
+  if (!last) return [["", "no figures of the last ten seconds"]];
+  const { counts, stamped } = last;
   const perS = (n) => (n * 1e3) / intervalMs;
-  const verdict = lda?.is_within_bound ? "the true mean is within" : "the true mean is OUTSIDE";
+  const share = counts.dropped_packets / Math.max(1, counts.sent_packets);
   return [
     ["packets/s", rate(perS(counts.sent_packets)), perS(counts.sent_packets)],
     ["bit/s", rate(perS(counts.sent_bytes) * 8), perS(counts.sent_bytes) * 8],
-    ["lost in it", count(counts.dropped_packets), counts.dropped_packets, counts.dropped_packets ? "bad" : ""],
-    ["true mean", stamped ? `${duration(stamped.mean_ns)}, of ${count(counts.received_packets)} packets` : "not measured", stamped?.mean_ns],
+    ["lost/s", rate(perS(counts.dropped_packets)), perS(counts.dropped_packets), counts.dropped_packets ? "bad" : ""],
+    ["loss", percent(share), share, counts.dropped_packets ? "bad" : ""],
+    ["mean", stamped ? `${duration(stamped.mean_ns)}, exact, of ${count(counts.received_packets)} packets` : "not measured", stamped?.mean_ns],
+    ["epoch", String(last.epoch), last.epoch],
+  ];
+}
+
+/** The estimates of the last epoch, which the exact mean judges. */
+function estimated(last) {
+  const { lda, references } = last ?? {};
+  const verdict = lda?.is_within_bound ? "the exact mean is within" : "the exact mean is OUTSIDE";
+  return [
     ["LDA", lda ? `${duration(lda.mean_ns)} \u00b1${duration(lda.bound_ns)} (98 %), of ${count(lda.effective_samples)} packets; ${verdict}`
       : "no estimate: too few cells were usable, or there is no LDA", lda?.mean_ns, lda && !lda.is_within_bound ? "estimate" : ""],
     lda && ["cells", `${count(lda.usable_cells)} of ${count(lda.cells)} usable; ${lda.lost_packets.toFixed(0)} packets lost, as estimated`, lda.usable_cells],
     references && ["references", `${duration(references.mean_ns)}, of ${count(references.packets)} packets, ${count(references.exact_packets)} of them exactly`, references.mean_ns],
-    ["epoch", String(last.epoch), last.epoch],
   ];
 }
 
@@ -187,7 +200,7 @@ function totalsOf({ total }) {
     ["measured", count(measured), measured],
     ["lost", count(counts.dropped_packets), counts.dropped_packets, counts.dropped_packets ? "bad" : ""],
     ["late", count(counts.late_packets), counts.late_packets],
-    ["true mean inside LDA's 98% interval", held, total.within_bound_epochs],
+    ["exact mean inside LDA's 98 % interval", held, total.within_bound_epochs],
     ["unusable epochs", unusable.join(", ") || "0"],
   ];
 }

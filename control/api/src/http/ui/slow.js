@@ -1,4 +1,5 @@
-// What is slow now, and since when, from the courses that the API has: of ten minutes by 10 s and of an hour by minutes.
+// What is slow now, since when and what is known of the cause, from the courses that the API has: of ten minutes by 10 s and of
+// an hour by minutes. What rose together is one incident.
 // A station finds rises by its own, longer histories; here the page compares, and says with what.
 
 /** Buckets of 10 s that are now: the one that is open, and the one before. */
@@ -58,6 +59,9 @@ export function judge(signal, tens, minutes, endS) {
 
 const courseOf = (one, widthS) => one?.courses.find((course) => course.width_s === widthS)?.buckets ?? [];
 
+/** Packets an epoch: no rise in itself, but the cause of others. */
+const LOAD = { name: "load", of: (one) => (one.packets + one.lost_packets) / one.epochs, factor: 1.25, least: 1 };
+
 /** Every segment's signals. `tens` and `hours` are answers of `/api/v1/epochs` by 10 s and by minutes. */
 export function judgeAll(tens, hours) {
   const name = (one) => [one.ingress, one.egress, one.class].join("\n");
@@ -65,14 +69,44 @@ export function judgeAll(tens, hours) {
   return (tens?.segments ?? []).map((segment) => {
     const minutes = courseOf(byName.get(name(segment)), 60);
     const course = courseOf(segment, 10);
-    const signals = SIGNALS.map((signal) => [signal.name, judge(signal, course, minutes, tens.epoch_end_unix_s)]);
+    const signals = [...SIGNALS, LOAD].map((signal) => [signal.name, judge(signal, course, minutes, tens.epoch_end_unix_s)]);
     return { segment, name: name(segment), course, signals: Object.fromEntries(signals) };
   });
 }
 
-/** The rises of these, the greatest first: losses count as in a station, a lost packet for a second. */
-export function rises(judged) {
-  const all = judged.flatMap((one) => SIGNALS.map(({ name }) => ({ ...one, signal: name, ...one.signals[name] })));
-  const weight = (one) => (one.signal === "loss" ? one.rise * 1e9 : one.rise);
-  return all.filter((one) => one.rise != null).sort((a, b) => weight(b) - weight(a));
+/** Segments that rose within so many seconds of each other rose together: buckets are 10 s wide, older ones a minute. */
+const TOGETHER_S = 30;
+
+/** How much a rise weighs: losses as in a station, a lost packet for a second. */
+const weight = (signal) => (signal.rise == null ? 0 : signal.name === "loss" ? signal.rise * 1e9 : signal.rise);
+
+/** What rose together, the latest first: `{ sinceS, segments }` with the worst segment first. */
+export function incidents(judged) {
+  const risen = judged.map((one) => {
+    const signals = SIGNALS.map(({ name }) => ({ name, ...one.signals[name] })).filter((signal) => signal.rise != null);
+    return { ...one, weight: Math.max(0, ...signals.map(weight)), sinceS: Math.min(...signals.map((signal) => signal.sinceS)) };
+  }).filter((one) => one.weight > 0).sort((a, b) => a.sinceS - b.sinceS);
+  const found = [];
+  for (const one of risen) {
+    const last = found.at(-1);
+    if (last && one.sinceS - last.sinceS <= TOGETHER_S) last.segments.push(one);
+    else found.push({ sinceS: one.sinceS, segments: [one] });
+  }
+  for (const one of found) one.segments.sort((a, b) => b.weight - a.weight);
+  return found.reverse();
+}
+
+/** What all of an incident's segments have in common, `{ egress }` or `{ ingress }`, or nothing. */
+export function placeOf({ segments }) {
+  const same = (end) => segments.every(({ segment }) => segment[end] === segments[0].segment[end]);
+  if (same("egress")) return { egress: segments[0].segment.egress };
+  return same("ingress") ? { ingress: segments[0].segment.ingress } : {};
+}
+
+/** The load of segments, in packets a second: now, usual, and whether it rose. */
+export function loadOf(segments, intervalMs) {
+  const loads = segments.map((one) => one.signals.load).filter((load) => load.usual != null);
+  const sum = (field) => (loads.reduce((all, load) => all + load[field], 0) * 1e3) / intervalMs;
+  const [now, usual] = [sum("now"), sum("usual")];
+  return { now, usual, isRisen: now > LOAD.factor * usual };
 }

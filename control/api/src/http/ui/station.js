@@ -59,19 +59,21 @@ function health(blame, missing) {
 
 export const VIEWS = [
   { id: "overview", label: "overview", view: overview },
-  { id: "paths", label: "paths", view: paths.view, search: true },
+  { id: "paths", label: "paths", view: paths.view },
   { id: "segments", label: "segments", view: fleet.segments },
   { id: "switches", label: "switches", view: fleet.switches },
-  { id: "flows", label: "flows", view: paths.flow },
+  { id: "flows", label: "flows", view: paths.flows, search: "10.1.0.7  :443" },
 ];
 
 /** The view of an address. */
 export function find(name, rest) {
   if (name === "segments" && rest.length === 5) return fleet.segment;
+  if (name === "flow" && rest.length === 1) return paths.flow;
   return VIEWS.find((view) => view.id === name)?.view;
 }
 
-export const parentOf = (name) => name;
+/** The view that one belongs to. */
+export const parentOf = (name) => (name === "flow" ? "flows" : name);
 
 /** The line at the top. */
 export function summary({ blame, missing }) {

@@ -16,7 +16,7 @@ export const EPOCHS = true;
 export const VIEWS = [
   { id: "overview", label: "overview", view: overview.view },
   { id: "segments", label: "segments", view: segments.list },
-  { id: "flows", label: "flows", view: flows.list, search: true },
+  { id: "flows", label: "flows", view: flows.list, search: "10.1.0.0/16  :443  tcp  in=east" },
   { id: "wires", label: "wires", view: wires.view },
   { id: "ports", label: "ports", view: ports.list },
 ];

@@ -59,8 +59,8 @@ export function ago(seconds) {
   return s < 7200 ? `${(s / 60).toFixed(0)} min ago` : `${(s / 3600).toFixed(1)} h ago`;
 }
 
-/** `0.125 %`. */
-export const percent = (ratio) => `${(Math.max(0, ratio) * 100).toFixed(3)} %`;
+/** `0.125 %`; `0 %` of nothing at all. */
+export const percent = (ratio) => (ratio > 0 ? `${(ratio * 100).toFixed(3)} %` : "0 %");
 
 /** `east>west`, and `east>west gold` for a class of several. */
 export const title = (from, to, kind) => (kind === "all" ? `${from}>${to}` : `${from}>${to} ${kind}`);

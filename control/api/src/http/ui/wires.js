@@ -1,7 +1,7 @@
 // Wires: the clock, the sessions, and both directions of every segment.
 
 import { Table, cell, fill, h, mark, panel } from "./dom.js";
-import { count, duration, rate, sum, title } from "./units.js";
+import { count, duration, percent, rate, sum, title } from "./units.js";
 
 /** What is asked for. */
 const asks = () => [["wires", "api/v1/wires", 0]];
@@ -17,16 +17,16 @@ function sessions() {
   const peer = ({ peer }) => peer && { text: `${peer.switch}/${peer.port_name}` };
   const used = (wire) => (wire.control_bps / Math.max(1, wire.share_bps)) * 100;
   return new Table([
-    { name: "port", left: true, of: (wire) => ({ text: wire.port }) },
+    { name: "port", left: true, tip: "the port of this switch that leads to the wire", of: (wire) => ({ text: wire.port }) },
     { name: "session", left: true, of: (wire) => ({ node: sessionOf(wire), v: wire.session }) },
     { name: "peer", left: true, of: peer },
     { name: "peer's clock", left: true, low: 1, of: ({ peer }) => peer && { text: `${peer.clock}, claims ${duration(peer.clock_error_ns)}`, v: peer.clock_error_ns } },
     { name: "control", low: 1, of: (wire) => cell(wire.control_bps, (bps) => `${rate(bps)}bit/s`) },
     { name: "of share", low: 2, of: (wire) => cell(used(wire), (of) => `${of.toFixed(0)} %`) },
-    { name: "least delay", low: 2, tip: "of references in the last epoch; signed, because clocks differ", of: (wire) => cell(wire.floor_ns, duration) },
-    { name: "clock offset", low: 1, tip: "of the other end's clock, between these by the least delays of both directions; red where it contradicts what the clocks claim", of: offset },
-    { name: "withheld", low: 2, tip: "references left out, because their share of the link was used up", of: (wire) => cell(wire.total.references_withheld, count) },
-    { name: "rejected", low: 1, tip: "control frames that were not accepted", of: (wire) => cell(sum(wire.total.disbelieved_frames), count) },
+    { name: "least delay", low: 2, of: (wire) => cell(wire.floor_ns, duration) },
+    { name: "clock offset", low: 1, of: offset },
+    { name: "withheld", low: 2, of: (wire) => cell(wire.total.references_withheld, count) },
+    { name: "rejected", low: 1, of: (wire) => cell(sum(wire.total.disbelieved_frames), count) },
   ], { key: (wire) => wire.port, empty: "no port measures the path to another switch (ports[].wire)" });
 }
 
@@ -56,7 +56,8 @@ function directions() {
     { name: "measured by", left: true, low: 2, of: (one) => ({ text: one.is_incoming ? "this end" : "the other end" }) },
     { name: "epoch", low: 2, of: (one) => cell(one.last?.epoch, String) },
     { name: "sent", low: 1, of: (one) => cell(counts(one).sent_packets, count) },
-    { name: "lost", of: (one) => cell(counts(one).lost_packets, String, counts(one).lost_packets > 0 ? "bad" : "") },
+    { name: "lost", low: 1, of: (one) => cell(counts(one).lost_packets, String, counts(one).lost_packets > 0 ? "bad" : "") },
+    { name: "loss", of: (one) => cell(counts(one).lost_packets / Math.max(1, counts(one).sent_packets), percent, counts(one).lost_packets > 0 ? "bad" : "") },
     { name: "mean", of: (one) => cell(chosen(one)?.mean_ns, duration) },
     { name: "\u00b198%", tip: "with both clocks' errors", of: (one) => cell(chosen(one)?.bound_ns, duration) },
     { name: "stddev", low: 2, of: (one) => cell(one.last?.stddev_ns, duration) },

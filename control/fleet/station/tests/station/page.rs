@@ -57,6 +57,31 @@ fn segments(station: &Station) -> Expected {
     expected
 }
 
+/// The links of the map, and the flows that switches report.
+fn links_and_flows(station: &Station) -> [Expected; 2] {
+    let (mut links, mut flows) = (Expected::new(), Expected::new());
+    for link in list(&station.json("/api/v1/topology")["links"]) {
+        let key = ["from", "to"].map(|end| text(&link[end])).join(" ");
+        cells(
+            &mut links,
+            &key,
+            &[("delay", &link["mean_ns"], &duration_ns)],
+        );
+    }
+    for flow in list(&station.json("/api/v1/flows")["flows"]) {
+        cells(
+            &mut flows,
+            text(&flow["flow"]),
+            &[
+                ("seen", &flow["segments"], &whole(count)),
+                ("packets", &flow["packets"], &whole(count)),
+                ("delay", &flow["mean_ns"], &duration_ns),
+            ],
+        );
+    }
+    [links, flows]
+}
+
 /// The path from end to end.
 fn path(station: &Station) -> Expected {
     let mut expected = Expected::new();
@@ -100,22 +125,7 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     wait_for("the rise is found", || !risen(&station).is_empty());
     page.go("overview").unwrap();
     page.shows(|| Some((None, risen(&station)))).unwrap();
-    let slow = "document.querySelector('[data-link=\"s2 s3\"]')?.dataset.state === 'slow'";
-    page.browser.wait_for(slow).unwrap();
-    let drawn = page
-        .browser
-        .value(
-            "[...document.querySelectorAll('[data-link]')].map((one) => one.dataset.link).sort()",
-        )
-        .unwrap();
-    assert_eq!(drawn, json!(["s1 s2", "s2 s3", "s3 s4"]));
-    let map = station.json("/api/v1/topology");
-    assert_eq!(map["links"].as_array().unwrap().len(), 3, "{map}");
-    assert_eq!(
-        map["routers"][0],
-        json!({ "name": "s1", "reports": true }),
-        "{map}"
-    );
+    network(&mut page, &station);
     page.pictures("station-slow").unwrap();
 
     looks(&mut page, &station, || {
@@ -145,6 +155,32 @@ fn the_page_shows_the_slow_link_and_the_silent_switch_as_the_api_has_them() {
     );
 }
 
+/// The map: its links with their delays, and the slow one.
+fn network(page: &mut Page, station: &Station) {
+    let slow = "document.querySelector('[data-link=\"s2 s3\"]')?.dataset.state === 'slow'";
+    page.browser.wait_for(slow).unwrap();
+    let drawn = page
+        .browser
+        .value(
+            "[...document.querySelectorAll('[data-link]')].map((one) => one.dataset.link).sort()",
+        )
+        .unwrap();
+    assert_eq!(drawn, json!(["s1 s2", "s2 s3", "s3 s4"]));
+    page.shows(|| Some((None, links_and_flows(station)[0].clone())))
+        .unwrap();
+    let map = station.json("/api/v1/topology");
+    assert!(
+        list(&map["links"]).all(|link| link["mean_ns"].as_f64() > Some(5_000.0)),
+        "{map}"
+    );
+    assert_eq!(map["links"].as_array().unwrap().len(), 3, "{map}");
+    assert_eq!(
+        map["routers"][0],
+        json!({ "name": "s1", "reports": true }),
+        "{map}"
+    );
+}
+
 /// Segments, a path and a flow; `report` sends the next epoch, so that no switch becomes silent.
 fn looks(page: &mut Page, station: &Station, mut report: impl FnMut()) {
     report();
@@ -157,6 +193,10 @@ fn looks(page: &mut Page, station: &Station, mut report: impl FnMut()) {
         .unwrap();
     page.pictures("station-segment").unwrap();
     report();
+    page.go("paths").unwrap();
+    page.browser
+        .wait_for("document.querySelectorAll('main a.open').length === 12")
+        .unwrap();
     page.go("paths/s1%3Awest/s4%3Aeast").unwrap();
     page.shows(|| Some((None, path(station)))).unwrap();
     let words = page.text(".words").unwrap();
@@ -166,10 +206,20 @@ fn looks(page: &mut Page, station: &Station, mut report: impl FnMut()) {
     );
     page.pictures("station-path").unwrap();
     page.go("flows").unwrap();
+    page.shows(|| Some((None, links_and_flows(station)[1].clone())))
+        .unwrap();
     page.browser.press("/").unwrap();
-    page.browser.type_text(FLOW).unwrap();
+    page.browser.type_text("10.0.0.1:80").unwrap();
     page.browser
-        .wait_for("document.querySelectorAll('tr[data-key]').length === 7")
+        .wait_for(
+            "location.hash === '#/flows' && document.querySelectorAll('main a.open').length === 1",
+        )
+        .unwrap();
+    assert!(page.text("main a.open").unwrap().contains(FLOW));
+    page.browser.press("ArrowDown").unwrap();
+    page.browser.press("Enter").unwrap();
+    page.browser
+        .wait_for("document.querySelectorAll('[data-hop]').length === 7 && document.querySelectorAll('tr[data-key]').length === 7")
         .unwrap();
     page.pictures("station-flow").unwrap();
 }

@@ -12,6 +12,15 @@ fn key(segment: &Value, names: [&str; 3]) -> String {
 
 const SEGMENT: [&str; 3] = ["ingress", "egress", "class"];
 
+/// How the page writes a share of packets.
+fn percent(share: f64) -> String {
+    if share > 0.0 {
+        format!("{:.3} %", share * 100.0)
+    } else {
+        "0 %".to_owned()
+    }
+}
+
 /// The table of segments.
 pub fn segments(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
     let answer = switch.json("/api/v1/segments")?;
@@ -19,33 +28,39 @@ pub fn segments(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
     for segment in list(&answer["segments"]) {
         let key = key(segment, SEGMENT);
         let last = &segment["last"];
-        let sent = last["counts"]["sent_packets"].as_f64()?;
+        let counts = &last["counts"];
+        let named = ["sent_packets", "sent_bytes", "dropped_packets"];
+        let [Some(packets), Some(octets), Some(dropped)] = named.map(|name| counts[name].as_f64())
+        else {
+            return None;
+        };
+        let interval_ms = answer["interval_ms"].as_f64()?;
         let name = |field: &str| format!("{key} | {field}");
-        let a_second = sent * 1e3 / answer["interval_ms"].as_f64()?;
-        expected.insert(name("packets/s"), (a_second, rate(a_second)));
-        cells(
-            &mut expected,
-            &key,
-            &[
-                (
-                    "lost",
-                    &segment["total"]["counts"]["dropped_packets"],
-                    &whole(count),
-                ),
-                ("samples", &last["lda"]["effective_samples"], &whole(count)),
-            ],
-        );
-        for (column, part, field) in [
-            ("true mean", "stamped", "mean_ns"),
-            ("LDA mean", "lda", "mean_ns"),
-            ("\u{b1}98%", "lda", "bound_ns"),
-            ("stddev", "stamped", "stddev_ns"),
-            ("p99", "stamped", "p99_ns"),
-            ("p99.9", "stamped", "p999_ns"),
-            ("p99.99", "stamped", "p9999_ns"),
-            ("max", "stamped", "max_ns"),
+        for (column, number) in [
+            ("packets/s", packets),
+            ("bit/s", octets * 8.0),
+            ("lost/s", dropped),
         ] {
-            add(&mut expected, name(column), &last[part][field], duration_ns);
+            let a_second = number * 1e3 / interval_ms;
+            expected.insert(name(column), (a_second, rate(a_second)));
+        }
+        let loss = dropped / packets.max(1.0);
+        expected.insert(name("loss"), (loss, percent(loss)));
+        for (column, field) in [
+            ("mean", "mean_ns"),
+            ("stddev", "stddev_ns"),
+            ("p50", "p50_ns"),
+            ("p99", "p99_ns"),
+            ("p99.9", "p999_ns"),
+            ("p99.99", "p9999_ns"),
+            ("max", "max_ns"),
+        ] {
+            add(
+                &mut expected,
+                name(column),
+                &last["stamped"][field],
+                duration_ns,
+            );
         }
     }
     assert!(expected.len() > 30, "{expected:?}");
@@ -85,7 +100,7 @@ pub fn segment(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
     );
     add(
         &mut expected,
-        "true mean".to_owned(),
+        "mean".to_owned(),
         &last["stamped"]["mean_ns"],
         duration_ns,
     );
@@ -110,21 +125,33 @@ pub fn segment(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
 /// The table of flows, of those of a port.
 pub fn flows(switch: &Daemon, query: &str) -> Option<(Option<u64>, Expected)> {
     let answer = switch.json(&format!("/api/v1/flows?sort=packets&limit=100{query}"))?;
+    let interval_ms = switch.json("/api/v1/status")?["interval_ms"].as_f64()?;
     let mut expected = Expected::new();
     for flow in list(&answer["flows"]) {
         let key = format!("{} {}", text(&flow["flow"]), key(flow, SEGMENT));
         let (last, estimate) = (&flow["last"], &flow["estimate"]);
+        let mut rates = |column: &str, number: Option<f64>| {
+            let a_second = number.map(|number| number * 1e3 / interval_ms);
+            let cell = a_second.map(|a_second| (a_second, rate(a_second)));
+            expected.extend(cell.map(|cell| (format!("{key} | {column}"), cell)));
+        };
+        rates("packets/s", last["packets"].as_f64());
+        rates("bit/s", last["bytes"].as_f64().map(|octets| octets * 8.0));
+        rates("lost/s", last["lost_packets"].as_f64());
+        // An estimate is shown only where the exact mean is not known.
+        let [mean, bound] = if last["mean_ns"].is_null() {
+            [&estimate["mean_ns"], &estimate["bound_ns"]]
+        } else {
+            [&last["mean_ns"], &Value::Null]
+        };
         cells(
             &mut expected,
             &key,
             &[
-                ("packets", &last["packets"], &whole(count)),
-                ("lost", &last["lost_packets"], &whole(count)),
-                ("mean", &last["mean_ns"], &duration_ns),
+                ("mean", mean, &duration_ns),
+                ("\u{b1}98%", bound, &duration_ns),
                 ("stddev", &last["stddev_ns"], &duration_ns),
                 ("p99", &flow["quantiles"]["p99_ns"], &duration_ns),
-                ("estimate", &estimate["mean_ns"], &duration_ns),
-                ("\u{b1}98%", &estimate["bound_ns"], &duration_ns),
             ],
         );
     }
@@ -182,9 +209,15 @@ pub fn ports(switch: &Daemon) -> Option<(Option<u64>, Expected)> {
             &[
                 ("rx/s", &port["rx_pps"], &rate),
                 ("tx/s", &port["tx_pps"], &rate),
+                ("queued", &port["queued_packets"], &whole(count)),
+            ],
+        );
+        cells(
+            &mut expected,
+            &format!("{key} totals"),
+            &[
                 ("received", &port["rx_packets"], &whole(count)),
                 ("sent", &port["tx_packets"], &whole(count)),
-                ("queued", &port["queued_packets"], &whole(count)),
             ],
         );
         for queue in list(&port["queues"]) {

@@ -118,11 +118,22 @@ fn keys(page: &mut Page) {
     );
 }
 
-/// The search finds by prefix, by port of the switch and by a part of the name, and says what it does not understand.
+/// The search chooses among the rows of a view; in that of flows it finds by prefix, by port of the switch and by a part of the name, and says what it does not understand.
 fn searches(page: &mut Page) {
     press(page, "/");
     wait(page, "document.activeElement?.id === 'search'");
+    page.browser.type_text("clients web").unwrap();
+    let rows = "[...document.querySelectorAll('main tr[data-key]')].map((row) => row.dataset.key.replaceAll('\\n', ' '))";
+    wait(
+        page,
+        &format!(
+            "{rows}.length === 2 && {rows}.every((key) => key.includes('clients') && key.endsWith('web'))"
+        ),
+    );
+    press(page, "Escape");
+    press(page, "3");
     at(page, "#/flows");
+    press(page, "/");
     page.browser.type_text("10.255.255.0/24").unwrap();
     wait(
         page,
