@@ -950,6 +950,7 @@ fn sample(held: &Held, rate: TickRate) -> Sample {
         sum_ns: rate.to_ns(sums.sum_ticks as f64),
         squares_ns2: sums.sum_of_squares_ticks2 as f64 * rate.to_ns(1.0).powi(2),
         max_ns: quantiles.max_ns.unwrap_or_default(),
+        p50_ns: quantiles.p50_ns,
         p99_ns: quantiles.p99_ns,
         estimate_ns: estimate.and_then(|estimate| Some((estimate.mean_ns, estimate.bound_ns?))),
     }

@@ -8,7 +8,7 @@ pub const PORTS_MAX: usize = 64;
 pub const CLASSES_MAX: usize = 8;
 
 /// Bytes of one history of delays, of a segment or of a flow with series of its own.
-pub const HISTORY_BYTES: usize = 20_520;
+pub const HISTORY_BYTES: usize = 21_984;
 
 /// Bytes of the delays of the last minute, of a segment or of a class.
 pub const LAST_MINUTE_BYTES: usize = 49_184;

@@ -33,6 +33,8 @@ pub struct Sample {
     pub squares_ns2: f64,
     /// Greatest delay; 0 where it is not known.
     pub max_ns: f64,
+    /// Median; 0 where it is not known.
+    pub p50_ns: f64,
     /// 99th percentile; 0 where it is not known.
     pub p99_ns: f64,
     /// Estimate of the mean, and its bound.
@@ -45,6 +47,7 @@ struct Sums {
     /// Which bucket of its width, counted from the first epoch.
     index: u64,
     epochs: u32,
+    /// Counts and sums are added, `p50_ns` as a sum over packets; of the rest the greatest.
     sample: Sample,
     /// Packets of epochs with an estimate; sum of n times mean; sum of squares of n times bound.
     estimated: (f64, f64, f64),
@@ -59,6 +62,7 @@ impl Sums {
         sum.sum_ns += sample.sum_ns;
         sum.squares_ns2 += sample.squares_ns2;
         sum.max_ns = sum.max_ns.max(sample.max_ns);
+        sum.p50_ns += sample.packets as f64 * sample.p50_ns;
         sum.p99_ns = sum.p99_ns.max(sample.p99_ns);
         if let Some((mean, bound)) = sample.estimate_ns {
             let packets = sample.packets as f64;
@@ -103,6 +107,9 @@ pub struct Bucket {
     pub stddev_ns: f64,
     /// Greatest delay; `None` where it is not known.
     pub max_ns: Option<f64>,
+    /// Mean of the medians of its epochs, weighted by packets; `None` where they are not known.
+    #[serde(default)]
+    pub p50_ns: Option<f64>,
     /// The greatest 99th percentile of its epochs; `None` where it is not known.
     pub p99_max_ns: Option<f64>,
     /// The mean as estimated, over the epochs that have an estimate.
@@ -168,6 +175,7 @@ fn bucket(sums: &Sums, start_unix_s: f64) -> Bucket {
             .max(0.0)
             .sqrt(),
         max_ns: known(sample.max_ns),
+        p50_ns: known(sample.p50_ns / packets),
         p99_max_ns: known(sample.p99_ns),
         estimated_mean_ns: (estimated > 0.0).then(|| sum / estimated),
         bound_ns: (estimated > 0.0).then(|| squares.sqrt() / estimated),
@@ -185,6 +193,7 @@ mod tests {
             sum_ns: packets as f64 * delay_ns,
             squares_ns2: packets as f64 * delay_ns.powi(2),
             max_ns: delay_ns,
+            p50_ns: delay_ns,
             p99_ns: delay_ns,
             estimate_ns: Some((delay_ns, 4.0)),
         }
@@ -207,6 +216,7 @@ mod tests {
                 (2 * in_bucket, in_bucket)
             );
             assert!((last.mean_ns - 100.0).abs() < 1e-9 && last.stddev_ns < 1e-3);
+            assert!((last.p50_ns.unwrap() - 100.0).abs() < 1e-9);
             let start_s = 1_000.0 + 7_200.0 - f64::from(width_s);
             assert!((last.start_unix_s - start_s).abs() < 1e-6);
             let epochs = in_bucket as f64;

@@ -472,6 +472,7 @@ fn sample(synopsis: &SegmentSynopsis, figures: &EpochFigures, rate: TickRate) ->
         sum_ns: rate.to_ns(moments.sum_ticks() as f64),
         squares_ns2: moments.sum_of_squares_ticks2() as f64 * rate.to_ns(1.0).powi(2),
         max_ns: stamped.max_ns,
+        p50_ns: stamped.p50_ns,
         p99_ns: stamped.p99_ns,
         estimate_ns: figures.lda.map(|lda| (lda.mean_ns, lda.bound_ns)),
     }

@@ -43,6 +43,7 @@ function runs(points, widthS) {
 /** What a bucket may show: its name, how it is read from a bucket of so many milliseconds an epoch, and how it is written. */
 export const SIGNALS = {
   p99: { name: "p99", of: (one) => one.p99_max_ns, write: duration },
+  p50: { name: "p50", of: (one) => one.p50_ns, write: duration },
   mean: { name: "mean", of: (one) => one.mean_ns, write: duration },
   max: { name: "max", of: (one) => one.max_ns, write: duration },
   estimate: { name: "estimate", of: (one) => one.estimated_mean_ns, write: duration },

@@ -222,7 +222,7 @@ export const one = {
       for (const [chart, , { courses }] of charts.values()) {
         const course = courseFor(courses, axis);
         const line = (signal, kind) => ({ name: signal.name, kind, points: pointsOf(course, signal, 1), widthS: course?.width_s ?? 1 });
-        chart.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean")], SIGNALS.mean);
+        chart.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean"), line(SIGNALS.p50, "median")], SIGNALS.mean);
       }
     };
   },

@@ -53,7 +53,7 @@ function knownOf(incident, { status }, devices) {
 class Courses {
   constructor(axis) {
     this.axis = axis;
-    this.charts = [SIGNALS.p99, SIGNALS.mean, SIGNALS.loss, SIGNALS.rate].map((signal) => [signal, new Chart(axis, signal.name)]);
+    this.charts = [SIGNALS.p99, SIGNALS.p50, SIGNALS.loss, SIGNALS.rate].map((signal) => [signal, new Chart(axis, signal.name)]);
     this.lines = [];
     this.kinds = new Map();
     this.when = h("p.readout");

@@ -134,7 +134,7 @@ export const one = {
       quantiles.update(quantilesOf(segment, last));
       const course = courseFor(courses.segments[0]?.courses ?? [], axis);
       const line = (signal, kind, name = signal.name) => ({ name, kind, points: pointsOf(course, signal, courses.interval_ms), widthS: course?.width_s ?? 1 });
-      delay.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean")], SIGNALS.mean);
+      delay.update([line(SIGNALS.max, "most"), line(SIGNALS.p99, "p99"), line(SIGNALS.mean, "mean"), line(SIGNALS.p50, "median")], SIGNALS.mean);
       loss.update([line(SIGNALS.loss, "lost", "")], SIGNALS.loss);
       load.update([line(SIGNALS.rate, "mean", "")], SIGNALS.rate);
       map.update(heat.columnsOf(names));

@@ -59,6 +59,7 @@ fn remember(segment: &mut Segment, rises: bool) {
                 sum_ns: packets * mean_ns,
                 squares_ns2: packets * 1.5 * mean_ns * mean_ns,
                 max_ns: 4.0 * mean_ns,
+                p50_ns: 0.8 * mean_ns,
                 p99_ns: 3.0 * mean_ns,
                 estimate_ns: Some((mean_ns, 0.02 * mean_ns)),
             },
