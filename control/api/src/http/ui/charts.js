@@ -40,15 +40,16 @@ function runs(points, widthS) {
   return parts;
 }
 
-/** What a bucket may show: its name, how it is read from a bucket of so many milliseconds an epoch, and how it is written. */
+/** What a bucket may show: its name, how it is read from a bucket of so many milliseconds an epoch, and how it is written. What
+counts is known where every packet was lost, too. */
 export const SIGNALS = {
   p99: { name: "p99", of: (one) => one.p99_max_ns, write: duration },
   p50: { name: "p50", of: (one) => one.p50_ns, write: duration },
   mean: { name: "mean", of: (one) => one.mean_ns, write: duration },
   max: { name: "max", of: (one) => one.max_ns, write: duration },
   estimate: { name: "estimate", of: (one) => one.estimated_mean_ns, write: duration },
-  loss: { name: "loss", of: (one) => one.lost_packets / (one.packets + one.lost_packets), write: percent },
-  rate: { name: "packets/s", of: (one, ms) => ((one.packets + one.lost_packets) * 1e3) / (one.epochs * ms), write: rate },
+  loss: { name: "loss", counts: true, of: (one) => one.lost_packets / (one.packets + one.lost_packets), write: percent },
+  rate: { name: "packets/s", counts: true, of: (one, ms) => ((one.packets + one.lost_packets) * 1e3) / (one.epochs * ms), write: rate },
 };
 
 /** Fewest buckets of a line; of a young switch a finer course has more. */
@@ -64,7 +65,8 @@ export function courseFor(courses, axis) {
 }
 
 /** The points of a signal in a course: `{ s, v }`, the middle of a bucket and its value. */
-export const pointsOf = (course, signal, ms) => filled(course?.buckets ?? [])
+export const pointsOf = (course, signal, ms) => (course?.buckets ?? [])
+  .filter((one) => one.packets > 0 || (signal.counts && one.lost_packets > 0))
   .map((one) => ({ s: one.start_unix_s + course.width_s / 2, v: signal.of(one, ms), bound: signal === SIGNALS.estimate ? one.bound_ns : null }))
   .filter((one) => one.v != null && Number.isFinite(one.v));
 
