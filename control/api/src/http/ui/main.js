@@ -196,7 +196,8 @@ function fails(one, error) {
 function say() {
   const now = performance.now();
   const { trouble } = seen;
-  const still = of.EPOCHS && seen.epoch != null && now - seen.epochAt > 3000 * seen.intervalS + 2000;
+  // By answers, not by time: on a slow machine they are far apart.
+  const still = of.EPOCHS && seen.epoch != null && seen.at - seen.epochAt > 3000 * seen.intervalS + 2000;
   const failed = trouble && (trouble.status < 0 ? "fault" : trouble.status ? "busy" : "gone");
   const state = failed ?? (still ? "still" : "live");
   document.body.dataset.state = state;
