@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use testkit::namespace::skip_process_ids;
 use testkit::process::Process;
 
 /// Starts the impairment box between two devices (left, right) and waits until it forwards. `program` is the command that runs
@@ -18,7 +17,6 @@ pub fn start_box(
     arguments: &[String],
 ) -> Result<Process> {
     let out = folder.join("box.out");
-    skip_process_ids()?;
     program
         .args(["impair", "--left", &left, "--right", &right])
         .args(arguments)

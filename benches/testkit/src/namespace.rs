@@ -150,17 +150,3 @@ pub fn switch_offloads_off(ethtool: &mut Command, interface: &str) -> Result<()>
     let off = ["tx", "rx", "tso", "gso", "gro"].map(|feature| [feature, "off"]);
     output(ethtool.args(["-K", interface]).args(off.as_flattened())).map(drop)
 }
-
-/// Makes the next process have an id that is a multiple of 256. `net_af_packet` names its groups of sockets by
-/// process id xor index of interface, which in a namespace with few of each soon collide: "could not set
-/// `PACKET_FANOUT`".
-///
-/// # Errors
-/// Outside of a namespace of processes, or without root.
-pub fn skip_process_ids() -> Result<()> {
-    let last = "/proc/sys/kernel/ns_last_pid";
-    let text = fs::read_to_string(last).with_context(|| format!("cannot read {last}"))?;
-    let id: u32 = text.trim().parse().context("a process id is a number")?;
-    let next = (id / 256 + 1) * 256;
-    fs::write(last, (next - 1).to_string()).with_context(|| format!("cannot write {last}"))
-}

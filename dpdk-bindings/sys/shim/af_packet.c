@@ -1,4 +1,4 @@
-/* Gives frames of net_af_packet the outer VLAN tag back that they came with.
+/* Gives frames of net_af_packet the outer VLAN tag back that they came with, and its sockets a group of their own.
  *
  * The kernel takes the outer tag off before a packet socket sees the frame (skb_vlan_untag, for the TPIDs 0x8100
  * and 0x88a8; others it leaves alone) and notes it beside the frame, in the ring's header: TCI and TPID. The
@@ -10,6 +10,7 @@
 #include <linux/if_packet.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -89,6 +90,47 @@ static uint16_t rx(void *queue, struct rte_mbuf **mbufs, uint16_t count)
 		}
 	}
 	return kept;
+}
+
+/* The sockets of a device share its packets as a group (PACKET_FANOUT). What the driver asked for, and what the
+ * kernel gave: number, mode and flags of the group. */
+static struct {
+	uint32_t asked, given;
+} group;
+
+void vernier_af_packet_probing(void)
+{
+	group.given = 0;
+}
+
+/* Puts a socket into its device's group. The driver numbers groups by process id xor index of the interface, which two
+ * switches of one network namespace soon have in common, and the kernel refuses the second: so the first socket lets the
+ * kernel choose a free number, and the others follow it. The driver also has the kernel put fragments of IPv4 together
+ * (PACKET_FANOUT_FLAG_DEFRAG), into frames longer than any that came: a switch must forward the fragments. */
+static int join_group(int fd, uint32_t asked)
+{
+	uint32_t wanted = (asked & ~(PACKET_FANOUT_FLAG_DEFRAG << 16 | UINT16_MAX)) |
+			  PACKET_FANOUT_FLAG_UNIQUEID << 16;
+	socklen_t size = sizeof(group.given);
+
+	if (group.given != 0 && group.asked == asked)
+		wanted = group.given;
+	if (syscall(SYS_setsockopt, fd, SOL_PACKET, PACKET_FANOUT, &wanted, sizeof(wanted)) != 0)
+		return -1;
+	group.asked = asked;
+	return getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group.given, &size);
+}
+
+/* In place of libc's in the whole program, the driver included. */
+int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
+{
+	uint32_t asked;
+
+	if (level == SOL_PACKET && option == PACKET_FANOUT && size == sizeof(asked)) {
+		memcpy(&asked, value, sizeof(asked));
+		return join_group(fd, asked);
+	}
+	return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
 }
 
 /* Copies memory that may not be mapped: the kernel returns an error then, where a load would end the program. */

@@ -497,6 +497,7 @@ int vernier_port_next(uint16_t from)
 
 int vernier_port_probe(const char *device)
 {
+	vernier_af_packet_probing();
 	return from_driver(rte_dev_probe(device));
 }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, beside_this_program};
 
 use crate::mplane::network::{
@@ -38,7 +37,6 @@ pub fn start_switches(folder: &Path, interval_ms: u32) -> Result<Vec<Process>> {
     let key = write_key(folder)?;
     let vernierd = beside_this_program("vernierd")?;
     let start = |(router, number): (&&str, u16)| {
-        skip_process_ids()?;
         let config = switch(router, number, interval_ms, &key);
         let mut command = favoured(&vernierd);
         command.env("VERNIER_LOG", "info");

@@ -11,7 +11,6 @@ use measure::lda::Bank;
 use measure::packet::Hasher;
 use records::snapshot::Snapshot;
 use serde_json::{Value, json};
-use testkit::namespace::skip_process_ids;
 use testkit::process::{Process, beside_this_program, memif};
 
 use crate::testbed::{start_box, write_key};
@@ -150,7 +149,6 @@ impl Switch {
         if let Some(stamps) = &stamps {
             command.arg("--wire-record").arg(stamps);
         }
-        skip_process_ids()?;
         let command = command.env("VERNIER_LOG", "info");
         let mut process = Process::start_vernierd(command, folder, &name, &config)?;
         let client = Client::new(&address, None);

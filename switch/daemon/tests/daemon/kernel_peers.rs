@@ -69,6 +69,9 @@ fn ping_and_iperf(forwarding: &Value) {
     let mut switch = hosts.switch(forwarding);
     let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 10.99.0.2");
     assert!(ping.contains(" 0% packet loss"), "{ping}");
+    // In fragments, which must not be put together on the way.
+    let ping = hosts.inside("a", "ping -c 5 -i 0.2 -W 5 -s 3000 10.99.0.2");
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
 
     let mut server = hosts
         .hosts

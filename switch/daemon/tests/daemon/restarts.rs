@@ -1,11 +1,12 @@
 //! Killed under load, and started again with the same configuration: nothing is in the way, nothing
 //! is left behind for ever, and counters begin anew. Needs root for a tap, hugepages and a veth.
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::support::{Daemon, assert_conserved, is_root, memif};
 use serde_json::{Value, json};
-use testkit::hosts::Veth;
+use testkit::hosts::{Veth, unique};
 use testkit::namespace::ip;
 
 /// Packets a second of the generated port.
@@ -205,6 +206,49 @@ fn two_switches_side_by_side_know_nothing_of_each_other() {
     }
     drop(goes_peer);
     for switch in [goes, stays_peer, stays] {
+        assert_conserved(&switch.stop()["snapshot"]);
+    }
+}
+
+/// A switch between a veth and a sink.
+fn to_sink(Veth(ours): &Veth) -> Value {
+    json!({
+        "ports": [
+            { "name": "wire", "device": format!("net_af_packet0,iface={ours},qpairs=2"), "rx_queues": 2 },
+            { "name": "sink", "device": "sink" },
+        ],
+        "forwarding": { "mode": "patch", "pairs": [["wire", "sink"]] },
+    })
+}
+
+/// DPDK numbers the groups of sockets by process id xor index of the interface. The second switch's interface is made by the
+/// process that becomes the switch, so that both have one number.
+#[test]
+fn two_switches_whose_sockets_dpdk_gives_one_number_run_at_once() {
+    if !is_root("virtual interfaces") {
+        return;
+    }
+    let wire = Veth::new().unwrap();
+    let first = Daemon::start(to_sink(&wire));
+    let index = std::fs::read_to_string(format!("/sys/class/net/{}/ifindex", wire.0)).unwrap();
+    let index: u32 = index.trim().parse().unwrap();
+    let wire = Veth(unique("vv"));
+    let (ours, theirs, number) = (&wire.0, wire.peer(), first.id() ^ index);
+    let script = format!(
+        "index=$(( ({number} ^ $$) & 0xffff | 0x10000 ))
+         ip link add {ours} index $index type veth peer name {theirs} &&
+         ip link set {ours} up && ip link set {theirs} up && exec \"$0\" \"$@\""
+    );
+    let mut second = Daemon::start_as(to_sink(&wire), |vernierd| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).arg(vernierd.get_program());
+        shell.args(vernierd.get_args());
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
+        shell.stderr(Stdio::piped());
+        *vernierd = shell;
+    });
+    second.wait_for(|switch| is_up(switch, "wire"));
+    for switch in [first, second] {
         assert_conserved(&switch.stop()["snapshot"]);
     }
 }
