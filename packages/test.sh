@@ -43,7 +43,7 @@ for file in usr/bin/vernierd usr/bin/vernier usr/bin/vernier-station usr/bin/ver
   usr/lib/systemd/system/vernier-station.service usr/lib/systemd/system/vernier-probe.service \
   usr/lib/udev/rules.d/60-vernier.rules usr/lib/vernier/vfio-is-network usr/lib/vernier/dpdk23/take-back \
   usr/share/doc/vernier/bills/daemon.cdx.json usr/share/doc/vernier-plugin-dpdk23/bills/plugin.cdx.json \
-  usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/vernier.json usr/share/vernier/dashboards/alerts.yml \
+  usr/share/vernier/vernier.schema.json usr/share/vernier/dashboards/fleet.json usr/share/vernier/dashboards/alerts.yml \
   usr/share/bash-completion/completions/vernier usr/lib/vernier/dpdk23/librte_vernier.so; do
   [ -s "$root/$file" ] || fail "/$file is missing"
 done

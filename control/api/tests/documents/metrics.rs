@@ -22,8 +22,8 @@ This page is made from the program's own output (`make docs`). `when` is the con
 family without a condition always has series.
 
 `prometheus.include` and `prometheus.exclude` select by name what is written ([configuration](configuration.md#prometheus)).
-[alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the Grafana dashboard
-[vernier.json](../dashboards/vernier.json) use these names and no others.
+[alerts.yml](../dashboards/alerts.yml), [recording.yml](../dashboards/recording.yml) and the [Grafana dashboards](operating.md#dashboards)
+use these names and no others.
 
 ## OpenMetrics and exemplars
 
@@ -48,7 +48,7 @@ same families and values in both formats.
 
 A bucket of the switch, an eighth of an octave of nanoseconds, goes whole to the exponential bucket that holds its middle: counts are
 exact and only rise. Protobuf has both forms; which of them it keeps is for Prometheus: 2.42 the native one alone, from 2.45 on both
-with `scrape_classic_histograms: true` (from 3.0 on `always_scrape_classic_histograms`). The rules and the dashboard read the classic ones.
+with `scrape_classic_histograms: true` (from 3.0 on `always_scrape_classic_histograms`). The rules and the dashboards read the classic ones.
 Prometheus itself writes `le=\"1.0\"` for what is `le=\"1\"` as text, so that series of classic buckets begin anew where the format changes.
 ";
 

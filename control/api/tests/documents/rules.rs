@@ -1,4 +1,4 @@
-//! Dashboard and rules for Prometheus: they ask for what there is, and `promtool` has nothing to say.
+//! Dashboards and rules for Prometheus: they ask for what there is, and `promtool` has nothing to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -33,12 +33,16 @@ struct Rule {
     annotations: BTreeMap<String, String>,
 }
 
-/// Where the package installs them.
-const RUNBOOKS: &str = "file:///usr/share/doc/vernier/runbooks.md";
+/// Where they are: as an external label of Prometheus says, or where the package installs them.
+const RUNBOOKS: &str =
+    r#"{{ or $externalLabels.vernier_runbooks "file:///usr/share/doc/vernier/runbooks.md" }}"#;
 
-/// Labels that Prometheus itself gives to all that it scrapes, and the one series of its own.
+/// Labels that Prometheus itself gives to all that it scrapes, and its own series with their labels.
 const SCRAPED: [&str; 2] = ["instance", "job"];
-const UP: &str = "up";
+const OWN: [(&str, &[&str]); 2] = [
+    ("up", &[]),
+    ("ALERTS", &["alertname", "alertstate", "severity"]),
+];
 
 fn rules(name: &str) -> Vec<Rule> {
     let text = std::fs::read_to_string(project("dashboards").join(name)).unwrap();
@@ -47,9 +51,13 @@ fn rules(name: &str) -> Vec<Rule> {
     groups.flat_map(|group| group.rules).collect()
 }
 
-fn dashboard() -> Value {
-    let text = std::fs::read_to_string(project("dashboards/vernier.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+/// The dashboards, by name.
+fn dashboards() -> Vec<(&'static str, Value)> {
+    let read = |name: &'static str| {
+        let text = std::fs::read_to_string(project(&format!("dashboards/{name}.json"))).unwrap();
+        (name, serde_json::from_str(&text).unwrap())
+    };
+    ["fleet", "switch", "flows"].map(read).into()
 }
 
 /// Panels, those inside of closed rows too.
@@ -63,8 +71,16 @@ fn panels_of(parent: &Value) -> impl Iterator<Item = &Value> {
     parent["panels"].as_array().into_iter().flatten()
 }
 
-/// Expressions of a dashboard as Prometheus gets them, by the panel's title.
-fn expressions(dashboard: &Value) -> Vec<(String, String)> {
+/// Expressions of all dashboards as Prometheus gets them, by the panel's title.
+fn expressions() -> Vec<(String, String)> {
+    let dashboards = dashboards();
+    let all = dashboards
+        .iter()
+        .flat_map(|(_, dashboard)| expressions_of(dashboard));
+    all.collect()
+}
+
+fn expressions_of(dashboard: &Value) -> Vec<(String, String)> {
     let of_panels = panels(dashboard).into_iter().flat_map(|panel| {
         let targets = panel["targets"].as_array().cloned().unwrap_or_default();
         let title = panel["title"].as_str().unwrap().to_owned();
@@ -86,8 +102,7 @@ fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     let all = of_panels.chain(of_variables).map(|(title, expression)| {
         let expression = expression
             .replace("$__rate_interval", "1m")
-            .replace("$objective", "0.001048576")
-            .replace("$top", "10");
+            .replace("$objective", "0.001048576");
         (title, expression)
     });
     all.collect()
@@ -139,7 +154,10 @@ fn of_stations() -> BTreeMap<String, BTreeSet<String>> {
 /// The metrics of the references, and what is recorded from them.
 fn known() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<_, _> = reference().into_iter().collect();
-    known.insert(UP.to_owned(), BTreeSet::new());
+    known.extend(OWN.map(|(name, labels)| {
+        let labels = labels.iter().map(ToString::to_string);
+        (name.to_owned(), labels.collect())
+    }));
     known.extend(of_stations());
     for rule in rules("recording.yml") {
         let labels = asked(&rule.expr).selectors;
@@ -153,7 +171,7 @@ fn known() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn rules_and_dashboard_ask_for_what_there_is() {
+fn rules_and_dashboards_ask_for_what_there_is() {
     let known = known();
     assert!(known.len() > 80, "{}", known.len());
     let rules = rules("recording.yml")
@@ -164,7 +182,7 @@ fn rules_and_dashboard_ask_for_what_there_is() {
         (name, rule.expr)
     });
     let mut wrong = Vec::new();
-    for (name, expression) in rules.chain(expressions(&dashboard())) {
+    for (name, expression) in rules.chain(expressions()) {
         assert!(
             !asked(&expression).selectors.is_empty(),
             "{name}: {expression}"
@@ -239,11 +257,11 @@ fn promtool(arguments: &[&str]) -> Option<String> {
 
 #[test]
 fn promtool_accepts_the_rules_and_their_tests_hold() {
-    let file = |name: &str| project("dashboards").join(name).display().to_string();
+    let file = |path: &str| project(path).display().to_string();
     let (alerts, recording, tests) = (
-        file("alerts.yml"),
-        file("recording.yml"),
-        file("alerts_test.yml"),
+        file("dashboards/alerts.yml"),
+        file("dashboards/recording.yml"),
+        file("control/api/tests/documents/alerts_test.yml"),
     );
     for arguments in [
         &["check", "rules", &alerts, &recording][..],
@@ -262,15 +280,15 @@ fn promtool_accepts_the_rules_and_their_tests_hold() {
 }
 
 #[test]
-fn promtool_accepts_every_expression_of_the_dashboard() {
-    let expressions = expressions(&dashboard());
+fn promtool_accepts_every_expression_of_the_dashboards() {
+    let expressions = expressions();
     assert!(expressions.len() > 40, "{}", expressions.len());
     let rules: Vec<_> = (expressions.iter().enumerate())
         .map(|(number, (_, expr))| serde_json::json!({ "record": format!("panel:{number}"), "expr": expr }))
         .collect();
     // Whatever is JSON is YAML.
     let file = tempfile::NamedTempFile::new().unwrap();
-    let groups = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    let groups = serde_json::json!({ "groups": [{ "name": "dashboards", "rules": rules }] });
     std::fs::write(&file, groups.to_string()).unwrap();
     if let Some(said) = promtool(&["check", "rules", &file.path().display().to_string()]) {
         assert!(
@@ -283,53 +301,101 @@ fn promtool_accepts_every_expression_of_the_dashboard() {
 /// A variable that is not defined is asked for literally, and gives nothing.
 #[test]
 fn variables_are_defined_and_used() {
-    let dashboard = dashboard();
-    let defined = dashboard["templating"]["list"].as_array().unwrap().iter();
-    let defined: BTreeSet<_> = defined
-        .map(|variable| variable["name"].as_str().unwrap())
-        .collect();
-    let mut used = BTreeSet::new();
-    for panel in panels(&dashboard) {
-        for target in panel["targets"].as_array().into_iter().flatten() {
-            let pieces = target["expr"].as_str().unwrap().split('$').skip(1);
-            used.extend(pieces.map(|piece| {
-                let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                &piece[..end.unwrap_or(piece.len())]
-            }));
+    for (name, dashboard) in dashboards() {
+        let defined = dashboard["templating"]["list"].as_array().unwrap().iter();
+        let defined: BTreeSet<_> = defined
+            .map(|variable| variable["name"].as_str().unwrap())
+            .collect();
+        let mut used = BTreeSet::new();
+        for panel in panels(&dashboard) {
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                let pieces = target["expr"].as_str().unwrap().split('$').skip(1);
+                used.extend(pieces.map(|piece| {
+                    let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                    &piece[..end.unwrap_or(piece.len())]
+                }));
+            }
+        }
+        used.insert("source");
+        used.remove("__rate_interval");
+        assert_eq!(used, defined, "{name}");
+    }
+}
+
+/// Links lead to dashboards and variables that exist, and to the page.
+#[test]
+fn dashboards_are_linked_to_each_other_and_to_the_page() {
+    let dashboards = dashboards();
+    let variables = |uid: &str| -> BTreeSet<String> {
+        let is_it = |(_, dashboard): &&(&str, Value)| dashboard["uid"] == uid;
+        let (_, dashboard) = dashboards.iter().find(is_it).unwrap();
+        let list = dashboard["templating"]["list"].as_array().unwrap().iter();
+        list.map(|variable| variable["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut led = BTreeSet::new();
+    for (name, dashboard) in &dashboards {
+        assert_eq!(dashboard["tags"][0], "vernier");
+        assert_eq!(dashboard["links"][0]["tags"][0], "vernier", "{name}");
+        let text = dashboard.to_string();
+        for url in text.split("\"url\":\"").skip(1) {
+            let url = url.split('"').next().unwrap();
+            if let Some((uid, arguments)) =
+                url.strip_prefix("/d/").and_then(|url| url.split_once('?'))
+            {
+                let there = variables(uid);
+                let asked = arguments.split("&var-").skip(1);
+                let asked = asked.map(|argument| argument.split('=').next().unwrap());
+                let unknown: Vec<_> = asked.filter(|name| !there.contains(*name)).collect();
+                assert!(unknown.is_empty(), "{name}: {uid} has no {unknown:?}");
+                led.insert((*name, uid.to_owned()));
+            } else {
+                assert!(
+                    url.starts_with("http://${") && url.ends_with("instance}/ui"),
+                    "{name}: {url}"
+                );
+                led.insert((*name, "page".to_owned()));
+            }
         }
     }
-    used.insert("source");
-    used.remove("__rate_interval");
-    assert_eq!(used, defined);
+    let expected = [
+        ("fleet", "page"),
+        ("fleet", "vernier-flows"),
+        ("fleet", "vernier-switch"),
+        ("flows", "page"),
+        ("flows", "vernier-flows"),
+        ("flows", "vernier-switch"),
+        ("switch", "page"),
+        ("switch", "vernier-flows"),
+        ("switch", "vernier-switch"),
+    ];
+    assert_eq!(led, expected.map(|(from, to)| (from, to.to_owned())).into());
 }
 
 #[test]
 fn panels_have_names_places_and_the_chosen_source() {
-    let dashboard = dashboard();
-    let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for panel in panels(&dashboard) {
-        let title = panel["title"].as_str().unwrap();
-        assert!(
-            ids.insert(panel["id"].as_u64().unwrap()),
-            "{title}: its id is another's"
-        );
-        let place = |key: &str| panel["gridPos"][key].as_u64().unwrap();
-        assert!(place("x") + place("w") <= 24, "{title} is too wide");
-        for x in place("x")..place("x") + place("w") {
-            for y in place("y")..place("y") + place("h") {
-                assert!(taken.insert((x, y)), "{title} covers another");
-            }
-        }
-        if panel["type"] != "row" {
-            assert_eq!(panel["datasource"]["uid"], "${source}", "{title}");
+    for (_, dashboard) in dashboards() {
+        let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        for panel in panels(&dashboard) {
+            let title = panel["title"].as_str().unwrap();
             assert!(
-                panel["description"]
-                    .as_str()
-                    .is_some_and(|words| words.len() > 20),
-                "{title}"
+                ids.insert(panel["id"].as_u64().unwrap()),
+                "{title}: its id is another's"
             );
-            let unit = &panel["fieldConfig"]["defaults"]["unit"];
-            assert!(unit.is_string(), "{title} has no unit");
+            let place = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+            assert!(place("x") + place("w") <= 24, "{title} is too wide");
+            for x in place("x")..place("x") + place("w") {
+                for y in place("y")..place("y") + place("h") {
+                    assert!(taken.insert((x, y)), "{title} covers another");
+                }
+            }
+            if panel["type"] != "row" {
+                assert_eq!(panel["datasource"]["uid"], "${source}", "{title}");
+                let description = panel["description"].as_str();
+                assert!(description.is_some_and(|words| words.len() > 20), "{title}");
+                let unit = &panel["fieldConfig"]["defaults"]["unit"];
+                assert!(unit.is_string(), "{title} has no unit");
+            }
         }
     }
 }
