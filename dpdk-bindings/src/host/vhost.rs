@@ -33,8 +33,8 @@ const DEVICES: usize = 256;
 /// Queues of a device in each direction, at most (`VHOST_MAX_QUEUE_PAIRS`).
 const QUEUES: usize = 128;
 
-/// The thread by which `librte_vhost` hears from its sockets: it is there once the program has one.
-const EVENTS: &str = "vhost-events";
+/// The thread by which `librte_vhost` hears from its sockets: it is there once the program has one. Up to DPDK 23.07, and since.
+const EVENTS: [&str; 2] = ["vhost-events", "dpdk-vhost-evt"];
 
 /// Which way a queue's packets go, as the program has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +145,7 @@ pub(super) fn is_missed() -> bool {
         && fs::read_dir("/proc/self/task").is_ok_and(|mut threads| {
             threads.any(|thread| {
                 let name = thread.and_then(|thread| fs::read_to_string(thread.path().join("comm")));
-                name.is_ok_and(|name| name.trim_end() == EVENTS)
+                name.is_ok_and(|name| EVENTS.contains(&name.trim_end()))
             })
         })
 }
