@@ -385,9 +385,9 @@ impl<'scope, 'pool: 'scope> data_plane::DataPlane for SwitchDataPlane<'scope, '_
         PortFact {
             driver: device.info().driver.clone(),
             is_up: self.links.is_up(index),
-            is_removed: false,
             link_flaps: self.links.flaps(index),
             device: Some(self.removals.all_counts(port, counts)),
+            ..PortFact::default()
         }
     }
 

@@ -28,6 +28,7 @@
 mod arrivals;
 mod data_plane;
 mod departures;
+mod open_vswitch;
 mod ports;
 mod program;
 mod stamp;

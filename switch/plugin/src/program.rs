@@ -17,6 +17,7 @@ use switch::reconfigurer::{Difference, Job, Preparing, Target};
 use switch::wiring::{budget_of_machine, plan};
 
 use crate::departures::PlanChange;
+use crate::open_vswitch::{self, OpenVSwitch};
 use crate::ports::PortTable;
 use crate::taps::{Queue, Taps};
 
@@ -37,6 +38,8 @@ const HASHES: &str = "packets carry no hashes of this kind since the start";
 /// Another program, with its queues.
 pub struct Program {
     host: Host<'static>,
+    /// The names of its ports, if it is Open vSwitch.
+    open_vswitch: Option<OpenVSwitch>,
     /// The settings in use.
     pub settings: HostConfig,
     rate: TickRate,
@@ -79,9 +82,16 @@ struct Watched {
 }
 
 impl Program {
-    pub fn new(host: Host<'static>, settings: HostConfig, rate: TickRate, taps: Taps) -> Self {
+    pub fn new(
+        host: Host<'static>,
+        open_vswitch: Option<OpenVSwitch>,
+        settings: HostConfig,
+        rate: TickRate,
+        taps: Taps,
+    ) -> Self {
         Self {
             host,
+            open_vswitch,
             settings,
             rate,
             ports: PortTable::default(),
@@ -98,8 +108,7 @@ impl Program {
 
     /// Sees which ports and queues there are.
     pub fn look(&mut self) {
-        let names = &self.settings.port_names;
-        let changed = self.ports.update(&self.host.ports(), names);
+        let changed = self.look_at_ports();
         self.watched
             .resize_with(self.ports.names().len(), Watched::default);
         for &index in &changed {
@@ -139,14 +148,41 @@ impl Program {
         }
     }
 
+    /// Sees which ports there are, and what they are called; those that came, went, or have other queues than before.
+    fn look_at_ports(&mut self) -> Vec<PortIndex> {
+        let (names, ports) = (&self.settings.port_names, &mut self.ports);
+        let mut present = self.host.ports();
+        let Some(switch) = &mut self.open_vswitch else {
+            return ports.update(&present, |port| names.get(port).map(String::as_str));
+        };
+        present.retain(|port| {
+            let is_named = ports.knows(&port.name) || names.contains_key(&port.name);
+            is_named || switch.is_settled(&port.name)
+        });
+        let switch = switch.names().unwrap_or_default();
+        ports.update(&present, |port| {
+            let of_switch = || Some(&open_vswitch::named(&switch, port)?.name);
+            names.get(port).or_else(of_switch).map(String::as_str)
+        })
+    }
+
     /// What is known of a port.
     pub fn port(&self, port: PortIndex) -> PortFact {
         let watched = self.watched.get(port.index());
-        let (Some(watched), Some(_)) = (watched, self.ports.port(port)) else {
+        let (Some(watched), Some(port)) = (watched, self.ports.port(port)) else {
             return PortFact::default();
+        };
+        let names = self.open_vswitch.as_ref().and_then(OpenVSwitch::names);
+        let bridge = || {
+            Some(
+                open_vswitch::named(names.as_ref()?, &port.name)?
+                    .bridge
+                    .clone(),
+            )
         };
         PortFact {
             driver: watched.driver.clone(),
+            bridge: bridge().unwrap_or_default(),
             is_up: watched.is_up,
             is_removed: false,
             link_flaps: watched.flaps,
@@ -197,10 +233,7 @@ impl Program {
             changed(change.path, why);
         }
         if old.port_names != new.port_names {
-            match self.ports.renamed(&old.port_names, &new.port_names) {
-                Some(port) => changed(format!("port_names.{port}"), Some("the port has its name")),
-                None => changed("port_names".to_owned(), None),
-            }
+            changed("port_names".to_owned(), None);
         }
         if config.shard_layout(self.rate)?.hashing() > self.taps.hashing() {
             changed("measurement".to_owned(), Some(HASHES));

@@ -29,6 +29,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::arrivals::Stamper;
 use crate::data_plane::HostDataPlane;
+use crate::open_vswitch::OpenVSwitch;
 use crate::program::Program;
 use crate::taps::{Taps, VhostWarning};
 use crate::telemetry;
@@ -146,7 +147,7 @@ fn run() -> Result<()> {
         },
     };
     let taps = Taps::new(stamper, schedule);
-    let program = Program::new(host.clone(), settings, rate, taps);
+    let program = Program::new(host.clone(), OpenVSwitch::of_host(), settings, rate, taps);
     let orders = Orders {
         wanted: reload,
         file,

@@ -16,6 +16,24 @@ use serde_json::json;
 use support::ovs::{self, MEMORY_MIB, OpenVSwitch};
 use support::{PATIENCE, Plugin, huge_pages};
 
+/// Waits until there are two ports, of this name and `p2`, and none that DPDK named.
+fn wait_for_name(plugin: &Plugin, name: &str) {
+    let what = format!("a port {name}");
+    let mut wanted = [name, "p2"].map(|name| format!("{name} of br0"));
+    wanted.sort_unstable();
+    plugin.wait("/api/v1/snapshot", &what, |snapshot| {
+        let ports = snapshot["ports"].as_array()?.iter();
+        let present = ports.filter(|port| port["is_absent"] == false);
+        let named = present.map(|port| {
+            let (name, bridge) = (port["name"].as_str(), port["facts"]["bridge"].as_str());
+            Some(format!("{} of {}", name?, bridge?))
+        });
+        let mut named = named.collect::<Option<Vec<_>>>()?;
+        named.sort_unstable();
+        (named == wanted).then_some(())
+    });
+}
+
 #[test]
 fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
     let settings = json!({ "measurement": { "interval_ms": 200, "flows": { "slots": 1_024 } } });
@@ -69,6 +87,11 @@ fn a_bridge_of_open_vswitch_tells_the_latency_of_its_flows() {
         let ping = hosts.inside(1, "ping -c 1 -W 1 10.98.0.2").output();
         assert!(ping.unwrap().status.success());
     }
+    // It has Open vSwitch's name, and the name that it has next.
+    wait_for_name(&plugin, "p1");
+    switch.tell(&["del-port", "br0", "p1"]);
+    switch.add_port("q1", 1, "dpdk", &ovs::af_packet(1, &hosts));
+    wait_for_name(&plugin, "q1");
     let log = switch.exit();
     assert!(!log.contains("VERNIER"), "{log}");
 }

@@ -30,7 +30,7 @@ pub(super) fn ports(page: &mut Page, ports: &[Port]) {
     });
     page.part(PortFact::metrics(), of_ports.clone(), |port| &port.facts);
     page.metrics(Port::metrics(), of_ports.clone());
-    page.metrics(&[PORT_INFO], of_ports.clone());
+    port_info(page, of_ports.clone());
     let devices = of_ports.filter_map(|(labels, port)| Some((labels, port.facts.device.as_ref()?)));
     // None of the families where all devices belong to a host program.
     if devices.clone().next().is_some() {
@@ -398,12 +398,14 @@ fn wire_flows(page: &mut Page, wires: &[Wire]) {
     page.metrics(&WIRE_FLOW, top);
 }
 
-const PORT_INFO: Metric<Port> = Metric::gauge(
-    "vernier_port_info",
-    "Driver of the device behind the port; always 1.",
-    |port: &Port, each| each(&port.facts.driver, 1.0),
-)
-.by("driver");
+fn port_info<'r>(page: &mut Page, ports: impl Iterator<Item = (Labels<'r>, &'r Port)>) {
+    let info = ports.map(|(labels, port)| {
+        let labels = with(labels, "driver", &port.facts.driver);
+        (with(labels, "bridge", &port.facts.bridge), 1.0)
+    });
+    let help = "Driver of the device behind the port, and Open vSwitch's bridge that it belongs to; always 1.";
+    page.gauge("vernier_port_info", help, info);
+}
 
 const POOL_BUFFERS: Metric<Pool> = Metric::gauge(
     "vernier_mempool_buffers",

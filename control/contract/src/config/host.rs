@@ -34,8 +34,8 @@ pub struct HostConfig {
     #[default(default_name())]
     pub name: String,
     /// Names of ports, by what they are without: DPDK's name of the device (`0000:03:00.0`), or the path of a vhost-user
-    /// port's socket (`/run/openvswitch/vm1`). At most 1,024, each once, of 1 to 64 letters, digits, `.`, `_` or `-`. A port
-    /// without is named as its device, or as the file of its socket.
+    /// port's socket (`/run/openvswitch/vm1`). At most 1,024, each once, of 1 to 64 letters, digits, `.`, `_` or `-`. Other
+    /// ports are named as Open vSwitch calls them, or else as their device, or as the file of their socket.
     #[schemars(length(max = PORT_NAMES_MAX))]
     pub port_names: BTreeMap<String, String>,
     /// Traffic classes, at most 8; what no rule names belongs to the last. None: all packets are of

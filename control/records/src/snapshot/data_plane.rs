@@ -132,6 +132,9 @@ record! {
     pub struct PortFact {
         /// The driver's name.
         pub driver: String,
+        /// Open vSwitch's bridge that the port belongs to; absent in other programs.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        pub bridge: String,
         /// Whether the link is up.
         #[metric(Gauge = "vernier_port_link_up")]
         pub is_up: bool,

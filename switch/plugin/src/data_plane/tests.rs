@@ -50,7 +50,7 @@ fn data_plane(file: &Path) -> (HostDataPlane, Arc<AtomicBool>) {
         wanted: Arc::clone(&wanted),
         file: Some(file.to_owned()),
     };
-    let program = Program::new(host, settings, rate(), Taps::new(stamper, schedule));
+    let program = Program::new(host, None, settings, rate(), Taps::new(stamper, schedule));
     let plane = HostDataPlane::new(program, orders, VhostWarning::default());
     (plane, wanted)
 }
