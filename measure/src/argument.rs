@@ -1,7 +1,7 @@
-//! The error of constructors whose arguments are out of range.
+//! The error of constructors with arguments out of range.
 
-/// An argument that is out of range, or several that do not fit each other. The message says what was given and what
-/// to give instead. Callers show it; none acts on which argument it was.
+/// An argument that is out of range, or several that do not fit together. The message says what was given and what
+/// to give instead. Callers show it; none depends on which argument it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidArgument(String);

@@ -1,7 +1,7 @@
-//! Packets that pass both ends of a segment: what they have in common, and what tells them apart.
+//! Packets that pass both ends of a segment, split into shared and individual values.
 //!
-//! A burst is recorded as one batch or several, its packets in arrays side by side: what is the same for
-//! all is looked at once, and no packet is copied on its way into counters.
+//! A burst is recorded as one or several batches, with the packets' values in parallel arrays: shared
+//! values are handled once, and no packet is copied on its way into counters.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ pub const BURST_MAX: usize = 64;
 /// Packets that passed both ends of one segment in one epoch with one delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// How many, one or more.
+    /// Number of packets, at least one.
     pub packets: usize,
-    /// Bytes of all their frames, without frame check sequences.
+    /// Bytes of all frames, without frame check sequences.
     pub bytes: u64,
-    /// When they were first seen: the time of their stamps.
+    /// Time of their stamps, when they were first seen.
     pub arrived: Ticks,
-    /// Ticks since then.
+    /// Ticks from then until they left.
     pub delay: u64,
     /// The segment they count for.
     pub segment: SegmentIndex,
@@ -37,7 +37,7 @@ impl Batch {
         self.arrived.plus(self.delay)
     }
 
-    /// Whether packets of `other` are of the same segment, epoch and times.
+    /// Whether `other` has the same segment, epoch and times.
     #[inline]
     pub fn is_like(&self, other: &Self) -> bool {
         (self.segment, self.epoch, self.arrived, self.delay)
@@ -57,7 +57,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// It at the receiver's end, where only delays matter: its time is its delay.
+    /// The packet as seen at the receiver's end, where only the delay matters: its time is its delay.
     #[inline]
     pub fn observation(self, batch: &Batch) -> Observation {
         Observation {
@@ -72,8 +72,8 @@ impl Member {
     }
 }
 
-/// The packets of a burst, side by side: 1.5 KiB, used again for each burst. Those beyond
-/// [`BURST_MAX`] are left out.
+/// The packets of a burst in parallel arrays: 1.5 KiB, reused for each burst. Packets beyond [`BURST_MAX`]
+/// are ignored.
 #[derive(Debug, Clone)]
 pub struct Members {
     hashing: Hashing,
@@ -84,16 +84,16 @@ pub struct Members {
     slots: [Slot; BURST_MAX],
 }
 
-/// Some of them, in their order. What was not found out of them is empty.
+/// Some packets of a burst, in order. Values that were not computed are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct MembersPart<'b> {
-    /// Of each packet the hash of its flow.
+    /// Flow hash of each packet.
     pub flows: &'b [FlowHash],
-    /// Its own hash.
+    /// Packet hash of each packet.
     pub hashes: &'b [PacketHash],
-    /// The length of its frame in bytes.
+    /// Length of each frame in bytes.
     pub bytes: &'b [u32],
-    /// The slot of its flow.
+    /// Slot of each packet's flow.
     pub slots: &'b [Slot],
 }
 
@@ -104,7 +104,7 @@ impl Default for Members {
 }
 
 impl Members {
-    /// Of no packets.
+    /// An empty burst.
     pub const fn new() -> Self {
         Self {
             hashing: Hashing::None,
@@ -116,20 +116,20 @@ impl Members {
         }
     }
 
-    /// Begins with another burst, of whose packets `hashing` is known.
+    /// Starts another burst; `hashing` says which hashes are known.
     #[inline]
     pub fn begin(&mut self, hashing: Hashing) {
         self.hashing = hashing;
         self.packets = 0;
     }
 
-    /// All of the burst, in its order; unless `HASHES`, their own hashes mean nothing.
+    /// The whole burst, in order; without `HASHES`, packet hashes are meaningless.
     #[inline]
     pub fn fill<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
         self.write::<HASHES>(0, members);
     }
 
-    /// The same of packets behind those that are there.
+    /// Appends the packets' values to those already present.
     #[inline]
     pub fn append<const HASHES: bool>(&mut self, members: impl Iterator<Item = Member>) {
         self.write::<HASHES>(self.packets.min(BURST_MAX), members);
@@ -151,19 +151,19 @@ impl Members {
         self.packets = packets;
     }
 
-    /// How many there are.
+    /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.packets
     }
 
-    /// Whether there is none.
+    /// Whether there is no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Those of numbers in `part`, as far as there are any.
+    /// The packets with indices in `part`, as far as they exist.
     #[inline]
     pub fn part(&self, part: Range<usize>) -> MembersPart<'_> {
         let part = self.clip(part);
@@ -176,7 +176,7 @@ impl Members {
         }
     }
 
-    /// The flows of packets of numbers in `part`, and their slots to be filled in.
+    /// The flows of the packets with indices in `part`, and their slots to fill in.
     #[inline]
     pub fn slots_mut(&mut self, part: Range<usize>) -> (&[FlowHash], &mut [Slot]) {
         let part = match self.hashing {
@@ -194,7 +194,7 @@ impl Members {
 }
 
 impl MembersPart<'_> {
-    /// Each packet with the slot of its flow; none where nothing was found out of them.
+    /// Each packet with its flow's slot; empty if slots were not looked up.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (Member, Slot)> {
         let flows = self.flows.iter().zip(self.bytes).zip(self.slots);

@@ -1,4 +1,4 @@
-//! A cell: what LDA and LDS accumulate, and what both ends compare.
+//! A cell: the sums of LDA and LDS, which both ends compare.
 
 use crate::observation::{End, Observation};
 use crate::packet::PacketHash;
@@ -7,17 +7,17 @@ use crate::packet::PacketHash;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Cell {
-    /// Times of its packets in ticks since the epoch's start, with their weights where they have
-    /// any, added modulo 2^64.
+    /// Times of its packets in ticks since the epoch's start, multiplied by their weights if any, modulo
+    /// 2^64.
     pub sum: u64,
-    /// Its packets, with their weights, modulo 2^32.
+    /// Number of its packets by weight, modulo 2^32.
     pub count: u32,
     /// Exclusive or of the upper halves of its packets' hashes.
     pub digest: u32,
 }
 
 impl Cell {
-    /// Adds one packet with a weight: as many times its time and its count, once its digest.
+    /// Adds one packet with a weight, which multiplies its time and its count but not its digest.
     #[inline]
     fn add(&mut self, PacketHash(hash): PacketHash, time: u64, weight: u32) {
         self.sum = self.sum.wrapping_add(time.wrapping_mul(weight.into()));
@@ -25,14 +25,14 @@ impl Cell {
         self.digest ^= (hash >> 32) as u32;
     }
 
-    /// Takes one packet out again: the exact inverse of adding it.
+    /// Removes a packet: the exact inverse of adding it.
     fn remove(&mut self, PacketHash(hash): PacketHash, time: u64, weight: u32) {
         self.sum = self.sum.wrapping_sub(time.wrapping_mul(weight.into()));
         self.count = self.count.wrapping_sub(weight);
         self.digest ^= (hash >> 32) as u32;
     }
 
-    /// Adds what another shard accumulated.
+    /// Adds the sums of another shard.
     fn merge(&mut self, other: &Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.count = self.count.wrapping_add(other.count);
@@ -40,23 +40,22 @@ impl Cell {
     }
 }
 
-/// A cell that is kept for both ends in one place.
+/// A cell that keeps both ends in one place.
 ///
-/// Recording a packet at both ends has the effect of passing it, in whatever order and wherever
-/// the parts are merged.
+/// Recording a packet at both ends is equivalent to passing it, in any order and with any merging.
 pub trait BothEnds: Copy + Default {
-    /// Adds a packet that was seen at one end, `weight` times.
+    /// Adds a packet seen at one end, `weight` times.
     fn record(&mut self, end: End, observation: &Observation, weight: u32);
 
-    /// Adds what another shard accumulated.
+    /// Adds the sums of another shard.
     fn merge(&mut self, other: &Self);
 
     /// The sender's and the receiver's half, as estimators compare them.
     fn halves(&self) -> (Cell, Cell);
 }
 
-/// Both ends' halves of a cell, side by side in 32 bytes: never across two cache lines. For halves
-/// that come from different places, such as two switches.
+/// Both ends' halves of a cell, side by side in 32 bytes so that they never cross a cache line. For halves
+/// from different places, such as two switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct CellPair {
@@ -67,7 +66,7 @@ pub struct CellPair {
 }
 
 impl CellPair {
-    /// Takes a packet out again that was recorded at one end with this weight: the exact inverse.
+    /// Removes a packet that was recorded at one end with this weight: the exact inverse.
     pub fn unrecord(&mut self, end: End, observation: &Observation, weight: u32) {
         let half = match end {
             End::Sender => &mut self.sender,
@@ -76,8 +75,7 @@ impl CellPair {
         half.remove(observation.packet, observation.time, weight);
     }
 
-    /// The sum of its packets' delays in ticks, where both ends counted the same packets; `None`
-    /// where they did not.
+    /// The sum of its packets' delays in ticks; `None` if the ends counted different packets.
     #[inline]
     pub fn delay_sum(&self) -> Option<i64> {
         let alike =
@@ -111,35 +109,33 @@ impl BothEnds for CellPair {
     }
 }
 
-/// A cell of a segment inside one switch: the difference of both ends alone, in 16 bytes, and two
-/// additions for a packet that passed.
+/// A cell of a segment inside one switch: only the difference of both ends, in 16 bytes, and two additions
+/// for each packet that passed.
 ///
-/// It has no digest. That is for ends that cannot ask each other: where one of them counts a packet
-/// that the other does not, and the other way round, counts agree by chance, and digests tell. A
-/// switch records each packet when it knows its fate, in the epoch of its arrival: what is lost
-/// between its own points is known one by one, and no packet is ever seen at the receiver's end
-/// alone. So `lost` says all.
+/// It needs no digest. Digests serve ends that cannot ask each other: if each counts a packet that the
+/// other does not, counts agree by chance, and only digests differ. A switch records each packet when its
+/// fate is known, in the epoch of its arrival: every loss between its own points is known individually, and
+/// no packet is seen at the receiver's end alone. So `lost` is enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct PassedCell {
-    /// Delays of the packets that passed in ticks, with their weights, modulo 2^64; of use only
-    /// where none was lost.
+    /// Delays of the packets that passed in ticks, by weight, modulo 2^64; only valid if none was lost.
     pub delay_sum: u64,
-    /// Packets that passed, with their weights, modulo 2^32.
+    /// Packets that passed, by weight, modulo 2^32.
     pub received: u32,
-    /// Packets that did not, with their weights, modulo 2^32: up to 65,537 of one cell never
-    /// add up to 0, whatever they weigh.
+    /// Packets that were lost, by weight, modulo 2^32. Up to 65,537 losses in one cell never add up to 0,
+    /// whatever their weights.
     pub lost: u32,
 }
 
 impl PassedCell {
-    /// The sum of its packets' delays in ticks, where none was lost; `None` where one was.
+    /// The sum of its packets' delays in ticks; `None` if one was lost.
     #[inline]
     pub fn delay_sum(&self) -> Option<i64> {
         (self.lost == 0).then(|| self.delay_sum.cast_signed())
     }
 
-    /// Adds packets that passed, modulo 2^32, after delays of that sum.
+    /// Adds packets that passed, modulo 2^32, and the sum of their delays.
     #[inline]
     pub fn pass_all(&mut self, packets: u32, delay_sum: u64) {
         self.delay_sum = self.delay_sum.wrapping_add(delay_sum);
@@ -170,8 +166,8 @@ impl BothEnds for PassedCell {
         self.lost = self.lost.wrapping_add(other.lost);
     }
 
-    /// All of the sum is in the receiver's half; what was lost is the sender's digest, so that
-    /// halves agree where nothing was.
+    /// The receiver's half has the whole sum, and the sender's digest the losses, so that the halves agree
+    /// if nothing was lost.
     fn halves(&self) -> (Cell, Cell) {
         let sender = Cell {
             sum: 0,

@@ -1,20 +1,19 @@
-//! Which of several estimates to report.
+//! Chooses which of several estimates to report.
 //!
-//! Methods differ in what they may speak for and in how sure they are; all bounds are half widths of
-//! nominal 98 % intervals, so that they can be compared. A bound never undercuts what the clocks
-//! allow. The chooser takes the smallest and says whose it is.
+//! Methods differ in what they can estimate and how accurately. All bounds are half-widths of nominal 98 % intervals,
+//! so they are comparable. A bound is never below the clocks' resolution and error. The chooser takes the smallest
+//! bound and names its method.
 //!
-//! One method does not speak where another knows all that it knows, and more: joint decoding beside
-//! the hybrid, which has the same cells and the references as well. Of two bounds from the same cells
-//! the smaller one is often the one that is wrong.
+//! A method is ignored if another uses a superset of its inputs: joint decoding beside the hybrid, which uses the
+//! same cells and the references as well. Of two bounds from the same cells, the smaller one is often the wrong one.
 //!
-//! Where the hybrid and RLI both speak for a flow, neither knows all of the other: the hybrid knows
-//! the cells, RLI how long each packet waited. Where their bounds are alike, their mean, weighted by the inverse squares of
-//! their bounds, is nearer than either, and is given the smaller of both bounds: less than that where
-//! errors are independent, up to 1.21 times as much where both are at their bounds on one side. Which
-//! it is, is not known; tables of the chooser in `make accuracy` show that it holds.
+//! If both the hybrid and RLI estimate a flow, neither uses all inputs of the other: the hybrid uses the cells, RLI
+//! the wait of each packet. If their bounds are similar, their mean, weighted by the inverse squares of the bounds,
+//! is more accurate than either. It is given the smaller of both bounds. The true bound is smaller if errors are
+//! independent, and up to 1.21 times larger if both are at their bounds in the same direction. Which is the case is
+//! unknown; tables of the chooser in `make accuracy` show that the bound holds.
 //!
-//! | method | speaks for | bound |
+//! | method | estimates | bound |
 //! |---|---|---|
 //! | stamps | segments and flows inside a switch | the clocks |
 //! | LDA | its segment | t interval ([`LdaEstimate::ci98_half_width_ticks`]) |
@@ -30,11 +29,11 @@ use crate::rli;
 /// without loss, .92 to .96 with it.
 pub const JOINT_DEVIATIONS: f64 = 3.0;
 
-/// Two estimates are combined where neither bound is more than so many times the other: beyond, the
-/// better one's error is so small that a tenth of the other's spoils it.
+/// Two estimates are combined if neither bound is more than this many times the other. Beyond that, a tenth
+/// of the worse one's error would spoil the better one.
 const COMBINED_MAX: f64 = 3.0;
 
-/// Who says so. Between equal bounds the earlier one is taken.
+/// The method of an estimate. Between equal bounds the earlier method wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// Every packet was stamped at both ends.
@@ -51,7 +50,7 @@ pub enum Method {
     Lda,
     /// The LDS paper's estimator.
     LdsPaper,
-    /// The mean of the other flows, for want of anything that knows the flow.
+    /// The mean of the other flows, if nothing is known of the flow.
     Prior,
 }
 
@@ -71,7 +70,7 @@ impl Method {
     }
 }
 
-/// What a flow was decoded from.
+/// Inputs of a decoded flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decoding {
     /// The cells alone.
@@ -80,14 +79,14 @@ pub enum Decoding {
     CellsAndReferences,
 }
 
-/// An estimate that may speak for the flow or segment in question.
+/// An estimate for the flow or segment in question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Whose it is.
+    /// Its method.
     pub method: Method,
     /// Mean delay in ticks.
     pub mean_ticks: f64,
-    /// Half the width of the nominal 98 % interval in ticks; infinite where not known.
+    /// Half-width of the nominal 98 % interval in ticks; infinite if unknown.
     pub bound_ticks: f64,
 }
 
@@ -101,7 +100,7 @@ impl Candidate {
         })
     }
 
-    /// A decoded flow; `None` where nothing is known. What the prior says has no bound.
+    /// A decoded flow; `None` if nothing is known. Estimates from the prior have no bound.
     pub fn decoded(flow: &FlowDelay, decoding: Decoding) -> Option<Self> {
         let method = match flow.source {
             Source::Joint | Source::Prior if decoding == Decoding::CellsAndReferences => {
@@ -116,15 +115,16 @@ impl Candidate {
             method,
             mean_ticks: flow.mean_ticks,
             bound_ticks: match flow.source {
-                // One without a usable cell has lost packets, and others, which taught the prior, have not.
+                // A flow without usable cells has lost packets; the flows that the prior was fitted to have
+                // not.
                 Source::Prior => f64::INFINITY,
                 _ => JOINT_DEVIATIONS * flow.variance_ticks2.sqrt(),
             },
         })
     }
 
-    /// RLI's estimate with its calibrated bound, of a flow in the references' own queue: those of
-    /// another queue or path say nothing of it.
+    /// RLI's estimate with its calibrated bound, for a flow in the references' own queue; references in
+    /// another queue or path do not apply to it.
     pub fn rli(method: rli::Method, mean_ticks: f64, bound_ticks: f64) -> Self {
         Self {
             method: Method::Rli(method),
@@ -133,21 +133,21 @@ impl Candidate {
         }
     }
 
-    /// The smaller bound; between equal ones the earlier method.
+    /// Compares bounds; of equal ones the earlier method is better.
     fn is_better_than(&self, other: &Self) -> bool {
         let bounds = self.bound_ticks.total_cmp(&other.bound_ticks);
         bounds.then(self.method.cmp(&other.method)).is_lt()
     }
 
-    /// The mean of both, weighted by the inverse squares of their bounds; `None` where one is not
-    /// known, or is so much larger that it has nothing to say.
+    /// The mean of both, weighted by the inverse squares of their bounds; `None` if a bound is unknown, or
+    /// so much larger that its estimate would not help.
     fn with(&self, other: &Self) -> Option<Self> {
         let least = self.bound_ticks.min(other.bound_ticks);
         let most = self.bound_ticks.max(other.bound_ticks);
         if !(most.is_finite() && most <= COMBINED_MAX * least) {
             return None;
         }
-        // How much of the other: half where both are 0.
+        // Weight of the other: half if both bounds are 0.
         let share = 1.0 / (1.0 + (other.bound_ticks / self.bound_ticks).powi(2));
         let share = if share.is_nan() { 0.5 } else { share };
         Some(Self {
@@ -158,10 +158,10 @@ impl Candidate {
     }
 }
 
-/// The candidate of the smallest bound, none smaller than `floor_ticks`: the clocks' resolution and
-/// error. Bounds that are not known lose to all others; estimates that are not finite are passed
-/// over, joint decoding is where there is a hybrid, and hybrid and RLI speak together where their
-/// bounds are alike. `None` without candidates.
+/// Returns the candidate with the smallest bound, which is at least `floor_ticks`: the clocks' resolution
+/// and error. Unknown bounds lose to all others, and estimates that are not finite are ignored. Joint
+/// decoding is ignored beside a hybrid, and hybrid and RLI are combined if their bounds are similar. `None`
+/// without candidates.
 pub fn choose(
     candidates: impl IntoIterator<Item = Candidate>,
     floor_ticks: f64,
@@ -193,7 +193,7 @@ pub fn choose(
     joint.into_iter().chain(combined).fold(best, better)
 }
 
-/// What is no bound (not a number, negative) is as good as none.
+/// An invalid bound (not a number, negative) counts as none.
 fn bound(bound_ticks: f64, floor_ticks: f64) -> f64 {
     if bound_ticks >= 0.0 {
         bound_ticks.max(floor_ticks)
@@ -252,7 +252,7 @@ mod tests {
             candidate(Method::Joint, 0.5),
         ];
         let chosen = choose(sure, 1.0).unwrap();
-        // Both are as good as the clocks, so that order decides.
+        // Both bounds are at the floor, so the order decides.
         assert_eq!((chosen.method, chosen.bound_ticks), (Method::Joint, 1.0));
     }
 

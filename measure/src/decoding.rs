@@ -1,5 +1,5 @@
-//! The flows of one sketch: joint decoding with and without references, references alone, and which of them
-//! to use. Inside the switch and between switches alike.
+//! Estimates the flows of one sketch by joint decoding, with and without references, and by references
+//! alone, and chooses among them. Used both inside the switch and between switches.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,11 @@ use crate::observation::SegmentIndex;
 use crate::packet::FlowHash;
 use crate::rli;
 
-/// How many standard deviations of its error the bound of a flow that references speak for is taken
-/// for. In `make wire` 98 % of errors lie within .46 to .66 of the bound, which would be 3.5 to 5 of
-/// errors that are normal.
+/// Standard deviations of the error that the bound of a flow with references stands for. In `make wire` 98
+/// % of errors are within .46 to .66 of the bound, which would be 3.5 to 5 deviations of normal errors.
 const BOUND_DEVIATIONS: f64 = 5.0;
 
-/// A flow as one point counted it, on one segment, over the time of a sketch.
+/// A flow on one segment, as counted at one point over the time of a sketch.
 #[derive(Debug, Clone, Copy)]
 pub struct CountedFlow<'f> {
     /// Its hash.
@@ -28,33 +27,33 @@ pub struct CountedFlow<'f> {
     pub segment: SegmentIndex,
     /// Packets that arrived.
     pub packets: u64,
-    /// What references say of them, and by which method; `None` where there are none for its segment.
+    /// Estimate by references, and its method; `None` if its segment has none.
     pub references: Option<(&'f rli::FlowDelay, rli::Method)>,
 }
 
-/// A sketch, and how its flows are decoded.
+/// A sketch, and how to decode its flows.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowDecoder<'c> {
     /// The sketch.
     pub cells: &'c DelayCells,
     /// K, the components of the prior.
     pub components: usize,
-    /// What a nanosecond is in the units of the cells.
+    /// Cell units in a nanosecond.
     pub ticks_per_ns: f64,
-    /// What the clocks' resolution allows, in the units of the cells: no bound is smaller when estimates are
-    /// compared.
+    /// The clocks' resolution in cell units; no bound is smaller when estimates are compared.
     pub floor_ticks: f64,
-    /// Whether packets and references came in the order in which they were sent: else references
-    /// say nothing of single flows.
+    /// Whether packets and references arrived in the order in which they were sent; if not, references are
+    /// not used for single flows.
     pub is_fifo: bool,
 }
 
-/// What is said of one flow, in the units of the cells.
+/// Estimates of one flow, in cell units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowMeans {
-    /// By joint decoding, by joint decoding with references, by references: those that say something.
+    /// Estimates by joint decoding, by joint decoding with references, and by references, as far as
+    /// available.
     pub candidates: ArrayVec<Candidate, 3>,
-    /// What the [`chooser`](crate::chooser) makes of them.
+    /// Result of the [`chooser`](crate::chooser).
     pub chosen: Option<Candidate>,
 }
 
@@ -63,31 +62,32 @@ pub struct FlowMeans {
 pub struct AskedFlow {
     /// The segment.
     pub segment: SegmentIndex,
-    /// Its packets that arrived, at most.
+    /// Most packets of it that arrived.
     pub packets: u64,
-    /// Its packets that were lost, at most.
+    /// Most packets of it that were lost.
     pub lost: u64,
-    /// What decoding together with the counted flows says; `None` where its packets are not known well enough.
+    /// Estimates from decoding it together with the counted flows; `None` if the number of its packets is too
+    /// uncertain.
     pub means: Option<FlowMeans>,
-    /// What the LDS paper's estimator says, without a bound; `None` where no packet arrived, or no cell is usable.
+    /// Estimate by the LDS paper's estimator, without a bound; `None` if no packet arrived, or no cell is usable.
     pub paper: Option<Candidate>,
 }
 
-/// What is said of all flows of a sketch.
+/// Estimates of all flows of a sketch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodedFlows {
-    /// One entry a flow, in their order.
+    /// One entry for each flow, in order.
     pub flows: Vec<FlowMeans>,
-    /// Whether there were no packets in the cells of flows that are not among them. Where there were, no bound of a
-    /// flow holds whose packets are only what they left.
+    /// Whether the listed flows account for all packets in their cells. If not, no bound holds for a flow whose
+    /// packets were computed as the remainder.
     pub is_whole: bool,
 }
 
 impl FlowDecoder<'_> {
-    /// Decodes; `cancelled` is asked from time to time.
+    /// Decodes; calls `cancelled` from time to time.
     ///
     /// # Errors
-    /// [`DecodeError`] when cancelled: the lists fit the sketch.
+    /// [`DecodeError`] if cancelled: the lists fit the sketch.
     pub fn decode(
         &self,
         flows: &[CountedFlow<'_>],
@@ -101,7 +101,7 @@ impl FlowDecoder<'_> {
         };
         let mut decode = |table: FlowTable<'_>| decode(self.cells, table, &options, &mut cancelled);
         let joint = decode(lists.table())?;
-        // By cells and references, where these say something.
+        // By cells and references, if there are estimates by references.
         let hybrid = if !lists.known.iter().any(|known| known.mean_ticks.is_finite()) {
             None
         } else if self.is_fifo {
@@ -127,12 +127,12 @@ impl FlowDecoder<'_> {
         })
     }
 
-    /// A flow on those of the segments where it may have had packets or losses, beside `counted` flows. It is decoded
-    /// together with them unless packets of further flows share the cells, or cells depend on the packet: then its
-    /// packets are not known well enough (bounds held for 138 of 200 flows).
+    /// Estimates a flow on segments where it may have had packets or losses, beside `counted` flows. It is decoded
+    /// together with them unless packets of further flows share the cells, or cells depend on the packet: then the
+    /// number of its packets is too uncertain (bounds held for 138 of 200 flows).
     ///
     /// # Errors
-    /// [`DecodeError`], where it has to be decoded.
+    /// [`DecodeError`], if decoding is necessary.
     pub fn ask(
         &self,
         counted: &[CountedFlow<'_>],
@@ -210,8 +210,8 @@ impl FlowDecoder<'_> {
     }
 }
 
-/// What references say by themselves of a flow of so many packets; `None` where they say nothing. Without a bound where
-/// fewer than nine in ten of the packets have an estimate: nothing is known of the others.
+/// Estimate by references alone for a flow of this many packets; `None` without one. It has no bound if fewer than
+/// nine in ten of the packets were estimated, because the others are unknown.
 pub fn of_references(
     (delay, method): (&rli::FlowDelay, rli::Method),
     packets: u64,
@@ -224,8 +224,8 @@ pub fn of_references(
     Some(Candidate::rli(method, mean_ticks, bound_ticks))
 }
 
-/// The hybrid with a bound that allows for references' errors, which are not normal: as much of its variance as
-/// comes from them counts [`BOUND_DEVIATIONS`], the rest [`JOINT_DEVIATIONS`]. Where cells add nothing the
+/// The hybrid with a bound that allows for references' errors, which are not normal: the part of its variance
+/// due to references counts [`BOUND_DEVIATIONS`], the rest [`JOINT_DEVIATIONS`]. If cells add nothing, the
 /// bound is RLI's.
 fn widened(hybrid: Candidate, rli: Candidate) -> Candidate {
     let deviation = hybrid.bound_ticks / JOINT_DEVIATIONS;
@@ -238,27 +238,27 @@ fn widened(hybrid: Candidate, rli: Candidate) -> Candidate {
     }
 }
 
-/// Flows as decoding takes them. Delays of two segments may have nothing to do with each other (other classes,
-/// other queues): each segment but one is a feature of its flows.
+/// Flows as input to decoding. Delays of two segments may be unrelated (other classes, other queues), so each
+/// segment but one is a feature of its flows.
 struct Lists {
     columns: Vec<u32>,
     packets: Vec<f64>,
     weights: Vec<f64>,
     segments: Vec<f64>,
     segment_features: usize,
-    /// What references say of each flow; empty where there were none. Its mean is in the units of the cells, its error what
-    /// the mean may be wrong by, its packets vary by references and by what these may be wrong by.
+    /// Estimates by references; empty if there were none. The mean is in cell units. The error is that of the mean;
+    /// the packets' variance includes the references' errors.
     known: Vec<KnownMean>,
 }
 
-/// What references say of a flow.
+/// The estimate of a flow by references.
 fn known_mean(flow: &CountedFlow<'_>, ticks_per_ns: f64) -> KnownMean {
     let references = flow.references;
     let known = references.and_then(|of| of_references(of, flow.packets, ticks_per_ns));
     let bound = known.map_or(f64::INFINITY, |candidate| candidate.bound_ticks);
     let error = (bound / BOUND_DEVIATIONS).powi(2);
     let packets = references.and_then(|(delay, _)| {
-        // Single packets lie off the curve between references by more than their mean does.
+        // The error of single packets relative to the curve between references exceeds that of their mean.
         let off = error * delay.effective_intervals();
         Some(delay.variance_ns2()? * ticks_per_ns.powi(2) + off)
     });
@@ -269,8 +269,8 @@ fn known_mean(flow: &CountedFlow<'_>, ticks_per_ns: f64) -> KnownMean {
     }
 }
 
-/// The segments that are features: those with most flows, as many as decoding takes beside references. The last,
-/// or all that are too many, are the flows without a feature.
+/// The segments that become features: those with most flows, as many as decoding accepts in addition to
+/// references. The last segment, or all beyond that number, are the flows without a feature.
 fn segment_features(flows: &[CountedFlow<'_>]) -> ArrayVec<SegmentIndex, FEATURES_MAX> {
     let mut by_segment: BTreeMap<SegmentIndex, usize> = BTreeMap::new();
     for flow in flows {
@@ -324,7 +324,8 @@ impl Lists {
         }
     }
 
-    /// Of each flow the mean that references say, and its segments: a hint for flows that were not in order with them.
+    /// The mean of each flow by references, and its segments: a hint for flows that were not in order with the
+    /// references.
     fn hints(&self) -> Vec<f64> {
         let segments = (0..)
             .map(|flow| &self.segments[flow * self.segment_features..][..self.segment_features]);
@@ -352,7 +353,7 @@ mod tests {
     }
 
     proptest! {
-        /// Precisions add up: cells that know nothing leave the references' error, cells that know all leave none.
+        /// Precisions add up: cells without information leave the references' error, complete cells leave none.
         #[test]
         fn a_hybrid_that_learns_nothing_from_cells_is_as_sure_as_its_references(
             references in 1.0..1e9_f64, cells in 0.01..100.0_f64

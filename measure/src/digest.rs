@@ -1,7 +1,7 @@
-//! Packets that are inside somebody else's device: when each went in, found by its hash when it comes out.
+//! Packets inside another device: a packet that comes out is matched with its entry by its hash.
 //!
-//! Both ends of the segment are ports of one switch, so a packet is matched by itself, and its delay
-//! is exact: no synopsis is needed. This is hash-based matching of packets (Duffield and Grossglauser,
+//! Both ends of the segment are ports of one switch, so packets are matched individually, and their delays
+//! are exact; no synopsis is needed. This is hash-based matching of packets (Duffield and Grossglauser,
 //! "Trajectory Sampling", ToN 2001) with a sample of all packets, in memory of a fixed size.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //!  entry, 8 bytes     hash, 25 bits | class, 3 | port, 4 | time, 32        0: free
 //! ```
 //!
-//! - The [hash](crate::packet::PacketHash) does not cover what routers rewrite: MAC addresses, VLAN, TTL,
-//!   DSCP, checksums. What a device rewrites beyond that (NAT) goes in as one packet and comes out as another.
-//! - Of packets that look alike, the one that went in first comes out first.
-//! - A packet that is none of those inside is taken for one with probability 2^-25 for each entry of its
+//! - The [hash](crate::packet::PacketHash) does not cover fields that routers rewrite: MAC addresses, VLAN,
+//!   TTL, DSCP, checksums. A packet that a device rewrites further (NAT) is not recognised.
+//! - Of identical packets, the one that entered first leaves first.
+//! - A packet that did not enter is mistaken for one inside with probability 2^-25 for each entry of its
 //!   bucket, under 1 in 4 million.
 //! - All operations are lock-free, and any thread may call any of them. No entry is taken twice.
 
@@ -25,7 +25,7 @@ use crate::time::Ticks;
 /// Most ports around one device.
 pub const DEVICE_PORTS_MAX: usize = 16;
 
-/// Entries of a bucket: a cache line.
+/// Entries of a bucket, which is a cache line.
 const BUCKET: usize = 8;
 
 const TIME_BITS: u32 = 32;
@@ -33,33 +33,33 @@ const PORT_BITS: u32 = 4;
 const CLASS_BITS: u32 = 3;
 const HASH_BITS: u32 = 64 - CLASS_BITS - PORT_BITS - TIME_BITS;
 
-/// How many times out an entry can be before its time wraps.
+/// Timeouts that an entry can stay before its time wraps.
 const TIMEOUTS_PER_WRAP: u64 = 3;
 
-/// How many times in a timeout the whole table is swept.
+/// Sweeps of the whole table in a timeout.
 const SWEEPS_PER_TIMEOUT: u64 = 4;
 
-/// Buckets that are swept at a time at most, so that nobody waits for it.
+/// Most buckets swept at a time, so that nobody waits for it.
 const SWEPT_MAX: usize = 256;
 
-/// How a packet went in.
+/// How a packet entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entered {
-    /// When.
+    /// Time of entry.
     pub at: Ticks,
-    /// By which of the device's ports, 0 to [`DEVICE_PORTS_MAX`] - 1.
+    /// The device's port by which it entered, 0 to [`DEVICE_PORTS_MAX`] - 1.
     pub port: u8,
-    /// Its class then, 0 to 7.
+    /// Its class at entry, 0 to 7.
     pub class: u8,
 }
 
-/// What is inside a device.
+/// The packets inside a device.
 #[derive(Debug)]
 pub struct DigestTable {
     buckets: Box<[Bucket]>,
-    /// Of a product of 64 bits, to the number of a bucket.
+    /// Shift from a 64-bit product to a bucket index.
     bucket_shift: u32,
-    /// Ticks to units of an entry's time.
+    /// Shift from ticks to units of an entry's time.
     time_shift: u32,
     timeout_ticks: u64,
 }
@@ -69,8 +69,8 @@ pub struct DigestTable {
 struct Bucket([AtomicU64; BUCKET]);
 
 impl DigestTable {
-    /// Room for `packets` or more (rounded up to a power of two), each for `timeout_ticks`; all memory is
-    /// taken and touched here.
+    /// Makes room for at least `packets` (rounded up to a power of two) for `timeout_ticks` each; allocates
+    /// and touches all memory.
     pub fn new(packets: u32, timeout_ticks: u64) -> Self {
         let buckets = buckets(packets);
         let wrap_ticks = timeout_ticks.saturating_mul(TIMEOUTS_PER_WRAP).max(1);
@@ -89,20 +89,20 @@ impl DigestTable {
         buckets(packets) * size_of::<Bucket>()
     }
 
-    /// Asks the cache for a packet's entry.
+    /// Prefetches a packet's entry.
     #[inline]
     pub fn prefetch(&self, packet: PacketHash) {
         prefetch(&self.buckets, self.index(packet));
     }
 
-    /// A packet goes in. Where there is no room for it, the one that has been in its bucket for longest makes
-    /// way, and is returned: it cannot be matched any more.
+    /// Adds a packet that enters. If its bucket is full, the oldest entry is evicted and returned: it can no
+    /// longer be matched.
     #[inline]
     pub fn insert(&self, packet: PacketHash, entered: Entered) -> Option<Entered> {
         let entry = self.entry(packet, entered);
         let bucket = self.bucket(packet);
         let is_free = |slot: &&AtomicU64| slot.load(Relaxed) == 0;
-        // Another thread may take a free slot first, and then there is another one, or none.
+        // Another thread may take a free slot first; then another may be free, or none.
         for slot in bucket.iter().filter(is_free) {
             if slot.compare_exchange(0, entry, Relaxed, Relaxed).is_ok() {
                 return None;
@@ -119,7 +119,7 @@ impl DigestTable {
         (old != 0).then(|| self.entered(old, now))
     }
 
-    /// A packet comes out: how it went in, if it did.
+    /// Removes a packet that comes out; returns how it entered, if it did.
     #[inline]
     pub fn take(&self, packet: PacketHash, now: Ticks) -> Option<Entered> {
         let hash = hash_bits(packet);
@@ -136,14 +136,14 @@ impl DigestTable {
                 }
             }
             let (entry, slot) = oldest?;
-            // Where another thread was first, there is one entry less: the loop ends.
+            // If another thread was first, there is one entry less, so the loop ends.
             if slot.compare_exchange(entry, 0, Relaxed, Relaxed).is_ok() {
                 return Some(self.entered(entry, now));
             }
         }
     }
 
-    /// A packet that was inserted so did not go in after all; `false` where it is not there any more.
+    /// Removes a packet that was inserted but did not enter after all; returns `false` if it is gone.
     pub fn withdraw(&self, packet: PacketHash, entered: Entered) -> bool {
         let entry = self.entry(packet, entered);
         let mut slots = self.bucket(packet).iter();
@@ -176,7 +176,7 @@ impl DigestTable {
         (at.0 >> self.time_shift) as u32
     }
 
-    /// In units. Of an entry that a core whose counter is ahead has just made: 0.
+    /// Age in units; 0 for an entry just made by a core whose counter is ahead.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
     fn age(&self, entry: u64, now: Ticks) -> u32 {
@@ -198,11 +198,11 @@ impl DigestTable {
     }
 }
 
-/// Where the search for packets that do not come out has got to. One for each table.
+/// Progress of the search for packets that do not come out. One for each table.
 #[derive(Debug)]
 pub struct Sweep {
     next: usize,
-    /// When the bucket there is due.
+    /// When the next bucket is due.
     due: Ticks,
 }
 
@@ -212,8 +212,8 @@ impl Sweep {
         Self { next: 0, due: now }
     }
 
-    /// Passes what has been inside for a timeout to `lost`, and removes it. Called often, it looks at all of the table in
-    /// a quarter of a timeout: what is lost is known after 1 to 1.25 timeouts.
+    /// Passes entries that have timed out to `lost`, and removes them. Called often, it visits the whole table in a
+    /// quarter of a timeout, so losses are known after 1 to 1.25 timeouts.
     #[inline]
     pub fn tick(&mut self, table: &DigestTable, now: Ticks, lost: &mut impl FnMut(Entered)) {
         if now.signed_since(self.due) >= 0 {
@@ -250,7 +250,7 @@ fn buckets(packets: u32) -> usize {
         .max(2)
 }
 
-/// Never 0, so that no entry is.
+/// Never 0, so that no entry is 0.
 #[inline]
 fn hash_bits(PacketHash(hash): PacketHash) -> u64 {
     (hash >> (64 - HASH_BITS)).max(1)

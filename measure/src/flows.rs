@@ -1,23 +1,22 @@
-//! Flow slots: exact counters of the flows that are tracked.
+//! Flow slots: exact counters of the tracked flows.
 //!
 //! ```text
 //! flows of a burst --> FlowTable --------> slots ----> FlowSlots  (sent at the rollover)
 //!            index: id -> slot         + delay    slot 0   packets bytes sum squares ..
 //!            free slots                + bytes    slot 1
 //!            | new flow: takes a slot, reported  ...
-//!            v                                   other    what has no slot
+//!            v                                   other    without slot
 //!         control core: directory, evictions --> forget, give
 //! ```
 //!
-//! A [`FlowTable`] stays with its worker and knows which flow has which slot. The [`FlowSlots`]
-//! are dense counters by slot, swapped at each epoch's rollover; they know no flow. The control core hears
-//! of new flows, keeps the directory from slots to flows, decides which flow must go
-//! ([`FlowTable::forget`]) and, once the last counters with the old meaning have been read,
-//! returns the slot ([`FlowTable::give`]).
+//! A [`FlowTable`] stays with its worker and knows which flow has which slot. The [`FlowSlots`] are dense
+//! counters by slot, swapped at each rollover; they do not know flows. The control core receives reports of
+//! new flows, keeps the directory from slots to flows, decides which flows to evict ([`FlowTable::forget`])
+//! and, once the last counters with the old meaning have been read, returns the slot ([`FlowTable::give`]).
 //!
-//! A burst is four passes, so that all its cache misses overlap: ask for all buckets
-//! ([`FlowTable::prefetch`]), look up all ([`FlowTable::look_up`]), ask for all counters, add all
-//! ([`FlowSlots`]); better still with other work between them.
+//! A burst takes four passes, so that all its cache misses overlap: prefetch all buckets
+//! ([`FlowTable::prefetch`]), look up all ([`FlowTable::look_up`]), prefetch all counters, add all
+//! ([`FlowSlots`]); other work between the passes helps.
 
 mod slots;
 mod table;
@@ -28,12 +27,12 @@ pub use table::{FlowIndex, FlowTable, NewFlow, Untracked};
 use crate::observation::{Observation, SegmentIndex};
 use crate::packet::FlowHash;
 
-/// A flow on a segment: 64 bits, uniform as the flow hash is.
+/// A flow on a segment: 64 bits, as uniform as the flow hash.
 ///
-/// Flows of one segment differ here if their hashes do, and one flow differs on any two segments.
-/// That two of `n` flows on whatever segments are taken for one has probability `n^2 2^-64` at
-/// most over the seed (`n^2 / 2` pairs, each 2^-63: [`crate::packet`], "The hash"): 10^-9 for
-/// 100,000 flows. The index itself compares all 64 bits and adds nothing to that.
+/// Flows of one segment differ here if their hashes do, and a flow differs on any two segments. The
+/// probability that any two of `n` flows, on any segments, collide is at most `n^2 2^-64` over the seed
+/// (`n^2 / 2` pairs, each 2^-63: [`crate::packet`], "The hash"): 10^-9 for 100,000 flows. The index itself
+/// compares all 64 bits and adds no collisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u64);
 
@@ -41,13 +40,13 @@ pub struct FlowId(u64);
 const SEGMENT_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl FlowId {
-    /// The flow of `hash` on `segment`.
+    /// The id of the flow with `hash` on `segment`.
     #[inline]
     pub const fn new(hash: FlowHash, SegmentIndex(segment): SegmentIndex) -> Self {
         Self(hash.0 ^ SEGMENT_MULTIPLIER.wrapping_mul(segment as u64))
     }
 
-    /// The flow of an observation.
+    /// The id of an observation's flow.
     #[inline]
     pub const fn of(observation: &Observation) -> Self {
         Self::new(observation.flow, observation.segment)
@@ -65,7 +64,7 @@ impl FlowId {
 pub struct Slot(pub u32);
 
 impl Slot {
-    /// Where packets of flows without a slot count.
+    /// Counts packets of flows without a slot.
     pub const OTHER: Self = Self(u32::MAX);
 }
 

@@ -6,29 +6,29 @@ use crate::moments::Moments;
 use crate::synopsis::ShapeMismatch;
 use crate::time::TickRate;
 
-/// Buckets an octave; their logarithm.
+/// Logarithm of the buckets in an octave.
 const SUB_BITS: u32 = 3;
-/// Buckets an octave: a bucket is at most an eighth of its lower bound wide.
+/// Buckets in an octave: the width of a bucket is at most an eighth of its lower bound.
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
-/// Buckets over all 64-bit nanoseconds: one for each of the first two times eight values, eight
-/// for each further octave.
+/// Buckets for all 64-bit nanoseconds: one for each of the first two times eight values, eight for each
+/// further octave.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB_BUCKETS;
 
-/// Counts of stamped delays, from the receiver's end, over the whole range of 64 bits.
+/// Counts of stamped delays at the receiver's end, over the whole range of 64 bits. 4 KiB.
 ///
-/// A delay of `d` ns, rounded down, falls in the octave `(2^k, 2^(k+1)]`, cut into eight equal
-/// buckets; delays up to 16 ns have a bucket each. Bounds are powers of two in nanoseconds on
-/// every host, however fast its counter runs: Prometheus's `le` bounds are exact, and histograms
-/// of different hosts add up. 4 KiB.
+/// A delay of `d` ns, rounded down, falls into the octave `(2^k, 2^(k+1)]`, which is divided into eight
+/// equal buckets; delays up to 16 ns have a bucket each. Bounds are powers of two in nanoseconds on every
+/// host, whatever its counter's rate: Prometheus's `le` bounds are exact, and histograms of different hosts
+/// add up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     rate: TickRate,
     counts: [u64; BUCKETS],
 }
 
-/// The bucket of a delay, of `2^BITS` an octave; under [`BUCKETS`] where these are eight.
+/// Index of a delay's bucket, with `2^BITS` buckets an octave; below [`BUCKETS`] for eight.
 ///
-/// Counted from 1, so that powers of two close an octave: `le` bounds include themselves.
+/// Indices start at 1, so that a power of two is the last value of its octave: `le` bounds are inclusive.
 #[inline]
 fn bucket_of<const BITS: u32>(delay_ns: u64) -> usize {
     let from_one = delay_ns.saturating_sub(1);
@@ -52,18 +52,19 @@ fn bounds_ns<const BITS: u32>(bucket: usize) -> RangeInclusive<u64> {
     least + shift..=greatest.saturating_add(1)
 }
 
-/// The middle of a bucket: of its delays none is further away than half its width.
+/// The middle of a bucket; its delays differ from it by at most half its width.
 fn middle_ns<const BITS: u32>(bucket: usize) -> u64 {
     let bounds = bounds_ns::<BITS>(bucket);
     bounds.start().midpoint(*bounds.end())
 }
 
-/// The middle in ns of the bucket of a [`Histogram`] that a delay falls in.
+/// The middle in ns of the bucket of a [`Histogram`] for this delay.
 pub fn bucket_middle_ns(delay_ns: u64) -> u64 {
     middle_ns::<SUB_BITS>(bucket_of::<SUB_BITS>(delay_ns))
 }
 
-/// Which of `count` packets, the fastest being 1, has the delay that the share `q` of them do not exceed.
+/// The rank, among `count` packets with the fastest as 1, of the delay that a share `q` of them do not
+/// exceed.
 fn rank(q: f64, count: u64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -74,13 +75,13 @@ fn rank(q: f64, count: u64) -> u64 {
     rank.max(1)
 }
 
-/// Of counts from the bucket `first` on those that hold packets: the greatest delay in ns, and the packets.
+/// Non-empty buckets from index `first` on: the greatest delay in ns, and the packets.
 fn filled(first: usize, counts: &[u64]) -> impl Iterator<Item = (u64, u64)> + '_ {
     let filled = (first..).zip(counts).filter(|(_, packets)| **packets > 0);
     filled.map(|(bucket, &packets)| (*bounds_ns::<SUB_BITS>(bucket).end(), packets))
 }
 
-/// The middle in ns of the bucket that the packet of some rank falls in.
+/// The middle in ns of the bucket of the packet with some rank.
 fn ranked_ns<const BITS: u32>(mut counts: impl Iterator<Item = u64>, rank: u64) -> Option<u64> {
     let mut below = 0;
     let bucket = counts.position(|packets| {
@@ -90,7 +91,7 @@ fn ranked_ns<const BITS: u32>(mut counts: impl Iterator<Item = u64>, rank: u64) 
     bucket.map(middle_ns::<BITS>)
 }
 
-/// Counts of a histogram from the first bucket that holds packets to the last: what many sums kept for a time need.
+/// The counts of a histogram from its first non-empty bucket to the last, for keeping many sums.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trimmed {
     first: usize,
@@ -148,16 +149,16 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its
-    /// bucket, at most an eighth off. `None` without packets.
+    /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its bucket,
+    /// off by at most an eighth. `None` without packets.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         ranked_ns::<SUB_BITS>(self.counts.iter().copied(), rank(q, self.count()))
     }
 
-    /// Several quantiles in ns, within the extremes of `moments`, which are those of the same packets. They rise
-    /// with their shares, and none is greater than the maximum. `None` without packets.
+    /// Several quantiles in ns, within the extremes of `moments`, which must be of the same packets. They rise with
+    /// their shares and never exceed the maximum. `None` without packets.
     ///
-    /// Of fewer than `1 / (1 - q)` packets the quantile `q` is the greatest: the exact maximum, not a bucket's middle.
+    /// With fewer than `1 / (1 - q)` packets, quantile `q` is the exact maximum instead of a bucket's middle.
     pub fn quantiles_ns<const N: usize>(
         &self,
         shares: [f64; N],
@@ -169,21 +170,21 @@ impl Histogram {
         let mut quantiles = [max_ns; N];
         for (quantile_ns, q) in quantiles.iter_mut().zip(shares) {
             if rank(q, count) < count {
-                // The middle of a bucket may lie beyond every delay in it.
+                // The middle of a bucket may be outside the range of its delays.
                 *quantile_ns = (self.quantile_ns(q)? as f64).clamp(min_ns, max_ns);
             }
         }
         Some(quantiles)
     }
 
-    /// The buckets that hold packets, least first: the greatest delay in ns that falls in it, and its packets.
+    /// The non-empty buckets in ascending order: the greatest delay in ns of each, and its packets.
     ///
     /// From 16 ns on, every `2^k + i 2^k / 8` is such a bound.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         filled(0, &self.counts)
     }
 
-    /// Adds what was collected from histograms of the same rate.
+    /// Adds sums collected from histograms of the same rate.
     pub fn add_trimmed(&mut self, trimmed: &Trimmed) {
         let counts = self.counts.iter_mut().skip(trimmed.first);
         for (mine, theirs) in counts.zip(&trimmed.counts) {
@@ -191,7 +192,7 @@ impl Histogram {
         }
     }
 
-    /// Records `packets` packets of equal delay in ticks: those of one burst usually are.
+    /// Records `packets` packets of equal delay in ticks, as those of a burst usually are.
     #[inline]
     pub fn add_delays(&mut self, delay: u64, packets: u64) {
         if let Some(count) = self
@@ -225,21 +226,21 @@ impl Histogram {
         Ok(())
     }
 
-    /// Forgets all packets.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         self.counts.fill(0);
     }
 }
 
-/// Buckets an octave; their logarithm.
+/// Logarithm of the buckets in an octave.
 const SMALL_SUB_BITS: u32 = 2;
-/// Octaves from 1 ns on: delays over 4.3 s count in the last bucket.
+/// Octaves from 1 ns on; delays over 4.3 s count in the last bucket.
 const OCTAVES: u32 = 32;
 const SMALL_BUCKETS: usize = ((OCTAVES - SMALL_SUB_BITS + 1) << SMALL_SUB_BITS) as usize;
 
 /// Delays of one flow over one epoch: four buckets an octave up to 4.3 s, and the exact maximum. 504 bytes.
 ///
-/// Counts stay at 2^32 - 1.
+/// Counts saturate at 2^32 - 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmallHistogram {
     max_ns: u64,
@@ -256,7 +257,7 @@ impl Default for SmallHistogram {
 }
 
 impl SmallHistogram {
-    /// Adds `packets` packets of one delay in nanoseconds.
+    /// Adds `packets` packets of the same delay in nanoseconds.
     #[inline]
     pub fn add(&mut self, delay_ns: u64, packets: u32) {
         self.max_ns = self.max_ns.max(delay_ns);
@@ -266,7 +267,7 @@ impl SmallHistogram {
         }
     }
 
-    /// Adds the packets of another.
+    /// Adds the packets of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.max_ns = self.max_ns.max(other.max_ns);
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
@@ -284,8 +285,8 @@ impl SmallHistogram {
         (self.count() > 0).then_some(self.max_ns)
     }
 
-    /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its bucket, at most
-    /// an eighth off, or the maximum, where that is less or the packet is the slowest. `None` without packets.
+    /// The delay that the share `q` of packets (0 to 1) did not exceed, in ns: the middle of its bucket, off by
+    /// at most an eighth, or the maximum, if that is less or the packet is the slowest. `None` without packets.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let count = self.count();
         let rank = rank(q, count);

@@ -1,6 +1,6 @@
-//! Enums whose values each have a name in labels and JSON.
+//! Enums whose values have names in labels and JSON.
 
-/// Declares such an enum: each value once, with its name.
+/// Declares such an enum; each value is listed once, with its name.
 #[macro_export]
 macro_rules! labelled_enum {
     (

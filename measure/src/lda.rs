@@ -12,16 +12,15 @@
 //!            +--------------------+    +--------------------+
 //! ```
 //!
-//! Both ends add a packet's time to the cell that its hash names. A cell in which both ends
-//! counted the same packets is *usable*: its difference of sums is the sum of these packets'
-//! delays. A lost packet spoils one cell and nothing else; banks that sample less survive more
-//! loss. Times are in ticks, relative to the epoch's start at both ends; sums wrap modulo 2^64
-//! and their differences are signed.
+//! Both ends add a packet's time to the cell selected by its hash. A cell in which both ends counted the
+//! same packets is *usable*: its difference of sums is the sum of these packets' delays. A lost packet
+//! spoils one cell only, and banks that sample fewer packets survive more losses. Times are in ticks,
+//! relative to the epoch's start at both ends; sums wrap modulo 2^64 and their differences are signed.
 //!
-//! Where both ends' halves of a cell come together they lie side by side ([`CellPair`]). Inside a
-//! switch one worker owns both ends and knows what it lost, so that a cell holds the difference
-//! alone ([`PassedCell`]). A worker that sees one end only records that
-//! end, and merging completes it. [`LdaLayout::estimate`] takes halves from anywhere.
+//! If both halves of a cell are kept in one place, they are adjacent ([`CellPair`]). Inside a switch one
+//! worker owns both ends and knows its losses, so a cell stores only the difference ([`PassedCell`]). A
+//! worker that sees one end only records that end, and merging completes it. [`LdaLayout::estimate`]
+//! accepts halves from any source.
 
 pub mod adaptive;
 mod layout;
@@ -51,7 +50,7 @@ impl LdaPair {
         Self::empty(layout)
     }
 
-    /// Takes packets out again that were recorded at one end: the exact inverse.
+    /// Removes packets that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
         self.record_at(observations, |cell, observation| {
             cell.unrecord(end, observation, 1);
@@ -60,8 +59,8 @@ impl LdaPair {
 }
 
 impl LdaPair<PassedCell> {
-    /// Adds packets that passed both ends, by their `hashes`; by chance where there are none, which will do
-    /// where both ends are one point: others would not find them again.
+    /// Adds packets that passed both ends, by their `hashes`, or at random without hashes. Random cells
+    /// suffice if both ends are one point; other points could not match them.
     #[inline]
     pub fn pass(&mut self, batch: &Batch, hashes: &[PacketHash], spread: &mut RandomHashes) {
         let Self { layout, cells } = self;
@@ -89,7 +88,7 @@ impl LdaPair<PassedCell> {
 }
 
 impl<C: BothEnds> LdaPair<C> {
-    /// An empty LDA of one cell a row, of whatever kind.
+    /// An empty LDA of one cell a row, of any kind.
     pub fn empty(layout: &LdaLayout) -> Self {
         Self {
             layout: layout.clone(),
@@ -102,9 +101,9 @@ impl<C: BothEnds> LdaPair<C> {
         &self.layout
     }
 
-    /// Spreads packets otherwise from now on, over the same banks and rows; the memory stays. For
-    /// an LDA that is empty: what was recorded before would lie in wrong cells. `false`, and nothing
-    /// is changed, where `layout` has other sizes.
+    /// Changes how packets are spread over the same banks and rows, without allocating. The LDA must be
+    /// empty, because packets recorded before would be in wrong cells. Returns `false`, and changes
+    /// nothing, if `layout` has other sizes.
     pub fn relay(&mut self, layout: &LdaLayout) -> bool {
         let fits = self.layout.has_sizes_of(layout);
         if fits {
@@ -118,7 +117,7 @@ impl<C: BothEnds> LdaPair<C> {
         &self.cells
     }
 
-    /// What the cells say, given the number of packets that reached the receiver's end.
+    /// Estimates from the cells, given the number of packets that reached the receiver's end.
     pub fn estimate(&self, received: u64) -> LdaEstimate {
         self.layout
             .estimate(self.cells.iter().map(C::halves), received)
@@ -177,48 +176,46 @@ impl<C: BothEnds> Synopsis for LdaPair<C> {
     }
 }
 
-/// Where the 98 % interval ends on each side.
+/// Quantile at which the 98 % interval ends on each side.
 const QUANTILE_98: f64 = 0.99;
 
-/// What an LDA says of one segment and epoch. Ticks are those of the ends' common counter; a mean
-/// is signed, since the ends' clocks may differ.
+/// Estimates of an LDA for one segment and epoch. Ticks are those of the ends' common counter; a mean is
+/// signed, because the ends' clocks may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LdaEstimate {
     /// Mean delay: D of Kompella et al. 2012, section III-D. `None` without samples.
     pub mean_ticks: Option<f64>,
-    /// Standard deviation of the delay from the scatter of the cells: s^2 = sum of
-    /// (delta - n D)^2 / n, over u - 1, for u usable cells that hold packets. Unbiased, and half
-    /// the error of the paper's. `None` where u < 2.
+    /// Standard deviation of the delay from the scatter of the cells: s^2 = sum of (delta - n D)^2 / n,
+    /// over u - 1, for u usable cells with packets. Unbiased, with half the error of the paper's. `None` if
+    /// u < 2.
     pub stddev_ticks: Option<f64>,
-    /// Standard deviation by Kompella et al. 2012, equation 5, from pairs of adjacent rows; 0 where the second
-    /// moment comes out under the squared mean. `None` where no pair is usable.
+    /// Standard deviation by Kompella et al. 2012, equation 5, from pairs of adjacent rows; 0 if the second
+    /// moment is below the squared mean. `None` if no pair is usable.
     pub stddev_paper_ticks: Option<f64>,
-    /// Half the width of the 98 % interval around the mean, for the mean of all packets received:
-    /// t(u - 1) sqrt(s^2 / S (1 - S / R)). 0 where every packet received was a sample. `None`
-    /// where u < 2 otherwise.
+    /// Half-width of the 98 % interval around the mean, for the mean of all packets received: t(u - 1)
+    /// sqrt(s^2 / S (1 - S / R)). 0 if every packet received was sampled. Otherwise `None` if u < 2.
     pub ci98_half_width_ticks: Option<f64>,
-    /// Packets in usable cells: S, the size of a sample that would serve as well.
+    /// Packets in usable cells: S, the equivalent sample size.
     pub effective_samples: u64,
-    /// Packets lost on the segment, from the sampled ones; may come out under 0 when packets from
-    /// another epoch got in. Exact when all packets are sampled, else the points' own counters
-    /// know better.
+    /// Packets lost on the segment, from the sampled ones; may be negative if packets of another epoch were
+    /// counted. Exact if all packets are sampled, otherwise less accurate than the points' own counters.
     pub lost_estimate: f64,
-    /// Cells in which both ends counted the same packets, empty ones included.
+    /// Cells in which both ends counted the same packets, including empty ones.
     pub usable_cells: usize,
-    /// Cells in all.
+    /// Number of all cells.
     pub cells: usize,
 }
 
-/// Half the width of the interval of Kompella et al. 2012, equation 1, that misses the mean with probability
-/// `miss` at most: sigma sqrt(2 ln(2 / miss) / S). It supposes no shape of the delays and ignores
-/// that the population is finite: wider than [`LdaEstimate::ci98_half_width_ticks`].
+/// Half-width of the interval of Kompella et al. 2012, equation 1, which misses the mean with probability
+/// `miss` at most: sigma sqrt(2 ln(2 / miss) / S). It assumes no distribution of the delays and ignores that
+/// the population is finite, so it is wider than [`LdaEstimate::ci98_half_width_ticks`].
 ///
-/// `miss` is over 0 and under 1; infinite without samples.
+/// `miss` is over 0 and under 1; the result is infinite without samples.
 pub fn eq1_half_width_ticks(stddev_ticks: f64, effective_samples: u64, miss: f64) -> f64 {
     stddev_ticks * (2.0 * (2.0 / miss).ln() / effective_samples as f64).sqrt()
 }
 
-/// A cell that both ends filled alike: its packets, and the sum of their delays.
+/// A cell filled alike by both ends: its packets, and the sum of their delays.
 #[derive(Clone, Copy)]
 struct Usable {
     count: u32,
@@ -238,8 +235,7 @@ impl Usable {
 
 impl LdaLayout {
     /// Estimates from the (sender, receiver) halves of all cells, bank by bank in the order of
-    /// [`banks`](Self::banks), and the number of packets `received` at the receiver's end, sampled
-    /// or not.
+    /// [`banks`](Self::banks), and the number of packets `received` at the receiver's end, sampled or not.
     pub fn estimate(
         &self,
         halves: impl Iterator<Item = (Cell, Cell)> + Clone,
@@ -282,9 +278,8 @@ impl LdaLayout {
         estimate
     }
 
-    /// Kompella et al. 2012, equation 5, and equation 3 as it is meant (it misplaces the mean in print): rows
-    /// 2i and 2i + 1 of a bank become one with opposite signs. The last of an odd number of rows
-    /// is left out.
+    /// Kompella et al. 2012, equation 5, and equation 3 as intended (in print the mean is misplaced): rows 2i
+    /// and 2i + 1 of a bank become one with opposite signs. The last of an odd number of rows is ignored.
     fn stddev_by_pairs(
         &self,
         mut halves: impl Iterator<Item = (Cell, Cell)>,

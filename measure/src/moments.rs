@@ -1,9 +1,8 @@
-//! Exact moments of a delay that is known for each packet.
+//! Exact moments of a delay known for each packet.
 
-/// Count, sum, sum of squares and extremes of stamped delays in ticks, from the receiver's end.
+/// Count, sum, sum of squares and extremes of stamped delays in ticks, at the receiver's end.
 ///
-/// Exact while delays stay under 2^48 ticks (as stamps do) and packets under 2^32; sums wrap
-/// beyond.
+/// Exact while delays are below 2^48 ticks (as stamps are) and packets below 2^32; sums wrap beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moments {
     count: u64,
@@ -26,10 +25,10 @@ impl Default for Moments {
     }
 }
 
-/// Standard deviation over n, not n - 1; `None` without packets. Only the size of `sum` matters.
+/// Standard deviation over n, not n - 1; `None` without packets. Only the magnitude of `sum` matters.
 ///
-/// n times the sum of squares minus the squared sum is taken in integers, so that nothing cancels;
-/// in floating point only where 128 bits do not hold it.
+/// n times the sum of squares minus the squared sum is computed in integers, so that nothing cancels; in
+/// floating point only if it exceeds 128 bits.
 pub(crate) fn stddev(count: u64, sum: u128, sum_of_squares: u128) -> Option<f64> {
     if count == 0 {
         return None;
@@ -74,12 +73,12 @@ impl Moments {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
+    /// Standard deviation of the recorded delays (over n, not n - 1); `None` without packets.
     pub fn stddev_ticks(&self) -> Option<f64> {
         stddev(self.count, self.sum, self.sum_of_squares)
     }
 
-    /// Records `packets` packets of equal delay in ticks: those of one burst usually are.
+    /// Records `packets` packets of equal delay in ticks, as those of a burst usually are.
     #[inline]
     pub fn add_delays(&mut self, delay: u64, packets: u64) {
         let (wide, n) = (u128::from(delay), u128::from(packets));

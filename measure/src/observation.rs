@@ -3,37 +3,37 @@
 use crate::packet::{FlowHash, PacketHash};
 use crate::time::EpochTag;
 
-/// Which segment of the shard an observation belongs to: an index into its list of segments.
+/// The segment of an observation: an index into the shard's list of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentIndex(pub u16);
 
-/// Which end of a segment a point is at.
+/// An end of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Where packets enter the segment (inside a switch: the ingress port).
+    /// Point where packets enter the segment (inside a switch: the ingress port).
     Sender,
-    /// Where packets leave the segment (inside a switch: the egress port).
+    /// Point where packets leave the segment (inside a switch: the egress port).
     Receiver,
 }
 
-/// One packet seen at one point: 40 bytes, plain, with no mbuf in it.
+/// One packet seen at one point: 40 bytes of plain data, without an mbuf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Observation {
     /// Keyed hash of the packet's flow, the same at both ends.
     pub flow: FlowHash,
-    /// Keyed hash of what no hop changes in the packet, the same at both ends.
+    /// Keyed hash of the fields that no hop changes, the same at both ends.
     pub packet: PacketHash,
-    /// When the point saw it, in ticks since the start of the packet's epoch. May wrap: synopses
+    /// When the point saw it, in ticks since the start of the packet's epoch. May wrap, because synopses
     /// add modulo 2^64.
     pub time: u64,
     /// Ticks since the packet's stamp was set; 0 at the sender's end.
     pub delay: u64,
     /// Length of the frame in bytes, without the frame check sequence.
     pub bytes: u32,
-    /// The segment it counts for.
+    /// The segment that counts it.
     pub segment: SegmentIndex,
-    /// The epoch it counts in.
+    /// The epoch that counts it.
     pub epoch: EpochTag,
 }
 

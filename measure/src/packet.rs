@@ -3,29 +3,29 @@
 //! ```text
 //! frame --> dissect --> flow key ----> sum ---------> flow hash ----> column in each row
 //!              |                       |
-//!              +------> what else no  --+-----------> packet hash --> bank, row, sign, digest,
-//!                       hop changes       (keys of its own)      sampling, offset in a virtual LDA
+//!              +------> fields that   --+-----------> packet hash --> bank, row, sign, digest,
+//!                       no hop changes    (keys of its own)      sampling, offset in a virtual LDA
 //! ```
 //!
 //! [`Hasher::parse`] reads the first segment of a frame once and never fails: every sequence of
 //! bytes has a [`Kind`], a flow and a packet hash. Two measurement points that share a seed
 //! compute the same hashes on different machines, whatever routers did to the packet in between.
 //!
-//! # What is read
+//! # Headers
 //!
-//! Ethernet, up to four VLAN tags (0x8100, 0x88a8, 0x9100), up to eight MPLS labels (passed over;
-//! the first nibble below them tells IPv4 from IPv6), IPv4 with options and fragments, IPv6
-//! with up to eight extension headers, TCP, UDP, SCTP, ICMP and `ICMPv6`. A tunnel counts by its
-//! outer headers. Everything else, and IP that is malformed or cut inside its own header, counts
-//! by its Ethernet pair.
+//! Ethernet, up to four VLAN tags (0x8100, 0x88a8, 0x9100), up to eight MPLS labels (skipped; the first
+//! nibble below them distinguishes IPv4 and IPv6), IPv4 with options and fragments, IPv6 with up to eight
+//! extension headers, TCP, UDP, SCTP, ICMP and `ICMPv6`. A tunnel is identified by its outer headers. All
+//! other frames, and IP that is malformed or truncated inside its own header, are identified by their MAC
+//! addresses.
 //!
 //! | | flow hash | packet hash |
 //! |---|---|---|
 //! | IP | addresses, protocol, ports; ports are 0 in every fragment, so that a datagram stays one flow | the same; IPv4: total length, id, fragment field; IPv6: flow label, payload length, next header, fragment header; TCP: sequence and acknowledgement numbers; SCTP: verification tag; ICMP: type, code, rest of header; the first 16 bytes of payload |
 //! | other | MAC pair, outermost VLAN id, ethertype | MAC pair, ethertype, length and first 16 bytes of payload |
 //!
-//! Never in the packet hash of IP: TTL and hop limit, DSCP and ECN, checksums, MAC addresses,
-//! VLAN tags, MPLS labels, and anything behind the IP length (Ethernet padding).
+//! The packet hash of IP never includes: TTL and hop limit, DSCP and ECN, checksums, MAC addresses, VLAN
+//! tags, MPLS labels, and anything beyond the IP length (Ethernet padding).
 //!
 //! # The hash, version 2
 //!
@@ -46,10 +46,10 @@
 //! - Transport: TCP bytes 4 to 11; SCTP bytes 4 to 7; ICMP bytes 0 to 7 with the checksum 0; of a
 //!   fragment of IPv6 the fragment header's offset and flag, reserved bits 0, times 2^32, plus its
 //!   identification, both as numbers; else 0.
-//! - Payload length: at least 46, that padding may come and go.
-//! - The packet's second pair is the first 16 bytes of payload (in the last form no more than an LLC
-//!   length says), where there are less with zeros *before* them. The payload of a fragment begins
-//!   20 bytes into it, behind any checksum.
+//! - Payload length: at least 46, because padding may be added or removed.
+//! - The packet's second pair is the first 16 bytes of payload (in the last form at most as many as the LLC
+//!   length allows), preceded by zeros if there are fewer. The payload of a fragment begins 20 bytes into
+//!   it, behind any checksum.
 //!
 //! 1. Keys: `SipHash-2-4(seed, i)` for i = 0, 1, 2, ... as eight little-endian bytes (Aumasson and
 //!    Bernstein 2012): two for each of 3 pairs of a flow, two for the flow hash's fold, two for each
@@ -64,11 +64,11 @@
 //!    product onto the lower by exclusive or. This mixes; that it adds no more collisions than
 //!    chance does (2^-64) is tested here, not proven.
 //!
-//! Two packets of one flow have the sum over the flow's pairs in common, which does them no harm:
-//! their difference is that of the packet's own pairs.
+//! Packets of one flow share the sum over the flow's pairs, which does no harm: their difference is that of
+//! the packet's own pairs.
 //!
-//! The claim is: without the seed no sender can choose the cell of a packet. It is not a cryptographic claim: do
-//! not show hashes to those who must not find the seed.
+//! The guarantee is that without the seed no sender can choose the cell of a packet. It is not a cryptographic
+//! guarantee: do not show hashes to anyone who must not find the seed.
 //!
 //! | bits of the packet hash | serve |
 //! |---|---|
@@ -129,24 +129,24 @@ use crate::labelled_enum;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FlowHash(pub u64);
 
-/// Keyed hash of what no hop changes in a packet. Uniform over 64 bits; the same at all points
+/// Keyed hash of the fields of a packet that no hop changes. Uniform over 64 bits; the same at all points
 /// that share the seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PacketHash(pub u64);
 
-/// What to find out about each packet. Where both ends of a segment are recorded at one point, as
-/// inside a switch, an LDA needs no hash of the packet: it [spreads](RandomHashes) packets by chance.
+/// What to compute for each packet. If both ends of a segment are recorded at one point, as inside a
+/// switch, an LDA needs no packet hash: it [spreads](RandomHashes) packets at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hashing {
-    /// Nothing: the frame is not read.
+    /// Nothing; the frame is not read.
     None,
     /// Its flow.
     Flow,
-    /// Its flow, and which packet it is.
+    /// Its flow hash and packet hash.
     Packet,
 }
 
-/// All that one pass over a frame yields.
+/// Result of one pass over a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parsed {
     /// Which flow it belongs to.
@@ -158,7 +158,7 @@ pub struct Parsed {
 }
 
 labelled_enum! {
-    /// What the parser found: the innermost header that it knows, or what kept it from going on.
+    /// Result of parsing: the innermost known header, or why parsing stopped.
     #[repr(u8)]
     pub enum Kind {
         /// TCP over IPv4 or IPv6.
@@ -169,17 +169,16 @@ labelled_enum! {
         Sctp = "sctp",
         /// ICMP over IPv4, `ICMPv6` over IPv6.
         Icmp = "icmp",
-        /// IP with any other protocol in it, tunnels among them, or with more extension headers than
-        /// are passed over.
+        /// IP with any other protocol, including tunnels, or with too many extension headers.
         OtherIp = "other_ip",
-        /// A fragment of an IP datagram, the first one included.
+        /// A fragment of an IP datagram, including the first one.
         Fragment = "fragment",
-        /// Any other ethertype, LLC frames, and MPLS with something else than IP in it.
+        /// Any other ethertype, LLC frames, and MPLS without IP inside.
         NonIp = "non_ip",
         /// The frame, or its first segment, ends inside a header that it announces.
         Truncated = "truncated",
-        /// A header contradicts itself or the one before it: wrong IP version, header length under the
-        /// least, IP length under the headers in it.
+        /// A header contradicts itself or the previous one: wrong IP version, header length below the
+        /// minimum, IP length below that of the headers inside.
         Malformed = "malformed",
     }
 }
@@ -193,21 +192,21 @@ impl Kind {
 const BITS: usize = 7;
 const MOST: usize = (1 << BITS) - 1;
 
-/// Counts of a burst by [`Kind`], all in one word: a packet's count depends on the one before it by an
-/// addition, where a counter in memory would be loaded and stored again for each.
+/// Counts of a burst by [`Kind`], all in one word: each count is a single addition, instead of a load and a
+/// store in memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Census(u64);
 
 const _: () = assert!(Kind::COUNT * BITS <= 64, "one word");
 
 impl Census {
-    /// Most frames that are counted; beyond, counts run into each other.
+    /// Most frames that are counted; beyond that, counts overflow into each other.
     pub const FRAMES_MAX: usize = MOST;
 
     /// Counts one frame.
     #[inline]
     pub fn add(&mut self, kind: Kind) {
-        // Looked up: a shift by a product takes three instructions more.
+        // A table, because a shift by a product takes three instructions more.
         static ONE_OF: [u64; Kind::COUNT] = {
             let mut ones = [0; Kind::COUNT];
             let mut kind = 0;

@@ -1,25 +1,26 @@
-//! Bugs that are planted to be found by simulation (feature `planted`). None works in a release build, whatever its features.
+//! Bugs that are planted for the simulation to find (feature `planted`). None is active in a release build, whatever
+//! its features.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// A packet that waits while a generation is taken up is counted twice.
+    /// A packet that is queued during a switch to another generation is counted twice.
     CountedTwice = 1,
-    /// A marker that comes twice turns the receiver to the next epoch.
+    /// A duplicate marker moves the receiver to the next epoch.
     DoubledMarker = 2,
-    /// A shard comes back now and then without having been cleared.
+    /// A shard sometimes returns without having been cleared.
     StaleShard = 3,
-    /// A station takes any sender's report for that of the switch that it names.
+    /// A station accepts a report from any sender, instead of only from the switch named in it.
     ForeignReport = 4,
-    /// A reload closes ports before the workers have given them back.
+    /// A reload closes ports before the workers have returned them.
     EarlyClose = 5,
 }
 
 static PLANTED: AtomicU8 = AtomicU8::new(0);
 
-/// Turns on the bug of that name in this process; false where there is none.
+/// Enables the bug of this name in this process; returns false if there is none.
 pub fn enable(name: &str) -> bool {
     let bug = match name {
         "counted-twice" => Bug::CountedTwice,
@@ -33,7 +34,7 @@ pub fn enable(name: &str) -> bool {
     true
 }
 
-/// Whether this bug is turned on: in a release build the constant `false`.
+/// Whether this bug is enabled; constant `false` in a release build.
 pub fn is(bug: Bug) -> bool {
     cfg!(debug_assertions) && PLANTED.load(Ordering::Relaxed) == bug as u8
 }

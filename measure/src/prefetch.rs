@@ -1,16 +1,16 @@
-//! The one fenced use of unsafe code in this crate: telling the cache what comes next.
+//! The only unsafe code of this crate: prefetching.
 //!
-//! The hint is for the second cache. One for the nearest takes one of the few buffers in which a core
-//! keeps misses of that, and a burst of such hints for what is in no cache waits for them: 6.4 ns a
-//! line (AMD EPYC, 24 MB at random, 320 lines at a time), against 2.6 ns with this one; from the
-//! second cache a line is as good as there.
+//! The hint is for the second-level cache. A hint for the first level occupies one of the core's few miss
+//! buffers, and a burst of such hints for uncached lines waits for them: 6.4 ns a line (AMD EPYC, 24 MB at
+//! random, 320 lines at a time), against 2.6 ns with this one; from the second level a line is almost as
+//! fast.
 
-/// Asks the cache for the element at `index` before it is written to; nothing happens where there
-/// is no such element, or on a machine without the instruction.
+/// Prefetches the element at `index` before a write; does nothing if there is no such element, or on a
+/// machine without the instruction.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "one instruction")]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    // Not checked: an address out of the program's memory is ignored.
+    // Unchecked: a prefetch of an address outside the program's memory is ignored.
     let address = slice.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the intrinsic has no safe form")]

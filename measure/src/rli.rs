@@ -13,31 +13,31 @@
 //!                                                       +------> SegmentDelay
 //! ```
 //!
-//! The sender injects small frames that carry their send time. The delay of a regular packet is
-//! close to that of the references around it, since all of them waited in the same queue. Four
-//! methods ([`Method`]) say how close; two of them are the paper's:
+//! The sender injects small frames that carry their send time. The delay of a regular packet is close to
+//! that of the references around it, because all of them waited in the same queue. Four methods
+//! ([`Method`]) differ in how they interpolate; two of them are the paper's:
 //!
-//! | method | a packet's delay | needs at the receiver |
+//! | method | a packet's delay | requires at the receiver |
 //! |---|---|---|
 //! | RLI-L | that of the reference before it | nothing |
 //! | RLI | on the line between the references around it (eq. 1) | a buffer for two intervals |
 //! | RLI-S | on a curve between them, bent so that the interval's sums are exact | the same |
-//! | RLI-AS | on a curve that also touches the ends of idle times, where nothing waits | to see every packet of the link |
+//! | RLI-AS | on a curve that also touches the ends of idle times, where no packet waits | every packet of the link |
 //!
-//! Beyond the paper, a reference carries what the stream sent before it ([`StreamSums`], 32 bytes).
-//! The receiver takes differences to the last reference that arrived, so that a lost one only
-//! lengthens an interval. Where no packet was lost they give the sum of the delays between two
-//! references, and the sum with each delay multiplied by the packet's rank; where some were lost,
-//! the first of these within the error of how they lay.
+//! Beyond the paper, a reference carries the sums over all packets that the stream sent before it
+//! ([`StreamSums`], 32 bytes). The receiver takes differences to the last reference that arrived, so a lost
+//! one only lengthens an interval. If no packet was lost, they give the sum of the delays between two
+//! references, and the sum with each delay multiplied by the packet's rank. If packets were lost, they give
+//! only the first of these, with an error that depends on their positions.
 //!
 //! # Assumptions
 //!
-//! - FIFO: packets of one stream leave in the order in which they came, so that the packets between
-//!   two references are the same at both ends. A stream ([`StreamId`]) is one class queue of one
-//!   worker and segment; references of another queue or path say nothing about this one.
-//! - Times are nanoseconds of clocks that agree (inside a switch the TSC, on the wire TAI), modulo
-//!   2^64. Their differences are signed: a clock behind the other gives negative delays.
-//! - A receive time is when the last bit has left the queue: a delay is wait, serialisation
+//! - FIFO: packets of one stream leave in the order of their arrival, so that the packets between two
+//!   references are the same at both ends. A stream ([`StreamId`]) is one class queue of one worker and
+//!   segment; references of another queue or path do not apply to it.
+//! - Times are nanoseconds of synchronised clocks (inside a switch the TSC, on the wire TAI), modulo 2^64.
+//!   Their differences are signed: if one clock is behind the other, delays may be negative.
+//! - A receive time is the time when the last bit has left the queue: a delay is wait, serialisation
 //!   ([`Link`]) and a constant.
 
 mod config;
@@ -59,7 +59,7 @@ pub use link::Link;
 pub use receiver::{Estimate, Estimates, Receiver, ReceiverCounters, Run};
 pub use reference::{Reference, ReferenceSender, StreamId, StreamSums};
 
-/// Nanoseconds from `earlier` to `later`, negative where it is the other way round.
+/// Nanoseconds from `earlier` to `later`; negative if the order is reversed.
 pub(crate) fn since_ns(later: u64, earlier: u64) -> f64 {
     later.wrapping_sub(earlier).cast_signed() as f64
 }

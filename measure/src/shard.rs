@@ -1,23 +1,23 @@
-//! All that one worker accumulates over one epoch.
+//! Everything that one worker accumulates over one epoch.
 //!
 //! ```text
 //!  observation --+--> segment   tally, moments, histogram, LDA      one for each segment
 //!          +--> sketch    LDS                                 one for each egress port
-//!          +--> slot      counters of its flow                one for each flow that is tracked
+//!          +--> slot      counters of its flow                one for each tracked flow
 //! ```
 //!
-//! Cells of a plain sketch (one of each row for every packet) are sums, and so are a slot's counters. So
-//! packets of tracked flows go to their slots alone, and from there to the sketch, all of an epoch at
-//! once, when the sealed shard is completed ([`Sealed::complete`]): the same to the last bit, and a packet
-//! touches as many cache lines less as the sketch has rows.
+//! Cells of a plain sketch (one in each row for every packet) are sums, and so are a slot's counters. So
+//! packets of tracked flows are added to their slots only. When the sealed shard is completed
+//! ([`Sealed::complete`]), a slot's counters are added to the sketch at once: the result is identical, and
+//! a packet touches fewer cache lines, one less for each row.
 //!
-//! A packet is recorded once, when its fate is known: [`Shard::passed`] once the driver took it,
-//! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] when its epoch is sealed
-//! by then. So cells keep the difference of both ends alone ([`PassedCell`]): two additions for a
-//! packet that passed.
+//! A packet is recorded once, when its fate is known: [`Shard::passed`] when the driver accepted it,
+//! [`Shard::lost`] when it is dropped between the points, [`Shard::late`] if its epoch is already sealed.
+//! So cells store only the difference of both ends ([`PassedCell`]), which takes two additions for a packet
+//! that passed.
 //!
-//! A worker that sends by one port only needs no more than that port's segments: its shard holds a
-//! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds where it belongs.
+//! A worker that sends by a single port only needs that port's segments: its shard contains a
+//! [part](ShardLayout::part) of all, which [merging](Synopsis::merge) adds at the right place.
 
 mod layout;
 mod segment;
@@ -38,9 +38,9 @@ use crate::packet::RandomHashes;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::{Epoch, Ticks};
 
-/// One worker's share of one epoch.
+/// One worker's part of one epoch.
 ///
-/// Observations of a segment that is not there are ignored.
+/// Observations of unknown segments are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shard {
     /// Index of the first segment among all.
@@ -52,11 +52,11 @@ pub struct Shard {
     flows: Option<FlowSlots>,
 }
 
-/// How one shard fits into another that has all of its segments.
+/// How a shard fits into another that has all of its segments.
 struct Fit {
-    /// Where its segments lie.
+    /// Range of its segments.
     place: Range<usize>,
-    /// The sketches that the same segments go to: the larger shard's, and its own.
+    /// Pairs of sketches for the same segments: the larger shard's, and its own.
     sketches: Vec<(usize, usize)>,
 }
 
@@ -81,7 +81,7 @@ impl Shard {
         }
     }
 
-    /// Every segment, in the order of [`SegmentIndex`] from the shard's first on.
+    /// Every segment, in the order of [`SegmentIndex`], starting with the shard's first.
     pub fn segments(&self) -> &[SegmentSynopsis] {
         &self.segments
     }
@@ -92,12 +92,12 @@ impl Shard {
         indices.map(SegmentIndex).zip(&self.segments)
     }
 
-    /// One segment; `None` when there is none of that index.
+    /// One segment; `None` if there is none with this index.
     pub fn segment(&self, index: SegmentIndex) -> Option<&SegmentSynopsis> {
         self.segments.get(place(index, self.first_segment))
     }
 
-    /// The sketch that a segment's packets go to: an index into [`sketches`](Self::sketches).
+    /// The sketch of a segment: an index into [`sketches`](Self::sketches).
     pub fn sketch_of(&self, index: SegmentIndex) -> Option<usize> {
         self.sketch_of
             .get(place(index, self.first_segment))
@@ -105,24 +105,24 @@ impl Shard {
             .map(usize::from)
     }
 
-    /// Sketches with both ends, one for each egress port; none where they are not kept. Plain ones have
-    /// the packets of tracked flows once the sealed shard is [complete](Sealed::complete).
+    /// Sketches with both ends, one for each egress port; empty if sketches are not kept. Plain ones
+    /// include the packets of tracked flows once the sealed shard is [complete](Sealed::complete).
     pub fn sketches(&self) -> &[LdsPair<PassedCell>] {
         &self.sketches
     }
 
-    /// Counters of the flows that are tracked.
+    /// Counters of the tracked flows.
     pub fn flows(&self) -> Option<&FlowSlots> {
         self.flows.as_ref()
     }
 
-    /// Counters of the flows that are tracked, to add estimates to.
+    /// Counters of the tracked flows, to add estimates.
     pub fn flows_mut(&mut self) -> Option<&mut FlowSlots> {
         self.flows.as_mut()
     }
 
-    /// Asks the cache for the counters of flows that packets are about to be added to: to be called a while
-    /// before, such as before they are sent.
+    /// Prefetches the counters of flows whose packets will be added soon: call it well before that, for
+    /// example before they are sent.
     #[inline]
     pub fn prefetch(&self, slots: &[Slot]) {
         if let Some(counters) = &self.flows {
@@ -130,11 +130,11 @@ impl Shard {
         }
     }
 
-    /// Adds packets that the driver took, to both ends: those of one batch. `spread` chooses their rows in an LDA
-    /// where they have no hashes of their own.
+    /// Adds the packets of one batch that the driver accepted, to both ends. `spread` chooses their rows in an
+    /// LDA if they have no hashes.
     ///
-    /// For segments this has the effect of recording at both ends, the sender's at `time - delay`; and for
-    /// sketches, once they have [their flows](Sealed::complete). Never allocates, never fails.
+    /// For segments this is equivalent to recording at both ends, the sender's at `time - delay`; for sketches it
+    /// is, once they have [their flows](Sealed::complete). Never allocates, never fails.
     #[inline]
     pub fn passed(&mut self, batch: &Batch, members: MembersPart<'_>, spread: &mut RandomHashes) {
         if let Some(segment) = self.segment_mut(batch.segment) {
@@ -148,7 +148,7 @@ impl Shard {
         }
     }
 
-    /// The same of one packet, as it was seen at the receiver's end, with the `slot` of its flow.
+    /// The same for one packet, as seen at the receiver's end, with the `slot` of its flow.
     pub fn passed_one(&mut self, observation: &Observation, slot: Slot) {
         let batch = Batch {
             packets: 1,
@@ -167,11 +167,11 @@ impl Shard {
         self.passed(&batch, members, &mut RandomHashes::default());
     }
 
-    /// Adds the packets that no slot counts for it to their sketch.
+    /// Adds packets without a slot to their sketch.
     #[inline]
     fn sketch(&mut self, batch: &Batch, members: MembersPart<'_>) {
         let tracked = slots_for(self.flows.as_ref(), &self.sketches);
-        // Gathered, not looked for: without a branch a packet. Usually none is left.
+        // Gathers them without a branch for each packet. Usually there are none.
         let greatest = members.slots.iter().fold(0, |most, slot| most.max(slot.0));
         if tracked.is_some_and(|slots| slots.has(Slot(greatest))) {
             return;
@@ -188,8 +188,8 @@ impl Shard {
         }
     }
 
-    /// Adds a packet that was dropped between the ends: to the sender's end only, at
-    /// `time - delay`; and to the losses of its flow's `slot`, where flows are tracked.
+    /// Adds a packet that was dropped between the ends: to the sender's end at `time - delay`, and to the
+    /// losses of its flow's `slot`, if flows are tracked.
     pub fn lost(&mut self, observation: &Observation, slot: Slot) {
         let sent = Observation {
             time: observation.time.wrapping_sub(observation.delay),
@@ -210,8 +210,8 @@ impl Shard {
         }
     }
 
-    /// Adds a packet that was dropped between the ends after its epoch was sealed: a loss, but no
-    /// estimator's.
+    /// Adds a packet that was dropped between the ends after its epoch was sealed: it counts as lost, but
+    /// not in any estimator.
     pub fn lost_late(&mut self, observation: &Observation) {
         if let Some(segment) = self.segment_mut(observation.segment) {
             segment.tally.record(End::Sender, &[*observation]);
@@ -219,8 +219,8 @@ impl Shard {
         }
     }
 
-    /// Adds a packet that is known to be lost from its time alone: of a length that nobody knows, and no
-    /// estimator's loss.
+    /// Adds a packet that is known to be lost because it timed out: its length is unknown, and it counts in
+    /// no estimator.
     pub fn lost_unseen(&mut self, segment: SegmentIndex) {
         if let Some(segment) = self.segment_mut(segment) {
             segment.tally.sent += 1;
@@ -228,15 +228,15 @@ impl Shard {
         }
     }
 
-    /// Adds packets that came to the receiver's end after their epoch was sealed: they are counted, and
-    /// go nowhere else.
+    /// Adds packets that reached the receiver's end after their epoch was sealed: they are only counted as
+    /// late.
     pub fn late(&mut self, batch: &Batch) {
         if let Some(segment) = self.segment_mut(batch.segment) {
             segment.tally.late(batch.packets as u64, batch.bytes);
         }
     }
 
-    /// One segment, to be recorded into; `None` when there is none of that index.
+    /// A segment to record into; `None` if there is none with this index.
     #[inline]
     pub fn segment_mut(&mut self, index: SegmentIndex) -> Option<&mut SegmentSynopsis> {
         self.segments.get_mut(place(index, self.first_segment))
@@ -271,7 +271,7 @@ impl Shard {
         Ok(Fit { place, sketches })
     }
 
-    /// The sketches that the same segments go to, its own first; `sketch_of` are its own of the
+    /// Pairs of sketches for the same segments, its own first; `sketch_of` lists its own sketches for the
     /// other's segments.
     fn sketches_with(
         &self,
@@ -299,11 +299,10 @@ impl Shard {
 }
 
 impl Synopsis for Shard {
-    /// Adds segments and sketches of a shard that has the same segments, or some of them. Flow
-    /// slots stay as they are: each worker numbers them for itself, so that they are read worker by
-    /// worker.
+    /// Adds segments and sketches of a shard with the same segments, or some of them. Flow slots are not
+    /// added: each worker numbers them independently, so they are read worker by worker.
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
-        // All are compared before any is added: nothing is added to a shard that does not fit.
+        // Compares everything before adding anything, so that a shard that does not fit changes nothing.
         let Fit { place, sketches } = self.fit(other)?;
         for (mine, theirs) in self.segments[place].iter_mut().zip(&other.segments) {
             mine.merge(theirs)?;
@@ -325,7 +324,7 @@ impl Synopsis for Shard {
     }
 }
 
-/// The index of a segment in a shard; beyond its end for one that comes before the first.
+/// The index of a segment in a shard; out of range for a segment before the first.
 #[inline]
 fn place(SegmentIndex(index): SegmentIndex, first_segment: u16) -> usize {
     usize::from(index.wrapping_sub(first_segment))
@@ -339,19 +338,18 @@ fn mismatch(what: &'static str, left: usize, right: usize) -> ShapeMismatch {
     }
 }
 
-/// The slots whose packets enter sketches only at the seal.
+/// The slots whose packets are added to sketches only when sealed.
 #[inline]
 fn slots_for<'a>(
     slots: Option<&'a FlowSlots>,
     sketches: &[LdsPair<PassedCell>],
 ) -> Option<&'a FlowSlots> {
-    // All sketches are of one layout.
+    // All sketches have one layout.
     let is_plain = |sketch: &LdsPair<PassedCell>| sketch.layout().is_plain();
     slots.filter(|_| sketches.first().is_some_and(is_plain))
 }
 
-/// A shard that takes no more observations. Ownership of it is what travels from worker to control core
-/// and back.
+/// A shard that accepts no more observations. Its ownership moves from worker to control core and back.
 ///
 /// Its sketches cannot be read: they lack the packets of tracked flows until it is
 /// [completed](Self::complete).
@@ -362,7 +360,7 @@ pub struct Sealed {
     is_complete: bool,
 }
 
-/// A sealed shard with the packets of all flows: what can be read and merged.
+/// A sealed shard including the packets of all flows, which can be read and merged.
 #[derive(Debug)]
 pub struct Complete<'s> {
     epoch: Epoch,
@@ -370,7 +368,7 @@ pub struct Complete<'s> {
 }
 
 impl Shard {
-    /// Closes the shard of `epoch`: from here on it cannot be recorded into.
+    /// Seals the shard of `epoch`: it can no longer be recorded into.
     pub fn seal(self: Box<Self>, epoch: Epoch) -> Sealed {
         Sealed {
             epoch,
@@ -379,7 +377,7 @@ impl Shard {
         }
     }
 
-    /// Adds the packets of flows, by their slots' counters, to the sketches.
+    /// Adds the packets of flows, from their slots' counters, to the sketches.
     fn sketch_flows(&mut self, flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>) {
         let Self {
             flows: slots,
@@ -406,7 +404,7 @@ impl Shard {
 }
 
 impl Sealed {
-    /// The epoch it holds.
+    /// Its epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -426,12 +424,11 @@ impl Sealed {
         self.shard.flows()
     }
 
-    /// Adds the packets of tracked flows, which only the slots count so far, to the sketches. `flows`
-    /// has the flow of every slot that counted any, and the segment that it is seen on. Packets of
-    /// slots that are not among them are in no sketch.
+    /// Adds the packets of tracked flows, so far counted only in slots, to the sketches. `flows` contains
+    /// the flow and segment of every slot with counts. Packets of other slots are in no sketch.
     ///
     /// # Panics
-    /// When it is complete already: its flows would be added twice.
+    /// If it is already complete: its flows would be added twice.
     pub fn complete(
         &mut self,
         flows: impl IntoIterator<Item = (Slot, FlowId, SegmentIndex)>,
@@ -461,7 +458,7 @@ impl Sealed {
 }
 
 impl Complete<'_> {
-    /// The epoch it holds.
+    /// Its epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }

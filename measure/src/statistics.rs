@@ -1,7 +1,7 @@
-//! Order statistics that estimators and their readers share.
+//! Order statistics shared by estimators and their readers.
 
-/// Returns the median: of an even number of values the greater of the two in the middle. `None` without values, which
-/// are reordered.
+/// Returns the median; for an even number of values, the greater of the two in the middle. `None` without values.
+/// Reorders the values.
 ///
 /// ```
 /// use measure::statistics::median;

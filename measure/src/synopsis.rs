@@ -1,6 +1,6 @@
-//! What accumulates, and can be added up.
+//! Accumulating data structures that can be merged.
 
-/// Two synopses of different shape (sizes, probabilities, seeds) cannot be added.
+/// Two synopses of different shape (sizes, probabilities, seeds) cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "synopses differ in {what}: {left} here, {right} there; both must come from one generation"
@@ -24,17 +24,17 @@ impl ShapeMismatch {
     }
 }
 
-/// Something that one point accumulates over one epoch.
+/// A data structure that one point accumulates over one epoch.
 ///
-/// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of observations, whatever the
+/// Synopses are linear: `a.merge(b)` equals the synopsis of both streams of observations, whatever their
 /// order and however the stream was split (over workers, queues or time).
 pub trait Synopsis {
-    /// Adds what another shard accumulated.
+    /// Adds the sums of another shard.
     ///
     /// # Errors
-    /// [`ShapeMismatch`] when the two were not made alike; nothing is added then.
+    /// [`ShapeMismatch`] if their shapes differ; nothing is added then.
     fn merge(&mut self, other: &Self) -> Result<(), ShapeMismatch>;
 
-    /// Forgets everything recorded; the shape stays.
+    /// Removes everything recorded; the shape stays.
     fn clear(&mut self);
 }

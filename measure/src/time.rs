@@ -1,32 +1,32 @@
-//! Time on the fast path: ticks of one monotonic counter, cut into epochs.
+//! Time on the fast path: ticks of one monotonic counter, divided into epochs.
 //!
-//! Workers never convert: they compare [`Ticks`], and synopses add them. The reader of a synopsis
-//! converts whole sums into nanoseconds with a [`TickRate`].
+//! Workers never convert: they compare [`Ticks`], and synopses add them. Readers of a synopsis convert
+//! whole sums to nanoseconds with a [`TickRate`].
 
 use std::time::Duration;
 
-/// An instant: a reading of the time stamp counter, which every core reads alike.
+/// An instant: a reading of the time stamp counter, which is the same on every core.
 ///
-/// Spans between two instants are plain `u64`, with `_ticks` at the end of their names. Instants are
-/// ordered as numbers: at 5 GHz the counter wraps once in 117 years.
+/// Spans between two instants are plain `u64`, named with the suffix `_ticks`. Instants are ordered as
+/// numbers: at 5 GHz the counter wraps once in 117 years.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// Ticks since `earlier`, modulo 2^64: over `u64::MAX / 2` where it is later.
+    /// Ticks since `earlier`, modulo 2^64; over `u64::MAX / 2` if it is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Ticks since `earlier`; 0 where it is later.
+    /// Ticks since `earlier`; 0 if it is later.
     #[inline]
     pub const fn saturating_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Ticks since `other`; below 0 where it is later.
+    /// Ticks since `other`; negative if it is later.
     #[inline]
     pub const fn signed_since(self, other: Self) -> i64 {
         self.since(other).cast_signed()
@@ -67,12 +67,12 @@ impl Ticks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u64);
 
-/// The low eight bits of an epoch's number, as a stamp carries them.
+/// The low eight bits of an epoch's number, as carried by a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EpochTag(pub u8);
 
 impl Epoch {
-    /// The low eight bits, as a stamp carries them.
+    /// The low eight bits, as carried by a stamp.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the tag is the low byte by definition"
@@ -81,7 +81,7 @@ impl Epoch {
         EpochTag(self.0 as u8)
     }
 
-    /// The epoch that follows.
+    /// The next epoch.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
@@ -90,8 +90,8 @@ impl Epoch {
 
 /// When epochs begin and when they are sealed.
 ///
-/// Rollovers are plain arithmetic over the counter that every core reads alike, so that workers
-/// agree on them with no barrier and a stalled control core cannot stop them.
+/// Rollovers are plain arithmetic on the counter, which is the same on every core, so workers agree on them
+/// without a barrier and a stalled control core cannot stop them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochSchedule {
     origin: Ticks,
@@ -103,8 +103,8 @@ impl EpochSchedule {
     /// Epoch 0 begins at `origin`; each lasts `interval_ticks` and is sealed `grace_ticks` after
     /// its end.
     ///
-    /// `interval_ticks` is raised to 2, `grace_ticks` is lowered to under half an interval where
-    /// they are not: two epochs at most may be open at any time.
+    /// `interval_ticks` is at least 2, and `grace_ticks` is limited to less than half an interval, so that
+    /// at most two epochs are open at any time.
     pub fn new(origin: Ticks, interval_ticks: u64, grace_ticks: u64) -> Self {
         let interval_ticks = interval_ticks.max(2);
         Self {
@@ -124,7 +124,7 @@ impl EpochSchedule {
         self.origin.plus(epoch.0.wrapping_mul(self.interval_ticks))
     }
 
-    /// First tick at which `epoch` takes no more packets.
+    /// First tick at which `epoch` accepts no more packets.
     pub fn sealed_from(&self, epoch: Epoch) -> Ticks {
         self.start_of(epoch.next()).plus(self.grace_ticks)
     }
@@ -135,17 +135,17 @@ impl EpochSchedule {
     }
 }
 
-/// How fast the counter runs.
+/// The counter's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TickRate {
     hz: u64,
-    /// Nanoseconds per tick as a 32.32 fixed-point number, rounded up: a delay that is a whole
-    /// number of nanoseconds must not come out one less (3 ticks at 3 GHz are 1 ns).
+    /// Nanoseconds per tick as a 32.32 fixed-point number, rounded up, so that a delay of a whole number of
+    /// nanoseconds is not converted to one less (3 ticks at 3 GHz are 1 ns).
     ns_per_tick_q32: u64,
 }
 
 impl TickRate {
-    /// A counter of `hz` ticks a second. Rates under 1 MHz (never those of a TSC) are raised to it.
+    /// A counter of `hz` ticks a second. Rates below 1 MHz (never those of a TSC) are raised to it.
     pub fn from_hz(hz: u64) -> Self {
         let hz = hz.max(1_000_000);
         Self {
@@ -164,8 +164,8 @@ impl TickRate {
         1e9 / self.hz as f64
     }
 
-    /// Ticks to whole nanoseconds, rounded down, for the fast path: one multiplication. Too large
-    /// by under 1 ns per second of delay where the counter runs at 4 GHz or less.
+    /// Converts ticks to whole nanoseconds, rounded down, for the fast path: one multiplication. The result
+    /// is too large by less than 1 ns per second of delay if the counter runs at 4 GHz or less.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -175,12 +175,12 @@ impl TickRate {
         ((u128::from(ticks) * u128::from(self.ns_per_tick_q32)) >> 32) as u64
     }
 
-    /// Ticks (a sum or a mean, of either sign) to nanoseconds.
+    /// Converts ticks (a sum or a mean, of either sign) to nanoseconds.
     pub fn to_ns(&self, ticks: f64) -> f64 {
         ticks * 1e9 / self.hz as f64
     }
 
-    /// A span of time in ticks, rounded down.
+    /// Converts a span of time to ticks, rounded down.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "spans of configuration, not of ages"

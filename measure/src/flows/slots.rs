@@ -1,5 +1,5 @@
-//! Counters by slot: what is counted and estimated for one flow, histograms of a few slots, and all of them together, which
-//! is sent at an epoch's rollover.
+//! Counters by slot: counts and estimates for each flow, and histograms for a few slots, which are sent together at
+//! an epoch's rollover.
 
 use super::Slot;
 use crate::histogram::SmallHistogram;
@@ -10,24 +10,24 @@ use crate::time::TickRate;
 
 /// Exact figures of one flow's stamped delays: 32 bytes, so that two flows share a cache line.
 ///
-/// Exact while delays stay under 2^48 ticks (as stamps do), packets under 2^32, bytes under 2^40 (1 TB),
-/// the sum of delays under 2^64 ticks (195 years at 3 GHz) and that of squares under 2^96; all wrap
-/// beyond. Losses stay at 2^23 - 1.
+/// Exact while delays are below 2^48 ticks (as stamps are), packets below 2^32, bytes below 2^40 (1 TB),
+/// the sum of delays below 2^64 ticks (195 years at 3 GHz) and that of squares below 2^96; all wrap beyond
+/// that. Losses saturate at 2^23 - 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(32))]
 pub struct FlowCounters {
     sum: u64,
-    /// Bytes in the lower 40 bits, lost packets in the 23 above: packets that pass touch both with one
-    /// addition. The uppermost says whether delays go into a histogram, too.
+    /// Bytes in the lower 40 bits, lost packets in the 23 bits above, so that a packet updates both with
+    /// one addition. The highest bit says whether delays are also added to a histogram.
     bytes_and_lost: u64,
     squares_low: u64,
     squares_high: u32,
     packets: u32,
 }
 
-/// Where losses begin.
+/// Position of the losses.
 const LOST_SHIFT: u32 = 40;
-/// One packet lost.
+/// One lost packet.
 const LOST_ONE: u64 = 1 << LOST_SHIFT;
 /// Bytes.
 const BYTES_MASK: u64 = LOST_ONE - 1;
@@ -54,19 +54,19 @@ impl FlowCounters {
         self.bytes_and_lost >> LOST_SHIFT & LOST_MAX
     }
 
-    /// Adds a packet that was lost.
+    /// Adds a lost packet.
     fn add_lost(&mut self) {
         if self.lost() < LOST_MAX {
             self.bytes_and_lost += LOST_ONE;
         }
     }
 
-    /// Delays go into a histogram, too, until the counters are cleared.
+    /// Adds delays to a histogram as well, until the counters are cleared.
     fn set_histogram(&mut self) {
         self.bytes_and_lost |= HISTOGRAM;
     }
 
-    /// What [`has_histogram`] reads.
+    /// Input of [`has_histogram`].
     #[inline]
     fn flags(&self) -> u64 {
         self.bytes_and_lost
@@ -87,7 +87,7 @@ impl FlowCounters {
         (self.packets > 0).then(|| self.sum as f64 / f64::from(self.packets))
     }
 
-    /// Standard deviation of the delays seen (over n, not n - 1); `None` without packets.
+    /// Standard deviation of the recorded delays (over n, not n - 1); `None` without packets.
     pub fn stddev_ticks(&self) -> Option<f64> {
         moments::stddev(
             self.packets(),
@@ -96,7 +96,7 @@ impl FlowCounters {
         )
     }
 
-    /// Adds a packet; `square` is its delay's.
+    /// Adds a packet; `square` is the square of its delay.
     #[inline]
     fn add(&mut self, bytes: u32, delay: u64, square: u128) {
         self.add_squares(square);
@@ -114,42 +114,43 @@ impl FlowCounters {
     }
 }
 
-/// Whether one of the counters whose [flags](FlowCounters::flags) were combined by `|` has a histogram.
+/// Whether one of the counters whose [flags](FlowCounters::flags) were combined with `|` has a histogram.
 #[inline]
 const fn has_histogram(flags: u64) -> bool {
     flags & HISTOGRAM != 0
 }
 
-/// One flow's estimated delays: what [`FlowDelay`] is made of (Lee, Duffield and Kompella, SIGCOMM 2010,
+/// One flow's estimated delays: the sums behind [`FlowDelay`] (Lee, Duffield and Kompella, SIGCOMM 2010,
 /// equations 2 to 6, and the bound), in 32 bytes.
 ///
-/// Packets are counted modulo 2^32. What an interval's packets may be wrong by together is exact for 65,535 of
-/// them, and where fewer than 65,536 intervals lie between two of the flow's packets.
+/// Packets are counted modulo 2^32. The joint error of an interval's packets is exact for 65,535 of them, and
+/// if fewer than 65,536 intervals lie between two of the flow's packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(32))]
 pub struct FlowEstimates {
     /// Of delays in nanoseconds, and of their squares.
     sums: [f64; 2],
-    /// Of squared errors in square microseconds, and of their squares by interval: so they stay within what these hold.
+    /// Sums of squared errors in square microseconds, and of squared errors by interval: in this unit they stay in
+    /// range.
     errors: [f32; 2],
     packets: u32,
-    /// The interval of the latest packet, and the flow's packets in it.
+    /// The interval of the latest packet, and the flow's number of packets in it.
     interval: u16,
     interval_packets: u16,
 }
 
 const _: () = assert!(size_of::<FlowEstimates>() == 32, "beside its counters");
 
-/// Square nanoseconds of a square microsecond.
+/// Square nanoseconds in a square microsecond.
 const NS2_PER_US2: f64 = 1e6;
 
-/// What an estimate adds to each of many flows: computed once for all that left together.
+/// What an estimate adds to each flow: computed once for all packets that left together.
 #[derive(Debug, Clone, Copy)]
 struct Added<'e> {
     estimate: &'e Estimate,
     sums: [f64; 2],
     interval: u16,
-    /// Errors of the first packet of a flow in the interval.
+    /// Errors of a flow's first packet in the interval.
     first: [f32; 2],
 }
 
@@ -166,7 +167,7 @@ impl<'e> Added<'e> {
     }
 }
 
-/// As [`FlowEstimates`] keeps them.
+/// In the units of [`FlowEstimates`].
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
 fn errors_of_another(estimate: &Estimate, packets: u16) -> [f32; 2] {
@@ -188,7 +189,7 @@ impl FlowEstimates {
         self.packets.into()
     }
 
-    /// What they say together.
+    /// The estimate of the flow.
     pub fn delay(&self) -> FlowDelay {
         let [errors_us2, squares_us4] = self.errors.map(f64::from);
         FlowDelay::from_sums(
@@ -198,7 +199,7 @@ impl FlowEstimates {
         )
     }
 
-    /// Adds the estimate for one of its packets.
+    /// Adds the estimate for one packet.
     #[inline]
     fn add(&mut self, added: &Added<'_>) {
         self.packets = self.packets.wrapping_add(1);
@@ -220,19 +221,19 @@ impl FlowEstimates {
     }
 }
 
-/// Histograms by slot.
+/// Histograms of some slots.
 #[derive(Debug, Clone, PartialEq)]
 struct Histograms {
     rate: TickRate,
-    /// For each slot: its histogram, counted from 1; 0 where it has none.
+    /// For each slot, its histogram counted from 1; 0 without one.
     of_slot: Box<[u16]>,
-    /// Never grows over its capacity: nothing is allocated after the start.
+    /// Never grows beyond its capacity, so nothing is allocated after the start.
     kept: Vec<(Slot, SmallHistogram)>,
     room: usize,
 }
 
 impl Histograms {
-    /// How many of `number` histograms there can be.
+    /// Most histograms, if `number` are requested.
     fn room(number: usize, slots: usize) -> usize {
         number.min(slots).min(u16::MAX.into())
     }
@@ -243,7 +244,7 @@ impl Histograms {
         size_of::<Self>() + slots * size_of::<u16>() + kept
     }
 
-    /// Room for `number` histograms of `slots` slots.
+    /// Allocates `number` histograms for `slots` slots.
     fn new(number: usize, slots: usize, rate: TickRate) -> Self {
         let room = Self::room(number, slots);
         Self {
@@ -254,7 +255,7 @@ impl Histograms {
         }
     }
 
-    /// Keeps one of a slot; `false` where there is no room, or no such slot.
+    /// Starts a histogram of a slot; returns `false` without room, or for an unknown slot.
     fn keep(&mut self, slot: Slot) -> bool {
         let place = u16::try_from(self.kept.len() + 1);
         let (Some(of_slot), Ok(place)) = (self.of_slot.get_mut(slot.0 as usize), place) else {
@@ -267,13 +268,13 @@ impl Histograms {
         *of_slot > 0
     }
 
-    /// That of a slot.
+    /// Returns the histogram of a slot.
     fn of(&self, slot: Slot) -> Option<&SmallHistogram> {
         let place = usize::from(*self.of_slot.get(slot.0 as usize)?);
         self.kept.get(place.checked_sub(1)?).map(|(_, kept)| kept)
     }
 
-    /// Adds a packet of a delay in ticks to each of the slots that has a histogram.
+    /// Adds a packet's delay in ticks for each of the slots with a histogram.
     #[inline(never)]
     fn add(&mut self, delay: u64, slots: &[Slot]) {
         let delay_ns = self.rate.ticks_to_ns(delay);
@@ -285,7 +286,7 @@ impl Histograms {
         }
     }
 
-    /// Keeps none.
+    /// Removes all histograms.
     fn clear(&mut self) {
         for (Slot(slot), _) in self.kept.drain(..) {
             if let Some(of_slot) = self.of_slot.get_mut(slot as usize) {
@@ -295,25 +296,25 @@ impl Histograms {
     }
 }
 
-/// Counters of all slots over one epoch, and of what has no slot.
+/// Counters of all slots over one epoch, and of packets without a slot.
 ///
-/// Counters of two workers do not add up: a slot is another flow's in each.
+/// Counters of two workers cannot be added: each assigns slots to flows independently.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSlots {
-    /// The last is [`Slot::OTHER`]'s.
+    /// The last entry is [`Slot::OTHER`]'s.
     entries: Entries,
     histograms: Option<Box<Histograms>>,
 }
 
-/// What is kept for each slot.
+/// The data of each slot.
 #[derive(Debug, Clone, PartialEq)]
 enum Entries {
     Counted(Box<[FlowCounters]>),
     Estimated(Box<[Tracked]>),
 }
 
-/// Counters and estimates of a flow side by side: an estimate follows its packet so soon that the
-/// line is still there.
+/// Counters and estimates of a flow, adjacent because an estimate follows its packet while the cache line
+/// is still present.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[repr(C, align(64))]
 struct Tracked {
@@ -323,7 +324,7 @@ struct Tracked {
 
 const _: () = assert!(size_of::<Tracked>() == 64, "one cache line");
 
-/// The entry of a slot: the last for [`Slot::OTHER`] and for slots beyond the others.
+/// The entry of a slot: the last one for [`Slot::OTHER`] and for unknown slots.
 #[inline]
 fn entry<T>(entries: &mut [T], Slot(slot): Slot) -> Option<&mut T> {
     if (slot as usize) < entries.len() {
@@ -332,7 +333,7 @@ fn entry<T>(entries: &mut [T], Slot(slot): Slot) -> Option<&mut T> {
     entries.last_mut()
 }
 
-/// Asks the cache for the entries of a burst.
+/// Prefetches the entries of a burst.
 #[inline]
 fn prefetch_all<T>(entries: &[T], slots: &[Slot]) {
     for &Slot(slot) in slots {
@@ -340,7 +341,7 @@ fn prefetch_all<T>(entries: &[T], slots: &[Slot]) {
     }
 }
 
-/// Adds to the entries of a burst; whether one of them has a histogram.
+/// Updates the entries of a burst; returns whether one of them has a histogram.
 #[inline]
 fn add_all<T>(
     entries: &mut [T],
@@ -370,7 +371,7 @@ impl FlowSlots {
         }
     }
 
-    /// Keeps sums of estimates as well: 32 bytes a slot more.
+    /// Adds sums of estimates: 32 more bytes a slot.
     #[must_use]
     pub fn with_estimates(self) -> Self {
         let counters = (0..=self.slots()).map(|slot| *self.entries.counters(slot));
@@ -384,7 +385,7 @@ impl FlowSlots {
         }
     }
 
-    /// Can keep histograms of `number` slots, at most 65,535, as well, of delays in ticks of `rate`: 512 bytes
+    /// Adds room for histograms of `number` slots, at most 65,535, of delays in ticks of `rate`: 512 bytes
     /// each, and 2 bytes a slot.
     #[must_use]
     pub fn with_histograms(self, number: usize, rate: TickRate) -> Self {
@@ -395,7 +396,7 @@ impl FlowSlots {
         }
     }
 
-    /// What [histograms](Self::with_histograms) take.
+    /// Bytes of [histograms](Self::with_histograms).
     pub fn histogram_bytes(number: usize, slots: usize) -> usize {
         match number {
             0 => 0,
@@ -403,8 +404,8 @@ impl FlowSlots {
         }
     }
 
-    /// Keeps histograms of these slots until the next [clear](crate::synopsis::Synopsis::clear), of as many as there is room
-    /// for.
+    /// Keeps histograms of these slots until the next [clear](crate::synopsis::Synopsis::clear), as far as there is
+    /// room.
     pub fn keep_histograms(&mut self, slots: impl IntoIterator<Item = Slot>) {
         let Some(histograms) = &mut self.histograms else {
             return;
@@ -416,7 +417,7 @@ impl FlowSlots {
         }
     }
 
-    /// The delays of a slot's packets; `None` where no histogram is kept of it.
+    /// The delays of a slot's packets; `None` without a histogram.
     pub fn histogram(&self, slot: Slot) -> Option<&SmallHistogram> {
         self.histograms.as_ref()?.of(slot)
     }
@@ -432,12 +433,12 @@ impl FlowSlots {
         (slot as usize) < self.slots()
     }
 
-    /// What was counted for a slot, or for [`Slot::OTHER`].
+    /// The counters of a slot, or of [`Slot::OTHER`].
     pub fn counters(&self, slot: Slot) -> &FlowCounters {
         self.entries.counters(self.place(slot))
     }
 
-    /// What was estimated for a slot, or for [`Slot::OTHER`]; `None` where nothing is estimated.
+    /// The estimates of a slot, or of [`Slot::OTHER`]; `None` if estimates are not kept.
     pub fn estimates(&self, slot: Slot) -> Option<&FlowEstimates> {
         match &self.entries {
             Entries::Counted(_) => None,
@@ -445,7 +446,7 @@ impl FlowSlots {
         }
     }
 
-    /// The slots whose packets were counted, or lost, without [`Slot::OTHER`].
+    /// The slots with counted or lost packets, without [`Slot::OTHER`].
     pub fn filled(&self) -> impl Iterator<Item = (Slot, &FlowCounters)> + '_ {
         (0..)
             .map(Slot)
@@ -453,14 +454,14 @@ impl FlowSlots {
             .filter(|(_, counters)| counters.packets() > 0 || counters.lost() > 0)
     }
 
-    /// Adds the estimated delay of a packet of each of the slots; ignored where estimates are not kept.
-    /// Never allocates, never fails.
+    /// Adds the estimated delay of a packet for each of the slots; ignored if estimates are not kept. Never
+    /// allocates or fails.
     pub fn record_estimates(&mut self, estimates: &Estimates<'_, Slot>) {
         let Entries::Estimated(tracked) = &mut self.entries else {
             return;
         };
         let added = Added::new(&estimates.estimate);
-        // Not asked for: the packets themselves were counted there a moment ago.
+        // No prefetch: the packets themselves were just counted there.
         for &slot in estimates.flows {
             if let Some(entry) = entry(tracked, slot) {
                 entry.estimates.add(&added);
@@ -468,13 +469,13 @@ impl FlowSlots {
         }
     }
 
-    /// Adds a packet of a slot's flow that was lost between the ends, or one of [`Slot::OTHER`]'s.
+    /// Adds a lost packet of a slot's flow, or of [`Slot::OTHER`].
     pub fn record_lost(&mut self, slot: Slot) {
         let place = self.place(slot);
         self.entries.counters_mut(place).add_lost();
     }
 
-    /// Asks the cache for what a burst will be [added](Self::add) to, a while before it is.
+    /// Prefetches the entries that a burst will be [added](Self::add) to.
     #[inline]
     pub(crate) fn prefetch(&self, slots: &[Slot]) {
         match &self.entries {
@@ -498,7 +499,7 @@ impl FlowSlots {
         }
     }
 
-    /// Forgets everything recorded; the slots stay.
+    /// Clears all counts; the slots stay.
     pub fn clear(&mut self) {
         match &mut self.entries {
             Entries::Counted(counters) => counters.fill(FlowCounters::default()),

@@ -1,5 +1,5 @@
-//! What stays with the worker: which flow has which slot, in a set-associative table of one cache line a bucket, and the
-//! slots that no flow has.
+//! The worker's flow table: which flow has which slot, in a set-associative table with one cache line for each
+//! bucket, and the free slots.
 
 use std::hint::select_unpredictable;
 
@@ -11,16 +11,15 @@ const WAYS: usize = 5;
 
 /// One cache line: five flows with all 64 bits of their ids.
 ///
-/// A flow lives in its first bucket, or, where that was full when it came, in its second. The
-/// first bucket counts these, so that looking up reads the second only where it must, and removing
-/// leaves no tombstone.
+/// A flow is stored in its first bucket, or in its second if the first was full. The first bucket counts
+/// such flows, so that a lookup reads the second only if necessary, and removal leaves no tombstone.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Bucket {
     ids: [u64; WAYS],
-    /// Slot numbers plus 1; 0 where there is no flow.
+    /// Slot numbers plus 1; 0 for an empty place.
     slots: [u32; WAYS],
-    /// Flows whose first bucket this is and that live in their second.
+    /// Flows of this first bucket that are stored in their second.
     spilled: u32,
 }
 
@@ -28,8 +27,8 @@ const _: () = assert!(size_of::<Bucket>() == 64, "one cache line");
 const _: () = assert!(Slot::OTHER.0 == 0_u32.wrapping_sub(1), "no slot, stored");
 
 impl Bucket {
-    /// The slot of `id`, plus 1; 0 where it is not here. No branch: where in the bucket a flow is
-    /// cannot be guessed.
+    /// The slot of `id`, plus 1; 0 if it is absent. Without branches, because a flow's place in the bucket
+    /// is unpredictable.
     #[inline]
     fn find(&self, id: u64) -> u32 {
         let ways = self.ids.iter().zip(&self.slots);
@@ -38,12 +37,12 @@ impl Bucket {
         })
     }
 
-    /// Where `id` is, if it is here.
+    /// The place of `id`, if present.
     fn way_of(&self, id: u64) -> Option<usize> {
         (0..WAYS).find(|&way| self.slots[way] != 0 && self.ids[way] == id)
     }
 
-    /// Puts a flow in an empty place; `false` where there is none.
+    /// Stores a flow in an empty place; returns `false` if there is none.
     fn put(&mut self, id: u64, slot: u32) -> bool {
         let Some(way) = self.slots.iter().position(|&taken| taken == 0) else {
             return false;
@@ -52,7 +51,7 @@ impl Bucket {
         true
     }
 
-    /// Takes a flow out and returns its slot plus 1.
+    /// Removes a flow and returns its slot plus 1.
     fn take(&mut self, id: u64) -> Option<u32> {
         let way = self.way_of(id)?;
         self.ids[way] = 0;
@@ -60,7 +59,7 @@ impl Bucket {
     }
 }
 
-/// From flows to slots, in memory that is allocated once.
+/// Maps flows to slots, in memory allocated once.
 ///
 /// Matches are exact in all 64 bits of a [`FlowId`].
 #[derive(Debug, Clone)]
@@ -70,11 +69,10 @@ pub struct FlowIndex {
 }
 
 impl FlowIndex {
-    /// Flows for each bucket when the index holds what it was made for. Of as many flows, one in
-    /// three thousand finds both of its buckets full; where full and flows come and go, one of 600
-    /// that come.
+    /// Flows per bucket when the index holds its intended number. At that load, one flow in three thousand
+    /// finds both buckets full; with constant turnover, one of 600 new flows.
     pub const FLOWS_PER_BUCKET: usize = 2;
-    /// Most flows that an index can be made for.
+    /// Most flows of an index.
     pub const FLOWS_MAX: usize = 1 << 28;
 
     /// An empty index for `flows` flows (at most [`FLOWS_MAX`](Self::FLOWS_MAX)): 32 bytes a flow.
@@ -94,7 +92,7 @@ impl FlowIndex {
         self.flows
     }
 
-    /// Whether it holds no flow.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.flows == 0
     }
@@ -104,7 +102,7 @@ impl FlowIndex {
         size_of_val(&*self.buckets)
     }
 
-    /// Asks the cache for the flow's first bucket.
+    /// Prefetches the flow's first bucket.
     #[inline]
     pub fn prefetch(&self, FlowId(id): FlowId) {
         prefetch(&self.buckets, self.first(id));
@@ -116,8 +114,8 @@ impl FlowIndex {
         slot_of(self.find(id))
     }
 
-    /// The slots of flows, [`Slot::OTHER`] of those that have none; whether there are such. Not inlined, so
-    /// that the loop has all registers to itself.
+    /// The slots of flows, [`Slot::OTHER`] for those without one; returns whether there are such. Not
+    /// inlined, so that the loop has all registers.
     #[inline(never)]
     pub fn look_up_all(&self, flows: impl Iterator<Item = FlowId>, slots: &mut [Slot]) -> bool {
         let mut is_one_missing = false;
@@ -129,7 +127,7 @@ impl FlowIndex {
         is_one_missing
     }
 
-    /// The slot of a flow, plus 1; 0 if it is not here.
+    /// The slot of a flow, plus 1; 0 if absent.
     #[inline]
     fn find(&self, FlowId(id): FlowId) -> u32 {
         let Some(bucket) = self.buckets.get(self.first(id)) else {
@@ -144,8 +142,8 @@ impl FlowIndex {
         }
     }
 
-    /// Gives the flow a slot. `false`, and nothing has changed, where the flow has one, where both its buckets are
-    /// full, and for [`Slot::OTHER`].
+    /// Assigns a slot to the flow. Returns `false`, and changes nothing, if the flow has a slot, if both its
+    /// buckets are full, or for [`Slot::OTHER`].
     #[must_use]
     pub fn insert(&mut self, id: FlowId, slot: Slot) -> bool {
         let Some(stored) = slot.0.checked_add(1).filter(|_| self.look_up(id).is_none()) else {
@@ -162,7 +160,7 @@ impl FlowIndex {
         is_put
     }
 
-    /// Forgets the flow and returns the slot it had.
+    /// Removes the flow and returns its slot.
     pub fn remove(&mut self, FlowId(id): FlowId) -> Option<Slot> {
         let (first, second) = (self.first(id), self.second(id));
         let mut stored = self.buckets[first].take(id);
@@ -179,7 +177,7 @@ impl FlowIndex {
         reduce(id, self.buckets.len())
     }
 
-    /// Given by the half of the id that [`first`](Self::first) hardly reads.
+    /// Selected by the half of the id that [`first`](Self::first) hardly uses.
     #[inline]
     fn second(&self, id: u64) -> usize {
         reduce(id.rotate_left(32), self.buckets.len())
@@ -191,25 +189,25 @@ fn slot_of(stored: u32) -> Option<Slot> {
     stored.checked_sub(1).map(Slot)
 }
 
-/// A place under `places`, by the upper bits of `id`.
+/// An index below `places`, from the upper bits of `id`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "under `places`")]
 fn reduce(id: u64, places: usize) -> usize {
     ((u128::from(id) * places as u128) >> 64) as usize
 }
 
-/// A flow that has just got a slot.
+/// A flow that was just given a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewFlow {
-    /// The flow, as [`FlowTable::forget`] takes it.
+    /// The flow's id, for [`FlowTable::forget`].
     pub id: FlowId,
     /// Its slot.
     pub slot: Slot,
-    /// Which of the packets looked up was its first.
+    /// Position of its first packet among those looked up.
     pub position: usize,
 }
 
-/// Packets that count under [`Slot::OTHER`], by the reason. Totals since the table was made.
+/// Packets counted under [`Slot::OTHER`], by reason. Totals since the table was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Untracked {
     /// No slot was free.
@@ -224,9 +222,9 @@ pub struct Untracked {
 #[derive(Debug)]
 pub struct FlowTable {
     index: FlowIndex,
-    /// Never grows over the number of slots: nothing is allocated after the start.
+    /// Never longer than the number of slots, so nothing is allocated after the start.
     free: Vec<Slot>,
-    /// For each slot: whether it is neither free nor a flow's.
+    /// For each slot: whether it is neither free nor assigned to a flow.
     is_away: Box<[bool]>,
     untracked: Untracked,
 }
@@ -245,17 +243,17 @@ impl FlowTable {
         }
     }
 
-    /// Asks the cache for the place of a flow, a while before it is [looked up](Self::look_up).
+    /// Prefetches the place of a flow that will be [looked up](Self::look_up).
     #[inline]
     pub fn prefetch(&self, flow: FlowId) {
         self.index.prefetch(flow);
     }
 
-    /// Looks up the flows of a burst, packet by packet, for as many of `slots` as there are.
+    /// Looks up the flows of a burst, packet by packet, for as many as there are `slots`.
     ///
-    /// A flow that is not there and that `is_selected` by the number of its packet takes a free slot and is
-    /// passed to `report`, which says whether it could pass the news on: else the flow is not tracked, and
-    /// tried again with its next packet. Packets of flows that are not tracked count under [`Slot::OTHER`].
+    /// A new flow for which `is_selected` (by the packet's number) is true takes a free slot and is passed
+    /// to `report`. If `report` returns false, the flow is not tracked, and tried again with its next
+    /// packet. Packets of untracked flows count under [`Slot::OTHER`].
     #[inline]
     pub fn look_up(
         &mut self,
@@ -269,7 +267,7 @@ impl FlowTable {
         }
         for (position, (slot, id)) in slots.iter_mut().zip(flows).enumerate() {
             if *slot == Slot::OTHER && is_selected(position) {
-                // A packet before it may have brought it.
+                // An earlier packet of the burst may have added it.
                 *slot = match self.index.look_up(id) {
                     Some(slot) => slot,
                     None => self.admit(id, position, &mut report),
@@ -302,9 +300,8 @@ impl FlowTable {
         slot
     }
 
-    /// Forgets a flow. Its slot stays with the caller until all counters in which it still stands
-    /// for that flow have been read; then [`give`](Self::give) it back. `None` where there is no
-    /// such flow.
+    /// Removes a flow. The caller keeps its slot until all counters that still refer to this flow have been
+    /// read, and then calls [`give`](Self::give). `None` for an unknown flow.
     pub fn forget(&mut self, id: FlowId) -> Option<Slot> {
         let slot = self.index.remove(id)?;
         if let Some(is_away) = self.is_away.get_mut(slot.0 as usize) {
@@ -313,8 +310,8 @@ impl FlowTable {
         Some(slot)
     }
 
-    /// Takes back a slot that [`forget`](Self::forget) returned: the next new flow may have it. `false`, and nothing
-    /// has changed, where the slot is not away.
+    /// Returns a slot obtained from [`forget`](Self::forget), so that the next new flow can use it. Returns `false`,
+    /// and changes nothing, if the slot is not away.
     pub fn give(&mut self, slot: Slot) -> bool {
         let is_away = self
             .is_away
@@ -331,22 +328,22 @@ impl FlowTable {
         self.index.look_up(id)
     }
 
-    /// Slots in all.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.is_away.len()
     }
 
-    /// Slots that no flow has and that are not away.
+    /// Free slots.
     pub fn free_slots(&self) -> usize {
         self.free.len()
     }
 
-    /// Flows that have a slot.
+    /// Flows with a slot.
     pub fn tracked(&self) -> usize {
         self.index.len()
     }
 
-    /// Packets that counted under [`Slot::OTHER`].
+    /// Packets counted under [`Slot::OTHER`].
     pub fn untracked(&self) -> Untracked {
         self.untracked
     }

@@ -1,41 +1,41 @@
-//! Sampling probabilities that follow the losses.
+//! Sampling probabilities that adapt to losses.
 //!
-//! The best share to sample is in inverse proportion to the losses to come ([`Bank::for_losses`]),
-//! and the losses of the epochs before are what is known of them. Bank 0 is prepared for these,
-//! the last for the worst case, those between for losses between, in geometric steps. After each
-//! epoch the caller that pairs the ends says what was sent and what arrived ([`AdaptiveLda::observe`])
-//! and announces the new layout for an epoch to come; both ends must take it up at one turn.
+//! The best share to sample is inversely proportional to the coming losses ([`Bank::for_losses`]), which
+//! are predicted from previous epochs. Bank 0 is prepared for these, the last bank for the worst case, and
+//! banks between for losses in geometric steps between them. After each epoch the caller that pairs the
+//! ends reports what was sent and what arrived ([`AdaptiveLda::observe`]) and announces the new layout for
+//! a coming epoch; both ends must switch to it at the same rollover.
 //!
-//! Too high a share spoils nearly all cells, too low a share costs samples in proportion. So the
-//! estimate of losses rises as their moving average with [`WEIGHT`], and falls as that of their
-//! logarithms. The weight is such that one epoch tells enough: after a tenfold fall it is 1.6 times too
-//! high, after a rise a fifth too low, and either costs a tenth of the error at most.
+//! Too high a share spoils nearly all cells; too low a share costs samples in proportion. So the estimate
+//! of losses rises as their moving average with [`WEIGHT`], and falls as that of their logarithms. With
+//! this weight one epoch is enough: after a tenfold fall the estimate is 1.6 times too high, after a rise a
+//! fifth too low, and either costs at most a tenth of the error.
 
 use super::{Bank, LdaLayout, prepare_banks};
 use crate::argument::{InvalidArgument, ensure};
 
-/// Weight of the latest epoch among those before.
+/// Weight of the latest epoch relative to the previous ones.
 pub const WEIGHT: f64 = 0.8;
 
-/// What an adaptive LDA is made of.
+/// Options of an adaptive LDA.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveOptions {
-    /// Rows of each bank: first that for the losses as they are, last that for the worst case.
-    /// Seven rows in eight for the first of two banks serve well: where losses hold still, the
-    /// error is then a tenth over that of one bank made for them. Where they do not rise, banks keep
-    /// their places whatever is observed, and all layouts have the same sizes.
+    /// Rows of each bank, from the bank for current losses to that for the worst case. With two banks,
+    /// seven of eight rows for the first are a good choice: with constant losses, the error is then a tenth
+    /// above that of a single bank prepared for them. If row numbers do not rise, banks keep their places
+    /// whatever is observed, and all layouts have the same sizes.
     pub bank_rows: Vec<u32>,
-    /// Share of packets lost to be prepared for until an epoch was observed, 0 to 1.
+    /// Share of lost packets to prepare for until an epoch was observed, 0 to 1.
     pub first_loss: f64,
-    /// Share of packets lost in the worst case to prepare for, over 0 to 1.
+    /// Share of lost packets to prepare for in the worst case, over 0 to 1.
     pub worst_loss: f64,
     /// Sampled losses for each row, over 0 to 1: see [`Bank::for_losses`].
     pub alpha: f64,
-    /// Packets in an epoch, until some have been counted.
+    /// Packets in an epoch, until they have been counted.
     pub epoch_packets: u64,
 }
 
-/// The layout of the epoch to come, and what it follows.
+/// The layout of the coming epoch, and the state it is derived from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdaptiveLda {
     options: AdaptiveOptions,
@@ -45,10 +45,10 @@ pub struct AdaptiveLda {
 }
 
 impl AdaptiveLda {
-    /// Prepared for the first loss, and for the worst.
+    /// Starts with banks for the first loss and for the worst case.
     ///
     /// # Errors
-    /// [`InvalidArgument`] when an option is out of range.
+    /// [`InvalidArgument`] if an option is out of range.
     pub fn new(options: AdaptiveOptions) -> Result<Self, InvalidArgument> {
         let AdaptiveOptions {
             first_loss,
@@ -83,10 +83,10 @@ impl AdaptiveLda {
         })
     }
 
-    /// Takes note of an epoch: packets `sent` and of these `received`, by the points' own
-    /// counters, which know every packet. Returns the layout for an epoch to come.
+    /// Observes an epoch: packets `sent`, and of these `received`, by the points' own counters, which count
+    /// every packet. Returns the layout for a coming epoch.
     ///
-    /// Epochs that cannot be trusted are left out by not telling them.
+    /// Do not call this for epochs that cannot be trusted.
     pub fn observe(&mut self, sent: u64, received: u64) -> &LdaLayout {
         let losses = sent.saturating_sub(received) as f64;
         let before = self.design_losses;
@@ -97,15 +97,15 @@ impl AdaptiveLda {
         };
         self.epoch_packets = f64::midpoint(self.epoch_packets, sent as f64);
         let banks = banks(&self.options, self.design_losses, self.epoch_packets);
-        // Rows and number of banks are those that were accepted, and shares are in range by
-        // construction; if they were not, the layout as it is would serve on.
+        // Rows and number of banks were accepted before, and shares are in range by construction; otherwise
+        // the current layout would stay in use.
         if let Ok(layout) = LdaLayout::new(&banks) {
             self.layout = layout;
         }
         &self.layout
     }
 
-    /// The layout for an epoch to come.
+    /// The layout for a coming epoch.
     pub fn layout(&self) -> &LdaLayout {
         &self.layout
     }
@@ -125,7 +125,7 @@ fn banks(options: &AdaptiveOptions, losses: f64, packets: f64) -> Vec<Bank> {
         .bank_rows
         .iter()
         .enumerate()
-        // Of banks for losses alike, the last takes its share first, as of others.
+        // Of banks for equal losses, the last takes its share first.
         .rev()
         .map(|(bank, &rows)| {
             let prepared_for = usual * (worst / usual).powf(bank as f64 / steps) - 1.0;

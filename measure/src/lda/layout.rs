@@ -9,7 +9,7 @@ use crate::synopsis::ShapeMismatch;
 /// The scale of probabilities: a bank is chosen by 32 bits of the hash.
 const SCALE: f64 = 4_294_967_296.0;
 
-/// A bank as it is asked for.
+/// A requested bank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bank {
     /// Rows, 1 to 65,536.
@@ -35,8 +35,8 @@ impl Bank {
 
 /// Banks prepared for several numbers of losses at once: rows and losses of each, in any order.
 ///
-/// A bank takes no more of what those for heavier losses left than its share of the rows: where
-/// there are fewer packets than its losses ask for, all are sampled, as many in each row.
+/// A bank takes at most its share by rows of the packets left by banks for heavier losses. If there are
+/// fewer packets than the losses require, all are sampled, equally many in each row.
 pub(crate) fn prepare_banks(alpha: f64, demands: &[(u32, f64)]) -> Vec<Bank> {
     let mut order = demands.to_vec();
     order.sort_by(|(_, a), (_, b)| b.total_cmp(a));
@@ -55,16 +55,16 @@ pub(crate) fn prepare_banks(alpha: f64, demands: &[(u32, f64)]) -> Vec<Bank> {
         .collect()
 }
 
-/// Banks in the order of their probabilities, the smallest first, with disjoint samples.
+/// Banks in ascending order of probability, with disjoint samples.
 ///
-/// Probabilities are assigned in this order; the last is capped at one minus the rest, so that a
-/// bank that asks for every packet gets those that no other bank samples.
+/// Probabilities are assigned in this order; the last is capped at one minus the rest, so that a bank that
+/// requests every packet gets those that no other bank samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LdaLayout {
     spans: ArrayVec<Span, { Self::BANKS_MAX }>,
 }
 
-/// A bank as it is laid out.
+/// A bank in the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     /// Packets belong to the first bank whose bound is over the lower 32 bits of their hash.
@@ -85,11 +85,11 @@ impl LdaLayout {
     /// Most rows of a bank.
     pub const ROWS_MAX: u32 = 65_536;
 
-    /// Lays out `banks`, in whatever order they come.
+    /// Lays out `banks`, given in any order.
     ///
     /// # Errors
-    /// [`InvalidArgument`] when a number is out of range or a bank other than the last would be cut
-    /// short or get nothing.
+    /// [`InvalidArgument`] if a number is out of range, or a bank other than the last would be capped or
+    /// get nothing.
     pub fn new(banks: &[Bank]) -> Result<Self, InvalidArgument> {
         ensure((1..=Self::BANKS_MAX).contains(&banks.len()), || {
             let (most, given) = (Self::BANKS_MAX, banks.len());
@@ -133,7 +133,7 @@ impl LdaLayout {
         Ok(Self { spans })
     }
 
-    /// The banks as laid out: from the least probability up, the last capped.
+    /// The banks as laid out, in ascending order of probability, the last one capped.
     pub fn banks(&self) -> impl Iterator<Item = Bank> + '_ {
         self.shares().zip(&self.spans).map(|(share, span)| Bank {
             rows: span.rows,
@@ -146,14 +146,14 @@ impl LdaLayout {
         self.rows().sum()
     }
 
-    /// Share of packets that any bank samples, over 0 to 1.
+    /// Share of packets sampled by any bank, over 0 to 1.
     pub fn sampled_share(&self) -> f64 {
         self.spans
             .last()
             .map_or(0.0, |span| span.bound as f64 / SCALE)
     }
 
-    /// The cell of a packet, under [`cells`](Self::cells); `None` when no bank samples it.
+    /// The cell of a packet, below [`cells`](Self::cells); `None` if no bank samples it.
     #[inline]
     pub fn cell_of(&self, PacketHash(hash): PacketHash) -> Option<usize> {
         let choice = hash & 0xffff_ffff;
@@ -161,7 +161,7 @@ impl LdaLayout {
         Some(span.first_cell as usize + row(PacketHash(hash), span.rows))
     }
 
-    /// Rows of the one bank that takes every packet, if that is how it is laid out.
+    /// Rows of the single bank that takes every packet, if that is the layout.
     #[inline]
     pub(super) fn only_bank_rows(&self) -> Option<u32> {
         match self.spans[..] {
@@ -175,18 +175,18 @@ impl LdaLayout {
         self.spans.iter().map(|span| span.rows as usize)
     }
 
-    /// Whether it has the banks and rows of another, whatever their probabilities.
+    /// Whether it has the same banks and rows as another, regardless of probabilities.
     pub fn has_sizes_of(&self, other: &Self) -> bool {
         self.rows().eq(other.rows())
     }
 
-    /// Rows and share in units of 2^-32 of each bank.
+    /// Rows of each bank, and its share in units of 2^-32.
     pub fn bank_shares(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.spans.iter().map(|span| span.rows).zip(self.shares())
     }
 
-    /// The layout of exactly these banks, in this order, as [`bank_shares`](Self::bank_shares) gives
-    /// them; `None` where no layout would: shares rise, but for the last where it is capped.
+    /// The layout of exactly these banks, in this order, as returned by [`bank_shares`](Self::bank_shares);
+    /// `None` if no layout has them: shares rise, except that the last may be capped.
     pub fn from_bank_shares(banks: &[(u32, u64)]) -> Option<Self> {
         let mut spans = ArrayVec::new();
         let (mut bound, mut first_cell, mut share_before) = (0_u64, 0, 0);

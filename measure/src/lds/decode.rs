@@ -1,9 +1,9 @@
 //! Joint decoding: the delays of all flows at once.
 //!
-//! The usable cells are one sparse linear system in the flow means x: `s_c` = sum `a_cf` `x_f` + `e_c`. The
-//! paper reads each flow from its emptiest cells as if the others in there did not exist; here every
-//! flow is an unknown, all are solved together, and what the cells leave open is filled by a prior
-//! that the cells themselves teach:
+//! The usable cells form one sparse linear system in the flow means x: `s_c` = sum `a_cf` `x_f` + `e_c`.
+//! The paper reads each flow from its emptiest cells as if no other flow were in them. Here every flow is
+//! an unknown, all are solved together, and where the cells leave freedom, a prior fitted to the cells
+//! decides:
 //!
 //! ```text
 //! DelayCells --+                                                  +---- learn (K > 1) <---+
@@ -12,12 +12,12 @@
 //!                   known        unlisted      the cells    +--> peel, small core directly ------+
 //! ```
 //!
-//! A mean that is known from elsewhere, with its error, is where a flow's prior begins. A virtual LDA or a
-//! sampled row reads parts of flows: how far these may be from the whole follows from which parts are read.
+//! A mean known from elsewhere, with its error, is the start of a flow's prior. A virtual LDA or a sampled
+//! row reads parts of flows; how far a part may be from the whole follows from which parts are read.
 //!
-//! With R = 3 and up to about three flows for every four cells of the whole sketch, flows peel off one
-//! by one and every one of them comes out exact; above, sweeps of belief propagation take over, and
-//! each estimate carries its posterior variance.
+//! With R = 3 and up to about three flows for every four cells of the whole sketch, flows peel off one by
+//! one and all are exact. Above that, belief propagation sweeps over the flows, and each estimate carries
+//! its posterior variance.
 
 mod counts;
 mod direct;
@@ -41,52 +41,51 @@ pub const FEATURES_MAX: usize = 8;
 
 /// The normal distribution's quantile at 99 %.
 const NORMAL_99: f64 = 2.326_347_874_040_841;
-/// Unlisted packets are worth a warning from this share on.
+/// Least share of unlisted packets that gives a warning.
 const UNLISTED_SHARE: f64 = 1e-3;
 
-/// The flows to decode, one entry of each list a flow.
+/// The flows to decode; each list has one entry for each flow.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowTable<'a> {
     /// Base columns, R entries a flow ([`LdsLayout::base_columns`](crate::lds::LdsLayout::base_columns),
     /// cut to R).
     pub columns: &'a [u32],
-    /// Packets of each flow that the receiver's end saw, finite and not negative; NaN where a
-    /// flow's are not known, `None` where no flow's are: decoded from the cells first.
+    /// Packets of each flow that the receiver's end saw, finite and not negative; NaN for a flow of unknown
+    /// size, `None` if all are unknown. Unknown sizes are decoded from the cells first.
     pub packets: Option<&'a [f64]>,
-    /// Weight of each flow's packets in the sketch, finite and positive; `None`: all 1.
+    /// Weight of each flow's packets in the sketch, finite and positive; `None` if all are 1.
     pub weights: Option<&'a [f64]>,
-    /// Features without the constant, `features_per_flow` entries a flow (class columns of 0 and 1,
-    /// an RLI mean that may be another queue's); NaN (or infinite) where a flow has none.
+    /// Features without the constant, `features_per_flow` entries for each flow (class columns of 0 and 1,
+    /// an RLI mean that may be of another queue); NaN (or infinite) for a flow without the feature.
     pub features: &'a [f64],
-    /// How many features each flow has; 0 for LDS alone, at most [`FEATURES_MAX`], known means
-    /// included.
+    /// Number of features of each flow; 0 for LDS alone, at most [`FEATURES_MAX`], including known means.
     pub features_per_flow: usize,
-    /// What is known of each flow's mean from elsewhere, within its error.
+    /// Means of flows known from elsewhere, with their errors.
     pub known: Option<&'a [KnownMean]>,
 }
 
-/// An estimate of a flow's mean that does not come from the cells, as RLI's: unlike a feature's, its error
-/// is known, and decoding sets out from it, not from what it learns of it.
+/// An estimate of a flow's mean that does not come from the cells, such as RLI's. Unlike a feature's, its
+/// error is known, so decoding starts from it instead of learning its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownMean {
-    /// Mean delay in ticks, within 2^64; NaN (or beyond) where the flow has none.
+    /// Mean delay in ticks, within 2^64; NaN (or beyond) for a flow without one.
     pub mean_ticks: f64,
-    /// Variance of the mean's error in ticks squared, 0 to 2^128; beyond, as if the flow had no mean.
+    /// Variance of the mean's error in ticks squared, 0 to 2^128; beyond that the flow counts as without a
+    /// mean.
     pub error_ticks2: f64,
-    /// Variance of the delays of the flow's packets in ticks squared, as far as that is known; NaN
-    /// where it is not. Cells that take some of the flow's packets may differ from all of them by
-    /// that.
+    /// Variance of the delays of the flow's packets in ticks squared; NaN if unknown. A cell with some of
+    /// the flow's packets may differ from the flow's mean by this much.
     pub packets_ticks2: f64,
 }
 
-/// How to decode.
+/// Options of decoding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DecodeOptions {
     /// K, 1 to [`COMPONENTS_MAX`].
     pub components: usize,
-    /// Sweeps at most. About ten serve K = 1, twenty K = 2 and 3.
+    /// Most sweeps. About ten are enough for K = 1, twenty for K = 2 and 3.
     pub sweeps: usize,
-    /// Stop where no estimate changes by more than this, relative to the largest.
+    /// Stops when no estimate changes by more than this, relative to the largest.
     pub tolerance: f64,
 }
 
@@ -100,10 +99,10 @@ impl Default for DecodeOptions {
     }
 }
 
-/// Why nothing was decoded.
+/// Why decoding failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Options out of range, or flow lists that do not fit the sketch.
+    /// Options out of range, or lists of flows that do not fit the sketch.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
     /// Cancelled between two sweeps.
@@ -111,40 +110,40 @@ pub enum DecodeError {
     Cancelled,
 }
 
-/// Where a flow's estimate comes from.
+/// Source of a flow's estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Joint decoding.
     Joint,
-    /// The fitted prior at the flow's features: no usable cell speaks for the flow.
+    /// The fitted prior at the flow's features, because the flow has no usable cell.
     Prior,
     /// The paper's estimator.
     Paper,
-    /// The mean over the segment: no usable cell speaks for the flow.
+    /// The mean over the segment, because the flow has no usable cell.
     SegmentMean,
-    /// Nothing at all is known: no cell is usable. The estimate is 0, its variance infinite.
+    /// Nothing: no cell is usable. The estimate is 0, its variance infinite.
     Nothing,
 }
 
-/// Why joint decoding gave way to the paper's estimator.
+/// Why the paper's estimator was used instead of joint decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
-    /// The sweeps did not settle: the best of them left the range that its cells allow.
+    /// The sweeps did not settle: the best of them is outside the range that its cells allow.
     Diverged,
     /// No cell is usable and filled.
     NoUsableCell,
 }
 
-/// What a reader of the estimates should know.
+/// A warning about the estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning {
-    /// Flows are missing from the list: this share of the packets in the cells is of no listed flow.
+    /// The list of flows is incomplete: this share of the packets in cells belongs to no listed flow.
     UnlistedPackets {
         /// 0 to 1, the mean over usable cells of rows that take every packet.
         share: f64,
     },
-    /// In these cells the flows claim more packets than were counted there: their counts are too
-    /// large, and were scaled down to fit.
+    /// In these cells the flows claim more packets than were counted there; their counts are too large, and
+    /// were scaled down to fit.
     ExcessPackets {
         /// Usable cells.
         cells: usize,
@@ -158,34 +157,34 @@ pub enum Warning {
 pub struct FlowDelay {
     /// Mean delay in ticks.
     pub mean_ticks: f64,
-    /// Posterior variance in ticks squared; infinite where it is not known. The nominal 98 % bound
-    /// is three times its root.
+    /// Posterior variance in ticks squared; infinite if unknown. The nominal 98 % bound is three times its
+    /// root.
     pub variance_ticks2: f64,
     /// Packets of the flow, as given or as decoded.
     pub packets: f64,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
 }
 
-/// What decoding gave.
+/// Result of decoding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// One entry a flow, in their order.
+    /// One entry for each flow, in order.
     pub flows: Vec<FlowDelay>,
-    /// Sweeps done; 0 where flows could be peeled one by one from their cells instead.
+    /// Number of sweeps; 0 if all flows peeled off one by one.
     pub sweeps: usize,
     /// The largest change of an estimate in the last sweep, relative to the largest estimate.
     pub last_change: f64,
-    /// Why it is not joint, where it is not.
+    /// Why estimates are not joint, if so.
     pub fallback: Option<Fallback>,
-    /// What else a reader should know.
+    /// Further warnings.
     pub warnings: Vec<Warning>,
 }
 
-/// Decodes; `cancelled` is asked between sweeps. The same input gives the same output, bit by bit.
+/// Decodes; calls `cancelled` between sweeps. The same input gives the same output, bit by bit.
 ///
 /// # Errors
-/// [`DecodeError`] when the lists fit neither each other nor the sketch, or when cancelled.
+/// [`DecodeError`] if the lists fit neither each other nor the sketch, or if cancelled.
 pub fn decode(
     cells: &DelayCells,
     flows: FlowTable<'_>,
@@ -225,7 +224,7 @@ pub fn decode(
         if outcome.sweeps > 0 {
             let doubt = doubt(cells, system.features.learnt());
             for flow in &mut flows {
-                // Of nothing to go by, not even a variance of 0 is known.
+                // Without any evidence, not even a variance of 0 is certain.
                 flow.variance_ticks2 = doubt * flow.variance_ticks2.max(f64::MIN_POSITIVE);
             }
         }
@@ -242,7 +241,7 @@ pub fn decode(
     })
 }
 
-/// All that can be said without a usable cell.
+/// The result without a usable cell.
 fn nothing(packets: &Packets) -> Decoded {
     Decoded {
         flows: unknown(&packets.counts),
@@ -264,7 +263,7 @@ fn unknown(packets: &[f64]) -> Vec<FlowDelay> {
     packets.iter().map(of_flow).collect()
 }
 
-/// Beliefs in ticks, in the flows' own order.
+/// Converts beliefs to ticks, in the flows' own order.
 fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> Vec<FlowDelay> {
     let mut flows = unknown(packets);
     for (position, (&flow, belief)) in order.iter().zip(&outcome.beliefs).enumerate() {
@@ -280,9 +279,9 @@ fn joint(system: &System, outcome: &Outcome, order: &[u32], packets: &[f64]) -> 
     flows
 }
 
-/// How much larger variances are than the fitted prior makes them, for that it was fitted to so few
-/// cells: by the squared quantiles of Student's distribution and the normal one at 99 %. Rows see the
-/// same packets, so that only cells of one row count, and each term that was `learnt` takes one.
+/// Variance inflation for a prior fitted to few cells: the ratio of the squared 99 % quantiles of Student's
+/// and the normal distribution. Rows contain the same packets, so only the cells of one row count, and each
+/// `learnt` term takes one.
 fn doubt(cells: &DelayCells, learnt: usize) -> f64 {
     let filled = cells.cells().iter().filter(|cell| cell.is_filled()).count();
     let freedom = filled as f64 / cells.layout().rows() as f64 - learnt as f64;
@@ -293,8 +292,7 @@ fn doubt(cells: &DelayCells, learnt: usize) -> f64 {
     }
 }
 
-/// The paper's estimator for every flow, and the mean over the segment where it has none. Errors
-/// are not known.
+/// The paper's estimator for every flow, and the segment's mean for flows without one. Errors are unknown.
 fn paper(shape: &Shape<'_>, segment_mean_ticks: f64, packets: &[f64]) -> Vec<FlowDelay> {
     let mut flows = unknown(packets);
     for (index, flow) in flows.iter_mut().enumerate() {
@@ -310,22 +308,22 @@ fn paper(shape: &Shape<'_>, segment_mean_ticks: f64, packets: &[f64]) -> Vec<Flo
 /// Estimates have settled where a sweep moves them by no more than this share of their deviation.
 const SETTLED: f64 = 0.1;
 
-/// Where the sweeps led.
+/// Result of the sweeps.
 struct Outcome {
-    /// One entry a flow in decoding order.
+    /// One entry for each flow, in decoding order.
     pub beliefs: Vec<Belief>,
     /// Sweeps done.
     pub sweeps: usize,
     /// The largest change in the last sweep, relative to the largest estimate.
     pub last_change: f64,
-    /// Whether that is little beside what the estimates leave open.
+    /// Whether that is small relative to the estimates' uncertainty.
     pub settled: bool,
-    /// Whether all beliefs are within the range of what their cells say.
+    /// Whether all beliefs are in the range that their cells allow.
     pub sound: bool,
 }
 
-/// Solves directly what can be; else sweeps until nothing changes, changes grow, or sweeps run out. A prior of several components
-/// learns from the second sweep on.
+/// Solves directly as much as possible; then sweeps until nothing changes, changes grow, or the limit is reached. A
+/// prior of several components learns from the second sweep on.
 fn run(
     system: &System,
     prior: &mut Prior,
@@ -383,16 +381,16 @@ fn run(
     })
 }
 
-/// Stop after so many sweeps in a row that each moved the means further than the one before.
+/// Stops after this many consecutive sweeps that each moved the means further than the previous one.
 const GROWTHS_MAX: usize = 3;
-/// How far beyond what its cells say a flow may be, in standard deviations of its prior.
+/// How far a flow may be outside the range of its cells, in standard deviations of its prior.
 const DEVIATIONS: f64 = 100.0;
 
-/// Keeps the best sweep and tells when to stop.
+/// Keeps the best sweep and decides when to stop.
 ///
-/// On small sketches at a load near one flow a cell, sequential updates can diverge: changes grow
-/// without end. Growth is judged by all steps together: where a flow wavers between two components,
-/// the largest step alone grows and falls by chance.
+/// On small sketches at a load near one flow a cell, sequential updates can diverge: changes grow without
+/// end. Growth is judged by the sum of all steps, because if a flow alternates between two components, the
+/// largest step alone grows and shrinks at random.
 #[derive(Debug, Default)]
 struct Guard {
     last: Option<f64>,
@@ -402,7 +400,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// After a sweep that moved the means by `change`; whether to stop.
+    /// Records a sweep that moved the means by `change`; returns whether to stop.
     pub fn watch(&mut self, change: f64, beliefs: &[Belief]) -> bool {
         if self.last.is_some_and(|last| change > last) || change.is_nan() {
             self.growths += 1;
@@ -418,17 +416,17 @@ impl Guard {
         self.growths >= GROWTHS_MAX
     }
 
-    /// Beliefs after the sweep that moved them least.
+    /// The beliefs after the sweep that moved them least.
     pub fn best(self) -> Option<Vec<Belief>> {
         (!self.best.is_empty()).then_some(self.best)
     }
 }
 
-/// Whether every flow is within what its cells and its prior allow.
+/// Whether every flow is in the range that its cells and its prior allow.
 ///
 /// A single cell reads a flow as r = (`s_c` - sum over the others of a m) / a with the others at their
-/// prior: exact solutions may lie anywhere between such readings and the prior, as where a large flow
-/// hides a small one, and a little beyond. What diverges is soon beyond any multiple.
+/// prior. Exact solutions may lie anywhere between such readings and the prior, for example if a large flow
+/// hides a small one, and a little beyond. Diverging solutions soon exceed any multiple.
 fn within_range(system: &System, prior: &Prior, beliefs: &[Belief]) -> bool {
     let background = prior.background(&system.features);
     let mut residuals: Vec<f64> = system

@@ -1,10 +1,10 @@
-//! The difference of both ends, and what can be read from it directly: the paper's estimators and
-//! the mean of all; packets, loss and variance of any flow (Sanjuas-Cuxart et al. 2011, section 4.3).
+//! The difference of both ends, and direct estimates from it: the paper's estimators and the overall mean; packets,
+//! loss and variance of any flow (Sanjuas-Cuxart et al. 2011, section 4.3).
 //!
 //! To count a flow's packets, the paper sums its k cells in each row and takes the least of these sums. Here a packet
-//! has the same offset among the k cells in every row (one h' for all), so that each offset has a least
-//! cell of its own: the sum of the least is never more than the least of the sums, and still an
-//! upper bound. Heavy hitters are the flows for which the cells say most.
+//! has the same offset among the k cells in every row (one h' for all), so each offset has a least cell of its own.
+//! The sum of these least cells never exceeds the least of the sums, and is still an upper bound. Heavy hitters are
+//! the flows with the greatest bounds.
 
 use super::LdsLayout;
 use crate::argument::{InvalidArgument, ensure};
@@ -16,34 +16,33 @@ use crate::synopsis::ShapeMismatch;
 /// Interference that the paper's estimator tolerates: alpha of section 2.3.4.
 const TOLERANCE: f64 = 0.1;
 
-/// Shares of rows are kept to 2^-32: a cell that is on the limit by the share that was asked for
-/// is not to fall over it by that. Counts of a million and more lie closer together; there it does
-/// not matter.
+/// Tolerance for rounding: shares of rows are stored to 2^-32, and a cell exactly at the limit by the
+/// requested share must not exceed it because of that. Counts of a million and more are closer together,
+/// but there it does not matter.
 const ROUNDING: f64 = 1e-6;
 
-/// What both ends of a cell say together. Counts and sums carry the packets' weights.
+/// A cell as compared between both ends. Counts and sums include the packets' weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DelayCell {
     /// Packets at the sender's end.
     pub sent: u64,
     /// Packets at the receiver's end.
     pub received: u64,
-    /// Packets of the epochs in which the cell was usable; 0 where it never was. For one epoch:
+    /// Packets of the epochs in which the cell was usable; 0 if it never was. For a single epoch:
     /// `received` or 0.
     pub count: u64,
     /// Sum of these packets' delays in ticks.
     pub delay_sum: i64,
-    /// Both ends counted the same packets, in one epoch at least.
+    /// Whether both ends counted the same packets, in at least one epoch.
     pub usable: bool,
-    /// Unusable in some epoch of several: `count` is less than all packets of its flows.
+    /// Whether it was unusable in one of several epochs: `count` is less than all packets of its flows.
     pub partial: bool,
-    /// What an end counted did not arrive, in some epoch: `sent` and `received` may be less than
-    /// there were.
+    /// Whether an end's counts did not arrive in some epoch: `sent` and `received` may be too low.
     pub missing: bool,
 }
 
 impl DelayCell {
-    /// From both ends' halves, as far as they are here.
+    /// From both ends' halves, as far as present.
     fn of(sender: Option<Cell>, receiver: Option<Cell>) -> Self {
         let count_of = |half: Option<Cell>| half.map_or(0, |half| u64::from(half.count));
         let delay_sum = sender
@@ -60,7 +59,7 @@ impl DelayCell {
         }
     }
 
-    /// Adds another epoch's.
+    /// Adds another epoch's cell.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.wrapping_add(other.sent);
         self.received = self.received.wrapping_add(other.received);
@@ -71,20 +70,20 @@ impl DelayCell {
         self.missing |= other.missing;
     }
 
-    /// Usable, with packets in it.
+    /// Whether it is usable and contains packets.
     pub(super) fn is_filled(&self) -> bool {
         self.usable && self.count > 0
     }
 
-    /// Packets that went through it, usable or not: what a flow in it has to share it with. In one
-    /// epoch that is `count` wherever the cell is usable; over several, a cell that was unusable
-    /// in some must not pass for one that few flows share.
+    /// Packets that went through it, usable or not, which a flow in it competes with. In a single epoch
+    /// that is `count` if the cell is usable; over several, a cell that was unusable in some must not look
+    /// like one that few flows share.
     pub(super) fn packets(&self) -> u64 {
         self.count.max(self.received).max(self.sent)
     }
 }
 
-/// All cells of a sketch, one epoch's or several epochs'.
+/// All cells of a sketch, of one or several epochs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DelayCells {
     pub(super) layout: LdsLayout,
@@ -92,12 +91,12 @@ pub struct DelayCells {
     pub(super) cells: Vec<DelayCell>,
 }
 
-/// A flow's delay read directly from its cells.
+/// A direct estimate of a flow's delay from its cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowEstimate {
     /// Mean delay in ticks.
     pub mean_ticks: f64,
-    /// Packets in the cells that were read, with their weights. A packet counts in each row.
+    /// Packets by weight in the cells that were read. A packet counts in each row.
     pub packets: u64,
 }
 
@@ -120,7 +119,7 @@ impl DelayCells {
     /// From cells that were compared elsewhere, row by row.
     ///
     /// # Errors
-    /// When there are not as many cells as the layout has.
+    /// If the number of cells is not that of the layout.
     pub fn new(layout: LdsLayout, cells: Vec<DelayCell>) -> Result<Self, InvalidArgument> {
         let (given, expected) = (cells.len(), layout.cells());
         ensure(given == expected, || {
@@ -129,14 +128,14 @@ impl DelayCells {
         Ok(Self { layout, cells })
     }
 
-    /// From the (sender, receiver) halves of all cells, row by row; where there are fewer, the
-    /// rest is missing, and what is beyond the layout is ignored.
+    /// From the (sender, receiver) halves of all cells, row by row. If there are fewer, the rest is
+    /// missing; surplus halves are ignored.
     pub fn from_halves(layout: &LdsLayout, halves: impl IntoIterator<Item = (Cell, Cell)>) -> Self {
         let here = |(sender, receiver)| (Some(sender), Some(receiver));
         Self::from_arrived(layout, halves.into_iter().map(here))
     }
 
-    /// From such halves as arrived: a cell that lacks one is unusable, not empty.
+    /// From halves that may not have arrived: a cell without one of them is unusable, not empty.
     pub fn from_arrived(
         layout: &LdsLayout,
         halves: impl IntoIterator<Item = (Option<Cell>, Option<Cell>)>,
@@ -151,11 +150,11 @@ impl DelayCells {
         }
     }
 
-    /// Adds another epoch's cells. Delays are linear in time: the sum serves as one long epoch
-    /// would. A cell that is unusable in one epoch keeps what the others say, and is `partial`.
+    /// Adds another epoch's cells. Delays are linear in time, so the sum is equivalent to one long epoch. A
+    /// cell that is unusable in one epoch keeps the sums of the others, and is `partial`.
     ///
     /// # Errors
-    /// [`ShapeMismatch`] when the two are not of one layout; nothing is added then.
+    /// [`ShapeMismatch`] if the layouts differ; nothing is added then.
     pub fn add_epoch(&mut self, other: &Self) -> Result<(), ShapeMismatch> {
         self.layout.same_shape(&other.layout)?;
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
@@ -174,11 +173,10 @@ impl DelayCells {
         &self.cells
     }
 
-    /// Mean delay in all usable cells of the rows that sample most; where none of these holds a
-    /// packet, of those that sample most among the others. `None` without any.
+    /// Mean delay in all usable cells of the rows with the highest sampling rate that contain a packet.
+    /// `None` without any.
     ///
-    /// Packets count with their weights. For a flow without a usable cell this is all that
-    /// the sketch can say.
+    /// Packets count by weight. For a flow without a usable cell this is the sketch's only estimate.
     pub fn segment_mean_ticks(&self) -> Option<f64> {
         let columns = self.layout.columns() as usize;
         let mut best: Option<(f64, f64)> = None;
@@ -196,10 +194,10 @@ impl DelayCells {
         best.map(|(_, mean)| mean)
     }
 
-    /// LDS's estimator (Sanjuas-Cuxart et al. 2011, fig. 6, with section 4.2) for a flow whose
-    /// base columns (one a row) are given: among its usable cells with packets in them the one
-    /// with the smallest `n / p_r`, then all with `n / p_r` at most 1.1 times that; sum s / sum n. `None`
-    /// where no cell is usable and filled.
+    /// LDS's estimator (Sanjuas-Cuxart et al. 2011, fig. 6, with section 4.2) for a flow with these base
+    /// columns (one for each row): among its usable cells with packets, the one with the smallest `n /
+    /// p_r`, then all with `n / p_r` at most 1.1 times that; sum s / sum n. `None` if no cell is usable and
+    /// filled.
     pub fn estimate_at(&self, base_columns: &[u32]) -> Option<FlowEstimate> {
         let packets = self.filled_cells(base_columns).map(|(_, packets)| packets);
         let least = packets.min_by(f64::total_cmp)?;
@@ -216,8 +214,8 @@ impl DelayCells {
         self.estimate_at(&self.layout.base_columns(flow, segment))
     }
 
-    /// Packets of these flows in each cell, with their weights, by the flows' counts of packets received;
-    /// where cells do not [depend on the packet](LdsLayout::asks_which_packet).
+    /// Packets by weight of these flows in each cell, by the flows' counts of packets received; for cells
+    /// that do not [depend on the packet](LdsLayout::asks_which_packet).
     pub fn claimed(&self, flows: impl Iterator<Item = (FlowHash, SegmentIndex, u64)>) -> Vec<u64> {
         let mut claimed = vec![0_u64; self.cells.len()];
         for (flow, segment, packets) in flows {
@@ -229,7 +227,7 @@ impl DelayCells {
         claimed
     }
 
-    /// Packets received of a flow, at most: what others have not [`claimed`](Self::claimed).
+    /// Most packets received of a flow: those not [`claimed`](Self::claimed) by others.
     pub fn unclaimed(&self, claimed: &[u64], flow: FlowHash, segment: SegmentIndex) -> u64 {
         let left = self.fixed_cells(flow, segment).map(|cell| {
             let received = self.cells[cell].received;
@@ -238,14 +236,14 @@ impl DelayCells {
         left.min().unwrap_or(0) / u64::from(self.layout.weight(segment)).max(1)
     }
 
-    /// The first cell that a flow has in each row: its only one, where cells do not depend on the packet.
+    /// The first cell of a flow in each row; the only one, if cells do not depend on the packet.
     fn fixed_cells(&self, flow: FlowHash, segment: SegmentIndex) -> impl Iterator<Item = usize> {
         let columns = self.layout.base_columns(flow, segment);
         let rows = columns.into_iter().take(self.layout.rows()).enumerate();
         rows.filter_map(|(row, column)| self.layout.cell_at(row, column, 0))
     }
 
-    /// The flow's usable cells with packets in them, each with its `n / p_r`.
+    /// The flow's usable cells with packets, each with its `n / p_r`.
     fn filled_cells(&self, base_columns: &[u32]) -> impl Iterator<Item = (&DelayCell, f64)> {
         let offsets = 0..self.layout.virtual_cells();
         let cells = offsets.flat_map(|offset| self.cells_at(base_columns, offset));
@@ -272,41 +270,40 @@ impl DelayCells {
         })
     }
 
-    /// Packets of any flow at the receiver's end, at most: exact where the flow is alone in some row. `None` where no
-    /// row takes every packet.
+    /// Most packets of any flow at the receiver's end; exact if the flow is alone in some row. `None` if no row takes
+    /// every packet.
     pub fn packets(&self, flow: FlowHash, segment: SegmentIndex) -> Option<u64> {
         let packets = self.packets_at(&self.layout.base_columns(flow, segment))?;
         Some(packets / u64::from(self.layout.weight(segment)))
     }
 
-    /// Packets of any flow lost between the ends, at most. Under 0 where packets of another epoch got in. `None` where no
-    /// row takes every packet.
+    /// Most packets of any flow lost between the ends; negative if packets of another epoch were counted. `None` if
+    /// no row takes every packet.
     pub fn lost(&self, flow: FlowHash, segment: SegmentIndex) -> Option<i64> {
         let lost = self.lost_at(&self.layout.base_columns(flow, segment))?;
         Some(lost / i64::from(self.layout.weight(segment)))
     }
 
-    /// Packets of a flow at the receiver's end, at most, with their weight, as in a count-min
-    /// sketch. `None` where no row takes every packet.
+    /// Most packets by weight of a flow at the receiver's end, as in a count-min sketch. `None` if no row
+    /// takes every packet.
     pub fn packets_at(&self, base_columns: &[u32]) -> Option<u64> {
         let mut least = self.least_by_offset(base_columns, |cell| cell.received);
         least.try_fold(0, |sum: u64, least| Some(sum.saturating_add(least?)))
     }
 
-    /// Packets of a flow lost between the ends, at most, with their weight. `None` where no row
-    /// takes every packet.
+    /// Most packets by weight of a flow lost between the ends. `None` if no row takes every packet.
     pub fn lost_at(&self, base_columns: &[u32]) -> Option<i64> {
         let mut least = self.least_by_offset(base_columns, lost);
         least.try_fold(0, |sum: i64, least| Some(sum.saturating_add(least?)))
     }
 
-    /// Variance of the delays of a flow's packets in ticks squared, times their weight: LDA's
-    /// unbiased form over the flow's u usable cells, sum of `(s_i - n_i D)^2 / n_i` over u - 1.
-    /// `None` where there are not two with packets in them.
+    /// Variance of the delays of a flow's packets in ticks squared, times their weight: LDA's unbiased form
+    /// over the flow's u usable cells, sum of `(s_i - n_i D)^2 / n_i` over u - 1. `None` with fewer than
+    /// two cells with packets.
     ///
-    /// Rows that sample alike hold the same packets of the flow, so that there is one cell for
-    /// each of the k offsets: that with the fewest packets. Of different probabilities the one
-    /// counts that leaves most such cells, the highest among equals.
+    /// Rows with the same sampling contain the same packets of the flow, so one cell is used for each of
+    /// the k offsets: the one with the fewest packets. Of different probabilities, the one with most such
+    /// cells is used, or the highest of several.
     pub fn variance_at(&self, base_columns: &[u32]) -> Option<f64> {
         let of_row = |row| {
             let cells: Vec<&DelayCell> = self.least_cells(base_columns, row).collect();
@@ -318,8 +315,8 @@ impl DelayCells {
         best.map(|(.., variance)| variance)
     }
 
-    /// For each of the flow's k offsets the least of what its cells there say, in rows that take
-    /// every packet and whose cell is not missing; `None` where there is no such cell.
+    /// For each of the flow's k offsets, the least value of its cells there, in rows that take every packet
+    /// and whose cell is not missing; `None` without such a cell.
     fn least_by_offset<T: Ord>(
         &self,
         base_columns: &[u32],
@@ -334,8 +331,8 @@ impl DelayCells {
         })
     }
 
-    /// For each of the flow's k offsets the usable cell with the fewest packets, among rows that
-    /// sample like `row`; offsets without packets are left out.
+    /// For each of the flow's k offsets, the usable cell with the fewest packets, among rows that sample
+    /// like `row`; offsets without packets are skipped.
     fn least_cells(&self, base_columns: &[u32], row: usize) -> impl Iterator<Item = &DelayCell> {
         (0..self.layout.virtual_cells()).filter_map(move |offset| {
             let cells = self.cells_at(base_columns, offset);
@@ -348,7 +345,7 @@ impl DelayCells {
     }
 }
 
-/// Sum of `(s_i - n_i D)^2 / n_i` over u - 1, for u cells that hold packets; `None` of less than two.
+/// Sum of `(s_i - n_i D)^2 / n_i` over u - 1, for u cells with packets; `None` for fewer than two.
 fn variance(cells: &[&DelayCell]) -> Option<f64> {
     let packets: f64 = cells.iter().map(|cell| cell.count as f64).sum();
     let sum: f64 = cells.iter().map(|cell| cell.delay_sum as f64).sum();

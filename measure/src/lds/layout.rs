@@ -19,34 +19,34 @@ const SCALE: f64 = 4_294_967_296.0;
 /// The bound of a row that takes every packet.
 const ALL: u64 = 1 << 32;
 
-/// The multiplier that gives a packet its offset in a virtual LDA. It meets packet hashes only,
-/// those of rows meet flow hashes only.
+/// The multiplier that gives a packet its offset in a virtual LDA. It is applied to packet hashes only,
+/// those of rows to flow hashes only.
 const OFFSET_MULTIPLIER: u64 = ROW_MULTIPLIERS[3];
 
-/// R rows of C columns; a flow has k neighbouring cells in each row (its virtual LDA); row r
-/// samples packets with probability `p_r` (Sanjuas-Cuxart et al. 2011, sections 2.3.4 and 4.2).
+/// R rows of C columns; a flow has k neighbouring cells in each row (its virtual LDA); row r samples
+/// packets with probability `p_r` (Sanjuas-Cuxart et al. 2011, sections 2.3.4 and 4.2).
 ///
-/// One packet hash decides for all rows: what a row samples, a row of higher probability samples
-/// too.
+/// One packet hash decides for all rows, so a row also samples every packet sampled by a row of lower
+/// probability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LdsLayout {
     columns: u32,
     virtual_cells: u32,
-    /// For each row: it samples packets whose hash has lower 32 bits under this.
+    /// For each row, the bound: it samples packets whose hash has lower 32 bits below it.
     bounds: ArrayVec<u64, ROWS_MAX>,
-    /// By segment; 1 beyond.
+    /// By segment; 1 for segments beyond the list.
     weights: Vec<u32>,
 }
 
-/// How a row takes packets to its cells.
+/// Maps packets to the cells of a row.
 pub(super) struct RowMap {
-    /// Of [`row_of`], for flows.
+    /// Multiplier of [`row_of`], for flows.
     pub multiplier: u64,
     /// C.
     pub columns: u32,
     /// Index of its first cell, row by row.
     pub first_cell: u32,
-    /// It samples packets whose hash has lower 32 bits under this.
+    /// It samples packets whose hash has lower 32 bits below this.
     pub bound: u64,
 }
 
@@ -55,13 +55,13 @@ impl LdsLayout {
     pub const COLUMNS_MAX: u32 = 1 << 24;
     /// Most cells of a flow in a row.
     pub const VIRTUAL_CELLS_MAX: u32 = 1_024;
-    /// Highest weight: counts are kept modulo 2^32, weights included.
+    /// Greatest weight: counts are kept modulo 2^32, including weights.
     pub const WEIGHT_MAX: u32 = 65_535;
 
-    /// `row_probabilities` has one entry a row, 1 to [`ROWS_MAX`], each in 2^-32..=1.
+    /// `row_probabilities` has one entry for each row, 1 to [`ROWS_MAX`], each in 2^-32..=1.
     ///
     /// # Errors
-    /// [`InvalidArgument`] when a number is out of range.
+    /// [`InvalidArgument`] if a number is out of range.
     pub fn new(
         columns: u32,
         virtual_cells: u32,
@@ -102,11 +102,11 @@ impl LdsLayout {
         })
     }
 
-    /// Weights of packets by segment (their class), each 1 to [`WEIGHT_MAX`](Self::WEIGHT_MAX); 1
-    /// for segments beyond the list (section 4.1).
+    /// Sets weights of packets by segment (their class), each 1 to [`WEIGHT_MAX`](Self::WEIGHT_MAX); 1 for
+    /// segments beyond the list (section 4.1).
     ///
     /// # Errors
-    /// [`InvalidArgument`] when a weight is out of range or there are more than segments can be.
+    /// [`InvalidArgument`] if a weight is out of range or there are more weights than segments can exist.
     pub fn with_weights(mut self, weights: &[u32]) -> Result<Self, InvalidArgument> {
         let given = weights.len();
         ensure(given <= usize::from(u16::MAX) + 1, || {
@@ -118,7 +118,7 @@ impl LdsLayout {
                 format!("segment {segment} has weight {weight}; give it 1 to {most}")
             })?;
         }
-        // Weights of 1 say nothing: without them the sketch takes its shorter way.
+        // Weights of 1 are dropped: without weights the sketch is faster.
         let said = weights.iter().rposition(|&weight| weight != 1);
         self.weights = weights[..said.map_or(0, |last| last + 1)].to_vec();
         Ok(self)
@@ -144,7 +144,7 @@ impl LdsLayout {
         self.rows() * self.columns as usize
     }
 
-    /// `p_r` as it is laid out, in steps of 2^-32; 0 for a row that is not there.
+    /// `p_r` as laid out, in steps of 2^-32; 0 for a row that does not exist.
     pub fn row_probability(&self, row: usize) -> f64 {
         self.bounds
             .get(row)
@@ -165,13 +165,12 @@ impl LdsLayout {
             .unwrap_or(1)
     }
 
-    /// Weights by segment; those after the list are 1.
+    /// Weights by segment; segments beyond the list have 1.
     pub fn weights(&self) -> &[u32] {
         &self.weights
     }
 
-    /// The first of the flow's k columns in each row (entries beyond R are 0); the others follow
-    /// it, modulo C.
+    /// The first of the flow's k columns in each row (entries beyond R are 0); the others follow, modulo C.
     pub fn base_columns(&self, flow: FlowHash, segment: SegmentIndex) -> [u32; ROWS_MAX] {
         let key = FlowId::new(flow, segment).bits();
         let mut columns = [0; ROWS_MAX];
@@ -181,7 +180,7 @@ impl LdsLayout {
         columns
     }
 
-    /// Which of the flow's k cells a packet goes to, in every row: h' of section 2.3.4.
+    /// The packet's offset among the flow's k cells, in every row: h' of section 2.3.4.
     #[inline]
     pub fn offset(&self, PacketHash(hash): PacketHash) -> u32 {
         row_of(hash, OFFSET_MULTIPLIER, self.virtual_cells)
@@ -194,7 +193,7 @@ impl LdsLayout {
         hash & 0xffff_ffff < bound
     }
 
-    /// How each row takes packets to its cells.
+    /// How each row maps packets to its cells.
     #[inline]
     pub(super) fn row_maps(&self) -> impl Iterator<Item = RowMap> + '_ {
         let columns = self.columns;
@@ -214,8 +213,8 @@ impl LdsLayout {
         self.bounds.get(row) == self.bounds.get(other)
     }
 
-    /// Index (row by row) of one of a flow's k cells in a row, given its base column there; `None`
-    /// where there is no such row, column or offset.
+    /// Index (row by row) of one of a flow's k cells in a row, given its base column there; `None` if the
+    /// row, column or offset does not exist.
     pub(super) fn cell_at(&self, row: usize, base: u32, offset: u32) -> Option<usize> {
         if row >= self.rows() || base >= self.columns || offset >= self.virtual_cells {
             return None;
@@ -224,14 +223,14 @@ impl LdsLayout {
         Some(row * self.columns as usize + column as usize)
     }
 
-    /// Virtual LDAs, or rows that sample packets: cells depend on the packet. Otherwise each packet of a
-    /// flow goes to one cell of each row, always the same.
+    /// Whether cells depend on the packet, because of virtual LDAs or sampling. Otherwise each packet of a
+    /// flow goes to the same cell of each row.
     pub fn asks_which_packet(&self) -> bool {
         self.virtual_cells > 1 || self.bounds.iter().any(|&bound| bound != ALL)
     }
 
-    /// Neither virtual LDAs nor sampling or weights: a packet of flow f goes to one cell of
-    /// each row.
+    /// Whether there are neither virtual LDAs nor sampling nor weights: a packet of a flow goes to one cell
+    /// of each row.
     pub(crate) fn is_plain(&self) -> bool {
         !self.asks_which_packet() && self.weights.is_empty()
     }

@@ -1,8 +1,8 @@
-//! What a point accumulates.
+//! The cells that a point accumulates.
 //!
-//! Cells lie scattered in more memory than a core's caches hold. So observations are taken in chunks:
-//! all of a chunk are hashed and their cells asked for, then all are added, by which time the
-//! cells are there.
+//! Cells are scattered over more memory than a core's caches hold. So observations are processed in chunks:
+//! first all are hashed and their cells prefetched, then all are added, by which time the cells are in the
+//! cache.
 
 use super::layout::RowMap;
 use super::{DelayCells, LdsLayout, ROWS_MAX};
@@ -16,14 +16,14 @@ use crate::synopsis::{ShapeMismatch, Synopsis};
 /// Observations hashed before any is added.
 const CHUNK: usize = 64;
 
-/// An LDS with both ends in one place: R rows of C cells of some kind, row by row.
+/// An LDS with both ends in one place: R rows of C cells, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LdsPair<C = CellPair> {
     layout: LdsLayout,
     cells: Vec<C>,
 }
 
-/// What is hashed of an observation once for all rows.
+/// Hashes of an observation, computed once for all rows.
 #[derive(Clone, Copy, Default)]
 struct Hashed {
     key: u64,
@@ -31,7 +31,7 @@ struct Hashed {
     weight: u32,
 }
 
-/// An observation of the chunk, and a cell that it is added to.
+/// An observation of the chunk, and a cell to add it to.
 #[derive(Clone, Copy, Default)]
 struct Addition {
     cell: u32,
@@ -44,7 +44,7 @@ impl LdsPair {
         Self::empty(layout)
     }
 
-    /// Takes packets out again that were recorded at one end: the exact inverse.
+    /// Removes packets that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
         self.add(observations, |cell, observation, weight| {
             cell.unrecord(end, observation, weight);
@@ -53,7 +53,7 @@ impl LdsPair {
 }
 
 impl<C: BothEnds> LdsPair<C> {
-    /// An empty sketch of whatever kind of cells.
+    /// An empty sketch of any kind of cells.
     pub fn empty(layout: &LdsLayout) -> Self {
         Self {
             layout: layout.clone(),
@@ -76,7 +76,7 @@ impl<C: BothEnds> LdsPair<C> {
         DelayCells::from_halves(&self.layout, self.cells.iter().map(C::halves))
     }
 
-    /// Adds a burst: `add` is called with each cell of each observation and the observation's weight.
+    /// Adds a burst: calls `add` with each cell of each observation and the observation's weight.
     #[inline]
     fn add(&mut self, observations: &[Observation], add: impl Fn(&mut C, &Observation, u32)) {
         if !self.layout.is_plain() {
@@ -127,7 +127,7 @@ impl<C: BothEnds> LdsPair<C> {
     /// Adds packets seen at one end of the segment.
     #[inline]
     pub fn record(&mut self, end: End, observations: &[Observation]) {
-        // Either end by itself, so that the loop does not ask which.
+        // A loop for each end, so that the end is not tested inside the loop.
         match end {
             End::Sender => self.add(observations, |cell, observation, weight| {
                 cell.record(End::Sender, observation, weight);
@@ -140,11 +140,11 @@ impl<C: BothEnds> LdsPair<C> {
 }
 
 impl LdsPair<PassedCell> {
-    /// Adds packets that passed both ends, as they were seen at the receiver's: what recording
-    /// them there, and at the sender's end at `time - delay`, does, for half of the work.
+    /// Adds packets that passed both ends, as seen at the receiver's end: equivalent to recording them
+    /// there, and at the sender's end at `time - delay`, for half of the work.
     ///
-    /// For a worker that owns both ends of a burst. What was lost in between has to be recorded
-    /// at the sender's end.
+    /// For a worker that owns both ends of a burst. Packets lost in between must be recorded at the
+    /// sender's end.
     #[inline]
     pub fn record_passed(&mut self, observations: &[Observation]) {
         self.add(observations, |cell, observation, weight| {
@@ -152,8 +152,8 @@ impl LdsPair<PassedCell> {
         });
     }
 
-    /// Adds all packets of a flow that passed, by the sum of their delays: what recording them one by one
-    /// does, where the layout is plain.
+    /// Adds all passed packets of a flow by the sum of their delays: equivalent to recording them one by
+    /// one, if the layout is plain.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     pub(crate) fn record_flow(&mut self, flow: FlowId, packets: u64, delay_sum: u64) {
         let Self { layout, cells } = self;
@@ -198,9 +198,9 @@ impl RowMap {
         let mut sampled = 0;
         for ((number, observation), hashed) in (0..).zip(observations).zip(hashed) {
             let column = row_of(hashed.key, multiplier, columns) + hashed.offset;
-            // The lesser of the two is the one in range: the other is over it, or wrapped.
+            // The lesser one is in range: the other is too large, or wrapped.
             let column = column.min(column.wrapping_sub(columns));
-            // Written for every observation, kept for those sampled: no branch on what is hard to guess.
+            // Written for every observation, kept for sampled ones: avoids an unpredictable branch.
             if let Some(addition) = additions.get_mut(sampled) {
                 *addition = Addition {
                     cell: first_cell + column,
@@ -239,10 +239,10 @@ fn add_plain<const ROWS: usize, C>(
     }
 }
 
-/// The cells of a flow in rows that take every packet to the first cell of its flow.
+/// The cells of a flow in rows that take every packet to the flow's first cell.
 #[inline]
 fn cells_of<const ROWS: usize>(flow: FlowId, columns: u32) -> [u32; ROWS] {
-    // Plain loops over arrays: they are unrolled over rows, which iterators are not.
+    // Plain loops over arrays are unrolled over rows; iterators are not.
     let mut indices = [0; ROWS];
     let mut first_cell = 0;
     for (index, multiplier) in indices.iter_mut().zip(ROW_MULTIPLIERS) {

@@ -9,10 +9,10 @@ use super::key::{FiveTuple, FlowKey};
 use super::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
 use super::words::{Pair, be16, le_pair, le64};
 
-/// Bytes hashed of what is not IP: as much as of an IP payload.
+/// Bytes hashed of a frame without IP: as many as of an IP payload.
 const OTHER_WINDOW_BYTES: usize = 16;
-/// Where the hashed bytes of a fragment begin, so that a first fragment's transport checksum is
-/// not among them.
+/// Offset of the hashed bytes in a fragment, so that a first fragment's transport checksum is not among
+/// them.
 const FRAGMENT_SKIP_BYTES: usize = 20;
 
 /// Length, identification and fragment field, of the first eight bytes of an IPv4 header.
@@ -27,19 +27,19 @@ pub(super) const fn ipv6_unchanged(first: u64) -> u64 {
     first & u64::from_le_bytes([0xf0, 0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0])
 }
 
-/// What is known of a frame after all of its headers.
+/// A frame, after all of its headers.
 #[derive(Debug, Clone)]
 pub(super) struct Dissected {
     pub kind: Kind,
     pub key: FlowKey,
-    /// What tells packets apart beside flow and payload: words of two headers.
+    /// Fields that identify the packet within its flow, in addition to the payload: words of two headers.
     pub identity: Pair,
-    /// Where in the head the payload is whose first bytes are hashed.
+    /// Range of the hashed bytes of payload in the head.
     pub payload: Range<usize>,
 }
 
 impl Dissected {
-    /// Reads a frame. `frame_len` counts only in the identity of what is not IP.
+    /// Parses a frame. `frame_len` only matters for frames without IP.
     pub fn of(head: &[u8], frame_len: u32) -> Self {
         let link = Link::of(head);
         let ip = match link.content {
@@ -55,7 +55,7 @@ impl Dissected {
         })
     }
 
-    /// A frame by its Ethernet pair; bytes that are missing of the addresses count as 0.
+    /// A frame identified by its MAC addresses; missing bytes count as 0.
     fn of_link(head: &[u8], frame_len: u32, link: &Link, kind: Kind) -> Self {
         let address = |field: Range<usize>| {
             std::array::from_fn(|n| head.get(field.start + n).copied().unwrap_or(0))
@@ -82,7 +82,7 @@ impl Dissected {
         }
     }
 
-    /// A frame with an IPv4 packet at `at`, or the kind of one whose header is wrong.
+    /// A frame with an IPv4 packet at `at`, or the kind of a frame with a bad header.
     fn of_ipv4(head: &[u8], at: usize) -> Result<Self, Kind> {
         let (header, upper) = walk::ipv4(head, at)?;
         let transport = if header.is_fragment() {
@@ -96,13 +96,13 @@ impl Dissected {
         Ok(Self::of_ip(&upper, ends, protocol, unchanged, &transport))
     }
 
-    /// A frame with an IPv6 packet at `at`, or the kind of one whose header is wrong.
+    /// A frame with an IPv6 packet at `at`, or the kind of a frame with a bad header.
     fn of_ipv6(head: &[u8], at: usize) -> Result<Self, Kind> {
         let (header, mut upper) = walk::ipv6(head, at)?;
         let mut protocol = header.next();
         let transport = match step_over_extensions(&mut upper, &mut protocol) {
             Ok(None) => Transport::of(&upper, protocol),
-            // What follows may be the middle of anything.
+            // The rest may be from the middle of anything.
             Ok(Some(fragment)) => Transport {
                 word: fragment,
                 ..Transport::of_fragment(&upper)
@@ -136,8 +136,8 @@ impl Dissected {
     }
 }
 
-/// Steps over the extension headers that `protocol` begins, up to the header of a fragment, whose word it
-/// yields; `protocol` becomes that of what follows.
+/// Skips the extension headers that begin with `protocol`, up to a fragment header, whose word it returns;
+/// `protocol` is updated to the next header.
 fn step_over_extensions(upper: &mut Upper<'_>, protocol: &mut u8) -> Result<Option<u64>, Kind> {
     for _ in 0..EXTENSION_HEADERS_MAX {
         let Some(extension) = upper.step(*protocol)? else {
@@ -157,19 +157,19 @@ fn step_over_extensions(upper: &mut Upper<'_>, protocol: &mut u8) -> Result<Opti
     Ok(None)
 }
 
-/// What a transport header yields.
+/// Result of parsing a transport header.
 struct Transport {
     kind: Kind,
     source_port: u16,
     destination_port: u16,
-    /// What of it tells packets apart.
+    /// Fields that identify the packet.
     word: u64,
     /// Where the hashed payload begins.
     payload: usize,
 }
 
 impl Transport {
-    /// No ports and nothing but payload.
+    /// No ports, only payload.
     fn none(kind: Kind, payload: usize) -> Self {
         Self {
             kind,
@@ -195,7 +195,7 @@ impl Transport {
         if !upper.has(bytes_min) {
             return Self::none(upper.cut_kind(bytes_min), upper.stop());
         }
-        // Whole, up to options.
+        // Complete, except for options.
         let header = upper.head.get(upper.at..).unwrap_or_default();
         // The fields of TCP, UDP and SCTP; ICMP has none.
         let port = |field: Range<usize>| match kind {
@@ -206,9 +206,9 @@ impl Transport {
         let word = match kind {
             // Sequence and acknowledgement numbers.
             Kind::Tcp => long(tcp::field::SEQUENCE.start),
-            // Not the checksum behind it.
+            // Without the checksum behind it.
             Kind::Sctp => long(sctp::field::TAG.start) & 0xffff_ffff,
-            // Type, code and rest of header, not the checksum between them.
+            // Type, code and rest of header, without the checksum between them.
             Kind::Icmp => long(0) & 0xffff_ffff_0000_ffff,
             _ => 0,
         };

@@ -13,7 +13,7 @@ use super::key::FlowKey;
 use super::words::{Pair, first_16, halves};
 use super::{FlowHash, PacketHash, Parsed};
 
-/// Version of the hashes: what is hashed, how, and with which keys. Points of different versions
+/// Version of the hashes: the fields hashed, the algorithm, and the keys. Points of different versions
 /// cannot be paired.
 pub const HASH_VERSION: u32 = 2;
 
@@ -26,7 +26,7 @@ pub struct Hasher {
     packet_fold: Pair,
 }
 
-/// Shows no keys: they must not get into logs.
+/// Hides the keys, which must not get into logs.
 impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hasher").finish_non_exhaustive()
@@ -39,8 +39,8 @@ fn product(word: Pair, key: Pair) -> u128 {
     u128::from(word.0.wrapping_add(key.0)) * u128::from(word.1.wrapping_add(key.1))
 }
 
-/// Fold and finaliser: one multiplication of the keyed halves, and its halves added by exclusive
-/// or.
+/// Fold and finaliser: one multiplication of the keyed halves; the halves of the product are combined by
+/// exclusive or.
 #[inline(always)]
 fn finish(sum: u128, key: Pair) -> u64 {
     let (low, high) = halves(product(halves(sum), key));
@@ -67,27 +67,27 @@ impl Hasher {
         }
     }
 
-    /// Hashes of a frame and its kind.
+    /// Computes the hashes of a frame and its kind.
     ///
-    /// `head` is the frame's first segment, from the destination MAC on; `frame_len` the length of
-    /// the whole frame in bytes, without frame check sequence, and at least `head.len()`.
+    /// `head` is the frame's first segment, beginning with the destination MAC; `frame_len` is the length
+    /// of the whole frame in bytes, without frame check sequence, and at least `head.len()`.
     #[inline]
     pub fn parse(&self, head: &[u8], frame_len: u32) -> Parsed {
         self.parse_as::<true>(head, frame_len)
     }
 
-    /// The same; unless `PACKET`, the packet's hash means nothing.
+    /// The same; without `PACKET`, the packet's hash is meaningless.
     #[inline]
     pub fn parse_as<const PACKET: bool>(&self, head: &[u8], frame_len: u32) -> Parsed {
         if let Some(parsed) = self.parse_plain::<PACKET>(head) {
             return parsed;
         }
-        // Field by field: whole, it would be stored and loaded again, in other pieces.
+        // Field by field: as a whole, it would be stored and loaded again in other pieces.
         let Parsed { flow, packet, kind } = self.parse_other(head, frame_len);
         Parsed { flow, packet, kind }
     }
 
-    /// Hash of a flow: what [`parse`](Self::parse) yields for the flow's packets.
+    /// Hash of a flow: the same that [`parse`](Self::parse) returns for the flow's packets.
     pub fn flow_hash(&self, key: &FlowKey) -> FlowHash {
         let (pairs, used) = key.pairs();
         self.flow(self.sum(&pairs[..used]))
@@ -133,8 +133,7 @@ impl Hasher {
         FlowHash(finish(sum, self.flow_fold))
     }
 
-    /// From the sum over the flow's pairs, what else tells packets apart in the headers, and the
-    /// payload.
+    /// From the sum over the flow's pairs, the other identifying header fields, and the payload.
     #[inline(always)]
     pub(super) fn packet(&self, flow: u128, identity: Pair, payload: Pair) -> PacketHash {
         let [identity_key, payload_key] = self.packet;

@@ -1,6 +1,5 @@
-//! Header formats, each in one shape: its field ranges as constants, a view of a header that is whole
-//! (`Header`), whose accessors cannot fail, and, where frames are made here, a plain struct (`Repr`) that is
-//! emitted as bytes.
+//! Header formats, all in one style: field ranges as constants; a view of a complete header (`Header`),
+//! whose accessors cannot fail; and, for frames generated here, a plain struct (`Repr`) that emits bytes.
 //!
 //! ```
 //! use measure::packet::header::{checksum::Sum, ethernet, ethertype, ipv4, protocol, udp};
@@ -32,7 +31,7 @@ pub mod tcp;
 pub mod udp;
 pub mod vlan;
 
-/// Where a field is in its header.
+/// Position of a field in its header.
 pub type Field = Range<usize>;
 
 /// Ethertypes (IEEE registry).
@@ -93,12 +92,12 @@ pub mod protocol {
 
 /// The Internet checksum (RFC 1071).
 pub mod checksum {
-    /// A sum of big-endian 16-bit words; 65,535 bytes at most cannot overflow it.
+    /// A sum of big-endian 16-bit words; up to 65,535 bytes cannot overflow it.
     #[derive(Debug, Clone, Copy, Default)]
     pub struct Sum(u32);
 
     impl Sum {
-        /// With `bytes`, an odd one at the end padded with zero.
+        /// Adds `bytes`; an odd last byte is padded with zero.
         #[inline]
         #[must_use]
         #[expect(clippy::should_implement_trait, reason = "bytes are no sum")]
@@ -110,15 +109,15 @@ pub mod checksum {
             }))
         }
 
-        /// With one word.
+        /// Adds one word.
         #[inline]
         #[must_use]
         pub fn add_word(self, word: u16) -> Self {
             Self(self.0 + u32::from(word))
         }
 
-        /// What TCP and UDP add of the IP header (RFC 9293, 3.1; RFC 8200, 8.1): both addresses as in the
-        /// header, the protocol, and the length of the segment.
+        /// Part of the IP header that TCP and UDP add (RFC 9293, 3.1; RFC 8200, 8.1): both addresses, the
+        /// protocol, and the length of the segment.
         #[inline]
         pub fn pseudo_header(addresses: &[u8], protocol: u8, segment_bytes: u16) -> Self {
             Self::default()
@@ -127,7 +126,7 @@ pub mod checksum {
                 .add_word(segment_bytes)
         }
 
-        /// The checksum: 0 over a header or segment that holds the right one.
+        /// The checksum; 0 over a header or segment that contains the right one.
         #[inline]
         #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
         pub fn finish(self) -> u16 {
@@ -137,9 +136,9 @@ pub mod checksum {
     }
 }
 
-/// ICMP (RFC 792) and `ICMPv6` (RFC 4443, 2.1), as far as they are read here.
+/// ICMP (RFC 792) and `ICMPv6` (RFC 4443, 2.1), as far as needed here.
 pub mod icmp {
-    /// Bytes of the header with the four bytes that depend on the type.
+    /// Bytes of the header, including the four bytes that depend on the type.
     pub const BYTES: usize = 8;
 }
 
@@ -155,7 +154,7 @@ pub mod mpls {
         matches!(ethertype, ethertype::MPLS | ethertype::MPLS_MULTICAST)
     }
 
-    /// A whole label stack entry: one word, most significant bits first: label (20 bits), traffic class (3), bottom of
+    /// A label stack entry: one word, most significant bits first: label (20 bits), traffic class (3), bottom of
     /// stack (1), time to live (8).
     #[derive(Debug, Clone, Copy)]
     pub struct Header(u32);
@@ -174,12 +173,12 @@ pub mod mpls {
     }
 }
 
-/// SCTP's common header (RFC 9260, 3.1), as far as it is read here.
+/// SCTP's common header (RFC 9260, 3.1), as far as needed here.
 pub mod sctp {
     /// Bytes of the header.
     pub const BYTES: usize = 12;
 
-    /// Where the fields are.
+    /// Positions of the fields.
     pub mod field {
         use crate::packet::header::Field;
 
@@ -192,7 +191,7 @@ pub mod sctp {
     }
 }
 
-/// The bytes of a field, which has `N`.
+/// The `N` bytes of a field.
 #[inline]
 fn get<const N: usize>(header: &[u8], field: Field) -> [u8; N] {
     let mut bytes = [0; N];
@@ -200,13 +199,13 @@ fn get<const N: usize>(header: &[u8], field: Field) -> [u8; N] {
     bytes
 }
 
-/// Writes a field, which has as many bytes.
+/// Writes a field of this length.
 #[inline]
 fn put<const N: usize>(header: &mut [u8], field: Field, bytes: [u8; N]) {
     header[field].copy_from_slice(&bytes);
 }
 
-/// A length as a header holds it; longer ones, which no packet has, as the largest.
+/// A length field; lengths that do not fit, which no packet has, are saturated.
 fn length_field(bytes: usize) -> u16 {
     let length = u16::try_from(bytes);
     debug_assert!(length.is_ok(), "no packet is that long: {bytes}");

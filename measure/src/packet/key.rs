@@ -1,4 +1,4 @@
-//! Flow keys: the fields that make packets one flow, for people and for hashing.
+//! Flow keys: the fields that identify a flow, for people and for hashing.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,20 +8,20 @@ use super::dissect::Dissected;
 use super::header::protocol;
 use super::words::{Pair, le_pair};
 
-/// A flow: a 5-tuple of IPv4 or IPv6, or the Ethernet and VLAN pair of what is not IP.
+/// A flow: a 5-tuple of IPv4 or IPv6, or the MAC addresses and VLAN of frames without IP.
 ///
-/// A key has a direction: the answers to a flow are another flow.
+/// A key has a direction: replies belong to another flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowKey {
     /// IP.
     Ip(FiveTuple),
-    /// Anything but whole IP headers.
+    /// Frames without complete IP headers.
     Ethernet {
         /// Source MAC address.
         source: [u8; 6],
         /// Destination MAC address.
         destination: [u8; 6],
-        /// Outermost VLAN id, 0 to 4095; 0 without a tag, as IEEE 802.1Q means it.
+        /// Outermost VLAN id, 0 to 4095; 0 for untagged frames, as in IEEE 802.1Q.
         vlan: u16,
         /// Ethertype behind the tags (0x8847 or 0x8848 for MPLS), or the length of an LLC frame.
         ethertype: u16,
@@ -35,16 +35,16 @@ pub struct FiveTuple {
     pub source: IpAddr,
     /// Destination address, of the same family.
     pub destination: IpAddr,
-    /// Source port; 0 in fragments and where the protocol has none.
+    /// Source port; 0 in fragments and for protocols without ports.
     pub source_port: u16,
-    /// Destination port; likewise.
+    /// Destination port, likewise.
     pub destination_port: u16,
-    /// Protocol number (IANA), of IPv6 that behind the extension headers.
+    /// Protocol number (IANA); for IPv6 the one behind the extension headers.
     pub protocol: u8,
 }
 
 impl FlowKey {
-    /// The 5-tuple of an IP flow; `None` of any other.
+    /// The 5-tuple of an IP flow; `None` for any other.
     pub fn five_tuple(&self) -> Option<FiveTuple> {
         match *self {
             Self::Ip(ip) => Some(ip),
@@ -52,15 +52,15 @@ impl FlowKey {
         }
     }
 
-    /// The flow of a frame, from its first segment. Any bytes have one: what is missing of an
-    /// Ethernet header counts as 0.
+    /// The flow of a frame, from its first segment. Any bytes have a flow: missing bytes of an Ethernet
+    /// header count as 0.
     pub fn parse(head: &[u8]) -> Self {
         Dissected::of(head, 0).key
     }
 }
 
-/// The word that holds what a 5-tuple has beside its addresses, as far as it fits: the protocol in
-/// byte 1, and four bytes of its own in the upper half.
+/// The word with the fields of a 5-tuple other than the addresses, as far as they fit: the protocol in byte
+/// 1, and four other bytes in the upper half.
 #[inline]
 pub(super) fn protocol_word(protocol: u8, upper: u32) -> u64 {
     u64::from(protocol) << 8 | u64::from(upper) << 32
@@ -73,7 +73,7 @@ fn ports_word(source: u16, destination: u16) -> u32 {
 }
 
 impl FlowKey {
-    /// The key as the packet hash takes it: hops rewrite the VLAN.
+    /// The key used by the packet hash: without the VLAN, which hops rewrite.
     pub(super) fn without_vlan(mut self) -> Self {
         if let Self::Ethernet { vlan, .. } = &mut self {
             *vlan = 0;
@@ -81,7 +81,7 @@ impl FlowKey {
         self
     }
 
-    /// The key as the hashes take it: three pairs; the first `.1` of them are in use.
+    /// Input of the hashes: three pairs; only the first `.1` are used.
     pub(super) fn pairs(&self) -> ([Pair; 3], usize) {
         match *self {
             Self::Ip(ip) => {
@@ -97,7 +97,7 @@ impl FlowKey {
                     ];
                     return (pairs, 3);
                 };
-                // Bytes 8 to 15 and 16 to 23 of a packet without options, but for TTL and checksum.
+                // Bytes 8 to 15 and 16 to 23 of a packet without options, except TTL and checksum.
                 let source = u32::from_le_bytes(source.octets());
                 let destination = u32::from_le_bytes(destination.octets());
                 let first = protocol_word(ip.protocol, source);
@@ -188,7 +188,7 @@ const PROTOCOLS: [(u8, &str); 5] = [
     (protocol::ICMPV6, "icmpv6"),
 ];
 
-/// A protocol by its usual name, else by its number.
+/// A protocol by its usual name, or else its number.
 struct ProtocolName(u8);
 
 impl fmt::Display for ProtocolName {
@@ -210,15 +210,15 @@ impl fmt::Display for MacName {
     }
 }
 
-/// Why a text is no flow key.
+/// Why a text is not a flow key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlowKeyError {
-    /// It is not made of two ends and a protocol.
+    /// Not two ends and a protocol.
     #[error(
         "expected SOURCE>DESTINATION/PROTOCOL, such as 10.0.0.1:1024>10.0.0.2:80/tcp, got {0:?}"
     )]
     Form(String),
-    /// One end is no address.
+    /// An end is not an address.
     #[error(
         "expected an address, such as 10.0.0.1:80, [fd00::1]:80 or 02:00:00:00:00:01, got {0:?}"
     )]
@@ -226,7 +226,7 @@ pub enum FlowKeyError {
     /// The ends are of different kinds.
     #[error("expected two addresses of one kind, both with a port or both without, got {0:?}")]
     Mixed(String),
-    /// No such protocol.
+    /// An unknown protocol.
     #[error("expected tcp, udp, sctp, icmp, icmpv6 or a number from 0 to 255, got {0:?}")]
     Protocol(String),
     /// MAC addresses without an ethertype.
@@ -237,8 +237,8 @@ pub enum FlowKeyError {
 impl FromStr for FlowKey {
     type Err = FlowKeyError;
 
-    /// Reads a key as it is displayed. Ports that are 0 at both ends may be left out, and a protocol
-    /// with a name may have its number.
+    /// Parses a key in its displayed form. Ports may be omitted if both are 0, and a named protocol may be
+    /// given by number.
     fn from_str(text: &str) -> Result<Self, FlowKeyError> {
         let form = || FlowKeyError::Form(text.to_owned());
         let (ends, rest) = text.split_once('/').ok_or_else(form)?;
@@ -325,7 +325,7 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     bytes.next().is_none().then_some(mac)
 }
 
-/// Digits and nothing else: the standard library takes a sign, too.
+/// Digits only; the standard library would accept a sign.
 fn number<T: FromStr>(text: &str) -> Option<T> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_plain)
@@ -344,7 +344,7 @@ mod tests {
     fn any_key() -> impl Strategy<Value = FlowKey> {
         let port = || prop_oneof![Just(0), any::<u16>()];
         let protocol = || prop_oneof![Just(6), Just(17), Just(1), Just(58), any::<u8>()];
-        // Addresses with runs of zeros and with IPv4 inside are written in forms of their own.
+        // Addresses with runs of zeros or embedded IPv4 have forms of their own.
         let v6 = || {
             prop_oneof![
                 any::<u128>(),
@@ -383,7 +383,7 @@ mod tests {
             prop_assert_eq!(key.to_string().parse(), Ok(key));
         }
 
-        /// What is read is a key that is shown and read again, whatever the text was.
+        /// A text that parses gives a key that can be displayed and parsed again.
         #[test]
         fn any_text_is_a_key_or_an_error(
             text in prop_oneof!["\\PC*", "[0-9a-f.:>/\\[\\]+x]{0,40}"],

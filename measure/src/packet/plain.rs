@@ -14,9 +14,9 @@ use super::key::protocol_word;
 use super::words::{Pair, be16, chunk, first_16, le_pair, le32, le64};
 use super::{Kind, PacketHash, Parsed};
 
-/// Length of a header by its protocol and by what would be the data offset of TCP (RFC 9293, RFC 768); of
-/// what is no header, more than any packet has. Looked up, not branched over: TCP and UDP come mixed, and
-/// which comes next is hard to guess.
+/// Length of a header by its protocol and by the field that would be TCP's data offset (RFC 9293, RFC 768);
+/// for an invalid header, more than any packet has. A table instead of branches, because TCP and UDP are
+/// mixed unpredictably.
 static HEADER_BYTES: [[u32; 16]; 256] = {
     let mut lengths = [[NONE; 16]; 256];
     lengths[protocol::TCP as usize] = [
@@ -28,10 +28,10 @@ static HEADER_BYTES: [[u32; 16]; 256] = {
 const NONE: u32 = u32::MAX;
 const TCP: u8 = protocol::TCP;
 
-/// Of bytes 8 to 15 of an IPv4 header: protocol and source address, not TTL and checksum.
+/// Mask for bytes 8 to 15 of an IPv4 header: protocol and source address, without TTL and checksum.
 const PROTOCOL_AND_SOURCE: u64 = u64::from_le_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
 
-/// Of bytes 0 to 7 of an IPv4 header: version and header length, and the fragment's flag and offset.
+/// Mask for bytes 0 to 7 of an IPv4 header: version, header length, and the fragment flag and offset.
 const WHOLE_MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
 /// Version 4, no options, no fragment.
 const WHOLE: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
@@ -39,25 +39,25 @@ const WHOLE: u64 = u64::from_le_bytes([0x45, 0, 0, 0, 0, 0, 0, 0]);
 /// Bytes of both headers of a TCP packet without options.
 const IPV4_TCP_BYTES: usize = ipv4::BYTES + tcp::BYTES;
 const IPV6_TCP_BYTES: usize = ipv6::BYTES + tcp::BYTES;
-/// Where the packet begins in a frame without a tag, and in one with one.
+/// Offset of the packet in frames without and with a tag.
 const UNTAGGED_AT: usize = ethernet::BYTES;
 const TAGGED_AT: usize = ethernet::BYTES + vlan::BYTES;
 const ETHERTYPE_AT: usize = ethernet::field::ETHERTYPE.start;
 /// The ethertype behind one tag.
 const INNER_ETHERTYPE_AT: usize = ethernet::BYTES + vlan::field::ETHERTYPE.start;
 
-/// A whole TCP or UDP header.
+/// A complete TCP or UDP header.
 struct Plain {
     kind: Kind,
     /// TCP: sequence and acknowledgement numbers.
     transport: u64,
-    /// Where the payload is.
+    /// Position of the payload.
     payload: Range<usize>,
 }
 
 impl Plain {
-    /// The header that begins with `header`, at `at` of a packet that `head` begins with
-    /// and that ends at `end`, by the IP header.
+    /// The header that begins with `header`, at `at` in a packet that begins with `head` and ends at `end`
+    /// by its IP header.
     #[inline(always)]
     fn read(
         head: &[u8],
@@ -81,15 +81,15 @@ impl Plain {
     }
 }
 
-/// A whole TCP or UDP packet over IPv4 without options at `at`: the IP header and the first 20 bytes of
-/// the other.
+/// A complete TCP or UDP packet over IPv4 without options at `at`: the IP header and the first 20 bytes of
+/// the transport header.
 #[inline(always)]
 fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; IPV4_TCP_BYTES], Plain)> {
-    // Both headers in one check: 40 bytes come with every whole TCP packet, and with every UDP
-    // packet in a frame of the least length.
+    // One check for both headers: every complete TCP packet, and every UDP packet in a frame of minimum
+    // length, has these 40 bytes.
     let ip = chunk::<IPV4_TCP_BYTES>(head, at)?;
     let transport: &[u8; tcp::BYTES] = ip.last_chunk()?;
-    // Version and header length, and what tells a fragment, in one comparison.
+    // Version, header length and the fragment fields in one comparison.
     if le64(ip, 0)? & WHOLE_MASK != WHOLE {
         return None;
     }
@@ -100,11 +100,11 @@ fn over_ipv4(head: &[u8], at: usize) -> Option<(&[u8; IPV4_TCP_BYTES], Plain)> {
 }
 
 impl Hasher {
-    /// Whole TCP or UDP over IPv4 without options and without a tag: most packets. Yields what
-    /// [`parse_any`](Self::parse_any) would, or nothing.
+    /// Complete TCP or UDP over IPv4 without options and without a tag, which most packets are. Returns the
+    /// same as [`parse_any`](Self::parse_any), or `None`.
     #[inline(always)]
     pub(super) fn parse_plain<const PACKET: bool>(&self, head: &[u8]) -> Option<Parsed> {
-        // All that is read at fixed offsets in one check.
+        // One check for everything that is read at fixed offsets.
         let headers = chunk::<{ UNTAGGED_AT + IPV4_TCP_BYTES }>(head, 0)?;
         if be16(headers, ETHERTYPE_AT)? != ethertype::IPV4 {
             return None;
@@ -112,7 +112,7 @@ impl Hasher {
         self.parse_plain_ipv4::<PACKET>(head, UNTAGGED_AT)
     }
 
-    /// The same with one VLAN tag, and over IPv6 without extension headers.
+    /// The same for frames with one VLAN tag, and for IPv6 without extension headers.
     #[inline(always)]
     pub(super) fn parse_plain_other<const PACKET: bool>(&self, head: &[u8]) -> Option<Parsed> {
         match (be16(head, ETHERTYPE_AT)?, be16(head, INNER_ETHERTYPE_AT)?) {

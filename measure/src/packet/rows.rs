@@ -1,4 +1,4 @@
-//! From a hash to a row; and pseudo-random hashes, for packets that were not hashed.
+//! Maps hashes to rows, and generates pseudo-random hashes for packets that were not hashed.
 
 use super::PacketHash;
 
@@ -11,16 +11,16 @@ pub const ROW_MULTIPLIERS: [u64; 4] = [
     0xf7c2_ebc0_8f67_f2b5,
 ];
 
-/// The row of a hash, 0 to `rows - 1` (0 where `rows` is 0): multiply-shift, then the range
-/// reduced by a second multiplication. `multiplier` is one of [`ROW_MULTIPLIERS`].
+/// The row of a hash, 0 to `rows - 1` (0 if `rows` is 0): multiply-shift, then a second multiplication
+/// reduces the range. `multiplier` is one of [`ROW_MULTIPLIERS`].
 #[inline]
 pub const fn row_of(hash: u64, multiplier: u64, rows: u32) -> u32 {
     let uniform = hash.wrapping_mul(multiplier) >> 32;
     ((uniform * rows as u64) >> 32) as u32
 }
 
-/// A sequence of pseudo-random hashes. They serve an LDA whose two ends are recorded at one point: it
-/// needs hashes only to spread packets evenly over rows, whatever their delays.
+/// A sequence of pseudo-random hashes, for an LDA whose two ends are recorded at one point: it needs hashes
+/// only to spread packets evenly over rows, regardless of their delays.
 #[derive(Debug, Clone, Default)]
 pub struct RandomHashes(u64);
 
@@ -33,7 +33,7 @@ impl RandomHashes {
         self.0 >> 32
     }
 
-    /// The row of the next packet, 0 to `rows - 1` (0 where `rows` is 0).
+    /// The row of the next packet, 0 to `rows - 1` (0 if `rows` is 0).
     #[inline]
     pub fn next_row(&mut self, rows: u32) -> usize {
         ((self.next_bits() * u64::from(rows)) >> 32) as usize

@@ -1,15 +1,15 @@
-//! Steps from header to header that the parser shares with other readers of frames: tags and labels, the
-//! checks of IP headers, extension headers.
+//! Steps from header to header, shared by the parser and other readers of frames: tags and labels, checks
+//! of IP headers, extension headers.
 
 use super::Kind;
 use super::header::{ethernet, ethertype, ipv4, ipv6, mpls, vlan};
 
 const VLAN_TAGS_MAX: usize = 4;
 const MPLS_LABELS_MAX: usize = 8;
-/// Extension headers of IPv6 that are stepped over.
+/// Most extension headers of IPv6 that are skipped.
 pub const EXTENSION_HEADERS_MAX: usize = 8;
 
-/// What follows Ethernet header, tags and labels.
+/// The content behind Ethernet header, tags and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// An IPv4 packet, by ethertype or by the first nibble below a label stack.
@@ -23,18 +23,18 @@ pub enum Content {
 /// The link layer of a frame: Ethernet header, tags and labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Link {
-    /// Of the outermost tag.
+    /// The outermost tag.
     pub tag: Option<vlan::Control>,
-    /// Behind the tags; 0 where the head ends before.
+    /// The ethertype behind the tags; 0 if the head ends before it.
     pub ethertype: u16,
-    /// What follows.
+    /// The content.
     pub content: Content,
-    /// Where it begins.
+    /// Offset of the content.
     pub at: usize,
 }
 
 impl Link {
-    /// Reads the frame that begins with `head`.
+    /// Parses the frame that begins with `head`.
     pub fn of(head: &[u8]) -> Self {
         let mut link = Self {
             tag: None,
@@ -48,7 +48,7 @@ impl Link {
         link
     }
 
-    /// Steps over tags and labels; `None` where the head ends within them.
+    /// Skips tags and labels; `None` if the head ends within them.
     fn read(&mut self, head: &[u8]) -> Option<Content> {
         self.ethertype = ethernet::Header::of(head)?.ethertype();
         for _ in 0..VLAN_TAGS_MAX {
@@ -69,7 +69,7 @@ impl Link {
         })
     }
 
-    /// RFC 3032: the first nibble below the bottom of the stack says what it is.
+    /// RFC 3032: the first nibble below the bottom of the stack identifies the content.
     fn read_labels(&mut self, head: &[u8]) -> Option<Content> {
         for _ in 0..MPLS_LABELS_MAX {
             let label = mpls::Header::at(head, self.at)?;
@@ -86,22 +86,22 @@ impl Link {
     }
 }
 
-/// What follows an IP header: from `at` on, to `end` by the IP header's length, in `head` as far as it
-/// goes.
+/// The bytes behind an IP header: from `at` to `end` by the IP header's length, as far as `head` contains
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct Upper<'h> {
     /// The frame's first segment.
     pub head: &'h [u8],
-    /// Where the next header begins.
+    /// Offset of the next header.
     pub at: usize,
-    /// Where the packet ends.
+    /// End of the packet.
     pub end: usize,
 }
 
-/// The IPv4 header at `at`, and what follows it.
+/// Parses the IPv4 header at `at`; returns what follows it.
 ///
 /// # Errors
-/// The kind of a frame whose IP header is cut or contradicts itself.
+/// The kind of a frame whose IP header is truncated or contradicts itself.
 #[inline]
 pub fn ipv4(head: &[u8], at: usize) -> Result<(ipv4::Header<'_>, Upper<'_>), Kind> {
     let header = ipv4::Header::at(head, at).ok_or(Kind::Truncated)?;
@@ -119,10 +119,10 @@ pub fn ipv4(head: &[u8], at: usize) -> Result<(ipv4::Header<'_>, Upper<'_>), Kin
     Ok((header, upper))
 }
 
-/// The IPv6 header at `at`, and what follows it.
+/// Parses the IPv6 header at `at`; returns what follows it.
 ///
 /// # Errors
-/// The kind of a frame whose IP header is cut or has a wrong version.
+/// The kind of a frame whose IP header is truncated or has a wrong version.
 #[inline]
 pub fn ipv6(head: &[u8], at: usize) -> Result<(ipv6::Header<'_>, Upper<'_>), Kind> {
     let header = ipv6::Header::at(head, at).ok_or(Kind::Truncated)?;
@@ -130,7 +130,7 @@ pub fn ipv6(head: &[u8], at: usize) -> Result<(ipv6::Header<'_>, Upper<'_>), Kin
         return Err(Kind::Malformed);
     }
     let at = at + ipv6::BYTES;
-    // No padding follows a jumbogram.
+    // A jumbogram has no padding.
     let end = header
         .payload_bytes()
         .map_or(usize::MAX, |bytes| at + bytes);
@@ -138,19 +138,19 @@ pub fn ipv6(head: &[u8], at: usize) -> Result<(ipv6::Header<'_>, Upper<'_>), Kin
 }
 
 impl<'h> Upper<'h> {
-    /// Where the packet or the head ends.
+    /// End of the packet or of the head.
     pub fn stop(&self) -> usize {
         self.end.min(self.head.len())
     }
 
-    /// The next `N` bytes, if they are there.
+    /// The next `N` bytes, if present.
     #[inline]
     pub fn next_bytes<const N: usize>(&self) -> Option<&'h [u8; N]> {
         let next = self.head.get(self.at..)?.first_chunk()?;
         (self.at + N <= self.end).then_some(next)
     }
 
-    /// Whether the next `bytes` are there.
+    /// Whether the next `bytes` are present.
     pub fn has(&self, bytes: usize) -> bool {
         self.at + bytes <= self.stop()
     }
@@ -164,10 +164,10 @@ impl<'h> Upper<'h> {
         }
     }
 
-    /// Steps over the extension header that `protocol` announces, if it announces one.
+    /// Skips the extension header announced by `protocol`, if it announces one.
     ///
     /// # Errors
-    /// The kind of a packet that ends within it.
+    /// The kind of a packet that ends within the header.
     pub fn step(&mut self, protocol: u8) -> Result<Option<ipv6::Extension<'h>>, Kind> {
         if !ipv6::Extension::is_announced_by(protocol) {
             return Ok(None);

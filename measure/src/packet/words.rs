@@ -1,10 +1,10 @@
-//! Bytes to words. Hashed words are read little-endian, whatever the machine; numbers that are
-//! interpreted are read big-endian, as on the wire.
+//! Converts bytes to words. Hashed words are little-endian on every machine; interpreted numbers are
+//! big-endian, as on the wire.
 
 /// Two words that the hash multiplies.
 pub(super) type Pair = (u64, u64);
 
-/// `N` bytes at an offset, if they are there.
+/// `N` bytes at an offset, if present.
 #[inline]
 pub(super) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
@@ -39,17 +39,17 @@ pub(super) const fn halves(bits: u128) -> Pair {
     (bits as u64, (bits >> 64) as u64)
 }
 
-/// The first 16 bytes of `bytes[start..end]`, zeros before them in place of those that are missing.
-/// `end` is within `bytes`.
+/// The first 16 bytes of `bytes[start..end]`, preceded by zeros if there are fewer. `end` is within
+/// `bytes`.
 ///
-/// No branch depends on how many there are: payloads of different lengths come mixed, and a branch
-/// that guesses wrong costs more than all of the hash. So the 16 bytes that end with the payload's
-/// are loaded (in an IP packet there are always headers to read over), and a mask is laid on them.
+/// There is no branch on their number: payloads of different lengths are mixed, and a mispredicted branch
+/// costs more than the whole hash. Instead the last 16 bytes up to the payload's end are loaded (in an IP
+/// packet headers always precede it), and masked.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "once a packet")]
 pub(super) fn first_16(bytes: &[u8], start: usize, end: usize) -> Pair {
     let last = end.min(start + 16);
-    // Wrapped where the payload begins beyond: not in the table.
+    // Wraps if the payload begins beyond its end; then it is not in the table.
     let present = last.wrapping_sub(start);
     let window = last.checked_sub(16).and_then(|at| chunk::<16>(bytes, at));
     match (window, PRESENT.get(present)) {
@@ -61,7 +61,7 @@ pub(super) fn first_16(bytes: &[u8], start: usize, end: usize) -> Pair {
     }
 }
 
-/// The bits of the last so many bytes of a pair of words.
+/// Mask for the last so many bytes of a pair of words.
 const PRESENT: [Pair; 17] = {
     let mut masks = [(0, 0); 17];
     let (mut present, mut mask) = (1, 0);
@@ -73,7 +73,7 @@ const PRESENT: [Pair; 17] = {
     masks
 };
 
-/// The same where less than 16 bytes come before the end, or where it ends before it begins.
+/// The same if fewer than 16 bytes precede the end, or if it precedes the beginning.
 #[cold]
 fn first_16_at_front(bytes: &[u8], start: usize, end: usize) -> Pair {
     let mut padded = [0; 16];

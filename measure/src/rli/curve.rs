@@ -1,49 +1,50 @@
 //! The wait curve between two anchors.
 //!
-//! w(s) is how long a packet waited whose service started at s: its delay without its own
-//! serialisation. Anchors are points where w is known. Between two of them
+//! w(s) is the wait of a packet whose service started at s: its delay without its own serialisation.
+//! Anchors are points where w is known. Between two of them
 //!
 //! ```text
 //! w(s) = line(s) + (c + twist skew(s)) bulge(s),   bulge = L x (1 - x),   skew = 1 - 2 X
 //! ```
 //!
-//! L is the distance of the anchors and x the position between them, X the position between the two
-//! references; 0 to 1. A queue that fills and drains between two references bends the curve: c says
-//! how much, twist how much earlier.
+//! L is the distance between the anchors, x the position between them, and X the position between the two
+//! references, both 0 to 1. A queue that fills and drains between two references bends the curve: c is the
+//! bend, twist how much earlier it occurs.
 //!
-//! FIFO bounds w on its own, whatever the bend: a packet came after the left anchor and before the right
-//! one, so that s - w, its time of arrival, is between theirs. The line keeps both bounds.
+//! FIFO bounds w independently of the bend: a packet arrived after the left anchor and before the right
+//! one, so its time of arrival, s - w, is between theirs. The line keeps both bounds.
 
-/// Where the wait is known. Both in nanoseconds, the first relative to a time of the caller's.
+/// A point where the wait is known. Both in nanoseconds, the first relative to an origin chosen by the
+/// caller.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Anchor {
     pub(super) start_ns: f64,
     pub(super) wait_ns: f64,
 }
 
-/// What two anchors say about a packet between them, or about several that left at one time. Times
-/// in nanoseconds.
+/// The estimate from two anchors for a packet between them, or for several that left at one time. Times in
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct CurvePoint {
     /// The line's wait.
     pub(super) line: f64,
-    /// What the curve adds for c = 1.
+    /// Addition by the curve for c = 1.
     pub(super) bulge: f64,
-    /// What it adds for a twist of 1.
+    /// Further addition for a twist of 1.
     pub(super) twist: f64,
     /// Least wait possible.
     least: f64,
-    /// Greatest wait possible; it gives way where the two contradict each other.
+    /// Greatest wait possible; ignored if it contradicts the least.
     most: f64,
-    /// How many packets share it.
+    /// Number of packets that share the point.
     pub(super) packets: f64,
-    /// How many of the interval's packets came before the one in their middle.
+    /// Mean rank of the packets, relative to the middle of the interval.
     pub(super) rank: f64,
 }
 
 impl CurvePoint {
-    /// The point at `start_ns` between `left` and `right`; no wait is under `floor_ns`, and
-    /// `skew` falls from 1 at the left reference to -1 at the right one.
+    /// The point at `start_ns` between `left` and `right`. No wait is below `floor_ns`; `skew` falls from 1
+    /// at the left reference to -1 at the right one.
     #[inline]
     pub(super) fn between(
         left: Anchor,
@@ -66,7 +67,7 @@ impl CurvePoint {
         }
     }
 
-    /// It speaks for `packets` packets, `before` others of the interval ahead of them.
+    /// Sets the number of `packets` at the point, and of packets `before` it in the interval.
     #[inline]
     pub(super) fn of_run(self, packets: f64, before: f64) -> Self {
         Self {
@@ -76,7 +77,7 @@ impl CurvePoint {
         }
     }
 
-    /// The wait for a bend, and whether a bound holds it.
+    /// The wait for a bend, and whether a bound limits it.
     #[inline]
     fn bounded(&self, bend: Bend) -> (f64, bool) {
         let free = self.line + bend.c * self.bulge + bend.twist * self.twist;
@@ -91,13 +92,13 @@ impl CurvePoint {
     }
 }
 
-/// The mean rank of `packets` packets behind `before` others.
+/// The mean rank of `packets` packets after `before` others.
 #[inline]
 fn middle_rank(packets: f64, before: f64) -> f64 {
     before + (packets - 1.0) / 2.0
 }
 
-/// How far along a stretch something is, 0 to 1; 0 on a stretch that has no length.
+/// Relative position on a stretch, 0 to 1; 0 for a stretch of length 0.
 #[inline]
 pub(super) fn position(distance_ns: f64, length_ns: f64) -> f64 {
     if length_ns > 0.0 {
@@ -107,14 +108,14 @@ pub(super) fn position(distance_ns: f64, length_ns: f64) -> f64 {
     }
 }
 
-/// How a curve bends: in the middle, and how much more at its left end.
+/// Bend of a curve: in the middle, and the additional bend at its left end.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Bend {
     pub(super) c: f64,
     pub(super) twist: f64,
 }
 
-/// What is known of the waits of an interval's packets together.
+/// Known sums of the waits of an interval's packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WaitSums {
     /// Their sum in nanoseconds.
@@ -123,19 +124,19 @@ pub(super) struct WaitSums {
     pub(super) ranked_ns: Option<f64>,
 }
 
-/// How often the bend is solved anew after bounds took hold.
+/// How often the bend is solved again when bounds apply.
 const ROUNDS: usize = 4;
 
-/// The bend for which the waits of `points` add up to `sums`, and what each must be given in
-/// addition so that the plain sum is exact: 0 unless bounds or points without a bulge prevent
-/// it.
+/// Finds the bend for which the waits of `points` add up to `sums`, and the addition to each wait that
+/// makes the plain sum exact: 0 unless bounds or points without a bulge prevent a solution.
 ///
-/// Sums grow piecewise linear: Newton's method, which is to solve anew with the points that no
+/// Sums are piecewise linear in the bend, so this is Newton's method, restricted to points that no bound
+/// limits.
 /// bound holds.
 pub(super) fn solve(points: &[CurvePoint], sums: WaitSums) -> (Bend, f64) {
     let mut bend = Bend::default();
     let mut missing = Missing::of(points, sums, bend);
-    // The line keeps all bounds, so that the first round is free of them.
+    // The line is within all bounds, so the first round needs none.
     for _ in 0..=ROUNDS {
         let Some(step) = missing.step() else {
             break;
@@ -150,7 +151,7 @@ pub(super) fn solve(points: &[CurvePoint], sums: WaitSums) -> (Bend, f64) {
     (bend, missing.sum_ns / missing.packets.max(1.0))
 }
 
-/// What is missing to the sums, and how fast they grow. Ranks count from the middle.
+/// The missing part of the sums, and their derivatives. Ranks count from the middle.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missing {
     packets: f64,
@@ -199,7 +200,7 @@ impl Missing {
             && (self.ranked_ns).is_none_or(|ranked_ns| ranked_ns.abs() <= least_ns * self.packets)
     }
 
-    /// The change of bend that makes up for it, as far as points are free.
+    /// The change of bend that closes the gap, as far as points are not bounded.
     fn step(&self) -> Option<Bend> {
         if let Some(ranked_ns) = self.ranked_ns {
             let (one, other) = (
@@ -221,7 +222,7 @@ impl Missing {
     }
 }
 
-/// The bend to use where sums do not tell: a regression over references, each left out in turn.
+/// The bend to use if sums are unknown: a regression over references, each left out in turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct RunningBend {
     numerator: f64,
@@ -229,17 +230,17 @@ pub(super) struct RunningBend {
 }
 
 impl RunningBend {
-    /// What is kept of the past with every reference.
+    /// Factor by which the past decays with every reference.
     const MEMORY: f64 = 0.99;
 
-    /// Learns from a reference that waited `wait_ns`, where its neighbours say `point`.
+    /// Learns from a reference that waited `wait_ns`, given the `point` estimated from its neighbours.
     pub(super) fn learn(&mut self, wait_ns: f64, point: &CurvePoint) {
         let deviation_ns = wait_ns - point.line;
         self.numerator = Self::MEMORY * self.numerator + deviation_ns * point.bulge;
         self.denominator = Self::MEMORY * self.denominator + point.bulge * point.bulge;
     }
 
-    /// The present bend; 0 before anything was learnt.
+    /// The current bend; 0 before anything was learnt.
     pub(super) fn value(&self) -> Bend {
         let c = self.numerator / self.denominator;
         Bend {

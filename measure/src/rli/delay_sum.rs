@@ -1,27 +1,27 @@
-//! What the sums of both ends say about the packets between two references.
-//! The mean delay of a whole segment follows from them.
+//! Compares the sums of both ends over the packets between two references, which also gives the mean delay
+//! of a whole segment.
 
 use super::interval::Mark;
 use super::reference::StreamSums;
 use super::since_ns;
 
-/// The sum of the delays of the packets that were received between two references.
+/// The sum of the delays of packets received between two references.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum DelaySum {
     /// Both ends counted the same packets.
     Exact {
         packets: u64,
         sum_ns: i64,
-        /// The same sum with each delay, less that of the left reference, multiplied by the number
-        /// of packets before it; where it is sure not to have wrapped.
+        /// The same sum with each delay, minus that of the left reference, multiplied by the number of
+        /// packets before it; present if it cannot have wrapped.
         ranked_ns: Option<f64>,
     },
-    /// Some were lost: times relative to the left reference, the sender's sum scaled down to the
-    /// packets received.
+    /// Packets were lost: times relative to the left reference, the sender's sum scaled down to the number
+    /// of packets received.
     Scaled {
         packets: u64,
         sum_ns: f64,
-        /// Of the sum, were lost packets spread evenly over the interval.
+        /// Variance of the sum, assuming that lost packets are spread evenly over the interval.
         variance_ns2: f64,
     },
     /// The sender counted none.
@@ -29,11 +29,10 @@ pub(super) enum DelaySum {
 }
 
 impl DelaySum {
-    /// Most packets whose ranked sums are used: they hold for 2^16 packets whose delays
-    /// differ by 2 s.
+    /// Most packets whose ranked sums are used: they are valid for 2^16 packets whose delays differ by 2 s.
     const RANKED_PACKETS_MAX: u64 = 1 << 16;
 
-    /// What the references at both ends of an interval say.
+    /// Compares the references at both ends of an interval.
     pub(super) fn between(left: &Mark, right: &Mark) -> Self {
         let sent = right.sent.since(&left.sent);
         let received = right.received.since(&left.received);
@@ -60,7 +59,7 @@ impl DelaySum {
             time_ns.wrapping_sub(offset_ns).cast_signed() as f64
         };
         let (n, of) = (packets as f64, sent.count as f64);
-        // Where as many came as were sent, yet not the same, two at least differ.
+        // Equal numbers but different packets: at least two differ.
         let lost = match sent.count.abs_diff(packets) {
             0 => 2.0,
             lost => lost as f64,
@@ -75,13 +74,13 @@ impl DelaySum {
     }
 }
 
-/// The mean delay of all regular packets of a segment, summed over the intervals between references
-/// that arrived.
+/// The mean delay of all regular packets of a segment, summed over the intervals between references that
+/// arrived.
 ///
-/// Where both ends counted the same packets, the difference of their sums of times is the sum of
-/// these packets' delays, exactly. Where some were lost, times are taken relative to the interval's
-/// left reference, and the sender's sum is scaled down to the packets received: what the lost ones
-/// add to the error is how uneven their ranks in the interval were, not when in the epoch the interval was.
+/// If both ends counted the same packets, the difference of their sums of times is exactly the sum of these
+/// packets' delays. If packets were lost, times are taken relative to the interval's left reference, and
+/// the sender's sum is scaled down to the packets received. The error from lost packets then depends on how
+/// unevenly they are ranked within the interval, not on the interval's position in the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SegmentDelay {
     exact_packets: u64,
@@ -93,8 +92,7 @@ pub struct SegmentDelay {
 }
 
 impl SegmentDelay {
-    /// Adds an interval: what either end saw between two references, and the delay sum that
-    /// follows.
+    /// Adds an interval: the sums of both ends between two references, and the resulting sum of delays.
     pub(super) fn add_interval(&mut self, sent: &StreamSums, sum: &DelaySum) {
         self.sent = self.sent.wrapping_add(sent.count);
         match *sum {
@@ -116,7 +114,7 @@ impl SegmentDelay {
         }
     }
 
-    /// Packets received that the mean speaks for.
+    /// Packets received that are included in the mean.
     pub fn packets(&self) -> u64 {
         self.exact_packets.wrapping_add(self.scaled_packets)
     }
@@ -126,7 +124,7 @@ impl SegmentDelay {
         self.exact_packets
     }
 
-    /// Packets received in intervals that say nothing: the sender counted none there.
+    /// Packets received in intervals without evidence: the sender counted none there.
     pub fn unusable_packets(&self) -> u64 {
         self.unusable_packets
     }

@@ -1,11 +1,11 @@
-//! What is kept for each flow (Lee et al. 2010, section 3.3): its mean with a bound, and quantiles of its delays, from the
-//! estimates of its packets.
+//! Figures kept for each flow (Lee et al. 2010, section 3.3): its mean with a bound, and quantiles of its delays,
+//! from the estimates of its packets.
 
 use super::config::Method;
 use super::receiver::Estimate;
 use crate::histogram::SmallHistogram;
 
-/// What one more packet adds to the errors of a flow.
+/// The contribution of one more packet to the errors of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AddedError {
     /// To the sum of squared errors over intervals.
@@ -15,10 +15,10 @@ pub(crate) struct AddedError {
 }
 
 impl Estimate {
-    /// What another packet of a flow adds that had so many in its interval.
+    /// The contribution of a packet to a flow that had this many in the interval.
     ///
     /// The sum over n of the interval's packets can be off by n, for an error of 1 each, or by n (1 - n / N)
-    /// where the errors of all N add up to nothing.
+    /// if the errors of all N add up to 0.
     #[inline]
     pub(crate) fn error_of_another(&self, packets: u32) -> AddedError {
         let off = |packets: f64| {
@@ -43,19 +43,18 @@ pub struct FlowDelay {
     sum_ns: f64,
     /// v(f), eq. 4, in nanoseconds squared.
     sum_of_squares_ns2: f64,
-    /// Sum over intervals of (the flow's packets in it)^2, less what the interval's exact sum takes
-    /// off, times the interval's squared error.
+    /// Sum over intervals of (the flow's packets in it)^2, less the reduction by the interval's exact sum,
+    /// times the interval's squared error.
     weighted_error_ns2: f64,
-    /// Sum over intervals of the square of what each adds to that.
+    /// Sum over intervals of the squared contribution of each.
     squared_errors_ns4: f64,
-    /// The interval of the latest packet, and the flow's packets in it.
+    /// The interval of the latest packet, and the flow's number of packets in it.
     interval: u32,
     interval_packets: u32,
 }
 
 impl FlowDelay {
-    /// What was accumulated elsewhere: packets, sums of delays and of their squares, and sums of squared errors
-    /// and of their squares.
+    /// From sums accumulated elsewhere: packets, delays and their squares, squared errors and their squares.
     pub(crate) fn from_sums(
         packets: u64,
         [sum_ns, sum_of_squares_ns2]: [f64; 2],
@@ -107,8 +106,8 @@ impl FlowDelay {
         (self.packets > 0).then(|| self.sum_ns / self.packets as f64)
     }
 
-    /// Variance of delays in nanoseconds squared, over n; `None` without packets. Eq. 6 as printed
-    /// divides v by the squared count.
+    /// Variance of delays in nanoseconds squared, over n; `None` without packets. (Eq. 6 as printed divides
+    /// v by the squared count.)
     pub fn variance_ns2(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         Some((self.sum_of_squares_ns2 / self.packets as f64 - mean * mean).max(0.0))
@@ -119,23 +118,22 @@ impl FlowDelay {
         self.variance_ns2().map(f64::sqrt)
     }
 
-    /// Twice the standard error of the mean in nanoseconds, before calibration:
-    /// `2 sqrt(sum_I (n_I / n)^2 (1 - n_I / N_I)^2 e_I^2)` over the intervals I between references that
-    /// hold `n_I` of the flow's packets. Valid only for packets that shared the references' queue;
-    /// `None` without packets.
+    /// Twice the standard error of the mean in nanoseconds, before calibration: `2 sqrt(sum_I (n_I / n)^2 (1 -
+    /// n_I / N_I)^2 e_I^2)` over the intervals I between references that contain `n_I` of the flow's packets.
+    /// Valid only for packets that shared the references' queue; `None` without packets.
     ///
-    /// RLI-L and RLI: `e_I` is how far a reference at the interval's ends is from the line between
-    /// its neighbours, the farther one; its square is taken as a tenth of what is usual at least.
-    /// RLI-S and RLI-AS, where both ends counted the same packets: `e_I^2` is the variance of the
-    /// interval's estimates and the mean square of how far they lie from the line, and three
-    /// hundredths of the above; elsewhere all of these together. `N_I` is the number of the interval's packets
-    /// where the sum of their delays is exact, and infinite elsewhere.
+    /// RLI-L and RLI: `e_I` is the distance of a reference at the interval's ends from the line between its
+    /// neighbours, the larger of the two; its square is at least a tenth of the usual one. RLI-S and RLI-AS,
+    /// if both ends counted the same packets: `e_I^2` is the variance of the interval's estimates, plus the
+    /// mean square of their distances from the line, plus three hundredths of the above; otherwise the sum of
+    /// all of these. `N_I` is the number of the interval's packets if the sum of their delays is exact, and
+    /// infinite otherwise.
     pub fn raw_bound_ns(&self) -> Option<f64> {
         let squared = self.weighted_error_ns2.max(0.0);
         (self.packets > 0).then(|| 2.0 * squared.sqrt() / self.packets as f64)
     }
 
-    /// How many intervals of equal error the flow's packets might as well lie in, 1 or more: the
+    /// The equivalent number of intervals of equal error that the flow's packets are in, at least 1: the
     /// effective degrees of freedom (Satterthwaite 1946) of the squared bound.
     pub fn effective_intervals(&self) -> f64 {
         let intervals = self.weighted_error_ns2.powi(2) / self.squared_errors_ns4;
@@ -146,15 +144,15 @@ impl FlowDelay {
         }
     }
 
-    /// Half width of the nominal 98 % interval about the mean in nanoseconds, of an estimate by
-    /// `method`: the raw bound, [calibrated](Method::bound_calibration). The clocks' resolution and
-    /// error are not in it: an exporter takes them as its floor.
+    /// Half-width of the nominal 98 % interval around the mean in nanoseconds, for an estimate by `method`:
+    /// the raw bound, [calibrated](Method::bound_calibration). It excludes the clocks' resolution and
+    /// error, which an exporter uses as its floor.
     pub fn bound_ns(&self, method: Method) -> Option<f64> {
         let calibration = method.bound_calibration(self.effective_intervals());
         self.raw_bound_ns().map(|bound| bound * calibration)
     }
 
-    /// Adds what was accumulated over other intervals.
+    /// Adds sums accumulated over other intervals.
     pub fn merge(&mut self, other: &Self) {
         self.packets = self.packets.wrapping_add(other.packets);
         self.sum_ns += other.sum_ns;
@@ -205,15 +203,15 @@ impl FlowDistribution {
         self.delays.count()
     }
 
-    /// Intervals between references that hold them.
+    /// Intervals between references that contain them.
     pub fn intervals(&self) -> u32 {
         self.intervals
     }
 
-    /// The delays in nanoseconds that shares of the packets (0 to 1) did not exceed, if their mean is `mean_ns`;
-    /// they rise with their shares. To an eighth what the estimates, so multiplied, say.
+    /// The delays in nanoseconds that shares of the packets (0 to 1) did not exceed, scaled so that their mean is
+    /// `mean_ns`; they rise with their shares and match the scaled estimates to an eighth.
     ///
-    /// `None` where its packets lie in fewer intervals than [`Self::INTERVALS_MIN`], and where no factor gives this mean.
+    /// `None` if the packets are in fewer intervals than [`Self::INTERVALS_MIN`], or if no factor gives this mean.
     pub fn quantiles_ns<const N: usize>(&self, shares: [f64; N], mean_ns: f64) -> Option<[f64; N]> {
         let factor = mean_ns * self.packets() as f64 / self.sum_ns;
         if self.intervals < Self::INTERVALS_MIN || !(factor >= 0.0 && factor.is_finite()) {

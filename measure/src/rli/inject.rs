@@ -18,23 +18,23 @@ pub enum Policy {
         /// tau.
         interval_ns: NonZeroU64,
     },
-    /// Whichever of both comes first.
+    /// At the earlier of the two.
     Either {
         /// n.
         packets: NonZeroU32,
         /// tau.
         interval_ns: NonZeroU64,
     },
-    /// 1-in-n, n following the link's utilisation (Algorithm 1).
+    /// 1-in-n, with n depending on the link's utilisation (Algorithm 1).
     Adaptive(Adaptive),
 }
 
 /// The constants of Algorithm 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adaptive {
-    /// Utilisation up to which the rate is the greatest; 0 to 1, under `utilisation_max`.
+    /// Utilisation up to which the rate is greatest; 0 to 1, below `utilisation_max`.
     pub utilisation_min: f64,
-    /// Utilisation from which on the rate is the least; 0 to 1.
+    /// Utilisation from which the rate is least; 0 to 1.
     pub utilisation_max: f64,
     /// Least rate in references for each regular packet; over 0, at most `rate_max`.
     pub rate_min: f64,
@@ -42,8 +42,8 @@ pub struct Adaptive {
     pub rate_max: f64,
     /// Weight of the newest utilisation in the moving average; over 0 to 1.
     pub smoothing: f64,
-    /// Least time that a utilisation is measured over, in nanoseconds. The paper's is that between two references; where
-    /// packets leave in bursts it must be longer than these, or a link looks full whenever one leaves.
+    /// Least time over which a utilisation is measured, in nanoseconds. The paper uses the time between two
+    /// references; if packets leave in bursts, it must exceed their length, or a link looks full whenever one leaves.
     pub window_ns: u64,
 }
 
@@ -62,7 +62,7 @@ impl Default for Adaptive {
 }
 
 impl Adaptive {
-    /// Least rate that can be asked for.
+    /// Least rate that can be configured.
     pub const RATE_LEAST: f64 = 1e-9;
 
     fn validate(&self) -> Result<(), InvalidArgument> {
@@ -120,18 +120,18 @@ pub struct Injector {
     /// When the last reference was injected, or the first packet was seen.
     last_ns: Option<u64>,
     utilisation: f64,
-    /// When the utilisation was measured last, and the bytes that packets have occupied on the link since.
+    /// When the utilisation was last measured, and the bytes that packets have occupied on the link since.
     measured_ns: Option<u64>,
     bytes: u64,
-    /// Packets before the next reference, where the policy counts them.
+    /// Packets before the next reference, if the policy counts them.
     packets_due: Option<u64>,
 }
 
 impl Injector {
-    /// An injector before `link` that has seen nothing.
+    /// A new injector before `link`.
     ///
     /// # Errors
-    /// Where the constants of an adaptive policy are out of range.
+    /// If the constants of an adaptive policy are out of range.
     pub fn new(policy: Policy, link: Link) -> Result<Self, InvalidArgument> {
         if let Policy::Adaptive(constants) = &policy {
             constants.validate()?;
@@ -150,15 +150,14 @@ impl Injector {
         Ok(injector)
     }
 
-    /// Counts a regular packet that was sent at `now_ns`; whether to inject a reference behind it.
+    /// Counts a regular packet sent at `now_ns`; returns whether to inject a reference behind it.
     #[inline]
     pub fn packet(&mut self, bytes: u32, now_ns: u64) -> bool {
         self.run(1, bytes.into(), now_ns)
     }
 
-    /// Counts regular packets of `bytes` bytes together, all sent at `now_ns`; whether to inject a
-    /// reference behind them. So that none comes late, they are at most as many as are
-    /// [to go](Self::packets_to_go).
+    /// Counts regular packets of `bytes` bytes together, all sent at `now_ns`; returns whether to inject a
+    /// reference behind them. So that no reference is late, pass at most [this many](Self::packets_to_go).
     #[inline]
     pub fn run(&mut self, packets: u32, bytes: u64, now_ns: u64) -> bool {
         self.packets = self.packets.saturating_add(packets.into());
@@ -167,8 +166,8 @@ impl Injector {
         self.due(now_ns)
     }
 
-    /// How many regular packets may be sent at `now_ns` until a reference is due behind the last of
-    /// them: 1 or more.
+    /// Number of regular packets that may be sent at `now_ns` until a reference is due behind the last of
+    /// them: at least 1.
     #[inline]
     pub fn packets_to_go(&mut self, now_ns: u64) -> u64 {
         if self.due(now_ns) {
@@ -185,8 +184,8 @@ impl Injector {
         self.packets
     }
 
-    /// Whether to inject a reference at `now_ns` without a regular packet: where the policy has an
-    /// interval, call it from time to time so that a quiet link keeps its references.
+    /// Whether to inject a reference at `now_ns` without a regular packet. If the policy has an interval,
+    /// call this from time to time, so that a quiet link keeps its references.
     #[inline]
     pub fn due(&mut self, now_ns: u64) -> bool {
         let last_ns = *self.last_ns.get_or_insert(now_ns);
@@ -196,7 +195,7 @@ impl Injector {
             Policy::Time { interval_ns } | Policy::Either { interval_ns, .. } => interval_ns.get(),
             Policy::Count { .. } | Policy::Adaptive(_) => return counted,
         };
-        // Where the clock stepped back, the interval begins anew.
+        // If the clock stepped back, the interval starts again.
         let elapsed_ns = now_ns.wrapping_sub(last_ns).cast_signed();
         if elapsed_ns < 0 {
             self.last_ns = Some(now_ns);
@@ -204,8 +203,8 @@ impl Injector {
         counted || u64::try_from(elapsed_ns).is_ok_and(|elapsed_ns| elapsed_ns >= interval_ns)
     }
 
-    /// Says that a reference was injected at `now_ns`. Until then it stays due: one that could not
-    /// be sent is made up for with the next packet.
+    /// Notes that a reference was injected at `now_ns`. Until then it stays due: a reference that could not
+    /// be sent is retried with the next packet.
     pub fn injected(&mut self, now_ns: u64) {
         if let Policy::Adaptive(constants) = self.policy {
             self.measure(constants, now_ns);
@@ -215,7 +214,7 @@ impl Injector {
         self.packets_due = self.next_due();
     }
 
-    /// Algorithm 1, lines 9 and 10, where enough time has passed. A clock that stepped back begins anew.
+    /// Algorithm 1, lines 9 and 10, if enough time has passed. A clock that stepped back starts again.
     fn measure(&mut self, constants: Adaptive, now_ns: u64) {
         let since_ns = self.measured_ns.unwrap_or(now_ns);
         let interval_ns = now_ns.wrapping_sub(since_ns).cast_signed();
@@ -231,8 +230,8 @@ impl Injector {
         self.measured_ns = Some(now_ns);
     }
 
-    /// Says that the reference that is due at `now_ns` is left out: the next one is due where it would have been
-    /// due behind this one, so that references keep to places among packets, as their policy has them.
+    /// Notes that the reference due at `now_ns` is left out. The next one is due where it would have been due
+    /// behind this one, so that references keep their places among packets.
     pub fn left_out(&mut self, now_ns: u64) {
         let next = self.next_due();
         self.packets_due = next.map(|packets| self.packets.saturating_add(packets));
@@ -247,7 +246,7 @@ impl Injector {
         self.utilisation
     }
 
-    /// The present rate in references for each regular packet; `None` where time alone decides.
+    /// The current rate in references for each regular packet; `None` if time alone decides.
     pub fn rate(&self) -> Option<f64> {
         match self.policy {
             Policy::Count { packets } | Policy::Either { packets, .. } => {

@@ -1,4 +1,4 @@
-//! The packets between two references: the buffered packets, and their delays once it is closed.
+//! The packets between two references: buffered packets, and their delays once the interval is closed.
 
 use super::curve::{Anchor, Bend, CurvePoint, WaitSums, position, solve};
 use super::delay_sum::DelaySum;
@@ -9,21 +9,21 @@ use super::reference::StreamSums;
 use super::since_ns;
 use crate::time::EpochTag;
 
-/// Packets that were received at one time: neighbours in the buffer.
+/// Packets received at one time: neighbours in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BufferedRun {
     pub(super) received_ns: u64,
     /// Idle time since the packet or reference before it.
     pub(super) idle: Option<Idle>,
-    /// How many.
+    /// Number of packets.
     pub(super) packets: u32,
-    /// Of each.
+    /// Length of each.
     pub(super) bytes: u32,
     pub(super) epoch: EpochTag,
 }
 
 impl BufferedRun {
-    /// Whether packets like `next` may count as part of it.
+    /// Whether packets like `next` may be added to it.
     #[inline]
     fn takes(&self, next: &Self) -> bool {
         next.idle.is_none()
@@ -32,7 +32,7 @@ impl BufferedRun {
     }
 }
 
-/// Packets in order: what runs have in common, and the flow of each.
+/// Packets in order: the shared values of runs, and the flow of each packet.
 #[derive(Debug)]
 pub(super) struct Buffer<F> {
     runs: Vec<BufferedRun>,
@@ -52,10 +52,10 @@ impl<F> Default for Buffer<F> {
 }
 
 impl<F: Copy> Buffer<F> {
-    /// Memory for each packet that there is room for.
+    /// Memory for each packet of capacity.
     pub(super) const PACKET_BYTES: usize = size_of::<BufferedRun>() + size_of::<F>();
 
-    /// Room for `packets` packets, whatever their times.
+    /// Allocates room for `packets` packets, whatever their times.
     pub(super) fn with_room(packets: usize) -> Self {
         Self {
             runs: Vec::with_capacity(packets),
@@ -64,13 +64,14 @@ impl<F: Copy> Buffer<F> {
         }
     }
 
-    /// Packets that there is room for.
+    /// Capacity in packets.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.packets_max - self.flows.len()
     }
 
-    /// Adds packets of `flows`, all as `run` says; no more than there is [room](Self::room) for.
+    /// Adds packets of `flows` with the values of `run`; at most as many as there is [room](Self::room)
+    /// for.
     #[inline]
     pub(super) fn push(&mut self, run: BufferedRun, flows: &[F]) {
         self.flows.extend_from_slice(flows);
@@ -106,7 +107,7 @@ impl<F: Copy> Buffer<F> {
         self.runs.iter().any(|run| run.epoch == epoch)
     }
 
-    /// Forgets all packets; the room stays.
+    /// Removes all packets; the capacity stays.
     pub(super) fn clear(&mut self) {
         self.runs.clear();
         self.flows.clear();
@@ -122,19 +123,19 @@ pub(super) struct Mark {
     pub(super) delay_ns: f64,
     /// Of the reference itself.
     pub(super) serialisation_ns: f64,
-    /// What the sender had sent before it, and what the receiver had received.
+    /// The sums of the sender and of the receiver before it.
     pub(super) sent: StreamSums,
     pub(super) received: StreamSums,
     /// Idle time since the packet or reference before it.
     pub(super) idle: Option<Idle>,
-    /// When the busy period that it was sent in began, as far as is known.
+    /// Start of the busy period in which it was sent, if known.
     pub(super) busy_since_ns: Option<u64>,
-    /// How far it is from the line between its neighbours, squared; unknown at the ends.
+    /// Squared distance from the line between its neighbours; unknown at the ends.
     pub(super) squared_error_ns2: Option<f64>,
 }
 
 impl Mark {
-    /// It as an anchor, relative to `origin_ns`.
+    /// The reference as an anchor, relative to `origin_ns`.
     pub(super) fn anchor(&self, origin_ns: u64) -> Anchor {
         Anchor {
             start_ns: since_ns(self.received_ns, origin_ns) - self.serialisation_ns,
@@ -148,12 +149,12 @@ impl Mark {
 pub(super) struct Latest {
     pub(super) mark: Mark,
     pub(super) sequence: u32,
-    /// Mean square of how far a reference is from the one before it.
+    /// Mean square of the difference between consecutive references.
     pub(super) squared_step_ns2: f64,
 }
 
 impl Latest {
-    /// RLI-L (Lee et al. 2010, section 3.3) for packets behind it.
+    /// RLI-L (Lee et al. 2010, section 3.3) for packets after it.
     #[inline]
     pub(super) fn estimate(&self, run: &BufferedRun, link: &Link, interval: u32) -> Estimate {
         let correction_ns = link.serialisation_ns(run.bytes) - self.mark.serialisation_ns;
@@ -167,36 +168,36 @@ impl Latest {
         }
     }
 
-    /// The mean square of steps, with another step in it.
+    /// The mean square of steps, with another step included.
     pub(super) fn with_step(&self, step_ns: f64) -> f64 {
         const WEIGHT: f64 = 0.125;
         self.squared_step_ns2 + WEIGHT * (step_ns * step_ns - self.squared_step_ns2)
     }
 }
 
-/// What the estimates of an interval may be wrong by.
+/// Errors of an interval's estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Error {
-    /// Of each, squared.
+    /// Squared error of each.
     pub(super) squared_ns2: f64,
-    /// 1 / n where the sum of the delays of n packets is exact, else 0.
+    /// 1 / n if the sum of the delays of n packets is exact, else 0.
     pub(super) share_of_sum: f64,
 }
 
-/// Packets between two references; the second may not have come.
+/// Packets between two references; the second may not have arrived.
 #[derive(Debug)]
 pub(super) struct Interval<F> {
     pub(super) left: Mark,
     pub(super) right: Mark,
     /// Its number, for the flows' bounds.
     pub(super) number: u32,
-    /// Sum of the delays of the packets; `None` where not all of them were buffered.
+    /// Sum of the delays of the packets; `None` if some were not buffered.
     pub(super) delay_sum: Option<DelaySum>,
     pub(super) buffer: Buffer<F>,
 }
 
 impl<F: Copy> Interval<F> {
-    /// Of estimates on the line between the references.
+    /// Error of estimates on the line between the references.
     pub(super) fn error(&self) -> Error {
         Error {
             squared_ns2: self.squared_error_ns2(),
@@ -204,13 +205,14 @@ impl<F: Copy> Interval<F> {
         }
     }
 
-    /// Of estimates on the curve through `points`; references lie off the line between their
-    /// neighbours by `usual_ns2`, squared.
+    /// Error of estimates on the curve through `points`; `usual_ns2` is the usual squared distance of
+    /// references from the line between their neighbours.
     ///
-    /// Where the sum is exact, packets can only be taken for one another: by as much as their
-    /// waits differ, and as the curve, of two parameters, had to leave the line to meet the sums. Three
-    /// hundredths of what the references show are for what neither does. Elsewhere both come on top of
-    /// what the references show here and usually: one that is on the line by chance says little
+    /// If the sum is exact, packets can only be confused with each other: the error is how much their waits
+    /// differ, and how far the curve, with two parameters, had to leave the line to match the sums. Three
+    /// hundredths of the references' errors cover what neither shows. Otherwise both are added to the
+    /// references' errors here and usually: a reference that is on the line by chance says little about
+    /// packets that may not be those that were sent.
     /// of packets that may be others than those that were sent.
     pub(super) fn error_of_curve(
         &self,
@@ -233,8 +235,7 @@ impl<F: Copy> Interval<F> {
         }
     }
 
-    /// The larger squared error of its two references; where neither is known, the square of how
-    /// far they lie apart.
+    /// The larger squared error of its two references; if neither is known, the square of their difference.
     fn squared_error_ns2(&self) -> f64 {
         let errors = [self.left.squared_error_ns2, self.right.squared_error_ns2];
         let apart_ns = self.right.delay_ns - self.left.delay_ns;
@@ -245,7 +246,7 @@ impl<F: Copy> Interval<F> {
             .unwrap_or(apart_ns * apart_ns)
     }
 
-    /// The estimator of Lee et al. 2010, eq. 1, for packets of one time.
+    /// The estimator of Lee et al. 2010, eq. 1, for packets received at one time.
     pub(super) fn linear_delay_ns(&self, run: &BufferedRun, link: &Link) -> f64 {
         let (left, right) = (&self.left, &self.right);
         let x = position(
@@ -259,9 +260,9 @@ impl<F: Copy> Interval<F> {
             + (link.serialisation_ns(run.bytes) - reference_ns)
     }
 
-    /// Puts a point of the wait curve for each run of packets into `points`. `base_ns`, where known, is the
-    /// delay beyond wait and serialisation: then the ends of idle times are anchors too, and
-    /// no wait (which counts it in) is under it.
+    /// Adds a point of the wait curve for each run of packets to `points`. `base_ns`, if known, is the
+    /// delay beyond wait and serialisation: then the ends of idle times are anchors, too, and no wait
+    /// (which includes it) is below it.
     pub(super) fn curve(&self, link: &Link, base_ns: Option<f64>, points: &mut Vec<CurvePoint>) {
         let origin_ns = self.left.received_ns;
         let empty = |at_ns: u64, wait_ns: f64| Anchor {
@@ -303,10 +304,10 @@ impl<F: Copy> Interval<F> {
         }
     }
 
-    /// The bend of the curve through `points`, and what to add to each wait: so that their sum is
-    /// exact where it is known; elsewhere the `usual` bend, as far as the sum does not say better.
+    /// The bend of the curve through `points`, and the addition to each wait that makes their sum exact, if
+    /// it is known; otherwise the `usual` bend, unless the sum is better evidence.
     pub(super) fn bend(&self, points: &[CurvePoint], link: &Link, usual: Bend) -> (Bend, f64) {
-        // How many packets, their mean rank, and how long each took.
+        // Number of packets, their mean rank, and the serialisation of each.
         let serialisations = || {
             let runs = self.buffer.runs().iter().zip(points);
             runs.map(|(run, point)| (point.packets, point.rank, link.serialisation_ns(run.bytes)))
@@ -331,8 +332,8 @@ impl<F: Copy> Interval<F> {
                 variance_ns2,
                 ..
             }) => {
-                // A reference left out is halfway on twice the length: its squared error is that
-                // of a whole interval's mean six times, where waits walk at random.
+                // A reference left out is at the middle of twice the length: its squared error is six times
+                // that of the mean of a whole interval, if waits are a random walk.
                 let n = self.buffer.packets() as f64;
                 let usual_ns: f64 = (points.iter())
                     .map(|point| point.packets * point.wait_ns(usual))
@@ -354,10 +355,10 @@ impl<F: Copy> Interval<F> {
     }
 }
 
-/// The variance of the waits, and the mean square of how far they lie from the line.
+/// The variance of the waits, and the mean square of their distances from the line.
 fn spread_ns2(points: &[CurvePoint], bend: Bend, rest_ns: f64) -> f64 {
     let (mut packets, mut sum, mut squares, mut off_line) = (0.0, 0.0, 0.0, 0.0);
-    // Relative to the first, so that large delays cancel nothing.
+    // Relative to the first, so that large delays do not cancel digits.
     let origin_ns = points.first().map_or(0.0, |point| point.line);
     for point in points {
         let wait_ns = point.wait_ns(bend) + rest_ns;

@@ -1,13 +1,12 @@
-//! What is learnt of a link: its busy periods, from the departures of all its packets; the delay that a packet has without
-//! any wait, which is propagation and what clocks differ by; and what references teach about themselves, each left out
-//! in turn.
+//! Learns properties of a link: its busy periods, from the departures of all its packets; the delay of a packet
+//! without wait, which is propagation and clock offset; and the error and bend of references, each left out in turn.
 
 use super::config::ReceiverConfig;
 use super::curve::{Anchor, CurvePoint, RunningBend};
 use super::interval::Mark;
 use super::since_ns;
 
-/// A time in which the link had nothing to send. Nothing waits at its ends.
+/// A time in which the link had nothing to send. No packet waits at its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Idle {
     /// When the last busy period ended.
@@ -16,20 +15,20 @@ pub(super) struct Idle {
     pub(super) to_ns: u64,
 }
 
-/// Tells idle times: where a service starts later than the previous departure.
+/// Detects idle times: a service starts later than the previous departure.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BusyPeriods {
     departed_ns: Option<u64>,
-    /// When the present busy period began, as far as is known.
+    /// Start of the current busy period, if known.
     pub(super) since_ns: Option<u64>,
-    /// From the end of the first to the beginning of the last busy period since this was last taken.
+    /// From the end of the first to the start of the last busy period since this was last taken.
     pub(super) idle: Option<Idle>,
     /// The first idle time since this was last taken.
     pub(super) first: Option<Idle>,
 }
 
 impl BusyPeriods {
-    /// A packet of any kind departed at `departed_ns`, `serialisation_ns` after its service began.
+    /// Notes the departure of any packet at `departed_ns`, `serialisation_ns` after its service began.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -46,7 +45,7 @@ impl BusyPeriods {
         self.idle(Idle { from_ns, to_ns });
     }
 
-    /// The link had nothing to send.
+    /// Notes that the link had nothing to send.
     #[inline]
     pub(super) fn idle(&mut self, idle: Idle) {
         self.since_ns = Some(idle.to_ns);
@@ -56,16 +55,15 @@ impl BusyPeriods {
     }
 }
 
-/// Learns the base delay from references and the busy periods that they were sent in.
+/// Learns the base delay from references and the busy periods in which they were sent.
 ///
-/// A reference was sent no earlier than its busy period began, so that (begin - send time) is the
-/// base delay at most, and the base delay itself for one sent together with the packet that opened
-/// the busy period: those behind such a packet, and those that found the link idle. The greatest
-/// that was seen twice is taken, so that a single stamp that is wrong does no harm; a window of
-/// references at a time, so that clocks may drift.
+/// A reference was sent no earlier than its busy period began, so (beginning - send time) is at most the
+/// base delay. It equals the base delay for a reference sent together with the packet that opened the busy
+/// period: one behind such a packet, or one that found the link idle. The greatest value seen twice is
+/// used, so that a single wrong stamp does no harm, over a window of references, so that clocks may drift.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BaseDelay {
-    /// The base delay, as far as is known.
+    /// The base delay, if known.
     pub(super) known_ns: Option<f64>,
     best_ns: f64,
     hits: u32,
@@ -124,23 +122,23 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
-    /// Of the newest error in the running mean.
+    /// Weight of the newest error in the running mean.
     const ERROR_WEIGHT: f64 = 0.125;
 
-    /// Share of the mean that an error counts at least: some references lie on the line by chance.
+    /// Least weight of an error relative to the mean, because some references are on the line by chance.
     /// Chosen so that the nominal 98 % bound of RLI covers 98 %.
     const ERROR_LEAST: f64 = 0.1;
 
-    /// A reference behind an idle time tells of the base delay.
+    /// Learns the base delay from a reference behind an idle time.
     pub(super) fn base_delay(&mut self, mark: &Mark) {
         if let Some(began_ns) = mark.busy_since_ns {
             self.base.learn(since_ns(began_ns, mark.sent_ns));
         }
     }
 
-    /// Leaves `mark` out: how far it is from the line between its neighbours (its error), and
-    /// from the line between the anchors around it (the bend). `idle_behind` is the first idle time
-    /// between it and `right`.
+    /// Leaves `mark` out: learns its distance from the line between its neighbours (its error), and from
+    /// the line between the anchors around it (the bend). `idle_behind` is the first idle time between it
+    /// and `right`.
     pub(super) fn leave_out(
         &mut self,
         left: &Mark,

@@ -21,11 +21,11 @@ impl Link {
     /// sequence is another 4 where frames are counted without it.
     pub const ETHERNET_OVERHEAD_BYTES: u32 = 20;
 
-    /// A link of `capacity_bps` bits a second that adds `overhead_bytes` to each frame: 20 on
-    /// Ethernet ([`Self::ETHERNET_OVERHEAD_BYTES`]), 0 where the bytes given say it all.
+    /// A link of `capacity_bps` bits a second that adds `overhead_bytes` to each frame: 20 on Ethernet
+    /// ([`Self::ETHERNET_OVERHEAD_BYTES`]), 0 if the given bytes include everything.
     ///
     /// # Errors
-    /// Where one of them is out of range.
+    /// If one of them is out of range.
     pub fn new(capacity_bps: u64, overhead_bytes: u32) -> Result<Self, InvalidArgument> {
         ensure(capacity_bps >= Self::CAPACITY_BPS_MIN, || {
             let least = Self::CAPACITY_BPS_MIN;
@@ -47,12 +47,12 @@ impl Link {
         self.capacity_bps
     }
 
-    /// Bytes that several frames occupy, of `bytes` bytes together.
+    /// Bytes that several frames of `bytes` bytes together occupy.
     pub(super) fn occupied_bytes_of(&self, frames: u32, bytes: u64) -> u64 {
         bytes.saturating_add(u64::from(frames) * u64::from(self.overhead_bytes))
     }
 
-    /// How long a frame of `bytes` occupies the link.
+    /// Time for which a frame of `bytes` occupies the link.
     pub fn serialisation_ns(&self, bytes: u32) -> f64 {
         self.occupied_bytes_of(1, bytes.into()) as f64 * self.ns_per_byte
     }

@@ -11,108 +11,107 @@ use crate::argument::{InvalidArgument, ensure};
 use crate::packet::PacketHash;
 use crate::time::EpochTag;
 
-/// Regular packets of a stream that were received together: as a burst leaves a switch, all at one
-/// time, or a single one.
+/// Regular packets of a stream that were received together, as a burst leaves a switch at one time, or a
+/// single packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run<'a, F> {
-    /// The flow of each, in order.
+    /// The flow of each packet, in order.
     pub flows: &'a [F],
     /// Exclusive or of the packets' hashes.
     pub digest: u64,
-    /// Length of each; packets of other lengths are of another run.
+    /// Length of each packet; packets of other lengths are in another run.
     pub bytes: u32,
     /// When they were received.
     pub received_ns: u64,
-    /// The epoch that they count in: what the caller knows it by.
+    /// The epoch that they count in, as identified by the caller.
     pub epoch: EpochTag,
 }
 
 /// The estimated delay of a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The epoch that it counts in, as it was given with the packet.
+    /// The epoch that it counts in, as given with the packet.
     pub epoch: EpochTag,
-    /// When it was received.
+    /// Time of reception.
     pub received_ns: u64,
-    /// Its delay, serialisation and propagation included; negative where clocks disagree.
+    /// Its delay, including serialisation and propagation; negative if clocks disagree.
     pub delay_ns: f64,
-    /// Squared error that it may have, in nanoseconds squared.
+    /// Its squared error, in nanoseconds squared.
     pub squared_error_ns2: f64,
-    /// Its share of the sum of its interval's delays where that is known exactly, 1 / n of n packets;
-    /// else 0. The errors of all n add up to nothing.
+    /// Its share of the exact sum of its interval's delays, 1 / n for n packets; 0 if the sum is unknown.
+    /// The errors of all n add up to 0.
     pub share_of_sum: f64,
-    /// Number of the interval between two references, from 1 on, modulo 2^32: errors within one
-    /// interval go together.
+    /// Number of the interval between two references, from 1, modulo 2^32; errors within one interval are
+    /// correlated.
     pub interval: u32,
 }
 
-/// The estimated delay of packets that were received together: of each the same.
+/// The estimated delay of packets that were received together, the same for each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimates<'a, F> {
     /// The flow of each, in order.
     pub flows: &'a [F],
-    /// What is estimated for each.
+    /// The estimate for each.
     pub estimate: Estimate,
 }
 
-/// What happened to packets and references.
+/// Counters of packets and references.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiverCounters {
-    /// References taken.
+    /// References used.
     pub references: u64,
     /// References that did not arrive, by their sequence numbers.
     pub lost_references: u64,
-    /// References of another stream, come twice, or overtaken: not taken.
+    /// References of another stream, duplicates, or overtaken ones: not used.
     pub stale_references: u64,
     /// Regular packets received.
     pub packets: u64,
-    /// Regular packets that came before any reference: no estimate.
+    /// Regular packets before any reference, without an estimate.
     pub early_packets: u64,
-    /// Packets for which the buffer had no room: estimated by RLI-L.
+    /// Packets without room in the buffer: estimated by RLI-L.
     pub overflowed_packets: u64,
     /// Intervals between references.
     pub intervals: u64,
     /// Intervals over which both ends counted the same packets.
     pub exact_intervals: u64,
-    /// Intervals in which more packets came than were sent, or as many and not the same ones: some
-    /// overtook a reference, or came twice, and the stream is no FIFO. What was only lost is never
-    /// among them.
+    /// Intervals in which more packets arrived than were sent, or as many but not the same: packets
+    /// overtook a reference or were duplicated, so the stream is not FIFO. Losses alone never count here.
     pub disordered_intervals: u64,
 }
 
 /// The receiver's end of one stream.
 ///
-/// Give it what arrives, in the order of arrival. Estimates come out two references late (RLI-L: at
-/// once), since a reference's neighbours tell how far to trust it. `F` is what the caller knows a
-/// flow by: a slot, a hash.
+/// Pass it everything that arrives, in the order of arrival. Estimates are delayed by two references (not
+/// for RLI-L), because a reference's neighbours show how accurate it is. `F` identifies a flow for the
+/// caller: a slot, a hash.
 #[derive(Debug)]
 pub struct Receiver<F> {
     config: ReceiverConfig,
     counters: ReceiverCounters,
     segment: SegmentDelay,
-    /// What has been received of the stream.
+    /// Sums of what was received.
     received: StreamSums,
     busy: BusyPeriods,
     learnt: Learnt,
-    /// The latest reference taken.
+    /// The latest reference used.
     last: Option<Latest>,
     /// Packets since then.
     open: Buffer<F>,
-    /// Whether some of them are not in `open`, and have their estimates already.
+    /// Whether some of them were not stored in `open`, and are already estimated.
     incomplete: bool,
     interval: u32,
-    /// The interval before, complete but for the error of its right reference.
+    /// The previous interval, complete except for the error of its right reference.
     closed: Option<Interval<F>>,
-    /// A buffer not in use.
+    /// An unused buffer.
     spare: Buffer<F>,
     points: Vec<CurvePoint>,
 }
 
 impl<F: Copy> Receiver<F> {
-    /// A receiver that has seen nothing; all memory is taken here.
+    /// A new receiver; allocates all memory.
     ///
     /// # Errors
-    /// Where the configuration is out of range.
+    /// If the configuration is out of range.
     pub fn new(config: ReceiverConfig) -> Result<Self, InvalidArgument> {
         let packets = config.buffer_packets;
         let most = ReceiverConfig::BUFFER_PACKETS_MAX;
@@ -137,20 +136,20 @@ impl<F: Copy> Receiver<F> {
         })
     }
 
-    /// What buffers take for each packet that they have room for; RLI-L has none.
+    /// Memory for each packet of the buffers' capacity; RLI-L has no buffers.
     pub const PACKET_BYTES: usize = 2 * Buffer::<F>::PACKET_BYTES + size_of::<CurvePoint>();
 
-    /// What it was made for.
+    /// Its configuration.
     pub fn config(&self) -> &ReceiverConfig {
         &self.config
     }
 
-    /// What happened so far.
+    /// Its counters.
     pub fn counters(&self) -> &ReceiverCounters {
         &self.counters
     }
 
-    /// The mean over the whole stream since this was last asked, from what references carry.
+    /// Takes the mean over the whole stream since the last call, from the references' sums.
     pub fn take_segment(&mut self) -> SegmentDelay {
         std::mem::take(&mut self.segment)
     }
@@ -175,7 +174,7 @@ impl<F: Copy> Receiver<F> {
         self.regular_run(&run, sink);
     }
 
-    /// Regular packets of the stream that were received together. The cost is that of one, and a
+    /// Adds regular packets of the stream that were received together. Costs as much as one packet, and a
     /// copy of their flows.
     #[inline]
     #[expect(
@@ -221,7 +220,7 @@ impl<F: Copy> Receiver<F> {
         });
     }
 
-    /// A packet on the link that is not of the stream. Only RLI-AS must know.
+    /// Notes a packet on the link that is not part of the stream. Only RLI-AS needs it.
     #[inline]
     pub fn cross(&mut self, bytes: u32, received_ns: u64) {
         if self.config.method == Method::AnchoredSums && !self.config.idle_is_told {
@@ -230,15 +229,14 @@ impl<F: Copy> Receiver<F> {
         }
     }
 
-    /// The link had nothing to send from `from_ns` to `to_ns`, when the packet or reference that comes
-    /// next began to be served. For callers that know the queue: others leave it to
-    /// [`cross`](Self::cross).
+    /// Notes that the link had nothing to send from `from_ns` to `to_ns`, when service of the next packet
+    /// or reference began. For callers that know the queue; others leave it to [`cross`](Self::cross).
     #[inline]
     pub fn idle(&mut self, from_ns: u64, to_ns: u64) {
         self.busy.idle(Idle { from_ns, to_ns });
     }
 
-    /// A reference of the stream, a frame of `bytes`, with what estimates it brings.
+    /// Adds a reference of the stream, a frame of `bytes`, and emits the resulting estimates.
     pub fn reference(
         &mut self,
         reference: &Reference,
@@ -292,7 +290,7 @@ impl<F: Copy> Receiver<F> {
         });
     }
 
-    /// Lets go of all packets that still wait for a reference: those behind the last one by RLI-L.
+    /// Emits all packets that still wait for a reference; those after the last one by RLI-L.
     pub fn flush(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         self.emit_closed(sink);
         let Some(last) = &self.last else { return };
@@ -306,8 +304,8 @@ impl<F: Copy> Receiver<F> {
         self.incomplete = true;
     }
 
-    /// Lets go of the packets of `epoch`, which takes no more estimates soon, and of those that wait
-    /// for the same reference.
+    /// Emits the packets of `epoch`, which will soon accept no more estimates, and those that wait for the
+    /// same reference.
     pub fn flush_epoch(&mut self, epoch: EpochTag, sink: &mut impl FnMut(Estimates<'_, F>)) {
         if self.open.holds(epoch) {
             self.flush(sink);
@@ -318,7 +316,7 @@ impl<F: Copy> Receiver<F> {
         }
     }
 
-    /// Begins anew with another session of the sender, whose sums and sequence numbers start at 0:
+    /// Starts again for another session of the sender, whose sums and sequence numbers start at 0:
     /// [`flush`](Self::flush)es, and forgets everything but counters and the segment's mean.
     pub fn restart(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         self.flush(sink);
@@ -329,8 +327,8 @@ impl<F: Copy> Receiver<F> {
         self.incomplete = false;
     }
 
-    /// The interval from `left` to `right` is complete; the one before it, now that the error of
-    /// `left` is known, can be estimated.
+    /// Closes the interval from `left` to `right`. Now that the error of `left` is known, the previous
+    /// interval can be estimated.
     fn close(&mut self, left: Mark, right: Mark, sink: &mut impl FnMut(Estimates<'_, F>)) {
         let delay_sum = DelaySum::between(&left, &right);
         let sent = right.sent.since(&left.sent);
@@ -357,7 +355,7 @@ impl<F: Copy> Receiver<F> {
         self.interval = self.interval.wrapping_add(1);
     }
 
-    /// Estimates the packets of the closed interval.
+    /// Emits the packets of the closed interval.
     fn emit_closed(&mut self, sink: &mut impl FnMut(Estimates<'_, F>)) {
         let Some(mut interval) = self.closed.take() else {
             return;
@@ -376,7 +374,7 @@ impl<F: Copy> Receiver<F> {
             sink(Estimates { flows, estimate });
         };
         match self.config.method {
-            // Nothing is buffered by RLI-L.
+            // RLI-L buffers nothing.
             Method::Left | Method::Linear => {
                 let error = interval.error();
                 for (run, flows) in interval.buffer.iter() {

@@ -3,7 +3,7 @@
 use crate::observation::SegmentIndex;
 use crate::packet::PacketHash;
 
-/// Which stream a reference speaks for.
+/// The stream of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
     /// The worker at the sender's end.
@@ -14,8 +14,8 @@ pub struct StreamId {
     pub queue: u8,
 }
 
-/// What one end has seen of a stream's regular packets since the stream began. All of it wraps
-/// modulo 2^64; 32 bytes on the wire.
+/// Sums over a stream's regular packets at one end, since the stream began. All wrap modulo 2^64; 32 bytes
+/// on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamSums {
     /// Packets.
@@ -39,7 +39,7 @@ impl StreamSums {
     #[inline]
     pub fn add_run(&mut self, packets: u32, digest: u64, time_ns: u64) {
         let packets = u64::from(packets);
-        // Of as many packets in a row, each has another rank.
+        // Consecutive packets have consecutive ranks.
         let ranks = packets
             .wrapping_mul(self.count)
             .wrapping_add(packets.wrapping_mul(packets.wrapping_sub(1)) / 2);
@@ -51,11 +51,11 @@ impl StreamSums {
         self.digest ^= digest;
     }
 
-    /// What was added after `earlier`.
+    /// The sums added after `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let time_ns = self.time_ns.wrapping_sub(earlier.time_ns);
-        // Ranks begin at 0 again.
+        // Ranks start at 0 again.
         let ranked_before = earlier.count.wrapping_mul(time_ns);
         let ranked_time_ns = self
             .ranked_time_ns
@@ -75,7 +75,7 @@ impl StreamSums {
     }
 }
 
-/// What a reference packet says.
+/// Contents of a reference packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
     /// The stream that it belongs to.
@@ -84,8 +84,8 @@ pub struct Reference {
     pub sequence: u32,
     /// When it was sent, in nanoseconds.
     pub sent_ns: u64,
-    /// What the stream had sent before it. The paper's references do not carry it: RLI-S and
-    /// RLI-AS rest on it, RLI-L and RLI do without.
+    /// Sums of the packets that the stream sent before it. The paper's references do not carry them; RLI-S
+    /// and RLI-AS depend on them, RLI-L and RLI do not.
     pub sums: StreamSums,
 }
 
@@ -98,7 +98,7 @@ pub struct ReferenceSender {
 }
 
 impl ReferenceSender {
-    /// A stream that has sent nothing.
+    /// A stream without packets so far.
     pub fn new(stream: StreamId) -> Self {
         Self {
             stream,
@@ -119,7 +119,7 @@ impl ReferenceSender {
         self.sums.add_run(packets, digest, sent_ns);
     }
 
-    /// The reference to send at `sent_ns`, behind all packets recorded so far.
+    /// Makes the reference to send at `sent_ns`, behind all packets recorded so far.
     pub fn reference(&mut self, sent_ns: u64) -> Reference {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);

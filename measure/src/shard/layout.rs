@@ -1,4 +1,4 @@
-//! What a shard holds, and what that takes.
+//! The contents of a shard, and their memory.
 
 use std::ops::Range;
 
@@ -10,35 +10,35 @@ use crate::time::TickRate;
 
 use super::segment::{SegmentBytes, SegmentLayout};
 
-/// What a [`Shard`](super::Shard) holds.
+/// Contents of a [`Shard`](super::Shard).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardLayout {
-    /// Of the counter that times and delays are read from.
+    /// Rate of the counter for times and delays.
     pub rate: TickRate,
     /// Index of its first segment among all; the others follow it.
     pub first_segment: u16,
-    /// For each segment, in the order of [`SegmentIndex`](crate::observation::SegmentIndex) from the first
-    /// on and 65,536 at most: the sketch that its packets go to, those of its egress port. One that
-    /// is not there means none.
+    /// The sketch for the packets of each segment, that of its egress port, in the order of
+    /// [`SegmentIndex`](crate::observation::SegmentIndex) from the first on, at most 65,536. An index
+    /// without a sketch means none.
     pub sketch_of: Vec<u16>,
-    /// Sketches: as many as egress ports.
+    /// Number of sketches: one for each egress port.
     pub sketches: usize,
-    /// Each segment.
+    /// Layout of each segment.
     pub segment: SegmentLayout,
-    /// Each sketch.
+    /// Layout of each sketch.
     pub lds: Option<LdsLayout>,
-    /// Slots of the flows that are tracked; 0 where none are.
+    /// Slots of tracked flows; 0 if flows are not tracked.
     pub flow_slots: usize,
-    /// Whether the slots keep sums of estimated delays (RLI's) as well.
+    /// Whether the slots also keep sums of estimated delays (RLI's).
     pub flow_estimates: bool,
-    /// Slots that can have a histogram, at most 65,535.
+    /// Most slots with a histogram, at most 65,535.
     pub flow_histograms: usize,
 }
 
-/// Memory of one shard by purpose, in bytes.
+/// Memory of one shard in bytes, by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShardBytes {
-    /// What is kept of segments, each purpose by itself.
+    /// Segments, by purpose.
     pub segments: SegmentBytes,
     /// Sketches.
     pub lds: usize,
@@ -47,7 +47,7 @@ pub struct ShardBytes {
 }
 
 impl ShardBytes {
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> usize {
         let segments = self.segments.iter().map(|(_, bytes)| bytes);
         segments.sum::<usize>() + self.lds + self.flows
@@ -55,7 +55,7 @@ impl ShardBytes {
 }
 
 impl ShardLayout {
-    /// What has to be found out about a packet for shards of this layout.
+    /// The hashes needed of a packet for shards of this layout.
     pub fn hashing(&self) -> Hashing {
         match &self.lds {
             Some(lds) if lds.asks_which_packet() => Hashing::Packet,
@@ -64,7 +64,7 @@ impl ShardLayout {
         }
     }
 
-    /// The exact figures of `segments` segments and nothing else.
+    /// Only the exact figures of `segments` segments.
     pub fn new(rate: TickRate, segments: usize) -> Self {
         Self {
             rate,
@@ -79,14 +79,13 @@ impl ShardLayout {
         }
     }
 
-    /// Segments.
+    /// Number of segments.
     pub fn segments(&self) -> usize {
         self.sketch_of.len()
     }
 
-    /// The layout of a worker that serves no segments but these, by their indices among all: of the
-    /// sketches only those are left that their packets go to. Weights go by index among all, and
-    /// stay.
+    /// The layout of a worker that serves only these segments, given by their indices among all, with only
+    /// the sketches that they use. Weights are indexed among all, and stay.
     #[must_use]
     pub fn part(&self, segments: Range<u16>) -> Self {
         let place = |index: u16| {
@@ -104,7 +103,7 @@ impl ShardLayout {
             *sketch = place.map_or(u16::MAX, |place| u16::try_from(place).unwrap_or(u16::MAX));
         }
         Self {
-            // No further than where the range or the layout begins.
+            // No further than the beginning of the range or of the layout.
             first_segment: self.first_segment + u16::try_from(first).unwrap_or(0),
             sketch_of,
             sketches: kept.len(),
@@ -112,15 +111,15 @@ impl ShardLayout {
         }
     }
 
-    /// The same without flow slots: for code that adds up shards of several workers that each
-    /// numbers its slots for itself.
+    /// The same without flow slots, for adding up shards of several workers that number their slots
+    /// independently.
     #[must_use]
     pub fn without_flows(mut self) -> Self {
         self.flow_slots = 0;
         self
     }
 
-    /// What one shard takes.
+    /// Memory of one shard.
     pub fn size_bytes(&self) -> ShardBytes {
         let segments = self.segment.size_bytes();
         let sketch = |layout: &LdsLayout| self.sketches * layout.cells() * size_of::<PassedCell>();

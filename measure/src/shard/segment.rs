@@ -1,4 +1,4 @@
-//! What is kept of one segment, however many others there are.
+//! The synopsis of one segment.
 
 use crate::batch::Batch;
 use crate::cell::PassedCell;
@@ -11,7 +11,7 @@ use crate::rli::SegmentDelay;
 use crate::synopsis::{ShapeMismatch, Synopsis};
 use crate::time::TickRate;
 
-/// Plain counts of a segment, which the estimators are held against.
+/// Plain counts of a segment, to which estimates are compared.
 ///
 /// Over an engine's life, and with nothing queued, `sent = received + dropped + late`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub struct Tally {
     pub received_bytes: u64,
     /// Packets dropped between the ends: lost.
     pub dropped: u64,
-    /// Packets that came to the receiver's end after their epoch was sealed: counted in the epoch
-    /// that saw them, never inserted, never lost.
+    /// Packets that reached the receiver's end after their epoch was sealed: counted in the epoch open at
+    /// that time, never recorded, never lost.
     pub late: u64,
 }
 
@@ -41,7 +41,7 @@ impl Tally {
         self.received_bytes += bytes;
     }
 
-    /// Counts packets that came to the receiver's end after their epoch was sealed.
+    /// Counts packets that reached the receiver's end after their epoch was sealed.
     pub(super) fn late(&mut self, packets: u64, bytes: u64) {
         self.sent += packets;
         self.sent_bytes += bytes;
@@ -57,7 +57,7 @@ impl Tally {
         }
     }
 
-    /// Takes packets out again that were recorded at one end: the exact inverse.
+    /// Removes packets that were recorded at one end: the exact inverse.
     pub fn unrecord(&mut self, end: End, observations: &[Observation]) {
         let (packets, bytes) = self.of(end);
         *packets = packets.wrapping_sub(observations.len() as u64);
@@ -72,7 +72,7 @@ impl Tally {
         *bytes += bytes_of(observations);
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds other counts.
     pub fn merge(&mut self, other: &Self) {
         self.sent = self.sent.wrapping_add(other.sent);
         self.sent_bytes = self.sent_bytes.wrapping_add(other.sent_bytes);
@@ -90,7 +90,7 @@ fn bytes_of(observations: &[Observation]) -> u64 {
     bytes.sum()
 }
 
-/// The synopses of a segment that the configuration chooses.
+/// The configurable synopses of a segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentLayout {
     /// Its LDA.
@@ -114,7 +114,7 @@ impl SegmentLayout {
     }
 }
 
-/// All that is kept of one segment.
+/// The synopsis of one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentSynopsis {
     /// Plain counts.
@@ -123,9 +123,9 @@ pub struct SegmentSynopsis {
     pub moments: Moments,
     /// Distribution of the stamped delay.
     pub histogram: Histogram,
-    /// The estimator, both ends of it, where there is one.
+    /// Both ends of the estimator, if there is one.
     pub lda: Option<LdaPair<PassedCell>>,
-    /// The mean by RLI, from what references carry; empty where none are sent.
+    /// The mean by RLI, from the sums in references; empty without references.
     pub rli: SegmentDelay,
 }
 
@@ -150,7 +150,7 @@ impl SegmentSynopsis {
         }
     }
 
-    /// Adds packets that passed both ends: to an LDA by their `hashes`, or by chance where there are none.
+    /// Adds packets that passed both ends: to an LDA by their `hashes`, or at random without hashes.
     #[inline]
     pub(super) fn pass(&mut self, batch: &Batch, hashes: &[PacketHash], spread: &mut RandomHashes) {
         let packets = batch.packets as u64;

@@ -6,32 +6,32 @@ use super::{
 use crate::argument::InvalidArgument;
 use crate::lda::{Bank, LdaLayout, prepare_banks};
 
-/// Of four rows, those of the first bank where there is a second for the worst case: the error is
-/// then 15 % over that of one bank as long as losses are as usual, and twice it at the worst.
+/// Quarters of the rows for the first bank, if there is a second one for the worst case: the error is then
+/// 15 % above that of a single bank with usual losses, and twice it at the worst.
 const FIRST_BANK_QUARTERS: u64 = 3;
 
-/// Where the 98 % interval of a normal value of deviation 1 ends.
+/// The 98 % interval of a normal distribution with deviation 1 ends here.
 const NORMAL_98: f64 = 2.326_347_874_040_841;
 
-/// The traffic of a segment, and what it does to it.
+/// The traffic and losses of a segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LdaDemand {
     /// Packets sent a second, over 0.
     pub packets_per_s: f64,
     /// Length of an epoch in seconds, over 0.
     pub epoch_s: f64,
-    /// Share of packets lost as a rule, from 0 to under 1.
+    /// Usual share of packets lost, from 0 to under 1.
     pub loss: f64,
-    /// Share of packets lost at the worst, from `loss` to under 1; where it equals `loss`, one
-    /// bank is planned, else two.
+    /// Worst share of packets lost, from `loss` to under 1; if it equals `loss`, one bank is planned, else
+    /// two.
     pub worst_loss: f64,
     /// Standard deviation of a packet's delay over its mean, over 0 (about 1 in a loaded queue).
     pub delay_cv: f64,
-    /// Sampled losses for each row, over 0 to 1: 1 serves the mean best, 0.75 the deviation too.
+    /// Sampled losses for each row, over 0 to 1: 1 is best for the mean, 0.75 also suits the deviation.
     pub alpha: f64,
 }
 
-/// What to expect at some loss. Errors are relative errors of the mean delay of an epoch.
+/// The forecast for some loss. Errors are relative errors of the mean delay of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LdaForecast {
     /// Packets lost in an epoch: L.
@@ -42,22 +42,22 @@ pub struct LdaForecast {
     pub effective_samples: f64,
     /// Mean error: sqrt(2 / pi) standard errors of cv sqrt((1 - S / R) / S).
     pub mean_error: f64,
-    /// Half the width of the 98 % interval.
+    /// Half-width of the 98 % interval.
     pub bound98: f64,
 }
 
 /// An LDA for a demand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LdaPlan {
-    /// Its banks, from that which samples least.
+    /// Its banks, in ascending order of sampling.
     pub banks: Vec<Bank>,
-    /// What to expect as a rule.
+    /// Forecast for usual losses.
     pub usual: LdaForecast,
-    /// What to expect at the worst loss.
+    /// Forecast for the worst losses.
     pub worst: LdaForecast,
     /// Bytes of one synopsis inside a switch, with both ends in one place.
     pub memory_bytes: u64,
-    /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
+    /// Bytes of cells that one end sends to the other at each rollover, without frames' headers.
     pub wire_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl LdaDemand {
         )
     }
 
-    /// Rows at least and at most.
+    /// Least and greatest number of rows.
     fn rows_range(&self) -> (u64, u64) {
         let most = u64::from(LdaLayout::ROWS_MAX);
         if self.has_two_banks() {
@@ -136,9 +136,9 @@ impl LdaDemand {
     }
 }
 
-/// Packets in usable cells, in the mean: each of a bank's p R packets received is in a cell that
-/// none of L losses hit; each hits it with probability p / m. For L much over m that is
-/// p R e^-alpha with p = alpha m / L (Kompella et al. 2012, section III-D).
+/// Mean number of packets in usable cells: each of a bank's p R packets received is in a cell that none of
+/// L losses hit; each hits it with probability p / m. For L much greater than m that is p R e^-alpha with p
+/// = alpha m / L (Kompella et al. 2012, section III-D).
 fn expected_samples(banks: &[Bank], received: f64, losses: f64) -> f64 {
     banks
         .iter()
@@ -150,10 +150,10 @@ fn expected_samples(banks: &[Bank], received: f64, losses: f64) -> f64 {
 }
 
 impl LdaPlan {
-    /// The smallest LDA whose mean error is `mean_error` at most as long as losses are as usual.
+    /// The smallest LDA whose mean error is at most `mean_error` with usual losses.
     ///
     /// # Errors
-    /// [`SizingError`] when a number is out of range, or the error out of reach.
+    /// [`SizingError`] if a number is out of range, or the error is not achievable.
     pub fn for_error(demand: &LdaDemand, mean_error: f64) -> Result<Self, SizingError> {
         demand.check()?;
         part("the relative error allowed", mean_error)?;
@@ -165,14 +165,14 @@ impl LdaPlan {
                 best: error(most),
             }
         })?;
-        // Even, since the paper's deviation takes rows in pairs.
+        // Even, because the paper's deviation pairs rows.
         Ok(Self::with_rows(demand, rows.next_multiple_of(2)))
     }
 
-    /// The largest LDA that `memory_bytes` hold, at 16 bytes a row.
+    /// The largest LDA that fits into `memory_bytes`, at 16 bytes a row.
     ///
     /// # Errors
-    /// [`SizingError`] when a number is out of range, or the memory too small.
+    /// [`SizingError`] if a number is out of range, or the memory too small.
     pub fn for_memory(demand: &LdaDemand, memory_bytes: u64) -> Result<Self, SizingError> {
         demand.check()?;
         let (fewest, most) = demand.rows_range();
@@ -202,10 +202,10 @@ impl LdaPlan {
         self.banks.iter().map(|bank| bank.rows).sum()
     }
 
-    /// The layout to make it with.
+    /// The layout of the plan.
     ///
     /// # Errors
-    /// [`InvalidArgument`] where the banks were changed into what makes no LDA.
+    /// [`InvalidArgument`] if the banks were changed to an invalid layout.
     pub fn layout(&self) -> Result<LdaLayout, InvalidArgument> {
         LdaLayout::new(&self.banks)
     }

@@ -1,22 +1,21 @@
 //! Rows, columns, virtual LDA and sampling of an LDS.
 //!
-//! Sanjuas-Cuxart et al. 2011, section 3, judges a size by large collisions: a flow is well
-//! measured where one of its cells holds no more than x / k packets of others. What is kept of
-//! that, and what is not:
+//! Sanjuas-Cuxart et al. 2011, section 3, judges a size by large collisions: a flow is measured well if one
+//! of its cells contains at most x / k packets of others. This module keeps part of that model:
 //!
-//! - Within a row (section 3.1) it holds: flows larger than x fall on a cell as balls do, n P of
-//!   them, P = P\[flow > x\]. Here as a Poisson number; the paper takes its first term,
-//!   and x is less the packets that smaller flows bring in the mean, which the paper leaves out.
+//! - Within a row (section 3.1) it holds: flows larger than x fall into a cell at random, n P of them, P =
+//!   P\[flow > x\]. Here their number is Poisson; the paper takes its first term. Also, x is reduced by the
+//!   mean packets of smaller flows, which the paper ignores.
 //! - Over rows it holds: Q(R) = 1 - (z R)^R and the best R = 1 / (e z).
-//! - Over the k cells of a virtual LDA (section 3.2) it does **not**. The paper takes collisions in
-//!   them for independent, Q(R k) = 1 - (n k R P / C)^(R k), and calls that cautious. But the k
-//!   cells are neighbours: a flow with the same first cell collides in all of them, with
-//!   probability n P R / C in each row, whatever k. So k > 1 buys no fewer collisions, only
-//!   survival of losses; and rows cannot be saved for it (R = -ln eps / k).
+//! - Over the k cells of a virtual LDA (section 3.2) it does **not** hold. The paper assumes independent
+//!   collisions, Q(R k) = 1 - (n k R P / C)^(R k), and calls that cautious. But the k cells are neighbours:
+//!   a flow with the same first cell collides in all of them, with probability n P R / C in each row,
+//!   whatever k. So k > 1 does not reduce collisions, it only survives losses, and does not save rows (R =
+//!   -ln eps / k).
 //!
-//! The model ([`miss_share`]): offsets from 1 - k to k - 1 between a flow's first cell and mine hold
-//! large flows independently, each covering what overlaps; lost packets, mine and others', spoil
-//! cells as a Poisson number; what is sampled of a flow must suffice for its mean.
+//! The model ([`miss_share`]): offsets from 1 - k to k - 1 between a flow's first cell and the observed one
+//! contain large flows independently, each covering the overlap; lost packets, the flow's own and others',
+//! spoil cells, as a Poisson number; the sampled packets of a flow must be enough for its mean.
 
 use super::{
     CELL_BYTES, HALF_BYTES, MEAN_OF_SIZE, SizingError, check, least, loss, part, positive,
@@ -24,8 +23,8 @@ use super::{
 use crate::argument::InvalidArgument;
 use crate::lds::{LdsLayout, ROWS_MAX};
 
-/// Distribution of the packets of a flow in an epoch: P\[flow > x\] = (least / x)^shape from `least` to `most`, where the
-/// rest is.
+/// Distribution of the packets of a flow in an epoch: P\[flow > x\] = (least / x)^shape from `least` to `most`, with
+/// the rest at `most`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSizes {
     least: f64,
@@ -34,8 +33,8 @@ pub struct FlowSizes {
 }
 
 impl FlowSizes {
-    /// Pareto from `least` packets on, with the given shape (1 to 2 is usual; the smaller, the
-    /// heavier the tail), cut at `most`: flows over it count as of it.
+    /// Pareto from `least` packets on, with the given shape (1 to 2 is usual; the smaller, the heavier the
+    /// tail); larger flows count as `most`.
     ///
     /// # Errors
     /// [`SizingError::Argument`].
@@ -60,8 +59,7 @@ impl FlowSizes {
         (self.least / packets.max(self.least)).powf(self.shape)
     }
 
-    /// Packets of a flow in the mean, where those of flows of more than `packets` do not count:
-    /// E\[flow; flow <= x\].
+    /// Mean packets of a flow, not counting those of flows with more than `packets`: E\[flow; flow <= x\].
     pub fn mean_up_to(&self, packets: f64) -> f64 {
         let &Self { least, shape, most } = self;
         let to = packets.clamp(least, most);
@@ -80,7 +78,7 @@ impl FlowSizes {
         below + at_most
     }
 
-    /// The size that a `share` of flows (over 0 to 1) attains or exceeds.
+    /// The size that a `share` of flows (over 0 to 1) reaches.
     pub fn attained_by(&self, share: f64) -> f64 {
         (self.least * share.powf(-1.0 / self.shape)).min(self.most)
     }
@@ -88,7 +86,7 @@ impl FlowSizes {
 
 /// Most columns that are tried.
 const COLUMNS_MAX: u64 = 1 << 26;
-/// The flows of a port, and what is wanted of them.
+/// The flows of a port, and the requirements on their measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LdsDemand {
     /// Flows active in an epoch, 1 or more: n.
@@ -101,9 +99,9 @@ pub struct LdsDemand {
     pub epoch_s: f64,
     /// Share of packets lost, from 0 to under 1.
     pub loss: f64,
-    /// Packets of the smallest flow that must be well measured, 1 or more.
+    /// Packets of the smallest flow to measure well, at least 1.
     pub flow_packets: f64,
-    /// How much flows' mean delays differ: their mean distance over the mean delay, over 0.
+    /// Difference between flows' mean delays: their mean distance relative to the mean delay, over 0.
     pub delay_spread: f64,
     /// Standard deviation of a packet's delay within its flow over the mean, 0 or more.
     pub delay_cv: f64,
@@ -111,8 +109,8 @@ pub struct LdsDemand {
     pub miss_share: f64,
 }
 
-/// An LDS for a demand. Errors are relative errors of a flow's mean delay, as the paper's estimator
-/// has them; joint decoding is better.
+/// A planned LDS. Errors are relative errors of a flow's mean delay by the paper's estimator; joint
+/// decoding is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LdsPlan {
     /// Columns of each row.
@@ -121,13 +119,13 @@ pub struct LdsPlan {
     pub virtual_cells: u32,
     /// Share of packets that each row samples: p, one entry a row.
     pub row_probabilities: Vec<f64>,
-    /// The error that flows of `flow_packets` packets and more stay under ..
+    /// The error that flows of at least `flow_packets` packets do not exceed ..
     pub error: f64,
-    /// .. but for this share of them.
+    /// .. except for this share of them.
     pub miss_share: f64,
     /// Bytes of one synopsis inside a switch, with both ends in one place.
     pub memory_bytes: u64,
-    /// Bytes of cells that one end sends to the other at each turn, without frames' headers.
+    /// Bytes of cells that one end sends to the other at each rollover, without frames' headers.
     pub wire_bytes: u64,
 }
 
@@ -155,8 +153,8 @@ impl LdsDemand {
         part("the share of flows that may miss the error", miss_share)
     }
 
-    /// Packets of the flows that a plan is held against: the smallest to measure well, and the
-    /// largest that there is.
+    /// Packets of the flows used to judge a plan: the smallest to measure well, and the largest that
+    /// exists.
     fn measures(&self) -> [f64; 2] {
         let epoch = self.packets_per_s * self.epoch_s;
         let largest = self.sizes.attained_by(1.0 / self.flows as f64).min(epoch);
@@ -172,11 +170,11 @@ impl LdsDemand {
 }
 
 impl LdsPlan {
-    /// The smallest LDS in which all but `miss_share` of the flows that must be well measured
-    /// have an error of `error` at most.
+    /// The smallest LDS in which all but `miss_share` of the flows to measure well have at most an error of
+    /// `error`.
     ///
     /// # Errors
-    /// [`SizingError`] when a number is out of range, or the error out of reach or needs no LDS.
+    /// [`SizingError`] if a number is out of range, the error is not achievable, or no LDS is needed.
     pub fn for_error(demand: &LdsDemand, error: f64) -> Result<Self, SizingError> {
         demand.check()?;
         let what = "the relative error allowed";
@@ -208,8 +206,8 @@ impl LdsPlan {
         Ok(Self::new(demand, shape, columns, error))
     }
 
-    /// Of `cells` cells, the shape with the least error that is kept; `None` where none keeps one
-    /// under the difference between flows.
+    /// The shape of `cells` cells with the least error; `None` if none stays below the difference between
+    /// flows.
     pub(super) fn best(demand: &LdsDemand, cells: u64) -> Option<(Shape, u64, f64)> {
         let mut best = None;
         let mut error_max = demand.delay_spread * (1.0 - 1e-6);
@@ -219,7 +217,7 @@ impl LdsPlan {
             if columns < shape.columns_min() || !fits(error_max) {
                 continue;
             }
-            // The share missed falls with the error allowed: halve the interval.
+            // The share of misses falls with the allowed error: bisect.
             let (mut low, mut high) = (0.0, error_max);
             for _ in 0..30 {
                 let middle = f64::midpoint(low, high);
@@ -229,7 +227,7 @@ impl LdsPlan {
                     low = middle;
                 }
             }
-            // Shapes that are no better must not replace simpler ones that came before.
+            // Shapes that are not better must not replace earlier, simpler ones.
             error_max = high * (1.0 - 1e-6);
             best = Some((shape, columns, high));
         }
@@ -261,24 +259,24 @@ impl LdsPlan {
         self.memory_bytes / CELL_BYTES
     }
 
-    /// The layout to make it with.
+    /// The layout of the plan.
     ///
     /// # Errors
-    /// [`InvalidArgument`] where fields were changed into what makes no LDS.
+    /// [`InvalidArgument`] if fields were changed to an invalid layout.
     pub fn layout(&self) -> Result<LdsLayout, InvalidArgument> {
         LdsLayout::new(self.columns, self.virtual_cells, &self.row_probabilities)
     }
 }
 
-/// Flows up to this share of what may interfere count by their mean, larger ones each by itself:
-/// so the model came nearest to simulation.
+/// Flows up to this share of the allowed interference count by their mean, larger ones individually; with
+/// this value the model is closest to simulation.
 const SMALL_SHARE: f64 = 0.25;
-/// Sizes of a virtual LDA that are tried.
+/// Sizes of a virtual LDA to try.
 const VIRTUAL_CELLS: [u32; 8] = [1, 2, 3, 4, 5, 6, 8, 10];
-/// Least probabilities of a row that are tried.
+/// Least probabilities of a row to try.
 const LEAST_SHARES: [f64; 7] = [1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01];
 
-/// What is tried: all but the number of columns.
+/// Everything to try except the number of columns.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     pub virtual_cells: u32,
@@ -286,7 +284,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// All shapes that make sense for a demand.
+    /// All sensible shapes for a demand.
     fn all(demand: &LdsDemand) -> Vec<Self> {
         let mut shapes = Vec::new();
         for rows in 1..=ROWS_MAX {
@@ -315,7 +313,7 @@ impl Shape {
         u64::from(self.virtual_cells) * 2
     }
 
-    /// Share of flows of `packets` packets that miss `error` for want of a good cell.
+    /// Share of flows of `packets` packets that miss `error` for lack of a good cell.
     pub(super) fn miss_share(
         &self,
         demand: &LdsDemand,
@@ -331,7 +329,7 @@ impl Shape {
         miss_share(self.virtual_cells, &mut rows)
     }
 
-    /// A row that samples `share`; `None` where it samples too little of the flow for its mean.
+    /// A row that samples `share`; `None` if it samples too little of the flow for its mean.
     fn row(
         &self,
         demand: &LdsDemand,
@@ -341,7 +339,7 @@ impl Shape {
         share: f64,
     ) -> Option<Row> {
         let k = f64::from(self.virtual_cells);
-        // One cell's samples of the flow, and what they leave of the error to collisions.
+        // One cell's samples of the flow, and the part of the error that they leave for collisions.
         let samples = packets * share / k;
         let sampling = demand.delay_cv * ((1.0 - share / k) / samples).max(0.0).sqrt();
         let left = error * error - (MEAN_OF_SIZE * sampling).powi(2);
@@ -376,7 +374,7 @@ fn geometric(least: f64, rows: usize) -> Vec<f64> {
         .collect()
 }
 
-/// What may befall a flow's cells in one row.
+/// What can happen to a flow's cells in one row.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     /// Probability that no large flow has its first cell at a given column.
@@ -387,12 +385,12 @@ struct Row {
     pub own_losses: f64,
 }
 
-/// Probability that a flow has no good cell: none without a large flow and without a lost packet.
+/// Probability that a flow has no good cell, which is one without a large flow and without a lost packet.
 ///
-/// Rows are independent but for the flow's own losses. A packet has the same offset among the k
-/// cells in each row, and what a row samples, rows that sample more do too: its loss spoils that
-/// offset in all of these. So the number of offsets that own losses left intact goes down from the
-/// row that samples least to that which samples most, and this goes through all its ways.
+/// Rows are independent except for the flow's own losses. A packet has the same offset among the k cells in
+/// each row, and rows that sample more also sample the packets of rows that sample less: its loss spoils
+/// that offset in all of these. So the number of offsets left intact decreases from the row that samples
+/// least to the one that samples most, and this sums over all possibilities.
 fn miss_share(k: u32, rows: &mut [Row]) -> f64 {
     rows.sort_by(|a, b| a.own_losses.total_cmp(&b.own_losses));
     let offsets = k as usize;
@@ -417,8 +415,8 @@ fn miss_share(k: u32, rows: &mut [Row]) -> f64 {
     reached.iter().sum()
 }
 
-/// Probability that a row has no good cell where own losses left `left` offsets intact. `free[u]`:
-/// that large flows leave u neighbouring offsets.
+/// Probability that a row has no good cell if the flow's own losses left `left` offsets intact. `free[u]`:
+/// probability that large flows leave u neighbouring offsets.
 fn row_misses(free: &[f64], left: usize, row: &Row) -> f64 {
     let offsets = free.len() - 1;
     let spoiled = 1.0 - row.intact;
@@ -436,9 +434,9 @@ fn row_misses(free: &[f64], left: usize, row: &Row) -> f64 {
         .sum()
 }
 
-/// Probabilities that large flows leave 0, 1, .. k offsets. Each covers the offsets from its first
-/// cell on: those that start before mine cover a prefix, those that start after a suffix, one that
-/// starts with mine all.
+/// Probabilities that large flows leave 0, 1, .. k offsets. Each covers the offsets from its first cell on:
+/// those that start before the observed flow cover a prefix, those that start after it a suffix, one that
+/// starts with it all.
 fn free_offsets(k: usize, clear: f64) -> Vec<f64> {
     let longest = |covered: usize| {
         let none_longer = clear.powf((k - 1 - covered) as f64);

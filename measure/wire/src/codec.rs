@@ -1,4 +1,4 @@
-//! The binary form of synopses: fragments of sealed ones, and how they are put together again.
+//! The binary form of synopses: fragments of sealed synopses, and their reassembly.
 //!
 //! ```text
 //!  synopsis --> fragments --> Fragment ==> FragmentView --> Assembler --> elements, missing ranges
@@ -7,9 +7,9 @@
 //! Two switches that share a wire segment exchange synopses. Tables of bytes are in [`fragment`] and
 //! [`shape`]; the frames that carry fragments are in [`frame`](crate::frame).
 //!
-//! - Everything is big-endian, as in all protocols around it: a capture reads as numbers.
-//! - Each fragment has one form only: what parses is written again byte for byte.
-//! - Nothing is allocated for what bytes from outside announce, and no bytes can cause a panic.
+//! - Everything is big-endian, like the protocols around it: a capture can be read as numbers.
+//! - Each fragment has a single form: what parses is emitted again byte for byte.
+//! - Nothing is allocated because of numbers in received bytes, and no bytes can cause a panic.
 //! - Writing allocates nothing.
 
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ pub mod shape;
 pub use fragment::{Assembler, Fragment, FragmentView, fragments};
 pub use shape::{Shape, SketchShape};
 
-/// One of a synopsis' elements: all of it that must arrive together to be of use.
+/// An element of a synopsis: the unit that must arrive as a whole.
 pub trait Element: Copy {
     /// Its size.
     const BYTES: usize;
@@ -31,10 +31,10 @@ pub trait Element: Copy {
     /// Appends [`BYTES`](Self::BYTES) bytes.
     fn emit(&self, out: &mut impl Put);
 
-    /// Reads as many.
+    /// Reads an element.
     ///
     /// # Errors
-    /// [`ParseError`] where they are not there, or mean nothing.
+    /// [`ParseError`] if it is truncated or invalid.
     fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError>;
 }
 
@@ -80,7 +80,7 @@ impl Element for Tally {
     }
 }
 
-/// A part of a synopsis, or the body of a frame, that is not as documented.
+/// Why a part of a synopsis, or the body of a frame, was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The bytes end too soon.
@@ -88,27 +88,27 @@ pub enum ParseError {
     Truncated {
         /// What was being read.
         what: &'static str,
-        /// Bytes it takes.
+        /// Bytes needed.
         needed: usize,
-        /// Bytes there are.
+        /// Bytes present.
         left: usize,
     },
     /// The bytes continue where they should end.
     #[error("{left} bytes behind the end of {what}")]
     Trailing {
-        /// What was read.
+        /// What was read before them.
         what: &'static str,
-        /// How many bytes are left.
+        /// Number of bytes left.
         left: usize,
     },
-    /// A number that means nothing.
+    /// An invalid number.
     #[error("{what} is {value}; it must be {allowed}")]
     Value {
         /// Which number.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What it may be.
+        /// Its valid values.
         allowed: &'static str,
     },
 }
@@ -123,12 +123,12 @@ impl ParseError {
     }
 }
 
-/// Where bytes are appended: a buffer that grows, one that does not, or a mere count.
+/// A destination for bytes: a growing buffer, a fixed one, or a mere count.
 pub trait Put {
     /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Appends a number, as the network has it.
+    /// Appends a number in network byte order.
     fn put_number<const N: usize>(&mut self, number: impl Number<N>)
     where
         Self: Sized,
@@ -143,7 +143,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// A buffer of fixed size. What does not fit is counted, not written.
+/// A buffer of fixed size. Bytes that do not fit are counted, not written.
 #[derive(Debug)]
 pub struct Slot<'a> {
     buffer: &'a mut [u8],
@@ -156,7 +156,7 @@ impl<'a> Slot<'a> {
         Self { buffer, put: 0 }
     }
 
-    /// Bytes appended, those that did not fit included.
+    /// Bytes appended, including those that did not fit.
     pub fn len(&self) -> usize {
         self.put
     }
@@ -207,20 +207,20 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads all of `bytes`.
+    /// Starts at the beginning of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next `count` bytes, which are `what`.
+    /// The next `count` bytes, described by `what`.
     ///
     /// # Errors
-    /// [`ParseError::Truncated`] where there are less.
+    /// [`ParseError::Truncated`] if there are fewer.
     pub fn bytes(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], ParseError> {
         let (taken, rest) = self
             .rest
@@ -234,10 +234,10 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next number, which is `what`.
+    /// The next number, described by `what`.
     ///
     /// # Errors
-    /// [`ParseError::Truncated`] where the bytes end within it.
+    /// [`ParseError::Truncated`] if the bytes end within it.
     pub fn number<T: Number<N>, const N: usize>(
         &mut self,
         what: &'static str,
@@ -251,10 +251,10 @@ impl<'a> Reader<'a> {
         Ok(T::from_bytes(*taken))
     }
 
-    /// The next number, which is `what`, of `range`; `allowed` is that in words.
+    /// The next number, described by `what`, if it is in `range`; `allowed` describes the range.
     ///
     /// # Errors
-    /// [`ParseError`] where the bytes end within it, and for another number.
+    /// [`ParseError`] if the bytes end within it, or for another number.
     pub fn number_in<T, const N: usize>(
         &mut self,
         what: &'static str,
@@ -271,10 +271,10 @@ impl<'a> Reader<'a> {
         Err(ParseError::value(what, number, allowed))
     }
 
-    /// The next byte, which is `what`, by its place in `all`; `allowed` says how many places there are.
+    /// The element of `all` indexed by the next byte, described by `what`; `allowed` describes the range.
     ///
     /// # Errors
-    /// [`ParseError`] where no byte is left, and for a place beyond the last.
+    /// [`ParseError`] if no byte is left, or for an index out of range.
     pub fn place<T: Copy>(
         &mut self,
         what: &'static str,
@@ -289,7 +289,7 @@ impl<'a> Reader<'a> {
     /// Ends reading `what`.
     ///
     /// # Errors
-    /// [`ParseError::Trailing`] where bytes are left.
+    /// [`ParseError::Trailing`] if bytes are left.
     pub fn end(&self, what: &'static str) -> Result<(), ParseError> {
         if self.rest.is_empty() {
             return Ok(());

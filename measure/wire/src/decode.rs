@@ -17,27 +17,27 @@ const _: () = assert!(
 /// The quantiles of a flow's delays.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// A decoding job. It holds all that it needs, so that another thread can do it.
+/// A decoding job. It owns all its data, so that another thread can run it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeJob {
     /// The sketch.
     pub cells: DelayCells,
-    /// Flows as the receiver counted them.
+    /// Flows as counted by the receiver.
     pub flows: Vec<WireFlow>,
-    /// Distributions of the delays of the first of them, by references.
+    /// Distributions of delays by references, for the first of these flows.
     pub delays: Vec<rli::FlowDistribution>,
-    /// How references were used; `None` where there were none.
+    /// How references were used; `None` without references.
     pub method: Option<rli::Method>,
-    /// Whether packets and references came in the order in which they were sent: else references
-    /// say nothing of single flows.
+    /// Whether packets and references arrived in the order in which they were sent; if not, references are
+    /// not used for single flows.
     pub is_fifo: bool,
-    /// What the clocks allow.
+    /// Accuracy of the clocks.
     pub clocks: ClockBound,
     /// K, the components of the prior.
     pub components: usize,
 }
 
-/// What is said of one flow and epoch.
+/// Estimates of one flow in one epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowOutcome {
     /// Its hash.
@@ -46,33 +46,34 @@ pub struct FlowOutcome {
     pub segment: SegmentIndex,
     /// Packets that arrived.
     pub packets: u64,
-    /// Their bytes, without frame check sequences; 0 where they were not counted one by one.
+    /// Their bytes, without frame check sequences; 0 if they were not counted individually.
     pub bytes: u64,
-    /// Packets lost, at most; `None` where no row of the sketch takes every packet.
+    /// Most packets lost; `None` if no row of the sketch takes every packet.
     pub lost_max: Option<u64>,
-    /// Standard deviation of its delays in nanoseconds, by references; `None` where they say nothing of it.
+    /// Standard deviation of its delays in nanoseconds, from references; `None` if they give none.
     pub stddev_ns: Option<f64>,
-    /// Delays that half, nine tenths and 99 % of its packets did not exceed, in nanoseconds; of flows that the receiver
-    /// keeps a distribution of, where enough references arrived.
+    /// Delays not exceeded by half, nine tenths and 99 % of its packets, in nanoseconds; for flows with a
+    /// distribution at the receiver, if enough references arrived.
     pub quantiles_ns: Option<[f64; 3]>,
-    /// By joint decoding, by joint decoding with references, by references: those that say something.
+    /// Estimates by joint decoding, by joint decoding with references, and by references, as far as
+    /// available.
     pub estimates: ArrayVec<Estimate, 3>,
-    /// What the [`chooser`](measure::chooser) makes of them.
+    /// Result of the [`chooser`](measure::chooser).
     pub chosen: Option<Estimate>,
 }
 
 impl DecodeJob {
-    /// How much work it is: flows times the cells of each.
+    /// Amount of work: flows times the cells of each.
     pub fn effort(&self) -> usize {
         let layout = self.cells.layout();
         let cells = layout.rows() * layout.virtual_cells() as usize;
         self.flows.len().saturating_mul(cells).max(layout.cells())
     }
 
-    /// Decodes; `cancelled` is asked from time to time.
+    /// Decodes; calls `cancelled` from time to time.
     ///
     /// # Errors
-    /// [`DecodeError`] when cancelled: the lists fit the sketch.
+    /// [`DecodeError`] if cancelled: the lists fit the sketch.
     pub fn decode(&self, cancelled: impl FnMut() -> bool) -> Result<Vec<FlowOutcome>, DecodeError> {
         let decoded = self.decoder().decode(&self.counted(), cancelled)?;
         let outcomes = self.flows.iter().zip(&decoded.flows).enumerate();
@@ -85,7 +86,7 @@ impl DecodeJob {
         FlowDecoder {
             cells: &self.cells,
             components: self.components,
-            // The cells of a wire hold nanoseconds.
+            // The cells of a wire contain nanoseconds.
             ticks_per_ns: 1.0,
             floor_ticks: self.clocks.resolution_ns,
             is_fifo: self.is_fifo,
@@ -118,7 +119,7 @@ impl DecodeJob {
         }
     }
 
-    /// With the chosen mean; of a flow that has estimates for nine in ten of its packets.
+    /// Scaled to the chosen mean; for a flow with estimates for nine in ten of its packets.
     fn quantiles_ns(
         &self,
         flow: &WireFlow,
@@ -137,22 +138,23 @@ impl DecodeJob {
     }
 }
 
-/// A flow that was asked for, on one segment.
+/// A requested flow on one segment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskedFlow {
     /// Its packets and delay.
     pub outcome: FlowOutcome,
-    /// Whether its packets were counted one by one. If not, `packets` is what its cells hold at most.
+    /// Whether its packets were counted individually. If not, `packets` is the most that its cells allow.
     pub is_counted: bool,
 }
 
 impl DecodeJob {
-    /// The flow on each of the first `segments` segments where it may have had packets. `outcomes` is
-    /// what the job was [decoded](Self::decode) to. Where it was not counted it is decoded together
-    /// with the flows that were, if its packets are known well enough ([`FlowDecoder::ask`]); otherwise only the
-    /// paper's estimator remains, without a bound.
+    /// The flow on each of the first `segments` segments where it may have had packets. `outcomes` is the
+    /// [decoded](Self::decode) job. A flow that was not counted is decoded together with those that were, if the
+    /// number of its packets is certain enough ([`FlowDecoder::ask`]); otherwise only the paper's estimator
+    /// remains, without a bound.
     ///
     /// # Errors
+    /// [`DecodeError`], if decoding is necessary.
     /// [`DecodeError`], where it has to be decoded.
     pub fn ask(
         &self,

@@ -1,5 +1,5 @@
-//! One wire port's part of the control core: it keeps the session, sends what this end has sealed,
-//! puts together what the other one sends, and measures by both.
+//! One wire port's part of the control core: it maintains the session, sends this end's sealed epochs,
+//! reassembles those of the other end, and estimates from both.
 //!
 //! ```text
 //!             +-- session ---- hellos, answers, silence, loops
@@ -9,9 +9,9 @@
 //!  sealed --->  own shards ------------------------> ^                  \--> flows to be decoded
 //! ```
 //!
-//! It does no I/O and never waits: the caller passes in the shards and frames of the worker, and takes out frames, orders,
-//! used shards and flows to be decoded. It never grows: two epochs of each end wait, three of the other end's are put
-//! together, and what does not fit is counted.
+//! It does no I/O and never blocks: the caller passes in the worker's shards and frames, and takes out frames,
+//! orders, used shards and flows to decode. Its memory is bounded: two epochs of each end wait, three of the other
+//! end's are reassembled, and what does not fit is counted.
 
 use std::collections::VecDeque;
 
@@ -56,19 +56,19 @@ const FRAME_BYTES_MIN: usize = 512;
 pub struct Settings {
     /// This end.
     pub own: OwnEnd,
-    /// The other end is across routers.
+    /// Whether the other end is across routers.
     pub is_routed: bool,
     /// The end that must be at the other side.
     pub expected: Expected,
-    /// How long a session has the same key, in nanoseconds.
+    /// Lifetime of a session's keys, in nanoseconds.
     pub renew_ns: u64,
-    /// Keys that are accepted.
+    /// Accepted keys.
     pub keys: KeyRing,
-    /// The one that frames are sealed with.
+    /// The key that frames are sealed with.
     pub key: KeyId,
-    /// What both ends keep.
+    /// Layout at both ends.
     pub layout: WireLayout,
-    /// How banks of the LDA follow the losses; none: they stay as `layout` has them.
+    /// How banks of the LDA adapt to losses; if `None`, they stay as in `layout`.
     pub adaptive: Option<AdaptiveOptions>,
     /// [`seed_check`](crate::frame::seed_check) of the deployment's seed.
     pub seed_check: u64,
@@ -80,13 +80,13 @@ pub struct Settings {
     pub idle_epochs: u64,
     /// K, the components of the prior that flows are decoded with.
     pub components: usize,
-    /// Stamps of the switches resolve nothing below this, in nanoseconds.
+    /// Resolution of the switches' stamps in nanoseconds.
     pub resolution_ns: f64,
-    /// No packet takes less from one end to the other, in nanoseconds; 0 where nothing is known.
+    /// Least possible delay from one end to the other, in nanoseconds; 0 if unknown.
     pub delay_min_ns: u32,
 }
 
-/// This end, as hellos name it.
+/// This end, as identified in hellos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnEnd {
     /// The switch's number,
@@ -108,12 +108,12 @@ pub struct FrameSettings {
     pub bytes_per_s: u64,
 }
 
-/// The end that must be at the other side of a wire, as far as it is configured.
+/// The configured part of the identity of the other end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Its switch.
     pub switch: Option<u32>,
-    /// The name that it has for its port.
+    /// Its name for its port.
     pub port: Option<PortName>,
 }
 
@@ -127,7 +127,7 @@ impl Expected {
 /// This end's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockView {
-    /// What it follows.
+    /// Its state.
     pub state: ClockState,
     /// The error that it claims.
     pub error_ns: u32,
@@ -137,7 +137,7 @@ pub struct ClockView {
     pub ptp_domain: u8,
 }
 
-/// When a poll is, and how good the clock is.
+/// Time of a poll, and the clock's quality at that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Nanoseconds of TAI since 1970-01-01.
@@ -148,19 +148,19 @@ pub struct Moment {
     pub clock: ClockView,
 }
 
-/// An exchange that cannot be made.
+/// Why an exchange cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExchangeError {
     /// Frames could not be sealed.
     #[error(transparent)]
     Key(#[from] SealError),
-    /// Banks that cannot follow the losses.
+    /// Banks cannot adapt to losses.
     #[error(transparent)]
     Adaptive(#[from] InvalidArgument),
-    /// Frames of no usable size.
+    /// An unusable size of frames.
     #[error("control frames of {frame_bytes} bytes are too small or too large; allow 512 to 1,500")]
     Frames {
-        /// What was given.
+        /// The size given.
         frame_bytes: usize,
     },
 }
@@ -184,52 +184,52 @@ impl Settings {
         }
     }
 
-    /// What seals this end's frames.
+    /// The sealer of this end's frames.
     fn sealer(&self) -> Result<Sealer, SealError> {
         Sealer::new(self.own.switch, self.own.port, &self.keys, self.key)
     }
 }
 
-/// What the control core wants of the worker's part of a wire. Keys and layouts travel in the order, so that the worker
-/// frees no memory.
+/// An order of the control core to the worker's part of a wire. Keys and layouts are moved into the order, so that
+/// the worker frees no memory.
 #[derive(Debug, Clone)]
 pub enum Order {
-    /// A session begins: markers and references are sent and accepted under it.
+    /// A session begins: send and accept markers and references under it.
     Begin(Sessions),
-    /// The session stays up: what arrives in this one is accepted, too.
+    /// The session continues: also accept frames of this one.
     Hear(Direction),
-    /// The session stays up: what leaves is sent in this one.
+    /// The session continues: send in this one.
     Send(Direction),
-    /// What arrives in the session before the present one is not accepted any more.
+    /// Accept no more frames of the previous session.
     Forget,
-    /// There is no session any more: nothing but data and hellos.
+    /// The session is over: only data and hellos.
     End,
-    /// How packets that leave are spread over the LDAs' banks from the next rollover on.
+    /// Spread departing packets over the LDAs' banks like this from the next rollover on.
     Spread(LdaLayout),
-    /// Other keys of the wire. The session stays up.
+    /// Other keys of the wire. The session continues.
     Keys {
-        /// Those that are accepted.
+        /// The accepted keys.
         keys: KeyRing,
-        /// The one to seal with.
+        /// The key to seal with.
         key: KeyId,
     },
 }
 
-/// What an exchange gives to its caller, to be taken after each call.
+/// Output of an exchange, to be taken after each call.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Shards that are not needed any more, to be emptied for the worker.
+    /// Used shards, to be emptied for the worker.
     pub shards: VecDeque<(End, Box<WireShard>)>,
-    /// Flows to be decoded.
+    /// Flows to decode.
     pub flows: VecDeque<EpochFlows>,
-    /// Orders to the worker: few, since one that begins or ends a session replaces those before it.
+    /// Orders to the worker: few, because one that begins or ends a session replaces the previous ones.
     pub orders: VecDeque<Order>,
     /// Counts of frames and epochs.
     pub counters: ExchangeCounters,
 }
 
 impl Outbox {
-    /// An order that replaces all orders of sessions before it, and no others.
+    /// Adds an order, which replaces all previous orders of sessions, and no others.
     fn order(&mut self, order: Order) {
         self.orders
             .retain(|before| matches!(before, Order::Keys { .. } | Order::Spread(_)));
@@ -247,11 +247,11 @@ pub struct Exchange {
     epochs: Epochs,
     sending: Vec<SegmentStatus<ReportedEpoch>>,
     adaptation: Option<Adaptation>,
-    /// The LDA of the epochs that leave, as the worker got it last.
+    /// The LDA of departing epochs, as last sent to the worker.
     lda: LdaLayout,
     /// The clock as it was at the last poll.
     clock: Option<ClockView>,
-    /// What is for the caller.
+    /// Output for the caller.
     pub outbox: Outbox,
 }
 
@@ -259,7 +259,7 @@ impl Exchange {
     /// An exchange of a port.
     ///
     /// # Errors
-    /// [`ExchangeError`] for settings with which nothing can be exchanged.
+    /// [`ExchangeError`] for unusable settings.
     pub fn new(settings: Settings) -> Result<Self, ExchangeError> {
         let frame_bytes = settings.frames.bytes_max;
         if !(FRAME_BYTES_MIN..=FRAME_BYTES_DEFAULT).contains(&frame_bytes) {
@@ -282,7 +282,7 @@ impl Exchange {
         })
     }
 
-    /// A poll begins. `random` gives 64 random bits that cannot be guessed.
+    /// Begins a poll. `random` returns 64 unpredictable random bits.
     pub fn begin_poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) {
         self.clock = Some(now.clock);
         let settings = &self.settings;
@@ -290,7 +290,7 @@ impl Exchange {
             .get_or_insert_with(|| Session::new(settings, Nonce::from_random(random())));
     }
 
-    /// Takes what the worker has sealed at an end; without a session it goes back at once.
+    /// Takes an epoch that the worker has sealed at an end; without a session it is returned at once.
     pub fn take_sealed(&mut self, end: End, sealed: SealedWire, now: Moment) {
         if !self.is_established() {
             self.outbox.shards.push_back((end, sealed.shard));
@@ -298,7 +298,7 @@ impl Exchange {
         }
         match end {
             End::Sender => {
-                // Of two times of one clock the other end can say nothing.
+                // If the clock was set, the other end cannot say anything about it.
                 if !sealed.shard.marks.is_clock_set {
                     let span = Span::until(now.monotonic_ns, self.settings.epoch_ns);
                     self.epochs.offset.depart(sealed.epoch, span);
@@ -312,7 +312,7 @@ impl Exchange {
         }
     }
 
-    /// Takes a frame that the worker has accepted.
+    /// Takes a frame accepted by the worker.
     pub fn hear(&mut self, frame: &[u8], now: Moment, random: &mut impl FnMut() -> u64) {
         let message = Frame::parse(frame).ok();
         let message =
@@ -337,7 +337,7 @@ impl Exchange {
         self.outbox.counters.frames_useless += u64::from(!is_useful);
     }
 
-    /// Takes a frame of the session; `false` where it is of no use.
+    /// Takes a frame of the session; returns `false` if it is useless.
     fn take(&mut self, header: &Header, message: &Message<'_>, now: Moment) -> bool {
         let at_ns = now.monotonic_ns;
         let (epoch, segment) = (header.epoch, header.segment);
@@ -372,7 +372,7 @@ impl Exchange {
         }
     }
 
-    /// Does what is due whatever was heard: a session ends or is renewed, epochs end.
+    /// Does everything due: ends or renews sessions, ends epochs.
     pub fn tick(&mut self, now: Moment, random: &mut impl FnMut() -> u64) {
         self.keep_session(now, random);
         let (around, epochs, outbox) = self.parts(now);
@@ -385,7 +385,7 @@ impl Exchange {
         }
     }
 
-    /// What is shown; `None` before the first poll.
+    /// The published status; `None` before the first poll.
     pub fn status(&self) -> Option<WireStatus> {
         let session = self.session.as_ref()?;
         let counters = self.outbox.counters;
@@ -407,25 +407,25 @@ impl Exchange {
         })
     }
 
-    /// Whether data must not pass: the port is looped.
+    /// Whether data must not pass because the port is looped.
     pub fn is_blocked(&self) -> bool {
         self.session.as_ref().is_some_and(Session::is_blocked)
     }
 
-    /// The last epoch that has ended of what arrives here.
+    /// The last arriving epoch that has ended.
     pub fn latest(&self) -> Option<u64> {
         let latest = self.epochs.segments().first()?.latest.as_ref()?;
         Some(latest.epoch)
     }
 
-    /// The LDA of the epochs that leave, as it was announced last or is next; and the lost packets of an epoch
-    /// that its first bank is prepared for, where banks follow the losses.
+    /// The LDA of departing epochs, as last announced or next; and the lost packets of an epoch that its first
+    /// bank is prepared for, if banks adapt.
     pub fn lda(&self) -> (&LdaLayout, Option<f64>) {
         let adaptation = self.adaptation.as_ref();
         (&self.lda, adaptation.map(Adaptation::prepared_losses))
     }
 
-    /// The settings that it was made with.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -439,7 +439,7 @@ impl Exchange {
         self.session.as_ref().is_some_and(|one| one.has(kind))
     }
 
-    /// What epochs are judged by, the epochs, and where what they give goes.
+    /// The conditions for judging epochs, the epochs, and the destination of results.
     fn parts(&mut self, now: Moment) -> (Circumstances<'_>, &mut Epochs, &mut Outbox) {
         let session = self.session.as_ref();
         let peer = session.and_then(Session::peer);
@@ -452,7 +452,7 @@ impl Exchange {
         (around, &mut self.epochs, &mut self.outbox)
     }
 
-    /// What is due of a session whatever was heard: its end, its renewal, the end of the one before.
+    /// Ends or renews the session if due, and forgets the previous one.
     fn keep_session(&mut self, now: Moment, random: &mut impl FnMut() -> u64) {
         let Some(session) = &mut self.session else {
             return;
@@ -476,7 +476,7 @@ impl Exchange {
         }
     }
 
-    /// A session begins: nothing of an old one is valid.
+    /// Begins a session: nothing of an old one is valid.
     fn begin(&mut self, sessions: Sessions, now: Moment) {
         self.reset(now);
         self.outbox.counters.sessions += 1;
@@ -484,8 +484,8 @@ impl Exchange {
         self.outbox.order(Order::Begin(sessions));
     }
 
-    /// The session continues under another name and key. This end sends in it as soon as the other one
-    /// hears in it.
+    /// Continues the session under another name and key. This end sends in it as soon as the other one
+    /// receives in it.
     fn renew(&mut self, sessions: Sessions) {
         self.outbox.counters.renewals += 1;
         let orders = &mut self.outbox.orders;
@@ -496,7 +496,7 @@ impl Exchange {
         }
     }
 
-    /// Packets that leave are spread over the LDA's banks otherwise from the next rollover on.
+    /// Changes how departing packets are spread over the LDA's banks from the next rollover on.
     fn spread(&mut self, lda: LdaLayout) {
         let orders = &mut self.outbox.orders;
         orders.retain(|before| !matches!(before, Order::Spread(_)));
@@ -505,10 +505,10 @@ impl Exchange {
     }
 
     /// Accepts and seals under other keys of the wire from now on. The session continues: both ends need
-    /// the old key and the new one while they are changed one after the other.
+    /// the old key and the new one while keys are changed at one end after the other.
     ///
     /// # Errors
-    /// [`ExchangeError::Key`] where `key` is none of `keys`; nothing is changed then.
+    /// [`ExchangeError::Key`] if `key` is not in `keys`; nothing is changed then.
     pub fn set_keys(&mut self, keys: KeyRing, key: KeyId) -> Result<(), ExchangeError> {
         self.sealer.set_key(&keys, key)?;
         (self.settings.keys, self.settings.key) = (keys.clone(), key);
@@ -525,7 +525,7 @@ impl Exchange {
         self.forget_reports();
     }
 
-    /// After a restart epochs have other numbers.
+    /// After a restart epochs are numbered differently.
     fn forget_reports(&mut self) {
         self.adaptation.iter_mut().for_each(Adaptation::reset);
         for segment in &mut self.sending {
@@ -533,8 +533,8 @@ impl Exchange {
         }
     }
 
-    /// Starts anew, as after a restart of the switch, but keeps what was counted: for a caller that a panic of this
-    /// exchange reached, which may have left everything half changed. `lost` shards of what arrives are lost with it.
+    /// Restarts as after a restart of the switch, but keeps the counts. For a caller that a panic of this exchange
+    /// reached, which may have left everything half changed. `lost` arriving shards are lost with it.
     pub fn start_anew(&mut self, lost: u64) {
         let counters = &mut self.outbox.counters;
         counters.restarts += 1;
@@ -544,7 +544,7 @@ impl Exchange {
         }
         match self.settings.sealer() {
             Ok(sealer) => self.sealer = sealer,
-            // It could be made at first, with the same settings.
+            // It was made with the same settings before.
             Err(_) => self.sealer.end(),
         }
         self.outbox.order(Order::End);
@@ -556,8 +556,9 @@ impl Exchange {
         self.forget_reports();
     }
 
-    /// Writes the next frame that may be sent now to `buffer`: hellos, requests and reports, then as much of the rest as the
-    /// link's share allows. Returns the segment that it travels with, and its length. The worker has room for `room` frames.
+    /// Writes the next frame that may be sent now to `buffer`: hellos, requests and reports, then as much of the rest
+    /// as the link's share allows. Returns the segment to send it with, and its length. The worker has room for
+    /// `room` frames.
     pub fn next_frame(
         &mut self,
         now: Moment,
@@ -607,7 +608,7 @@ impl Exchange {
         (self.outgoing).next(now, room, settings, sealer, &mut outbox.counters, buffer)
     }
 
-    /// Seals a frame that does not wait; `None` where it cannot go.
+    /// Seals a frame that does not wait; `None` if it cannot be sent.
     fn seal<B: Body>(
         &mut self,
         now: Moment,
@@ -623,7 +624,7 @@ impl Exchange {
         let length = self.sealer.seal(subject, body, buffer).ok();
         let overhead_bytes = self.settings.frames.overhead_bytes;
         self.outgoing.spend(length.unwrap_or(0) + overhead_bytes);
-        // In a hello it is the minor version, of no class.
+        // In a hello it is the minor version, not a class.
         let travels_with = if B::KIND == Kind::Hello { 0 } else { segment };
         Some((travels_with, length?))
     }

@@ -1,22 +1,22 @@
-//! What the least delay of each epoch says of the clocks.
+//! What the least delay of each epoch shows about the clocks.
 //!
-//! The fastest reference of an epoch found every queue empty: its delay is the path's, plus what the
-//! clocks differ by. While neither path nor clocks change it stays where it is, but for noise. A
-//! [step](Step) moves it at once and for good, a drift a little with every epoch.
+//! The fastest reference of an epoch found every queue empty: its delay is the path's, plus the clocks'
+//! offset. While neither path nor clocks change, the floor stays where it is, apart from noise. A
+//! [step](Step) moves it at once and permanently, a drift a little with every epoch.
 //!
 //! # What cannot be distinguished
 //!
 //! - A change of route, or of anything that delays every packet alike, is a step as well.
-//! - A queue that never empties in an epoch lifts the floor too. It is distinguished from a step where it
-//!   loses packets or makes delays scatter ([`FloorSample::is_calm`]), or where it empties again
-//!   within three epochs. A queue that stands at one height, quietly and for longer, is called a
-//!   step; when it empties, that is another one.
-//! - Steps and drifts under the floor's own noise are not seen, nor rises of less than delays scatter
-//!   by within an epoch.
+//! - A queue that never empties within an epoch raises the floor, too. It is distinguished from a step if
+//!   it loses packets or makes delays scatter ([`FloorSample::is_calm`]), or if it empties again within
+//!   three epochs. A queue that stays at one height, quietly and for longer, is reported as a step; when it
+//!   empties, that is another one.
+//! - Steps and drifts below the floor's own noise are not detected, nor are rises smaller than the scatter
+//!   of delays within an epoch.
 //!
-//! So a step need not spoil a delay: that of a route or a queue is a true one, and a clock that is
-//! set is reported by its own switch. Only a floor under all that were seen before, which no queue
-//! explains, makes its epoch one not to be trusted.
+//! So a step need not invalidate a delay: that of a route or a queue is real, and a clock that is set is
+//! reported by its own switch. Only a floor below all previous ones, which no queue explains, makes its
+//! epoch untrustworthy.
 
 use std::collections::VecDeque;
 
@@ -24,19 +24,19 @@ use crate::SegmentOutcome;
 use measure::statistics::median;
 use measure::time::Epoch;
 
-/// Epochs that are remembered.
+/// Epochs remembered.
 const WINDOW: usize = 32;
-/// Epochs that tell what is usual.
+/// Epochs that define what is usual.
 const LEARN: usize = 4;
-/// A step is more than this many times what the floor usually moves from epoch to epoch.
+/// A step is more than this many times the usual movement of the floor between epochs.
 const STEP_SPREADS: f64 = 8.0;
-/// A rise that stays for so many epochs is a step.
+/// A rise that lasts for this many epochs is a step.
 const CONFIRM: usize = 3;
-/// Epochs that a rise may go on unsettled before it is taken for what is usual.
+/// Epochs after which an unsettled rise counts as usual.
 const UNSETTLED_MAX: usize = 16;
-/// A slope is more than this many times its standard error,
+/// A slope must be more than this many times its standard error,
 const DRIFT_ERRORS: f64 = 5.0;
-/// and is estimated from as many epochs at least.
+/// and be estimated from at least this many epochs.
 const DRIFT_EPOCHS: usize = 8;
 
 /// One epoch's floor.
@@ -44,53 +44,52 @@ const DRIFT_EPOCHS: usize = 8;
 pub struct FloorSample {
     /// The epoch.
     pub epoch: Epoch,
-    /// When: nanoseconds of any clock that does not step.
+    /// Time in nanoseconds of any clock that does not step.
     pub at_ns: u64,
     /// The least delay of a reference in nanoseconds.
     pub floor_ns: i64,
-    /// No packet was lost, and delays did not scatter more than usual: nothing speaks of a queue.
+    /// Whether no packet was lost, and delays did not scatter more than usual, so that nothing suggests a
+    /// queue.
     pub is_calm: bool,
-    /// What delays usually scatter by within an epoch, in nanoseconds: a rise of less is what queues
-    /// do, which may be a little longer at their shortest.
+    /// Usual scatter of delays within an epoch, in nanoseconds. A smaller rise may come from a queue, whose
+    /// minimum may be slightly longer.
     pub scatter_ns: f64,
 }
 
-/// The clocks' offset changed at once.
+/// A sudden change of the clocks' offset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// The first epoch with the new offset all through, or a part of it.
+    /// The first epoch entirely or partly with the new offset.
     pub since: Epoch,
-    /// By how much, in nanoseconds.
+    /// Size of the change in nanoseconds.
     pub by_ns: f64,
 }
 
-/// What one more epoch says.
+/// Verdict on another epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FloorVerdict {
     /// Nothing unusual, or not enough is known.
     Steady,
     /// The floor has moved: the clocks' offset, the path, or a queue that stands or stood.
     Stepped(Step),
-    /// It has moved to where it never was before, down: no queue does that, and the epoch's delays are
-    /// not to be trusted.
+    /// It has moved to an unprecedented low: no queue does that, so the epoch's delays cannot be trusted.
     Sank(Step),
 }
 
-/// Watches the floor of one segment.
+/// Monitors the floor of one segment.
 #[derive(Debug, Clone, Default)]
 pub struct FloorWatch {
     least_ns: f64,
-    /// The lowest of all, however the level moved since.
+    /// The lowest floor of all, whatever steps followed.
     lowest_ever: Option<f64>,
-    /// Time and floor of what is usual.
+    /// Time and floor of the usual epochs.
     usual: VecDeque<(u64, f64)>,
     /// The epochs since the floor rose, with their floors.
     risen: Vec<(Epoch, u64, f64)>,
 }
 
 impl FloorWatch {
-    /// Takes an epoch's floor. Steps of less than `least_ns` are not looked for: what bounds have
-    /// room for anyway.
+    /// Adds an epoch's floor. Steps below `least_ns`, which bounds cover anyway, are ignored.
     pub fn see(&mut self, sample: &FloorSample, least_ns: f64) -> FloorVerdict {
         self.least_ns = least_ns;
         let floor = sample.floor_ns as f64;
@@ -134,7 +133,7 @@ impl FloorWatch {
         FloorVerdict::Steady
     }
 
-    /// How the clocks run apart, in nanoseconds a second, where that is more than noise.
+    /// Drift between the clocks, in nanoseconds a second, if it exceeds noise.
     pub fn drift_ns_per_s(&self) -> Option<f64> {
         let samples = self.usual.len();
         let (first, _) = *self.usual.front()?;
@@ -164,7 +163,7 @@ impl FloorWatch {
         is_told.then_some(slope)
     }
 
-    /// The lowest of what is usual, and where it is now.
+    /// The lowest usual floor, and its current position.
     fn levels(&self) -> (f64, f64) {
         let (lowest, _) = range(self.usual.iter().map(|(_, floor)| *floor));
         let recent = self.usual.iter().rev().take(LEARN);
@@ -172,7 +171,7 @@ impl FloorWatch {
         (lowest, median(&mut recent).unwrap_or(0.0))
     }
 
-    /// How far the floor may move before it is a step.
+    /// How far the floor may move before it counts as a step.
     fn limit(&self) -> f64 {
         let neighbours = self.usual.iter().zip(self.usual.iter().skip(1));
         let mut moves: Vec<f64> = neighbours
@@ -188,11 +187,11 @@ impl FloorWatch {
         self.usual.push_back((at_ns, floor));
     }
 
-    /// From now on another level is usual.
+    /// Makes another level the usual one.
     fn step(&mut self, sample: &FloorSample, by_ns: f64, known: &[(Epoch, u64, f64)]) -> Step {
         let since = self.risen.first().filter(|_| !known.is_empty());
         let since = since.map_or(sample.epoch, |(epoch, _, _)| *epoch);
-        // What is usual has moved as a whole: its noise is still known.
+        // The usual floors have moved together, so their noise is still known.
         for (_, floor) in &mut self.usual {
             *floor += by_ns;
         }
@@ -213,21 +212,21 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 /// Least step that is detected, in nanoseconds.
 const STEP_NS_MIN: f64 = 1_000.0;
 
-/// Delays that scatter so many times more than usual come from a queue.
+/// Delays that scatter this many times more than usual come from a queue.
 const SCATTER: f64 = 4.0;
 
-/// The clocks, as the least delays of epochs show them.
+/// The clocks, as shown by the least delays of epochs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FloorView {
     /// The latest, in nanoseconds.
     pub floor_ns: Option<i64>,
     /// The latest step.
     pub step: Option<Step>,
-    /// How the clocks run apart, in nanoseconds a second, where that is more than noise.
+    /// Drift between the clocks, in nanoseconds a second, if it exceeds noise.
     pub drift_ns_per_s: Option<f64>,
 }
 
-/// Watches the floor over a session.
+/// Monitors the floor over a session.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
     watch: FloorWatch,
@@ -237,7 +236,7 @@ pub(crate) struct Floors {
 }
 
 impl Floors {
-    /// Takes an epoch and counts a step of a clock. Returns `false` if its delays cannot be trusted.
+    /// Adds an epoch and counts a step of a clock. Returns `false` if its delays cannot be trusted.
     pub fn see(
         &mut self,
         (epoch, at_ns): (Epoch, u64),
@@ -279,7 +278,7 @@ impl Floors {
         !matches!(verdict, FloorVerdict::Sank(_))
     }
 
-    /// Another session: clocks and path may have changed. What was seen is still shown.
+    /// Starts another session: clocks and path may have changed. Previous results are still shown.
     pub fn reset(&mut self) {
         self.watch = FloorWatch::default();
         self.usual_ns = None;

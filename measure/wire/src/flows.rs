@@ -4,19 +4,19 @@ use measure::observation::SegmentIndex;
 use measure::packet::FlowHash;
 use measure::rli::{Estimates, FlowDelay, FlowDistribution};
 
-/// A place that is not taken.
+/// An empty place.
 const FREE: u32 = u32::MAX;
 
-/// How far from where its hash points a flow may lie.
+/// Most places between a flow's hash and its position.
 const PROBES: usize = 16;
 
-/// What a flow of a wire is known by.
+/// Key of a wire's flow.
 pub type FlowOnSegment = (FlowHash, SegmentIndex);
 
 /// A flow in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WireFlow {
-    /// Its hash: keys are known to the table that tracks the flow inside the switch.
+    /// Its hash; the flow's addresses are known to the flow table inside the switch.
     pub flow: FlowHash,
     /// Its segment.
     pub segment: SegmentIndex,
@@ -24,11 +24,11 @@ pub struct WireFlow {
     pub packets: u64,
     /// Their bytes, without frame check sequences.
     pub bytes: u64,
-    /// What references say of them.
+    /// Its delay from references.
     pub delay: FlowDelay,
 }
 
-/// Where the search for a flow begins: segments of one flow lie apart.
+/// Start of the search for a flow; segments of one flow are spread.
 #[inline]
 fn start(flow: FlowHash, segment: SegmentIndex) -> usize {
     let start = (flow.0 ^ u64::from(segment.0).wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 20;
@@ -41,17 +41,17 @@ pub struct WireFlows {
     places: Vec<u32>,
     flows: Vec<WireFlow>,
     room: usize,
-    /// Delays of the first flows, which were [named](Self::name) when there was no other.
+    /// Delays of the first flows, which were [named](Self::name) at the beginning.
     delays: Vec<FlowDistribution>,
     named_max: usize,
     other_packets: u64,
 }
 
 impl WireFlows {
-    /// What [`count`](Self::count) gives for a flow that has no place.
+    /// Result of [`count`](Self::count) for a flow without a place.
     pub const OTHER: u32 = u32::MAX;
 
-    /// Room for `flows` flows, and for `named` beside them; all memory is taken here.
+    /// Makes room for `flows` flows, and `named` more; allocates all memory.
     pub fn new(flows: u32, named: u32) -> Self {
         let named_max = named as usize;
         let room = flows as usize + named_max;
@@ -66,8 +66,8 @@ impl WireFlows {
         }
     }
 
-    /// Counts a packet of `bytes` of a flow, and gives the flow's slot for as long as the epoch lasts;
-    /// [`OTHER`](Self::OTHER) where there is no room.
+    /// Counts a packet of `bytes` of a flow, and returns the flow's slot, valid until the epoch ends;
+    /// [`OTHER`](Self::OTHER) without room.
     #[inline]
     pub fn count(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> u32 {
         if let Some(slot) = self.slot(flow, segment)
@@ -81,7 +81,7 @@ impl WireFlows {
         Self::OTHER
     }
 
-    /// The slot of a flow, which it gets if it has none; `None` where there is no room.
+    /// The slot of a flow, which is assigned if it has none; `None` without room.
     #[inline]
     fn slot(&mut self, flow: FlowHash, segment: SegmentIndex) -> Option<u32> {
         let mask = self.places.len().checked_sub(1)?;
@@ -112,8 +112,8 @@ impl WireFlows {
         None
     }
 
-    /// Keeps the distribution of these flows' delays, as far as there is room. To be called before any packet
-    /// is counted.
+    /// Keeps the distribution of these flows' delays, as far as there is room. Call it before any packet is
+    /// counted.
     pub fn name(&mut self, flows: &[FlowOnSegment]) {
         debug_assert!(self.flows.is_empty(), "named flows have the first slots");
         for &(flow, segment) in flows.iter().take(self.named_max) {
@@ -124,7 +124,7 @@ impl WireFlows {
         }
     }
 
-    /// Takes a packet out again that was counted; `false` where its flow has no place.
+    /// Removes a counted packet; returns `false` if its flow has no place.
     pub(super) fn uncount(&mut self, flow: FlowHash, segment: SegmentIndex, bytes: u32) -> bool {
         let start = start(flow, segment);
         for probe in 0..PROBES.min(self.places.len()) {
@@ -147,7 +147,7 @@ impl WireFlows {
         false
     }
 
-    /// Adds what references say of packets, by their flows' slots.
+    /// Adds estimates of packets by references, by their flows' slots.
     #[inline]
     pub fn estimate(&mut self, estimates: &Estimates<'_, u32>) {
         for &slot in estimates.flows {
@@ -160,22 +160,22 @@ impl WireFlows {
         }
     }
 
-    /// The delays of the first flows: those that were named.
+    /// The delays of the first flows, which were named.
     pub fn delays(&self) -> &[FlowDistribution] {
         &self.delays
     }
 
-    /// The flows, in the order in which they came.
+    /// The flows, in order of first arrival.
     pub fn flows(&self) -> &[WireFlow] {
         &self.flows
     }
 
-    /// Packets of flows that had no place.
+    /// Packets of flows without a place.
     pub fn other_packets(&self) -> u64 {
         self.other_packets
     }
 
-    /// Forgets all.
+    /// Removes all flows.
     pub fn clear(&mut self) {
         self.places.fill(FREE);
         self.flows.clear();

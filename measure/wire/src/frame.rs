@@ -9,19 +9,19 @@
 //!                   +-------------- Request <-------------------+--------------- missing ranges
 //! ```
 //!
-//! Two switches that share a wire segment exchange *control frames*: a header, a body by [`Kind`],
-//! a tag. Tables of bytes are beside what they describe: [`Header`] (header and tag), [`Hello`],
-//! [`Marker`], [`Stash`], [`codec::fragment`](crate::codec::fragment), [`Reference`],
-//! [`Request`], [`Report`], [`Floor`]. Vectors made by another implementation are in `frame/golden`.
+//! Two switches that share a wire segment exchange *control frames*: a header, a body by [`Kind`], a tag.
+//! The byte formats are documented beside their types: [`Header`] (header and tag), [`Hello`], [`Marker`],
+//! [`Stash`], [`codec::fragment`](crate::codec::fragment), [`Reference`], [`Request`], [`Report`],
+//! [`Floor`]. Test vectors from another implementation are in `frame/golden`.
 //!
-//! - Everything is big-endian, as in all protocols around it. Tags are the bytes that SipHash's
-//!   authors put out.
-//! - Every body has a representation with `parse` and `emit` (large ones a view of the received
-//!   bytes beside it), and one form only: what parses is written again byte for byte.
-//! - What is added without changing what is there raises the minor version, which hellos carry. A kind of frame is sent to ends
-//!   whose minor version has it. Version 2.0 is that of 0.1.0 up to 78f1034.
+//! - Everything is big-endian, like the protocols around it. Tags are the bytes in the order that SipHash's authors
+//!   output them.
+//! - Every body has a representation with `parse` and `emit` (large ones also have a view of the received bytes), and
+//!   a single form: what parses is emitted again byte for byte.
+//! - Additions that do not change existing parts raise the minor version, which hellos carry. A kind of frame is only
+//!   sent to ends whose minor version has it. Version 2.0 is that of 0.1.0 up to 78f1034.
 //! - Nothing is accepted before its tag, session and sequence are checked.
-//! - Writing allocates nothing: frames are sealed where they are sent from.
+//! - Writing allocates nothing: frames are sealed in the buffer they are sent from.
 
 use crate::codec::{Element, Fragment, FragmentView, ParseError, Put, Reader};
 use crate::session::{KeyId, SessionId};
@@ -41,19 +41,18 @@ pub use seal::{ReplayWindow, SealError, Sealer, Subject, Verifier};
 
 /// The first four bytes of every control frame.
 pub const MAGIC: [u8; 4] = *b"VRNR";
-/// Version of the protocol: frames of another are refused.
+/// Version of the protocol: frames of other versions are rejected.
 pub const VERSION: u8 = 2;
-/// Minor version: rises with every kind of frame that is added, which is sent only to ends that have it.
+/// Minor version, incremented with every added kind of frame, which is only sent to ends that have it.
 pub const VERSION_MINOR: u16 = 1;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 50;
 /// Most bytes of a control frame, header and tag included: the payload of a jumbo frame.
 pub const FRAME_BYTES_MAX: usize = 9_000;
-/// Most bytes of a control frame where nothing else is configured: the payload of an Ethernet
-/// frame.
+/// Most bytes of a control frame by default: the payload of an Ethernet frame.
 pub const FRAME_BYTES_DEFAULT: usize = 1_500;
 
-/// Bytes of the largest body that a frame of `frame_bytes` holds; 0 where it holds none.
+/// Bytes of the largest body in a frame of `frame_bytes`; 0 if there is no room.
 pub const fn body_room(frame_bytes: usize) -> usize {
     frame_bytes.saturating_sub(HEADER_BYTES + TAG_BYTES)
 }
@@ -62,22 +61,22 @@ pub const fn body_room(frame_bytes: usize) -> usize {
 const KIND_AT: usize = 5;
 
 labelled_enum! {
-    /// What a control frame is for.
+    /// Purpose of a control frame.
     #[derive(PartialOrd, Ord)]
     pub enum Kind {
-        /// Who is there, how it is configured, and which session this is: [`Hello`].
+        /// Identity, configuration and session: [`Hello`].
         Hello = "hello",
-        /// An epoch turns here: [`Marker`].
+        /// A rollover: [`Marker`].
         Marker = "marker",
-        /// Packets around the turn: [`Stash`].
+        /// Packets around a rollover: [`Stash`].
         Stash = "stash",
         /// A range of a sealed synopsis: `codec::Fragment`.
         Fragment = "fragment",
         /// A packet that carries its own time: [`Reference`].
         Reference = "reference",
-        /// Ranges to be sent once more: [`Request`].
+        /// Ranges to retransmit: [`Request`].
         Request = "request",
-        /// What came out of an epoch: [`Report`].
+        /// Results of an epoch: [`Report`].
         Report = "report",
         /// The least delay of an epoch: [`Floor`].
         Floor = "floor",
@@ -88,7 +87,7 @@ impl Kind {
     /// Number of kinds.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The minor version of the protocol that has it first.
+    /// The first minor version of the protocol that has it.
     pub const fn since_minor(self) -> u16 {
         match self {
             Self::Floor => 1,
@@ -96,12 +95,12 @@ impl Kind {
         }
     }
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Its index in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its number in a frame: from 1.
+    /// Its number in a frame, from 1.
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
@@ -111,50 +110,49 @@ impl Kind {
     }
 }
 
-/// The frame that every kind of control message travels in.
+/// The envelope of every control message.
 ///
 /// | bytes | field | |
 /// |---|---|---|
 /// | 0..4 | magic | `VRNR` |
 /// | 4 | version | 2 |
 /// | 5 | kind | see [`Kind`] |
-/// | 6..8 | key | which key of the wire the tag, or the session's key, was made with; 0: none |
+/// | 6..8 | key | id of the wire's key from which the tag, or the session's key, was made; 0: none |
 /// | 8..10 | body length | b, in bytes |
 /// | 10..12 | port | of the sender |
 /// | 12..16 | switch | the sender |
-/// | 16..18 | segment | the sender's index of it; in a hello the minor version of its protocol, which 2.0 always has as 0 and does not look at |
+/// | 16..18 | segment | the sender's index of it; in a hello the minor version of its protocol; 2.0 always sends 0 and ignores it |
 /// | 18..26 | session | 0 in a hello, which makes it |
 /// | 26..34 | sequence | counts frames of one kind in one session, from 1; 0 in a hello |
-/// | 34..42 | epoch | that the body speaks of |
+/// | 34..42 | epoch | of the body |
 /// | 42..50 | time | when it was sealed: TAI, ns since 1970-01-01 TAI, signed |
 /// | 50..50+b | body | by kind |
 /// | 50+b..66+b | tag | SipHash-2-4-128 of all bytes before it, as its authors order them: under the wire's key in a hello, else under the session's ([`Key::of_session`](crate::session::Key::of_session)) |
 ///
-/// Behind an Ethernet header every 64-bit field is aligned, and the body starts with the frame's
-/// second cache line. No frame is as short as to be padded, so that bytes behind the tag are an
-/// error.
+/// Behind an Ethernet header every 64-bit field is aligned, and the body starts with the frame's second
+/// cache line. No frame is short enough to be padded, so bytes behind the tag are an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Which key the tag was made with.
+    /// The key from which the tag was made.
     pub key: KeyId,
     /// The sender.
     pub switch: u32,
     /// Its port.
     pub port: u16,
-    /// Its index of the segment that the body speaks of; in a hello the minor version of its protocol.
+    /// Its index of the body's segment; in a hello the minor version of its protocol.
     pub segment: u16,
     /// The session; `None` in a hello.
     pub session: Option<SessionId>,
-    /// Which frame of its kind it is in the session, from 1; 0 in a hello.
+    /// Its number among frames of its kind in the session, from 1; 0 in a hello.
     pub sequence: u64,
-    /// The epoch that the body speaks of.
+    /// The epoch of the body.
     pub epoch: Epoch,
-    /// When it was sealed: nanoseconds of TAI since 1970-01-01.
+    /// Time of sealing: nanoseconds of TAI since 1970-01-01.
     pub tai_ns: i64,
 }
 
 impl Header {
-    /// Appends it, as that of a frame with a body of `body_bytes`.
+    /// Appends the header of a frame with a body of `body_bytes`.
     pub fn emit(&self, kind: Kind, body_bytes: u16, out: &mut impl Put) {
         out.put(&MAGIC);
         out.put_number(VERSION);
@@ -171,7 +169,7 @@ impl Header {
     }
 }
 
-/// A view of a control frame: its lengths, magic, version and kind are checked, its tag is not.
+/// A view of a control frame: its lengths, magic, version and kind are checked, but not its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     kind: Kind,
@@ -183,8 +181,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Looks at `bytes`, which are a control frame and nothing else: what follows an Ethernet or
-    /// UDP header.
+    /// Parses `bytes`, which must be exactly a control frame: the bytes behind an Ethernet or UDP header.
     ///
     /// # Errors
     /// [`Refusal`] for all but one whole frame of this version and a known kind.
@@ -228,12 +225,12 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// What it is for.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What its header says.
+    /// Its header.
     pub fn header(&self) -> Header {
         self.header
     }
@@ -248,18 +245,18 @@ impl<'a> Frame<'a> {
         *self.tag
     }
 
-    /// The bytes that the tag is made of.
+    /// The bytes covered by the tag.
     fn tagged(&self) -> &'a [u8] {
         self.tagged
     }
 }
 
-/// What a frame carries.
+/// Contents of a frame.
 pub trait Body {
-    /// The kind of frame it makes.
+    /// The kind of its frame.
     const KIND: Kind;
 
-    /// Appends it. Allocates nothing.
+    /// Appends it without allocating.
     fn emit(&self, out: &mut impl Put);
 }
 
@@ -279,45 +276,44 @@ impl Body for FragmentView<'_> {
     }
 }
 
-/// A body that was received.
+/// A received body.
 #[expect(
     clippy::large_enum_variant,
     reason = "one at a time, on the stack of the code that reads it"
 )]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message<'a> {
-    /// Who is there.
+    /// Identity and configuration.
     Hello(Hello),
-    /// An epoch turns.
+    /// A rollover.
     Marker(Marker),
-    /// Packets around a turn.
+    /// Packets around a rollover.
     Stash(StashView<'a>),
     /// A part of a synopsis.
     Fragment(FragmentView<'a>),
     /// A packet with its own time.
     Reference(Reference),
-    /// What is missing.
+    /// A request for missing ranges.
     Request(Request),
-    /// What came out of an epoch.
+    /// Results of an epoch.
     Report(Report),
     /// The least delay of an epoch.
     Floor(Floor),
 }
 
 impl<'a> Message<'a> {
-    /// Reads the body of a frame, which should be one that a
-    /// [`Verifier`] let pass.
+    /// Parses the body of a frame, which should be one accepted by a [`Verifier`].
     ///
     /// # Errors
-    /// [`ParseError`] where the body is not as its kind is documented.
+    /// [`ParseError`] if the body is not as documented for its kind.
     pub fn parse(frame: &Frame<'a>) -> Result<Self, ParseError> {
         Self::parse_body(frame.kind(), frame.body())
     }
 
-    /// Reads a body of this kind.
+    /// Parses a body of this kind.
     ///
     /// # Errors
-    /// [`ParseError`] where the body is not as its kind is documented.
+    /// [`ParseError`] if the body is not as documented for its kind.
     pub fn parse_body(kind: Kind, body: &'a [u8]) -> Result<Self, ParseError> {
         Ok(match kind {
             Kind::Hello => Self::Hello(Hello::parse(body)?),
@@ -331,7 +327,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Appends the body as it was received.
+    /// Appends the body unchanged.
     pub fn emit(&self, out: &mut impl Put) {
         match self {
             Self::Hello(hello) => hello.emit(out),
@@ -346,10 +342,10 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Why a control frame is refused.
+/// Why a control frame is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// Not one whole frame of a known kind, or with a body that means nothing.
+    /// Not one whole frame of a known kind, or with an invalid body.
     #[error("not one whole control frame of a kind that version {VERSION} has")]
     Malformed,
     /// From a switch of this other version.
@@ -357,16 +353,16 @@ pub enum Refusal {
         "the other end sends control frames of version {0}, this switch has version {VERSION}: update the older one"
     )]
     Version(u8),
-    /// Made with a key that this end does not have, or without one.
+    /// Made with an unknown key, or without one.
     #[error("control frame under a key that is not configured here")]
     UnknownKey,
-    /// The tag is wrong: damaged, forged, or the ends have different keys of one id.
+    /// Wrong tag: the frame is damaged or forged, or the ends have different keys with one id.
     #[error("control frame with a wrong tag: compare the keys of both ends")]
     Tag,
-    /// Of another session than the present one, or of any while there is none.
+    /// Of another session than the current one, or there is none.
     #[error("control frame of another session: one end was restarted, or the frame is replayed")]
     Session,
-    /// Seen before, or too old to know.
+    /// A replay, or too old to tell.
     #[error("control frame that was seen before or is too old")]
     Replayed,
 }

@@ -1,5 +1,4 @@
-//! A segment on the wire: what two switches measure of the path between them, with no change to any
-//! packet.
+//! A segment on the wire: two switches measure the path between them, without changing any packet.
 //!
 //! ```text
 //!  sender's worker                                      receiver's worker
@@ -9,12 +8,12 @@
 //!                        <── requests, reports ────────     reconcile ── pair ── estimates
 //! ```
 //!
-//! - All times are nanoseconds of TAI since 1970-01-01, and sums of them wrap modulo 2^64: a
-//!   difference of sums is exact wherever the ends count from. Workers convert once a burst.
-//! - The epochs of a wire are the sender's. A packet's epoch is its place relative to the
-//!   [marker](frame::Marker) in the sender's one transmit queue.
-//! - A [`WireShard`] is what one end accumulates over one epoch. Each end records its own halves of
-//!   the same synopses; paired, they are those of both.
+//! - All times are nanoseconds of TAI since 1970-01-01, and sums of them wrap modulo 2^64: a difference of
+//!   sums is exact whatever the origin. Workers convert once for each burst.
+//! - The epochs of a wire are the sender's. A packet's epoch is its position relative to the
+//!   [marker](frame::Marker) in the sender's single transmit queue.
+//! - A [`WireShard`] contains what one end accumulates over one epoch. Each end records its own halves of
+//!   the same synopses; pairing completes them.
 #![forbid(unsafe_code)]
 
 use arrayvec::ArrayVec;
@@ -61,24 +60,24 @@ pub use shard::{Marks, Placed, SealedWire, StashList, WireSegment, WireShard};
 /// Most segments of one wire: one for each class.
 pub const SEGMENTS_MAX: u16 = 8;
 
-/// What one end keeps of a wire, and both must agree on but for `flows` and `references`.
+/// Layout of a wire at one end. Both ends must agree, except on `flows` and `references`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireLayout {
     /// Segments, 1 to [`SEGMENTS_MAX`]: one on a direct link, one for each class of a virtual one.
     pub segments: u16,
     /// The LDA of each segment.
     pub lda: LdaLayout,
-    /// The sketch of all segments together, keyed by flow and segment; none: no flows.
+    /// The sketch of all segments together, keyed by flow and segment; `None` disables flows.
     pub lds: Option<LdsLayout>,
-    /// Packets on each side of a turn that are listed one by one.
+    /// Packets on each side of a rollover that are listed one by one.
     pub stash_packets: u16,
-    /// Flows that the receiver's end counts in an epoch, one by one; more are counted together.
+    /// Flows that the receiving end counts individually in an epoch; further flows are counted together.
     pub flows: u32,
-    /// References among the packets; none: no RLI.
+    /// References among the packets; `None` disables RLI.
     pub references: Option<ReferencePlan>,
 }
 
-/// How references go on the wire.
+/// How references are sent on the wire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReferencePlan {
     /// When they are injected.
@@ -87,20 +86,20 @@ pub struct ReferencePlan {
     pub method: rli::Method,
     /// The link that the sender's port drains into.
     pub link: rli::Link,
-    /// Packets that the receiver's interpolation buffer holds.
+    /// Capacity of the receiver's interpolation buffer in packets.
     pub buffer_packets: usize,
-    /// Flows of an epoch whose delays the receiver keeps a distribution of; they have slots beside those of
+    /// Flows of an epoch for which the receiver keeps a distribution of delays, in slots in addition to
     /// [`WireLayout::flows`].
     pub named_flows: u32,
 }
 
-/// An end of a wire that cannot be made.
+/// Why an end of a wire cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WireError {
     /// Too few segments, or too many.
     #[error("a wire of {segments} segments; give it 1 to {SEGMENTS_MAX}")]
     Segments {
-        /// What was given.
+        /// The number given.
         segments: u16,
     },
     /// RLI-AS.
@@ -109,7 +108,7 @@ pub enum WireError {
          RLI-S"
     )]
     Method,
-    /// References at no possible rate, or a buffer of no possible size.
+    /// An impossible rate of references, or size of a buffer.
     #[error(transparent)]
     Argument(#[from] InvalidArgument),
     /// No key to seal with.
@@ -118,13 +117,13 @@ pub enum WireError {
 }
 
 impl WireLayout {
-    /// Flows of an epoch whose delays the receiver keeps a distribution of.
+    /// Flows of an epoch for which the receiver keeps a distribution of delays.
     pub fn named_flows(&self) -> u32 {
         let named = self.references.map_or(0, |plan| plan.named_flows);
         if self.flows > 0 { named } else { 0 }
     }
 
-    /// Whether ends can be made of it, as far as they have that in common.
+    /// Checks what both ends have in common.
     fn check(&self) -> Result<(), WireError> {
         let segments = self.segments;
         if !(1..=SEGMENTS_MAX).contains(&segments) {
@@ -139,7 +138,7 @@ impl WireLayout {
 
     /// The stream of references of a segment.
     fn stream(segment: u16) -> rli::StreamId {
-        // One worker sends, through one queue: receivers need not ask which.
+        // One worker sends through one queue, so receivers need not distinguish streams.
         rli::StreamId {
             worker: 0,
             segment: SegmentIndex(segment),
@@ -147,7 +146,7 @@ impl WireLayout {
         }
     }
 
-    /// The shapes that hellos compare: LDA, then LDS where there is one.
+    /// The shapes compared by hellos: LDA, then LDS if there is one.
     pub fn shapes(&self) -> ArrayVec<Shape, SHAPES_MAX> {
         let lda = Shape::Lda(self.lda.clone());
         let lds = self

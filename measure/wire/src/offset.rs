@@ -1,4 +1,4 @@
-//! Where the offset of two clocks lies, as the least delays of both directions show it.
+//! Bounds of the offset between two clocks, from the least delays of both directions.
 //!
 //! No packet arrives before it was sent. Let the other end's clock be ahead by `o`. A packet that takes `d` to get here
 //! shows `d - o`, and one that takes as long to get there `d + o`. With the least delays `here` and `there` of one epoch,
@@ -8,14 +8,14 @@
 //!  delay_min - here  <=  o  <=  there - delay_min
 //! ```
 //!
-//! This needs no assumption about the path, which may be as asymmetric as it likes. If the clocks together are off by no more
-//! than they claim, some offset within the claim is in this interval. If none is, a claim is wrong, and with it the delays
-//! of both directions: those of one are too small, those of the other too great by as much.
+//! This needs no assumption about the path, which may be asymmetric. If the clocks together are off by no more than
+//! they claim, some offset within the claim is in this interval. If none is, a claim is wrong, and so are the delays
+//! of both directions: one direction's are too small, the other's too great by the same amount.
 //!
 //! # What cannot be distinguished
 //!
-//! Which of the two clocks is wrong: they are known relative to each other only. Nor is an offset noticed that leaves all
-//! delays possible.
+//! Which of the two clocks is wrong, because they are only known relative to each other. An offset for which all
+//! delays remain possible is not detected either.
 
 use arrayvec::ArrayVec;
 
@@ -23,33 +23,33 @@ use crate::SegmentOutcome;
 use crate::exchange::OffsetView;
 use measure::time::Epoch;
 
-/// Epochs of what leaves that are remembered: as many as may pass until an epoch of what arrives is judged.
+/// Departing epochs remembered: as many as may pass until an arriving epoch is judged.
 const DEPARTED_MAX: usize = 8;
 
-/// Epochs of the two directions belong together if they share this part of their length. The ends' epochs do not begin at the
-/// same time.
+/// Epochs of the two directions are compared if they share at least this part of their length. The ends' epochs do
+/// not begin at the same time.
 const SHARED: u64 = 8;
 
-/// Where the offset of the other end's clock from this end's lies, in nanoseconds; above 0 where the other one is ahead.
+/// Range of the offset of the other end's clock from this end's, in nanoseconds; positive if the other one is ahead.
 ///
-/// An interval without any number in it, with `at_least_ns` above `at_most_ns`, shows that the offset has changed.
+/// An empty interval, with `at_least_ns` above `at_most_ns`, shows that the offset has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OffsetBounds {
-    /// By the least delay of what arrives; `None` without any.
+    /// From the least delay of arriving packets; `None` without any.
     pub at_least_ns: Option<f64>,
-    /// By the least delay of what leaves; `None` where the other end reports none.
+    /// From the least delay of departing packets; `None` if the other end reports none.
     pub at_most_ns: Option<f64>,
 }
 
 impl OffsetBounds {
-    /// Whether it excludes every offset of clocks that together are off by no more than `error_ns`.
+    /// Whether it excludes every offset of clocks that together are off by at most `error_ns`.
     pub fn contradicts(&self, error_ns: f64) -> bool {
         self.at_least_ns.is_some_and(|ns| ns > error_ns)
             || self.at_most_ns.is_some_and(|ns| ns < -error_ns)
     }
 }
 
-/// When an epoch was, in nanoseconds of a clock that never steps.
+/// Time of an epoch, in nanoseconds of a clock that never steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Its beginning.
@@ -79,39 +79,39 @@ impl Span {
     }
 }
 
-/// An epoch of what leaves.
+/// A departing epoch.
 #[derive(Debug, Clone, Copy)]
 struct Departed {
     epoch: Epoch,
     span: Span,
-    /// The least delay, as the other end has it.
+    /// The least delay, as measured by the other end.
     least_ns: Option<f64>,
 }
 
-/// Keeps the least delays of what leaves until epochs of what arrives are judged by them.
+/// Keeps the least delays of departing epochs until arriving epochs are judged by them.
 #[derive(Debug, Clone)]
 pub struct OffsetWatch {
     delay_min_ns: f64,
-    /// The error that both clocks together claimed when an epoch was last judged.
+    /// The error claimed by both clocks together when an epoch was last judged.
     error_ns: f64,
     departed: ArrayVec<Departed, DEPARTED_MAX>,
-    /// The latest epoch of what arrived.
+    /// The latest arriving epoch.
     arrived: Option<(Span, Option<f64>)>,
 }
 
 impl OffsetWatch {
-    /// A watch of a path that takes no packet less than `delay_min_ns` in either direction.
+    /// Watches a path with a least possible delay of `delay_min_ns` in either direction.
     pub fn new(delay_min_ns: f64) -> Self {
         Self {
             delay_min_ns,
-            // Nothing contradicts claims that are not known.
+            // Unknown claims cannot be contradicted.
             error_ns: f64::INFINITY,
             departed: ArrayVec::new(),
             arrived: None,
         }
     }
 
-    /// An epoch of what leaves has ended. Leave out those in which the clock was set.
+    /// Notes that a departing epoch has ended. Omit epochs in which the clock was set.
     pub fn depart(&mut self, epoch: Epoch, span: Span) {
         if self.departed.is_full() {
             self.departed.remove(0);
@@ -123,7 +123,8 @@ impl OffsetWatch {
         });
     }
 
-    /// Takes the least delay of an epoch of what left, or a delay that is no less, as the other end has it.
+    /// Takes the least delay of a departing epoch, or a delay that is no less, as measured by the other
+    /// end.
     pub fn hear(&mut self, epoch: Epoch, least_ns: f64) {
         let departed = self.departed.iter_mut().find(|one| one.epoch == epoch);
         if let Some(departed) = departed {
@@ -131,13 +132,13 @@ impl OffsetWatch {
         }
     }
 
-    /// Takes the least delay of an epoch of what arrives, and returns where the offset lay in it as far as is known.
+    /// Takes the least delay of an arriving epoch, and returns the range of the offset in it, as far as known.
     pub fn arrive(&mut self, span: Span, least_ns: Option<f64>) -> OffsetBounds {
         self.arrived = Some((span, least_ns));
         self.latest()
     }
 
-    /// Returns where the offset lay in the latest epoch of what arrived, by all that was heard since, too.
+    /// Returns the range of the offset in the latest arriving epoch, including everything received since.
     pub fn latest(&self) -> OffsetBounds {
         let Some((span, here_ns)) = self.arrived else {
             return OffsetBounds::default();
@@ -151,8 +152,8 @@ impl OffsetWatch {
         }
     }
 
-    /// Takes an epoch of what arrived; returns `false` where clocks that are off by no more than `error_ns` together
-    /// could not have shown the delays of both directions.
+    /// Takes an arriving epoch; returns `false` if clocks that are off by at most `error_ns` together could not have
+    /// shown the delays of both directions.
     pub(crate) fn see(
         &mut self,
         span: Span,
@@ -162,7 +163,7 @@ impl OffsetWatch {
     ) -> bool {
         self.error_ns = error_ns;
         let least_ns = least_delay_ns.map(|ns| ns as f64);
-        // Without references: no packet's delay is greater than a mean is, with its own bound.
+        // Without references: the least delay is at most the mean, with the mean's own bound.
         let means = outcomes.iter().filter_map(|outcome| {
             let chosen = outcome.chosen?;
             Some(chosen.mean_ns + (chosen.bound_ns? - error_ns).max(0.0))
@@ -172,13 +173,13 @@ impl OffsetWatch {
         !bounds.contradicts(error_ns)
     }
 
-    /// Whether a path can have this mean delay: none below 0, whatever the clocks claim, and one below `delay_min_ns` only
-    /// within their claims.
+    /// Whether a path can have this mean delay: never a negative one, whatever the clocks claim, and one below
+    /// `delay_min_ns` only within their claims.
     pub(crate) fn is_possible(&self, mean_ns: f64) -> bool {
         mean_ns >= 0.0 && mean_ns + self.error_ns >= self.delay_min_ns
     }
 
-    /// What is shown.
+    /// The published state.
     pub(crate) fn view(&self) -> OffsetView {
         OffsetView {
             bounds: self.latest(),
@@ -186,7 +187,7 @@ impl OffsetWatch {
         }
     }
 
-    /// Forgets all epochs: another session begins.
+    /// Forgets all epochs, because another session begins.
     pub fn reset(&mut self) {
         self.departed.clear();
         self.arrived = None;

@@ -1,4 +1,4 @@
-//! Both ends' halves of one epoch, put together: what is said of each segment.
+//! Pairs both ends' halves of one epoch, and estimates each segment.
 
 use super::{WireSegment, WireShard};
 use measure::cell::{Cell, CellPair};
@@ -11,9 +11,9 @@ use measure::shard::Tally;
 /// The sender's halves of one epoch, as far as they arrived.
 #[derive(Debug, Clone, Default)]
 pub struct SenderHalves<'a> {
-    /// By segment; segments that are not there are missing.
+    /// By segment; segments beyond the list are missing.
     pub segments: Vec<SegmentHalves<'a>>,
-    /// Cells of the sketch, row by row; cells that are not there are missing.
+    /// Cells of the sketch, row by row; cells beyond the list are missing.
     pub lds: &'a [Option<Cell>],
 }
 
@@ -22,22 +22,22 @@ pub struct SenderHalves<'a> {
 pub struct SegmentHalves<'a> {
     /// Packets and bytes.
     pub tally: Option<Tally>,
-    /// Cells of the LDA; cells that are not there are missing.
+    /// Cells of the LDA; cells beyond the list are missing.
     pub lda: &'a [Option<Cell>],
 }
 
-/// What the clocks of both ends allow to be measured.
+/// Accuracy of both ends' clocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ClockBound {
-    /// Both clocks together are off by this much at most, in nanoseconds. It shifts every delay
-    /// alike, so that it adds to every bound.
+    /// Greatest error of both clocks together, in nanoseconds. It shifts every delay alike, so it is added
+    /// to every bound.
     pub error_ns: f64,
-    /// Below this nothing can be measured, in nanoseconds: no method's own bound is less.
+    /// Resolution in nanoseconds: no method's own bound is smaller.
     pub resolution_ns: f64,
 }
 
 impl ClockBound {
-    /// The bound to be exported for a method's own; `None` where that is not known.
+    /// The bound to export for a method's own bound; `None` if that is unknown.
     pub(super) fn around(&self, method_bound_ns: f64) -> Option<f64> {
         let is_known = method_bound_ns.is_finite() && method_bound_ns >= 0.0;
         is_known.then(|| method_bound_ns.max(self.resolution_ns) + self.error_ns)
@@ -62,28 +62,28 @@ impl ClockBound {
     }
 }
 
-/// A mean delay, and by whom.
+/// A mean delay, and its method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Whose it is.
+    /// Its method.
     pub method: Method,
-    /// Mean delay in nanoseconds; signed, for clocks differ.
+    /// Mean delay in nanoseconds; signed, because clocks differ.
     pub mean_ns: f64,
-    /// Half the width of the nominal 98 % interval in nanoseconds, the clocks' error included;
-    /// `None` where it is not known.
+    /// Half-width of the nominal 98 % interval in nanoseconds, including the clocks' error; `None` if
+    /// unknown.
     pub bound_ns: Option<f64>,
 }
 
-/// How the cells of both ends compare.
+/// Comparison of both ends' cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CellCounts {
-    /// Cells.
+    /// Number of cells.
     pub cells: u64,
-    /// Cells in which both ends counted the same packets, empty ones included.
+    /// Cells in which both ends counted the same packets, including empty ones.
     pub usable: u64,
-    /// Cells whose sender's half did not arrive.
+    /// Cells whose sender's half is missing.
     pub missing: u64,
-    /// Cells in which both ends counted as many packets, but others.
+    /// Cells in which both ends counted equally many, but different packets.
     pub digests_differ: u64,
 }
 
@@ -101,41 +101,40 @@ impl CellCounts {
         }
     }
 
-    /// Cells that an end counted other packets in than the other, or that miss a half.
+    /// Cells with different packets at both ends, or a missing half.
     pub fn unusable(&self) -> u64 {
         self.cells - self.usable
     }
 }
 
-/// What is said of one segment and epoch.
+/// Figures of one segment and epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SegmentOutcome {
-    /// Packets and bytes of both ends; the sender's are 0 where `is_sent_known` is not.
+    /// Packets and bytes of both ends; the sender's are 0 unless `is_sent_known`.
     pub tally: Tally,
     /// Whether the sender's counts arrived.
     pub is_sent_known: bool,
-    /// Whether both ends are known to count the same packets in this epoch, but for lost ones and for
-    /// copies that the network made: where the lists around a turn do not prove it, a few may count in
-    /// its neighbour. Cells see to themselves, counts cannot.
+    /// Whether both ends are known to have counted the same packets in this epoch, except for lost packets
+    /// and copies made by the network. If the lists around a rollover do not prove it, a few may count in a
+    /// neighbouring epoch. Cells detect that, counts cannot.
     pub are_counts_settled: bool,
-    /// What the LDA says, its ticks being nanoseconds; bounds are the method's own.
+    /// The LDA's estimate, with ticks of a nanosecond; bounds are the method's own.
     pub lda: LdaEstimate,
-    /// Its cells.
+    /// Comparison of its cells.
     pub cells: CellCounts,
     /// The LDA's mean.
     pub lda_mean: Option<Estimate>,
-    /// The mean from the sums that references carry. It has a bound where they account for every
-    /// packet that arrived.
+    /// The mean from the sums in references. It has a bound if they account for every packet that arrived.
     pub rli_mean: Option<Estimate>,
-    /// Packets that this mean speaks for.
+    /// Packets included in this mean.
     pub rli_packets: u64,
     /// The mean with the smallest bound.
     pub chosen: Option<Estimate>,
 }
 
 impl SegmentOutcome {
-    /// Packets lost; under 0 where the network doubled some. `None` where the sender's counts did not
-    /// arrive, or are not settled.
+    /// Packets lost; negative if the network duplicated some. `None` if the sender's counts did not arrive,
+    /// or are not settled.
     pub fn lost(&self) -> Option<i64> {
         let lost = self.tally.sent.wrapping_sub(self.tally.received);
         (self.is_sent_known && self.are_counts_settled).then_some(lost.cast_signed())
@@ -200,8 +199,8 @@ fn outcome(
     }
 }
 
-/// In place of a half that did not arrive: as many packets, but others, so that the cell is unusable
-/// and says nothing of losses.
+/// A half in place of a missing one: equally many packets, but others, so that the cell is unusable and
+/// shows no losses.
 fn unlike(cell: Cell) -> Cell {
     Cell {
         digest: !cell.digest,
@@ -209,8 +208,8 @@ fn unlike(cell: Cell) -> Cell {
     }
 }
 
-/// The mean from references' sums. Where every packet lay between two references, and every
-/// interval's counts agreed, it is exact; else there is no telling what the others did.
+/// The mean from references' sums. It is exact if every packet was between two references, and every
+/// interval's counts agreed; otherwise the other packets are unknown.
 fn rli_candidate(segment: &WireSegment, received: u64, is_fifo: bool) -> Option<Candidate> {
     let rli = &segment.rli;
     let is_whole = is_fifo
@@ -225,8 +224,7 @@ fn rli_candidate(segment: &WireSegment, received: u64, is_fifo: bool) -> Option<
     })
 }
 
-/// The cells of the sketch, as both ends filled them; `None` where there is none. With how they
-/// compare.
+/// The cells of the sketch, as filled by both ends, and their comparison; `None` if there is none.
 pub fn flow_cells(
     shard: &WireShard,
     sender: &SenderHalves<'_>,

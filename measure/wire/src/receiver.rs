@@ -17,26 +17,26 @@ use measure::planted;
 use measure::rli::{self, Estimates, ReceiverConfig, Run};
 use measure::time::Epoch;
 
-/// Packets that are looked up together.
+/// Packets looked up together.
 const RUN_MAX: usize = 64;
 
-/// What became of a control frame.
+/// Outcome of a received control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Accepted, and done with.
+    /// Accepted and processed.
     Taken(Kind),
-    /// Accepted, and for the control core.
+    /// Accepted, for the control core.
     Pass(Kind),
-    /// Rejected: nothing has changed.
+    /// Rejected; nothing has changed.
     Refused(Refusal),
 }
 
-/// Where empty shards come from and sealed ones go.
+/// Source of empty shards and destination of sealed ones.
 pub trait Shards {
-    /// An empty shard; `None`: the epoch goes unmeasured.
+    /// Takes an empty shard; if `None`, the epoch is not measured.
     fn take_empty(&mut self) -> Option<Box<WireShard>>;
 
-    /// Takes a sealed one.
+    /// Passes on a sealed shard.
     fn give(&mut self, sealed: SealedWire);
 }
 
@@ -45,19 +45,18 @@ pub trait Shards {
 pub struct Receiver {
     verifier: Verifier,
     is_in_session: bool,
-    /// The epoch of the latest turn that was heard of in the session.
+    /// The epoch of the latest rollover known in the session.
     turn: Option<Epoch>,
-    /// What is counted since then. While there is no turn: what was, in another session.
+    /// Counts since then; without a rollover, counts of another session.
     open: Option<SealedWire>,
-    /// Disordered intervals until the last turn.
+    /// Disordered intervals until the last rollover.
     disordered: u64,
-    /// By segment; none without RLI.
+    /// By segment; empty without RLI.
     streams: ArrayVec<rli::Receiver<u32>, { SEGMENTS_MAX as usize }>,
 }
 
 impl Receiver {
-    /// An end without a session, which accepts hellos under any of `keys`. All memory is taken
-    /// here.
+    /// An end without a session, which accepts hellos under any of `keys`. Allocates all memory.
     ///
     /// # Errors
     /// [`WireError`].
@@ -83,31 +82,31 @@ impl Receiver {
         })
     }
 
-    /// A session begins: packets count from its first marker on. The epoch in progress is partial,
-    /// and goes when that comes.
+    /// Starts a session: packets count from its first marker on. The epoch in progress is partial, and is
+    /// passed on when the marker arrives.
     pub fn begin(&mut self, session: Session) {
         self.end();
         self.verifier.begin(session);
         self.is_in_session = true;
     }
 
-    /// The session goes on under another name and key: frames of both are accepted until the old one is
-    /// [forgotten](Self::forget), and everything is counted as before.
+    /// Continues the session under another name and key: frames of both are accepted until the old one is
+    /// [forgotten](Self::forget), and counts are kept.
     pub fn renew(&mut self, session: Session) {
         self.verifier.renew(session);
     }
 
-    /// Frames of the session before the last renewal are refused.
+    /// Rejects frames of the session before the last renewal.
     pub fn forget(&mut self) {
         self.verifier.forget();
     }
 
-    /// Accepts frames under these keys only. The session goes on.
+    /// Accepts frames under these keys only. The session continues.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.verifier.set_keys(keys);
     }
 
-    /// There is no session any more: hellos alone are accepted, and nothing is recorded.
+    /// Ends the session: only hellos are accepted, and nothing is recorded.
     pub fn end(&mut self) {
         self.verifier.end();
         self.is_in_session = false;
@@ -116,7 +115,7 @@ impl Receiver {
         self.turn = None;
     }
 
-    /// Data packets in order of arrival, all at one time: nanoseconds of TAI.
+    /// Records data packets in order of arrival, all at one time: nanoseconds of TAI.
     #[inline]
     pub fn received(&mut self, observations: &[Observation]) {
         if !self.is_in_session {
@@ -158,8 +157,8 @@ impl Receiver {
         }
     }
 
-    /// A frame with the magic that came in by the port at `tai_ns`: what follows the Ethernet or UDP
-    /// header. `link_bytes` is the length of the whole frame, as [`Observation::bytes`] counts it.
+    /// Processes a frame with the magic that arrived at `tai_ns`, from behind the Ethernet or UDP header.
+    /// `link_bytes` is the length of the whole frame, as in [`Observation::bytes`].
     pub fn control(
         &mut self,
         frame: &[u8],
@@ -185,24 +184,24 @@ impl Receiver {
         control.unwrap_or_else(Control::Refused)
     }
 
-    /// The epoch of the sender's that packets count in; none before the first turn of a session.
+    /// The sender's epoch in which packets count; none before the first rollover of a session.
     pub fn epoch(&self) -> Option<Epoch> {
         self.turn
     }
 
-    /// The link went down.
+    /// Notes that the link went down.
     pub fn link_lost(&mut self) {
         self.mark(|marks| marks.is_link_lost = true);
     }
 
-    /// The clock was set.
+    /// Notes that the clock was set.
     pub fn clock_set(&mut self) {
-        // No interval reaches over it.
+        // No interval may span the step.
         self.restart_streams();
         self.mark(|marks| marks.is_clock_set = true);
     }
 
-    /// A copy of a marker: the first one to arrive turns the epoch.
+    /// Processes a copy of a marker: the first one to arrive ends the epoch.
     fn turn(&mut self, epoch: Epoch, marker: &Marker, shards: &mut impl Shards) {
         #[cfg(feature = "planted")]
         let epoch = if self.turn == Some(epoch) && planted::is(planted::Bug::DoubledMarker) {
@@ -218,7 +217,7 @@ impl Receiver {
         self.open = shards.take_empty().map(|mut shard| {
             shard.relay(&marker.lda);
             shard.marks = Marks {
-                // What overtook the marker is nowhere, unless the epoch before has it.
+                // Packets that overtook the marker are missing, unless the previous epoch has them.
                 is_partial: !has_neighbour,
                 late_marker_packets: marker.packets_since,
                 ..Marks::default()
@@ -227,13 +226,13 @@ impl Receiver {
         });
     }
 
-    /// Ends what is open, for `begins` begins; whether it was an epoch of this session.
+    /// Seals the open epoch, because `begins` begins; returns whether it was an epoch of this session.
     fn seal(&mut self, begins: Epoch, shards: &mut impl Shards) -> bool {
         let mut open = self.open.take();
         let tag = self.turn.unwrap_or_default().tag();
         for (index, stream) in self.streams.iter_mut().enumerate() {
             let mut shard = open.as_mut().map(|open| open.shard.as_mut());
-            // Packets that wait for a reference have slots in the shard that goes.
+            // Packets that wait for a reference have slots in the shard to be sealed.
             let flows = shard.as_mut().map(|shard| &mut shard.flows);
             stream.flush_epoch(tag, &mut sink(flows));
             let rli = stream.take_segment();
@@ -292,13 +291,13 @@ impl Receiver {
     }
 }
 
-/// What takes packets, if anything does.
+/// The shard that records packets, if any.
 #[inline]
 fn open_shard(turn: Option<Epoch>, open: &mut Option<SealedWire>) -> Option<&mut WireShard> {
     turn.and(open.as_mut()).map(|open| open.shard.as_mut())
 }
 
-/// Where estimates of flows go.
+/// Destination of estimates of flows.
 #[inline]
 fn sink(mut flows: Option<&mut WireFlows>) -> impl FnMut(Estimates<'_, u32>) {
     move |estimates| {

@@ -1,9 +1,9 @@
-//! Packets that the ends of a wire counted in different epochs, moved to where the sender counted
-//! them.
+//! Moves packets that the ends of a wire counted in different epochs to the epoch in which the sender
+//! counted them.
 //!
-//! Packets that overtake a marker, or are overtaken by it, count in one epoch at the sender's end
-//! and in its neighbour at the receiver's. Either spoils a cell in both epochs. The lists around the
-//! turn say which packets these are:
+//! Packets that overtake a marker, or are overtaken by it, count in one epoch at the sender's end and in
+//! the next or previous one at the receiver's. Either spoils a cell in both epochs. The lists around the
+//! rollover identify these packets:
 //!
 //! ```text
 //!             sender's last(e)  |  sender's first(e+1)
@@ -11,19 +11,19 @@
 //!  receiver's first(e+1) to e   |  stays
 //! ```
 //!
-//! A packet whose flow and digest the sender has on one side only is moved to that side, and so are
-//! copies of it that the network made. Of packets that look the same and were sent on both sides (a flow
-//! that repeats itself) as many are moved as the sender counted on the other side, and only if the lists
-//! account for every one of them: the latest of the earlier epoch, the earliest of the later one.
+//! If the sender has a packet's flow and digest on one side only, the packet is moved to that side,
+//! together with copies made by the network. Identical packets sent on both sides (a flow that repeats
+//! itself) are moved in the number that the sender counted on the other side, and only if the lists account
+//! for all of them: the latest of the earlier epoch, the earliest of the later one.
 //!
-//! Lists end somewhere, and parts of the sender's may be lost. So it is also said whether the lists prove
-//! that every packet is where it was sent. Going from the turn outward, the receiver's packets must all
-//! be in the sender's lists, as far as these reach, and in a full list as far as its middle: a packet in
-//! between that is in none may belong to the other epoch. One of the sender's lists is enough for that: what
-//! came on its side and is in no list gives a misplaced packet away. It is supposed that the network moves no packet and no copy by more than half
-//! a list: where the outermost misplaced one lies farther out than that, what the list does not hold may be
-//! misplaced as well, and nothing is proven. What lies behind the middle of a full list is therefore where it
-//! was sent, also where no list has it, as packets that the network held back.
+//! Lists are finite, and parts of the sender's may be lost. So reconciliation also determines whether the lists prove
+//! that every packet is where it was sent. Going from the rollover outward, the receiver's packets must all be in the
+//! sender's lists, as far as these reach, and in a full list up to its middle: a packet in between that is in no list
+//! may belong to the other epoch. One of the sender's lists is enough for that: a packet that arrived on its side and
+//! is in no list reveals a misplaced one. The network is assumed to move no packet and no copy by more than half a
+//! list. If the outermost misplaced packet is farther out than that, packets outside the list may be misplaced as
+//! well, and nothing is proven. Therefore packets beyond the middle of a full list are where they were sent, even if
+//! no list has them, such as packets that the network delayed.
 
 use std::collections::HashMap;
 
@@ -32,8 +32,7 @@ use crate::frame::Stashed;
 use measure::observation::End;
 use measure::packet::FlowHash;
 
-/// What the sender listed around one turn, as far as it arrived: each list without a gap from the turn
-/// on.
+/// The sender's lists around one rollover, as far as they arrived: each without a gap from the rollover on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SenderLists<'a> {
     /// The last packets of the epoch that ended.
@@ -42,32 +41,32 @@ pub struct SenderLists<'a> {
     pub first: &'a [Stashed],
 }
 
-/// What was moved at a turn.
+/// Result of reconciling a rollover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Packets that had been counted before the turn and were sent after it.
+    /// Packets counted before the rollover that were sent after it.
     pub to_later: u64,
-    /// Packets that had been counted after the turn and were sent before it.
+    /// Packets counted after the rollover that were sent before it.
     pub to_earlier: u64,
-    /// Packets in the receiver's lists that the sender's do not have. Some there always are, for lists
-    /// end; they stay where they are.
+    /// Packets in the receiver's lists that the sender's do not contain. There are always some, because
+    /// lists are finite; they stay where they are.
     pub unexplained: u64,
-    /// The lists prove that every packet around the turn is counted where it was sent, but for those that
-    /// are alike.
+    /// Whether the lists prove that every packet around the rollover is counted where it was sent, except
+    /// identical ones.
     pub is_proven: bool,
-    /// Packets that look the same were sent on both sides of the turn, and nobody can tell which of them
-    /// are counted where.
+    /// Whether identical packets were sent on both sides of the rollover, so that it is unknown which of
+    /// them are counted where.
     pub has_alike: bool,
 }
 
-/// How often a packet is in each of the lists.
+/// How often each list contains a packet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     sent_before: usize,
     sent_after: usize,
     counted_before: usize,
     counted_after: usize,
-    /// To be moved to the later epoch, and to the earlier one.
+    /// Numbers to move to the later epoch, and to the earlier one.
     to_later: usize,
     to_earlier: usize,
 }
@@ -94,7 +93,7 @@ impl Times {
         self.sent_before + self.sent_after
     }
 
-    /// It was sent on both sides, and `is_cut`: the lists may not have all of them.
+    /// Whether it was sent on both sides and, because of `is_cut`, the lists may not contain all copies.
     fn is_alike(&self, is_cut: bool) -> bool {
         let is_on_both = self.sent_before > 0 && self.sent_after > 0;
         is_on_both && (is_cut || self.sent() != self.counted())
@@ -108,10 +107,10 @@ fn key(packet: &Placed) -> Key {
     (stashed.flow, stashed.digest)
 }
 
-/// The receiver's packets on one side of a turn, from the turn outward.
+/// The receiver's packets on one side of a rollover, from the rollover outward.
 struct Near<'a> {
     packets: Vec<&'a Placed>,
-    /// The epoch may have more than the list.
+    /// Whether the epoch may have more packets than the list.
     is_cut: bool,
 }
 
@@ -124,14 +123,14 @@ impl<'a> Near<'a> {
         }
     }
 
-    /// Cuts off what lies farther from the turn than the sender's list of this side reaches, or, where
-    /// nothing of that list came, than the other one's; whether what is left proves where each packet
-    /// belongs. `sent` gives how often one was sent, on this side and at all.
+    /// Removes packets farther from the rollover than the sender's list of this side reaches or, if nothing
+    /// of that list arrived, than the other list. Returns whether the rest proves where each packet
+    /// belongs. `sent` returns how often a packet was sent, on this side and in total.
     fn trim(&mut self, sent: impl Fn(&Placed) -> (usize, usize)) -> bool {
         let own = self.packets.iter().rposition(|one| sent(one).0 > 0);
         let any = self.packets.iter().rposition(|one| sent(one).1 > 0);
         let reach = own.or(any).map_or(0, |at| at + 1);
-        // So far out, the next may lie behind the end of the list.
+        // So far out, the next one may be beyond the end of the list.
         let misplaced = |one: &&Placed| sent(one).0 == 0 && sent(one).1 > 0;
         let outermost = self.packets.iter().rposition(misplaced);
         let half = self.packets.len() / 2;
@@ -144,8 +143,8 @@ impl<'a> Near<'a> {
     }
 }
 
-/// Moves packets between the receiver's shards of an epoch and of the one that follows it, so that
-/// they count where the sender counted them, as far as the lists prove it.
+/// Moves packets between the receiver's shards of an epoch and of the next, so that they count where the
+/// sender counted them, as far as the lists prove it.
 pub fn reconcile(
     earlier: &mut WireShard,
     later: &mut WireShard,
@@ -187,14 +186,14 @@ pub fn reconcile(
     let early = take(after.packets, &mut packets, |times| &mut times.to_earlier);
     shift(&late, earlier, later);
     shift(&early, later, earlier);
-    // They are not to be moved a second time, at the next turn.
+    // They must not be moved again at the next rollover.
     later.stash.remove(&early);
     outcome.to_later = late.len() as u64;
     outcome.to_earlier = early.len() as u64;
     outcome
 }
 
-/// Packets that were counted more often than they are in the sender's lists.
+/// Packets that were counted more often than the sender's lists contain them.
 fn unexplained(sent: &HashMap<Key, Times>, before: &Near<'_>, after: &Near<'_>) -> u64 {
     let mut left: HashMap<Key, usize> = sent.iter().map(|(key, one)| (*key, one.sent())).collect();
     let counted = before.packets.iter().chain(&after.packets);
@@ -208,7 +207,7 @@ fn unexplained(sent: &HashMap<Key, Times>, before: &Near<'_>, after: &Near<'_>) 
     counted.filter(is_left_over).count() as u64
 }
 
-/// The packets that are left to move, each counted off.
+/// The packets still to be moved, counted down.
 fn take(
     list: Vec<&Placed>,
     packets: &mut HashMap<Key, Times>,

@@ -18,41 +18,41 @@ use measure::observation::{End, Observation};
 use measure::rli::{Injector, ReferenceSender};
 use measure::time::Epoch;
 
-/// How long a copy of a marker waits for the packets that should come before it, at most.
+/// Longest time that a copy of a marker waits for the packets that should precede it.
 const COPY_WAIT_NS: i64 = 1_000_000;
 
-/// Whether references have anything left of the link.
+/// Whether references may still use the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReferenceShare {
     /// They may be sent.
     Left,
-    /// Those that are due are withheld, and counted.
+    /// Due references are withheld and counted.
     Spent,
 }
 
-/// A control frame that was written.
+/// A written control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// Its length, from magic to tag.
     pub len: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The segment that it is to travel with.
+    /// The segment that it is sent with.
     pub segment: u16,
 }
 
-/// A turn that is being announced.
+/// A rollover that is being announced.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     /// The epoch that ended.
     ended: Epoch,
     /// The epoch that began.
     begun: Epoch,
-    /// When.
+    /// Time of the rollover.
     tai_ns: u64,
     /// Data packets sent since.
     packets: u32,
-    /// The copy of the marker that goes next.
+    /// The next copy of the marker.
     copy: u8,
 }
 
@@ -62,7 +62,7 @@ struct Stream {
     segment: u16,
     sender: ReferenceSender,
     injector: Injector,
-    /// A reference is to go before the marker, so that the interval ends with the epoch.
+    /// Whether a reference must precede the marker, so that the interval ends with the epoch.
     is_closing: bool,
 }
 
@@ -72,14 +72,14 @@ pub struct Sender {
     layout: WireLayout,
     sealer: Sealer,
     is_in_session: bool,
-    /// The epoch in progress.
+    /// The current epoch.
     epoch: Option<Epoch>,
     open: Option<SealedWire>,
-    /// The latest turn of the session.
+    /// The latest rollover of the session.
     turn: Option<Turn>,
-    /// What the latest turn's marker says.
+    /// Contents of the latest rollover's marker.
     marker: Marker,
-    /// The LDA of the next epoch, which its marker will say.
+    /// The LDA of the next epoch, which its marker will announce.
     coming: LdaLayout,
     streams: ArrayVec<Stream, { SEGMENTS_MAX as usize }>,
     withheld: u64,
@@ -127,8 +127,8 @@ impl Sender {
         Ok(sender)
     }
 
-    /// A session begins: with the next turn's marker, at which all streams begin anew. The epoch in
-    /// progress is partial.
+    /// Starts a session, effective with the next rollover's marker, at which all streams restart. The
+    /// current epoch is partial.
     pub fn begin(&mut self, session: Session) {
         self.end();
         self.sealer.begin(session);
@@ -138,21 +138,20 @@ impl Sender {
         }
     }
 
-    /// The session goes on under another name and key, which frames are sealed with from now on;
-    /// everything is counted as before.
+    /// Continues the session under another name and key, which are used from now on; counts are kept.
     pub fn renew(&mut self, session: Session) {
         self.sealer.begin(session);
     }
 
-    /// Seals with the ring's key `id` from now on. The session goes on.
+    /// Seals with the ring's key `id` from now on. The session continues.
     ///
     /// # Errors
-    /// [`SealError::UnknownKey`] when the ring does not have it; nothing is changed then.
+    /// [`SealError::UnknownKey`] if the ring does not have it; nothing is changed then.
     pub fn set_key(&mut self, keys: &KeyRing, id: KeyId) -> Result<(), SealError> {
         self.sealer.set_key(keys, id)
     }
 
-    /// There is no session any more: nothing is sent or recorded.
+    /// Ends the session: nothing is sent or recorded.
     pub fn end(&mut self) {
         self.sealer.end();
         self.is_in_session = false;
@@ -160,8 +159,8 @@ impl Sender {
         self.mark(|marks| marks.is_partial = true);
     }
 
-    /// How packets are spread over the LDAs' banks from the next turn on, whose marker announces it.
-    /// `false`, and nothing is changed, where the sizes are others.
+    /// Sets how packets are spread over the LDAs' banks from the next rollover on, whose marker announces
+    /// it. Returns `false`, and changes nothing, if the sizes differ.
     pub fn set_coming(&mut self, lda: &LdaLayout) -> bool {
         let fits = self.layout.lda.has_sizes_of(lda);
         if fits {
@@ -170,9 +169,9 @@ impl Sender {
         fits
     }
 
-    /// `epoch` begins at `tai_ns`, also at the very start. `empty` is for what is counted in it;
-    /// without, the turn is announced all the same, and nothing is recorded. Gives what was
-    /// counted until now.
+    /// Begins `epoch` at `tai_ns`, including the very first one. Its packets are recorded into `empty`;
+    /// without it the rollover is still announced, but nothing is recorded. Returns the counts of the
+    /// previous epoch.
     pub fn turn(
         &mut self,
         epoch: Epoch,
@@ -209,7 +208,7 @@ impl Sender {
         sealed
     }
 
-    /// Data packets that the driver has taken, in order, all at one time: nanoseconds of TAI.
+    /// Records data packets that the driver accepted, in order, all at one time: nanoseconds of TAI.
     #[inline]
     pub fn sent(&mut self, observations: &[Observation]) {
         if !self.is_in_session {
@@ -240,10 +239,9 @@ impl Sender {
         }
     }
 
-    /// Writes the next control frame that is due behind what was [sent](Self::sent) so far to
-    /// `buffer`, if there is one: a marker, or a reference if the `share` of the link allows it. To be
-    /// called until there is none, after every burst and once a pass: what it wrote must go
-    /// before any other packet.
+    /// Writes the next control frame that is due behind the packets [sent](Self::sent) so far to `buffer`,
+    /// if any: a marker, or a reference if the `share` of the link allows it. Call it until it returns
+    /// none, after every burst and once in a pass; its frames must precede all further packets.
     #[inline]
     pub fn due(&mut self, tai_ns: u64, share: ReferenceShare, buffer: &mut [u8]) -> Option<Due> {
         let turn = self.turn?;
@@ -262,8 +260,8 @@ impl Sender {
         })
     }
 
-    /// How many packets may be sent at `tai_ns` until a reference is due behind the last of them: 1 or more. More
-    /// must not be sent before it is, or references would all be behind the last packet of a burst.
+    /// Number of packets that may be sent at `tai_ns` until a reference is due behind the last of them, at least
+    /// 1. Do not send more, or all references would follow the last packet of a burst.
     #[inline]
     pub fn packets_to_reference(&mut self, tai_ns: u64) -> u64 {
         if self.turn.is_none() {
@@ -274,17 +272,17 @@ impl Sender {
         to_go.min().unwrap_or(u64::MAX)
     }
 
-    /// References that were due and withheld since this was last asked.
+    /// Takes the number of references withheld since the last call.
     pub fn take_withheld(&mut self) -> u64 {
         std::mem::take(&mut self.withheld)
     }
 
-    /// The link went down.
+    /// Notes that the link went down.
     pub fn link_lost(&mut self) {
         self.mark(|marks| marks.is_link_lost = true);
     }
 
-    /// The clock was set.
+    /// Notes that the clock was set.
     pub fn clock_set(&mut self) {
         self.mark(|marks| marks.is_clock_set = true);
     }
@@ -295,8 +293,8 @@ impl Sender {
         }
     }
 
-    /// Copies are as far apart as to survive a burst of losses, and near enough for both ends'
-    /// stashes to hold what lies between the turn and the last of them.
+    /// Distance between copies: far enough to survive a burst of losses, and near enough for both ends'
+    /// stashes to contain everything between the rollover and the last copy.
     #[inline]
     fn is_copy_due(&self, turn: &Turn, tai_ns: u64) -> bool {
         let copy = turn.copy;
@@ -305,7 +303,7 @@ impl Sender {
         }
         let packets = u32::from(copy) * u32::from(self.layout.stash_packets / 4).max(1);
         let waited_ns = tai_ns.wrapping_sub(turn.tai_ns).cast_signed();
-        // Where the clock was set back there is no telling how long it has been.
+        // If the clock was set back, the elapsed time is unknown.
         turn.packets >= packets || !(0..i64::from(copy) * COPY_WAIT_NS).contains(&waited_ns)
     }
 
@@ -325,7 +323,7 @@ impl Sender {
         Some(due)
     }
 
-    /// The reference of the first stream that is due for one.
+    /// The reference of the first stream that has one due.
     #[inline]
     fn refer(
         &mut self,
@@ -359,7 +357,7 @@ fn write<B: Body>(
     body: &B,
     buffer: &mut [u8],
 ) -> Option<Due> {
-    // Where there is no room, it stays due.
+    // Without room it stays due.
     let len = sealer.seal(subject, body, buffer).ok()?;
     Some(Due {
         len,

@@ -1,10 +1,9 @@
-//! Sessions between two ends of a wire: keys, nonces, and the handshake that makes a session of them.
+//! Sessions between two ends of a wire: keys, nonces, and the handshake that starts a session.
 //!
-//! Someone who does not hold a key can neither make a frame that is accepted (SipHash-2-4-128 as a
-//! MAC; forging succeeds with probability 2^-128 a try) nor have an old one accepted once more
-//! (sessions from mutual nonces, with keys of their own; a replay window for each kind of frame).
-//! Frames are not secret. Without a key they are accepted on trusted ports only
-//! ([`KeyRing::trusting`]), and the tag is a mere checksum.
+//! Without a key, nobody can make a frame that is accepted (SipHash-2-4-128 as a MAC; forging succeeds with
+//! probability 2^-128 a try) or replay an old one (sessions from mutual nonces, with derived keys; a replay
+//! window for each kind of frame). Frames are not secret. Without keys they are accepted on trusted ports
+//! only ([`KeyRing::trusting`]), and the tag is a mere checksum.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -16,22 +15,22 @@ use zeroize::Zeroize;
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
 
-/// Names a key, so that keys can be changed one end after the other.
+/// Identifies a key, so that keys can be changed at one end after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u16);
 
 impl KeyId {
-    /// No key: such frames are accepted on ports marked trusted only.
+    /// No key: such frames are only accepted on trusted ports.
     pub const NONE: Self = Self(0);
 }
 
 /// A key of 128 bits: of a wire, shared by its two ends, or of one direction of a session. Its bytes are
-/// overwritten when it goes.
+/// overwritten when it is dropped.
 #[derive(Clone)]
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// A key of these bytes, which should be random.
+    /// A key with these bytes, which should be random.
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -44,16 +43,16 @@ impl Key {
             .as_bytes()
     }
 
-    /// The key of a session, which nobody can compute without this one, and which reveals nothing of it:
-    /// SipHash-2-4-128, a pseudorandom function, of `vernier session key` and the nonces of sender and
-    /// receiver, big-endian. No frame begins like that, so that no tag is a session's key.
+    /// Derives the key of a session, which nobody can compute without this key, and which reveals nothing
+    /// about it: SipHash-2-4-128, a pseudorandom function, of `vernier session key` and the nonces of
+    /// sender and receiver, big-endian. No frame begins like that, so no tag equals a session's key.
     #[must_use]
     pub fn of_session(&self, session: Session) -> Self {
         Self(self.tag(&session.labelled(b"vernier session key")))
     }
 
-    /// Whether the tag is right. Takes equally long wherever the two differ: they are compared as
-    /// one number, with no branch.
+    /// Whether the tag is correct. Takes constant time: the tags are compared as one number, without
+    /// branches.
     pub(crate) fn verify(&self, bytes: &[u8], tag: [u8; TAG_BYTES]) -> bool {
         u128::from_ne_bytes(self.tag(bytes)) ^ u128::from_ne_bytes(tag) == 0
     }
@@ -65,14 +64,14 @@ impl Drop for Key {
     }
 }
 
-/// Shows nothing of the key: it must not get into logs.
+/// Hides the key from logs.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").finish_non_exhaustive()
     }
 }
 
-/// Keys that cannot be held together.
+/// Why keys cannot be held together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRingError {
     /// More than [`KeyRing::KEYS_MAX`].
@@ -81,23 +80,23 @@ pub enum KeyRingError {
         KeyRing::KEYS_MAX
     )]
     Full,
-    /// 0 means that there is no key.
+    /// Id 0, which means no key.
     #[error("key id 0 means no key; number keys from 1")]
     Zero,
-    /// Two keys of one id.
-    #[error("key {} is there twice; give each key an id of its own", id.0)]
+    /// Two keys with the same id.
+    #[error("key {} is listed twice; give each key a unique id", id.0)]
     Twice {
         /// The id.
         id: KeyId,
     },
 }
 
-/// The keys whose frames are accepted.
+/// The keys under which frames are accepted.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: ArrayVec<(KeyId, Key), { Self::KEYS_MAX }>,
-    /// The key of frames that have none, where they are accepted: everybody knows it, so that their tag
-    /// is only a checksum.
+    /// The key of frames without a key, if they are accepted. Everybody knows it, so their tag is only a
+    /// checksum.
     public: Option<Key>,
 }
 
@@ -110,7 +109,7 @@ impl KeyRing {
         Self::default()
     }
 
-    /// Accepts frames without a key as well: for a port that the operator marked trusted.
+    /// Accepts frames without a key as well, for a port that the operator marked trusted.
     #[must_use]
     pub fn trusting(mut self) -> Self {
         self.public = Some(Key([0; 16]));
@@ -120,7 +119,7 @@ impl KeyRing {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`KeyRingError`] when there is no room, or `id` is 0 or taken.
+    /// [`KeyRingError`] if there is no room, or `id` is 0 or taken.
     pub fn with(mut self, id: KeyId, key: Key) -> Result<Self, KeyRingError> {
         if id == KeyId::NONE {
             return Err(KeyRingError::Zero);
@@ -134,7 +133,7 @@ impl KeyRing {
         Ok(self)
     }
 
-    /// The key of an id, if its frames are accepted.
+    /// The key with this id, if its frames are accepted.
     pub fn get(&self, id: KeyId) -> Option<&Key> {
         if id == KeyId::NONE {
             return self.public.as_ref();
@@ -144,7 +143,7 @@ impl KeyRing {
             .find_map(|(held, key)| (*held == id).then_some(key))
     }
 
-    /// The keys of a session under each of these.
+    /// The session keys derived from each of these.
     #[must_use]
     pub fn of_session(&self, session: Session) -> Self {
         let keys = self.keys.iter();
@@ -157,12 +156,12 @@ impl KeyRing {
     }
 }
 
-/// A number drawn at random, used once: not to be guessed, not to be met again.
+/// A random number used once, neither predictable nor ever repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce(pub NonZeroU64);
 
 impl Nonce {
-    /// A nonce of random bits.
+    /// A nonce from random bits.
     pub fn from_random(bits: u64) -> Self {
         Self(NonZeroU64::new(bits).unwrap_or(NonZeroU64::MIN))
     }
@@ -176,20 +175,19 @@ impl Nonce {
     }
 }
 
-/// What one end sends to the other from one handshake to the next, by the nonces of both. Each
-/// direction has its own, with a key of its own, so that a frame sent back to its sender is not
-/// accepted.
+/// One direction of a session, by the nonces of both ends. Each direction has its own name and key, so that
+/// a frame reflected to its sender is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
-    /// The nonce of the end that sends in it.
+    /// The nonce of the sending end.
     pub sender: Nonce,
-    /// The nonce of the end that receives.
+    /// The nonce of the receiving end.
     pub receiver: Nonce,
 }
 
 impl Session {
-    /// What frames name it by: SipHash-2-4 under the key 0 of `vernier session` and both nonces,
-    /// big-endian; 1 in place of 0.
+    /// Its name in frames: SipHash-2-4 under key 0 of `vernier session` and both nonces, big-endian; 1
+    /// instead of 0.
     pub fn id(self) -> SessionId {
         let message = self.labelled(b"vernier session");
         let hash = sip::SipHasher24::new_with_keys(0, 0).hash(&message);
@@ -203,7 +201,7 @@ impl Session {
     }
 }
 
-/// A session's name in frames: no secret.
+/// A session's name in frames; not secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId(NonZeroU64);
 
@@ -220,14 +218,14 @@ impl SessionId {
 /// Sessions in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sessions {
-    /// For what this end sends.
+    /// For frames that this end sends.
     pub sending: Session,
-    /// For what it receives.
+    /// For frames that it receives.
     pub receiving: Session,
 }
 
 impl Sessions {
-    /// Those of an end that drew `own`, with one that drew `peer`.
+    /// The sessions of an end that drew `own`, with one that drew `peer`.
     pub fn new(own: Nonce, peer: Nonce) -> Self {
         let direction = |sender, receiver| Session { sender, receiver };
         Self {
@@ -237,45 +235,45 @@ impl Sessions {
     }
 }
 
-/// The nonces that a hello says.
+/// The nonces in a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nonces {
     /// The sender's own.
     pub own: Nonce,
-    /// The one heard from the other end; `None` before.
+    /// The nonce received from the other end; `None` before the first.
     pub peer: Option<Nonce>,
-    /// The one that `own` follows: what the sender has counted since it drew that, it still has. `None`
+    /// The nonce that `own` replaces: the sender still has its counts since it drew that nonce. `None`
     /// after a start.
     pub renews: Option<Nonce>,
 }
 
-/// What a hello meant.
+/// Meaning of a received hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// From this very switch: ports are looped, or two switches share a number.
+    /// From this switch: ports are looped, or two switches share a number.
     Loop,
-    /// From the peer of the present session, which hears this end.
+    /// From the peer of the current session, which receives this end's hellos.
     Alive,
-    /// From someone who has not proved to be there now: answer with these nonces at once.
+    /// From an end that has not proved to be live: answer with these nonces at once.
     Answer(Nonces),
-    /// A new session. Begin it on sealers and verifier, and say the new nonces in a hello.
+    /// A new session. Start it on sealers and verifier, and send the new nonces in a hello.
     Established(Sessions),
-    /// The session goes on under new nonces. Say them in a hello.
+    /// The session continues under new nonces. Send them in a hello.
     Renewed {
-        /// To be heard from now on, beside the old one.
+        /// Sessions to accept from now on, beside the old ones.
         sessions: Sessions,
-        /// The peer hears in them already: they can be sent in at once. If not, when it has been heard
-        /// in them.
+        /// Whether the peer already receives in them, so that this end can send in them. If not, wait until
+        /// a frame of theirs arrives.
         is_heard: bool,
     },
-    /// An answer to some earlier question. Ignore it.
+    /// A reply to an earlier hello; ignore it.
     Stale,
 }
 
-/// Mutual nonces: how two ends know that they hear each other now, not a recording.
+/// Mutual nonces: both ends know that the other is live, and not a recording.
 ///
-/// Each end draws a nonce when it starts and says it in every hello, with the other's beside it
-/// once heard. A hello that says back what this end drew was made after that: it is fresh.
+/// Each end draws a nonce when it starts and sends it in every hello, together with the other's once
+/// received. A hello that contains this end's nonce was made after that: it is fresh.
 ///
 /// ```text
 ///  A draws a                      B draws b
@@ -289,9 +287,9 @@ pub enum Heard {
 ///     | <------- c, d -------------- |   A hears d back: session (d, c), the old one is over
 /// ```
 ///
-/// A session is renewed in the same way, without an end of it: an end says a new nonce in its hellos
-/// as if it had been started anew, and which nonce it follows. Both ends know by that that the other
-/// has kept what it has counted, and the sessions after the handshake continue those before.
+/// A session is renewed in the same way without ending it: an end sends a new nonce in its hellos as if it
+/// had restarted, and the nonce that it replaces. Both ends then know that the other has kept its counts,
+/// and the sessions after the handshake continue the previous ones.
 ///
 /// ```text
 ///     :  sessions (a, b) and (b, a)  :
@@ -302,32 +300,31 @@ pub enum Heard {
 ///     | -------- frames (c, d) ----> |   A knows by those that B hears in (c, d)
 /// ```
 ///
-/// No end uses a nonce of its own for two sessions: an old hello can neither end a session nor
-/// bring one back.
+/// No end uses one of its nonces for two sessions: an old hello can neither end a session nor revive one.
 ///
-/// An end in a session draws one spare nonce (d above) and says it to all who come with a new
-/// nonce, recordings among them, until someone says it back. It is not drawn anew for the next who
-/// comes: B may have begun its session with d by then, and says d back ever after. An A that knew
-/// only some e would hold that for a recording, as B would what A says, and neither would answer.
+/// An end in a session draws one spare nonce (d above) and sends it to everyone with a new nonce, including
+/// recordings, until someone returns it. It does not draw another for the next one. B may already have
+/// started its session with d, and returns d from then on; an A that only knew some e would take that for a
+/// recording, as B would take A's hellos, and neither would answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Handshake {
     switch: u32,
     own: Nonce,
-    /// The other end's nonce, last heard.
+    /// The other end's nonce, as last received.
     peer: Option<Nonce>,
-    /// Whether the peer has said `own` back.
+    /// Whether the peer has returned `own`.
     established: bool,
-    /// The nonce that `own` follows.
+    /// The nonce that `own` replaces.
     renews: Option<Nonce>,
-    /// Drawn for the session that this end wants after the present one, and never said before.
+    /// Drawn for the session that this end wants next, and never sent before.
     renewal: Option<Nonce>,
-    /// Drawn for the next session, and said to all who may be the peer after a restart:
-    /// the one that says it back is. One for all of them, so that a recording cannot take it away.
+    /// Drawn for the next session, and sent to everyone who may be the restarted peer: the one that returns
+    /// it is. It is the same for all, so that a recording cannot use it up.
     spare: Option<Nonce>,
 }
 
 impl Handshake {
-    /// Starts, with a nonce just drawn, on a port of the switch of this number.
+    /// Starts with a fresh nonce, on a port of the switch with this number.
     pub fn new(switch: u32, own: Nonce) -> Self {
         Self {
             switch,
@@ -340,7 +337,7 @@ impl Handshake {
         }
     }
 
-    /// What the next hello says, sent from time to time.
+    /// The nonces of the next hello, to be sent from time to time.
     pub fn nonces(&self) -> Nonces {
         match self.renewal {
             Some(renewal) => self.following(renewal, self.peer),
@@ -352,7 +349,7 @@ impl Handshake {
         }
     }
 
-    /// With a nonce that follows the present one.
+    /// The same with a nonce that replaces the current one.
     fn following(&self, next: Nonce, peer: Option<Nonce>) -> Nonces {
         Nonces {
             own: next,
@@ -361,21 +358,20 @@ impl Handshake {
         }
     }
 
-    /// Wants a new session after the present one, if there is one. To be asked of one end only: where
-    /// both want it at once, each waits for the other.
+    /// Requests a new session after the current one, if there is one. Only call this at one end: if both
+    /// want one at once, each waits for the other.
     pub fn renew(&mut self, draw: impl FnOnce() -> Nonce) {
         if self.established {
             self.renewal.get_or_insert_with(draw);
         }
     }
 
-    /// Whether a new session is wanted that has not begun.
+    /// Whether a new session was requested and has not begun.
     pub fn is_renewing(&self) -> bool {
         self.renewal.is_some()
     }
 
-    /// Takes note of the nonces in a hello from `switch` whose tag was right. `draw` gives a random
-    /// nonce.
+    /// Processes the nonces of an authenticated hello from `switch`. `draw` returns a random nonce.
     pub fn hear(&mut self, switch: u32, nonces: Nonces, draw: impl FnOnce() -> Nonce) -> Heard {
         let Nonces {
             own: peer,
@@ -395,10 +391,10 @@ impl Handshake {
         if self.peer == Some(peer) {
             return match echo {
                 Some(echo) if echo == self.own => Heard::Alive,
-                // It had no session yet when this end wanted another one.
+                // It had no session yet when this end requested a new one.
                 Some(echo) if self.renewal == Some(echo) => self.establish(echo, peer, renews),
                 Some(_) => Heard::Stale,
-                // It has not heard the answer yet.
+                // It has not received the answer yet.
                 None => Heard::Answer(self.nonces()),
             };
         }
@@ -407,7 +403,7 @@ impl Handshake {
                 self.establish(echo, peer, renews)
             }
             Some(echo) if echo != self.own => Heard::Stale,
-            // It has heard nothing from here, or only what this end says to its peer.
+            // It has received nothing from here, or only what this end sends to its peer.
             _ => {
                 let spare = *self.spare.get_or_insert_with(draw);
                 Heard::Answer(self.following(spare, Some(peer)))
@@ -415,7 +411,7 @@ impl Handshake {
         }
     }
 
-    /// `renews` is what the peer says that its nonce follows.
+    /// `renews` is the nonce that the peer's nonce replaces, according to its hello.
     fn establish(&mut self, own: Nonce, peer: Nonce, renews: Option<Nonce>) -> Heard {
         let is_kept = self.established && renews.is_some() && renews == self.peer;
         let is_asked_for = self.renewal.take() == Some(own);
@@ -428,7 +424,7 @@ impl Handshake {
         if is_kept {
             Heard::Renewed {
                 sessions,
-                // Who did not ask was asked: the other end has heard its nonce back.
+                // The other end has received its nonce back, unless this end asked first.
                 is_heard: !is_asked_for,
             }
         } else {

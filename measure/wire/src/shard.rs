@@ -1,4 +1,4 @@
-//! What one end of a wire accumulates over one epoch.
+//! The data that one end of a wire accumulates over one epoch.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,50 +13,50 @@ use measure::shard::Tally;
 use measure::synopsis::Synopsis;
 use measure::time::{Epoch, EpochTag};
 
-/// One segment of a wire, as one end counted it.
+/// One segment of a wire, as counted by one end.
 #[derive(Debug, Clone)]
 pub struct WireSegment {
     /// Packets and bytes.
     pub tally: Tally,
     /// This end's halves of its LDA.
     pub lda: LdaPair,
-    /// At the receiver's end, what references say of the mean.
+    /// At the receiver's end, the mean from references.
     pub rli: SegmentDelay,
 }
 
-/// What else there is to know of an epoch.
+/// Further properties of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It was not seen from its beginning: a session began, or a turn went unseen.
+    /// It was not seen from its beginning, because a session began or a rollover was missed.
     pub is_partial: bool,
-    /// Turns to later epochs that went unseen before the one that ended it.
+    /// Rollovers to later epochs that were missed before the one that ended it.
     pub turns_missed: u64,
     /// References that arrived.
     pub references: u32,
     /// The least delay of a reference, in nanoseconds.
     pub least_delay_ns: Option<i64>,
-    /// Intervals between references in which more packets came than were sent, or others: packets
-    /// overtake each other, and means by references, which suppose that none does, are off.
+    /// Intervals between references in which more packets arrived than were sent, or different ones.
+    /// Packets overtake each other, so means by references, which assume order, are wrong.
     pub disordered_intervals: u32,
-    /// The clock was set in it.
+    /// The clock was set during it.
     pub is_clock_set: bool,
-    /// The link went down in it.
+    /// The link went down during it.
     pub is_link_lost: bool,
-    /// At the receiver's end: packets that had been sent since the turn to it when the first copy of
-    /// its marker to arrive was.
+    /// At the receiver's end: packets sent between the rollover to this epoch and the first copy of its
+    /// marker that arrived.
     pub late_marker_packets: u32,
 }
 
 impl Marks {
-    /// The turn to `begins` ends an epoch: how many turns between the two went unseen. An epoch
-    /// that ends late holds more than one.
+    /// Notes that the rollover to `begins` ends an epoch, and how many rollovers between the two were
+    /// missed. An epoch that ends late contains several.
     pub(super) fn end(&mut self, ended: Epoch, begins: Epoch) {
         self.turns_missed = begins.0.saturating_sub(ended.0).saturating_sub(1);
         self.is_partial |= self.turns_missed > 0;
     }
 }
 
-/// What one end of a wire accumulates over one epoch of the sender's.
+/// The data that one end of a wire accumulates over one epoch of the sender.
 #[derive(Debug, Clone)]
 pub struct WireShard {
     layout: WireLayout,
@@ -64,16 +64,16 @@ pub struct WireShard {
     pub segments: Vec<WireSegment>,
     /// This end's halves of the sketch.
     pub lds: Option<LdsPair>,
-    /// Packets around the turns.
+    /// Packets around the rollovers.
     pub stash: StashList,
     /// At the receiver's end, flow by flow.
     pub flows: WireFlows,
-    /// What else there is to know.
+    /// Further properties.
     pub marks: Marks,
 }
 
 impl WireShard {
-    /// An empty shard; all memory is taken and touched here. The sender's end has no flows.
+    /// An empty shard; allocates and touches all memory. The sender's end has no flows.
     pub fn new(layout: &WireLayout, end: End) -> Self {
         let segment = WireSegment {
             tally: Tally::default(),
@@ -94,25 +94,25 @@ impl WireShard {
         }
     }
 
-    /// Whether packets and references came in the order in which they were sent, as far as
-    /// references show.
+    /// Whether packets and references arrived in the order in which they were sent, as far as references
+    /// show.
     pub fn is_fifo(&self) -> bool {
         self.marks.disordered_intervals == 0
     }
 
-    /// What it was made for.
+    /// Its layout.
     pub fn layout(&self) -> &WireLayout {
         &self.layout
     }
 
-    /// Adds packets seen at `end`, in their order: their times are nanoseconds of TAI, their
-    /// segments those of the wire. Never allocates, never fails.
+    /// Adds packets seen at `end`, in order. Times are nanoseconds of TAI, segments those of the wire.
+    /// Never allocates, never fails.
     pub fn record(&mut self, end: End, observations: &[Observation]) {
         self.count(end, observations);
         self.stash.record(observations);
     }
 
-    /// Adds packets to all but the lists.
+    /// Adds packets to everything but the lists.
     pub(super) fn count(&mut self, end: End, observations: &[Observation]) {
         self.each_run(observations, |segment, run| {
             segment.tally.record(end, run);
@@ -123,7 +123,7 @@ impl WireShard {
         }
     }
 
-    /// Takes packets out again that were counted here, of all but the lists: the exact inverse.
+    /// Removes packets that were counted here from everything but the lists: the exact inverse.
     pub(super) fn uncount(&mut self, end: End, observations: &[Observation]) {
         self.each_run(observations, |segment, run| {
             segment.tally.unrecord(end, run);
@@ -134,7 +134,7 @@ impl WireShard {
         }
     }
 
-    /// Packets of one segment after the other, with it.
+    /// Packets grouped by consecutive segment.
     #[inline]
     fn each_run(
         &mut self,
@@ -149,8 +149,8 @@ impl WireShard {
         }
     }
 
-    /// Spreads packets otherwise over the LDAs' banks from now on; the memory stays. For an empty
-    /// shard. `false`, and nothing is changed, where `lda` has other banks or rows.
+    /// Changes how packets are spread over the LDAs' banks, without allocating. The shard must be empty.
+    /// Returns `false`, and changes nothing, if `lda` has other banks or rows.
     pub fn relay(&mut self, lda: &LdaLayout) -> bool {
         let fits = self.layout.lda.has_sizes_of(lda);
         if fits {
@@ -162,7 +162,7 @@ impl WireShard {
         fits
     }
 
-    /// Forgets everything recorded; the shape stays.
+    /// Clears all counts; the shape stays.
     pub fn clear(&mut self) {
         for segment in &mut self.segments {
             segment.tally = Tally::default();
@@ -178,23 +178,23 @@ impl WireShard {
     }
 }
 
-/// A shard that takes no more packets.
+/// A shard that accepts no more packets.
 #[derive(Debug)]
 pub struct SealedWire {
     /// The sender's epoch.
     pub epoch: Epoch,
-    /// What was counted in it.
+    /// Its counts.
     pub shard: Box<WireShard>,
 }
 
-/// A packet near a turn, as this end counted it.
+/// A packet near a rollover, as counted by this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// Its flow.
     pub flow: FlowHash,
     /// Its full hash.
     pub packet: PacketHash,
-    /// When it was seen: nanoseconds of TAI.
+    /// Its time: nanoseconds of TAI.
     pub tai_ns: u64,
     /// Length of the frame in bytes.
     pub bytes: u32,
@@ -215,17 +215,17 @@ impl From<&Observation> for Placed {
 }
 
 impl Placed {
-    /// Tells packets of one list apart.
+    /// Distinguishes packets of one list.
     fn key(&self) -> (FlowHash, PacketHash, u64) {
         (self.flow, self.packet, self.tai_ns)
     }
 
-    /// As it is listed on the wire.
+    /// Its form in lists on the wire.
     pub fn stashed(&self) -> Stashed {
         Stashed::new(self.flow, self.packet, self.tai_ns)
     }
 
-    /// As it was seen.
+    /// Its observation.
     pub fn observation(&self) -> Observation {
         Observation {
             flow: self.flow,
@@ -239,7 +239,7 @@ impl Placed {
     }
 }
 
-/// The first and the last packets of an epoch, as many of each as there is room for.
+/// The first and last packets of an epoch, as many of each as there is room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StashList {
     room: usize,
@@ -248,7 +248,7 @@ pub struct StashList {
 }
 
 impl StashList {
-    /// Room for `packets` at each end; all memory is taken here.
+    /// Makes room for `packets` at each end; allocates all memory.
     pub fn new(packets: u16) -> Self {
         let room = usize::from(packets);
         Self {
@@ -258,7 +258,7 @@ impl StashList {
         }
     }
 
-    /// Adds packets in their order.
+    /// Adds packets in order.
     #[inline]
     pub fn record(&mut self, observations: &[Observation]) {
         let (early, _) =
@@ -273,17 +273,17 @@ impl StashList {
         }
     }
 
-    /// The first packets of the epoch, in order: those after the turn to it.
+    /// The first packets of the epoch, in order: those after its rollover.
     pub fn first(&self) -> &[Placed] {
         &self.first
     }
 
-    /// The last packets of the epoch, in order: those before the turn to the next.
+    /// The last packets of the epoch, in order: those before the next rollover.
     pub fn last(&self) -> impl DoubleEndedIterator<Item = &Placed> + ExactSizeIterator + Clone {
         self.last.iter()
     }
 
-    /// Takes packets off both lists, each as often as it is given.
+    /// Removes packets from both lists, each as often as it is given.
     pub(super) fn remove(&mut self, packets: &[Placed]) {
         let mut left: HashMap<(FlowHash, PacketHash, u64), (usize, usize)> = HashMap::new();
         for packet in packets {
@@ -303,7 +303,7 @@ impl StashList {
         self.last.retain(|packet| stays(packet, false));
     }
 
-    /// Forgets all.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         self.first.clear();
         self.last.clear();

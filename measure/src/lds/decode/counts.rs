@@ -1,34 +1,34 @@
-//! Packets of each flow: as given, or decoded from the cells' counts.
+//! Packets of each flow, as given or decoded from the cells' counts.
 //!
-//! Cells count packets as they sum delays: `n_c` = sum over flows of `w_f` `n_f` p / k, and lost packets do
-//! no harm, for the receiver's own counts are true in unusable cells as well. The same sweeps solve
-//! for `n_f`. What differs is the prior. Sizes spread over orders of magnitude, most of them small;
-//! one Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed
-//! components, each a few times larger than the one below; only their shares are learnt.
+//! Cells count packets just as they sum delays: `n_c` = sum over flows of `w_f` `n_f` p / k. Lost packets
+//! do no harm, because the receiver's own counts are correct in unusable cells as well. The same sweeps
+//! solve for `n_f`, with another prior. Sizes spread over orders of magnitude, most of them small; a single
+//! Gaussian would smear each large flow over its neighbours. So the prior is a ladder of fixed components,
+//! each a few times larger than the one below; only their shares are learnt.
 
 use super::prior::{Gaussian, MIXTURE_MAX, Prior};
 use super::sweep::Belief;
 use super::system::{Edge, Equation, Features, Scale, Shape, System, bounded, falling, index_of};
 use super::{DecodeError, DecodeOptions, run};
 
-/// Sweeps suffice where each flow's size class has settled.
+/// Sweeps are enough once each flow's size class has settled.
 const OPTIONS: DecodeOptions = DecodeOptions {
     components: MIXTURE_MAX,
     sweeps: 20,
     tolerance: 1e-9,
 };
-/// A rung of the ladder is at least this many times the one below.
+/// Least ratio between consecutive rungs of the ladder.
 const RATIO: f64 = 2.5;
-/// A count of packets this certain is whole.
+/// A count with at most this variance is rounded to a whole number.
 const WHOLE_VARIANCE: f64 = 0.01;
 
 /// `n_f` of all flows.
 pub(super) struct Packets {
-    /// One entry a flow, in the flows' own order.
+    /// One entry for each flow, in the flows' own order.
     pub counts: Vec<f64>,
-    /// Posterior variances, likewise; empty where all counts are known.
+    /// Posterior variances, likewise; empty if all counts are known.
     variances: Vec<f64>,
-    /// Whether all were given.
+    /// Whether all counts were given.
     pub known: bool,
 }
 
@@ -39,7 +39,7 @@ impl Packets {
     }
 }
 
-/// As given, and decoded where not.
+/// Takes given counts, and decodes the others.
 pub(super) fn packets(
     shape: &Shape<'_>,
     cancelled: &mut impl FnMut() -> bool,
@@ -81,8 +81,8 @@ pub(super) fn packets(
     Ok(packets)
 }
 
-/// What else is known of a count: it is whole, at most its bound, and at least one where that may be,
-/// since the flow is listed.
+/// Applies what else is known of a count: it is whole, at most its bound, and at least one if possible,
+/// because the flow is listed.
 fn refined(belief: Belief, bound: f64) -> Belief {
     let mean = belief.mean.min(bound).max(bound.min(1.0));
     if belief.variance < WHOLE_VARIANCE {
@@ -95,9 +95,9 @@ fn refined(belief: Belief, bound: f64) -> Belief {
     }
 }
 
-/// The receiver's counts without the flows whose counts are known.
+/// The receiver's counts minus those of flows with known counts.
 struct Rest {
-    /// Packets, weighted; `None` where the receiver's half did not arrive.
+    /// Packets by weight; `None` if the receiver's half did not arrive.
     cells: Vec<Option<f64>>,
 }
 
@@ -117,8 +117,8 @@ impl Rest {
         Self { cells }
     }
 
-    /// The most packets a flow can have: the least, over rows, of what is in its cells (section
-    /// 4.3). In sampled rows that is an expectation.
+    /// The most packets a flow can have: the least content of its cells over all rows (section 4.3). In
+    /// sampled rows this is an expectation.
     fn bound(&self, shape: &Shape<'_>, flow: usize) -> f64 {
         let rows = shape.layout().rows();
         let mut sums = [(0.0, true); crate::lds::ROWS_MAX];
@@ -152,7 +152,7 @@ impl Rest {
             equations: self.cells.iter().map(equation).collect(),
             starts: Vec::with_capacity(order.len() + 1),
             edges: Vec::with_capacity(order.len() * shape.degree()),
-            // A count has no packets of its own to average over.
+            // A count is not an average over packets of its own.
             inverse_packets: vec![0.0; order.len()],
             parts: None,
             features: Features::constant(),
@@ -171,7 +171,7 @@ impl Rest {
                     cell: index_of(cell),
                     coefficient: weight * part,
                 });
-                // Which packets fall into the cell is chance: binomial, each with its weight.
+                // The number of packets that fall into the cell is random: binomial, weighted.
                 let fixed = &mut system.equations[cell].fixed;
                 *fixed = f64::max(*fixed, weight * rest * (1.0 - part));
             }
@@ -181,15 +181,15 @@ impl Rest {
     }
 }
 
-/// Mean packets of a flow: all that cells hold over all that flows would hold with one packet each.
+/// Mean packets of a flow: the content of all cells divided by their content if each flow had one packet.
 fn mean_size(system: &System) -> f64 {
     let held: f64 = system.equations.iter().map(|equation| equation.sum).sum();
     let single: f64 = system.edges.iter().map(|edge| edge.coefficient).sum();
     if single > 0.0 { held / single } else { 1.0 }
 }
 
-/// Size classes from one packet to `largest`. Their shares fall as a power of the size: the power
-/// that gives the flows their `mean`.
+/// Size classes from one packet to `largest`. Their shares fall as a power of the size: the power for which
+/// the flows have the given `mean`.
 fn ladder(largest: f64, mean: f64) -> Prior {
     let rungs = MIXTURE_MAX as f64 - 1.0;
     let ratio = largest.powf(rungs.recip()).max(RATIO);

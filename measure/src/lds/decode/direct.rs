@@ -1,23 +1,23 @@
-//! Where sweeps are not needed: peeling, and the small core that does not peel.
+//! Solves without sweeps: peeling, and a small core that does not peel.
 //!
-//! A flow that is alone in a cell is known from it exactly, and so are those that are alone once it
-//! is taken out, and so on. What is left is the core: each of its cells holds several of its flows.
-//! On a small core sweeps may diverge, or count the same evidence over and over where flows share all
-//! their cells; but it is small enough for the definition: the solution nearest to the prior, in the
-//! prior's own units, which is the best linear unbiased prediction.
+//! A flow that is alone in a cell is known exactly from it, then those that are alone once it is removed,
+//! and so on. The rest is the core: each of its cells contains several of its flows. On a small core sweeps
+//! may diverge, or count the same evidence repeatedly if flows share all their cells. But a small core can
+//! be solved by definition: the solution nearest to the prior, in the prior's own units, which is the best
+//! linear unbiased prediction.
 
 use super::prior::Gaussian;
 use super::sweep::Belief;
 use super::system::{Equation, System};
 
-/// Largest core that is solved: time grows with its cube.
+/// Largest core that is solved, because the time grows with its cube.
 const CORE_MAX: usize = 192;
-/// A cell whose flows are all known has this share of its sum left at most.
+/// Largest remaining share of a cell's sum if all its flows are known.
 const CONTRADICTION: f64 = 1e-9;
-/// An equation that keeps less than this depends on the others.
+/// An equation with a smaller remainder depends on the others.
 const INDEPENDENT: f64 = 1e-10;
 
-/// Beliefs of all flows, if all cells are free of noise and the core is small; `None` otherwise.
+/// Beliefs of all flows, if all cells are free of noise and the core is small; otherwise `None`.
 pub(super) fn solve(system: &System, prior: &Gaussian) -> Option<Vec<Belief>> {
     if !system.equations.iter().all(Equation::is_exact) {
         return None;
@@ -44,26 +44,26 @@ pub(super) fn solve(system: &System, prior: &Gaussian) -> Option<Vec<Belief>> {
     Some(beliefs)
 }
 
-/// What peeling leaves.
+/// The remainder after peeling.
 struct Peeled {
-    /// Of each cell's sum.
+    /// Remaining sum of each cell.
     sums: Vec<f64>,
-    /// Flows.
+    /// Flows of the core.
     core: Vec<usize>,
 }
 
-/// Flows in a cell that are not known yet: how many, and the exclusive or of their numbers, which is
-/// the number of the last one.
+/// Unknown flows in a cell: their number, and the exclusive or of their indices, which is the index of the
+/// last one.
 #[derive(Clone, Copy, Default)]
 struct Open {
     flows: u32,
     numbers: usize,
 }
 
-/// Sets all flows that peel; `None` where cells contradict each other.
+/// Sets all flows that peel; `None` if cells contradict each other.
 ///
-/// Flows' sums are subtracted, not their means: whole numbers stay exact, so that no error grows from
-/// large flows into small ones.
+/// It subtracts flows' sums, not their means. Whole numbers stay exact, so that errors of large flows do
+/// not spread to small ones.
 fn peel(system: &System, beliefs: &mut [Belief]) -> Option<Peeled> {
     let sum = |equation: &Equation| equation.sum;
     let mut sums: Vec<f64> = system.equations.iter().map(sum).collect();
@@ -72,7 +72,7 @@ fn peel(system: &System, beliefs: &mut [Belief]) -> Option<Peeled> {
     let mut known = vec![false; system.flows()];
     for (flow, known) in known.iter_mut().enumerate() {
         let edges = &system.edges[system.edges_of(flow)];
-        // No cell will ever tell of it: its prior remains.
+        // No cell contains it, so its prior remains.
         *known = edges.is_empty();
         for edge in edges {
             let open = &mut open[edge.cell as usize];
@@ -120,7 +120,7 @@ fn peel(system: &System, beliefs: &mut [Belief]) -> Option<Peeled> {
     cells.all(consistent).then_some(Peeled { sums, core })
 }
 
-/// One equation over the core, in the prior's units: coefficients, then the value.
+/// One equation of the core in the prior's units: coefficients, then the value.
 type Row = Vec<f64>;
 
 fn rows(system: &System, core: &[usize], beliefs: &[Belief], sums: &[f64]) -> Vec<Row> {
@@ -149,8 +149,8 @@ fn rows(system: &System, core: &[usize], beliefs: &[Belief], sums: &[f64]) -> Ve
     rows
 }
 
-/// The smallest solution of consistent equations, and what share of its variance each unknown
-/// keeps: modified Gram-Schmidt over the rows, the one that keeps most first, each twice.
+/// The smallest solution of consistent equations, and the share of its variance that each unknown keeps:
+/// modified Gram-Schmidt over the rows, largest remainder first, each twice.
 fn nearest(rows: &mut [Row], unknowns: usize) -> Vec<Belief> {
     let mut solution = vec![
         Belief {
@@ -190,7 +190,7 @@ fn nearest(rows: &mut [Row], unknowns: usize) -> Vec<Belief> {
         }
     }
     for part in &mut solution {
-        // Rounding is all that is left of what is determined.
+        // Only rounding remains of a determined value.
         part.variance = if part.variance > 1e-12 {
             part.variance
         } else {
@@ -204,7 +204,7 @@ fn square(coefficients: &[f64]) -> f64 {
     coefficients.iter().map(|value| value * value).sum()
 }
 
-/// Gives an equation length one.
+/// Normalises an equation.
 fn scale(row: &mut Row, unknowns: usize) {
     let length = square(&row[..unknowns]).sqrt();
     if length > 0.0 {
@@ -214,7 +214,7 @@ fn scale(row: &mut Row, unknowns: usize) {
     }
 }
 
-/// Takes from an equation what it has in common with one of length one.
+/// Subtracts an equation's projection on a normalised one.
 fn subtract(row: &mut Row, unit: &Row, unknowns: usize) {
     let common: f64 = row[..unknowns].iter().zip(unit).map(|(a, b)| a * b).sum();
     if common != 0.0 {

@@ -5,13 +5,13 @@ use arrayvec::ArrayVec;
 use super::sweep::Belief;
 use super::system::{Equation, Features, Square, System, Terms};
 
-/// Most components in use: counts of packets take more than delays do.
+/// Most components in use; counts of packets need more than delays.
 pub(super) const MIXTURE_MAX: usize = 16;
 const ROUNDS: usize = 6;
-/// Where cells take parts of flows, packets of a flow are taken to vary by this share of all variance at
-/// least: without it, a fit that happens to give all to what sets flows apart makes the part the whole.
+/// Least share of all variance attributed to packets within a flow if cells contain parts of flows.
+/// Otherwise a fit that attributes everything to differences between flows would treat a part as the whole.
 const WITHIN_MIN: f64 = 0.01;
-/// Variances in the system's units, where the spread of the cells' means is about 1: below this no
+/// Least variance in the system's units, in which the spread of the cells' means is about 1; below it no
 /// delay varies.
 const VARIANCE_MIN: f64 = 1e-18;
 
@@ -29,7 +29,7 @@ pub(super) struct Gaussian {
 }
 
 impl Gaussian {
-    /// A flow before any cell has spoken.
+    /// A flow's belief before any evidence.
     #[inline]
     pub fn of_flow(&self, system: &System, flow: usize) -> Belief {
         let variance = self.between + self.within * system.share_of_within(flow);
@@ -39,7 +39,7 @@ impl Gaussian {
         }
     }
 
-    /// Lifts both variances to their floors, so that neither is ever 0.
+    /// Raises both variances to their floors, so that neither is ever 0.
     pub fn floored(mut self) -> Self {
         let total = (self.between + self.within).max(VARIANCE_MIN);
         self.between = self.between.max(1e-12 * total);
@@ -48,16 +48,16 @@ impl Gaussian {
     }
 }
 
-/// A mixture.
+/// A mixture of Gaussians.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Prior {
     /// At least one once fitted.
     pub components: ArrayVec<Gaussian, MIXTURE_MAX>,
-    /// Only shares are learnt.
+    /// Whether only shares are learnt.
     pub shapes_fixed: bool,
 }
 
-/// What a prior says of flows and packets without a term of their own in an equation.
+/// The prior for flows and packets without a term of their own in an equation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Background {
     /// Mean delay of a packet of an unlisted flow: z-bar' beta.
@@ -66,12 +66,12 @@ pub(super) struct Background {
     pub between: f64,
     /// sig2.
     pub within: f64,
-    /// Square of known means' coefficient.
+    /// Square of the coefficient of known means.
     pub known: f64,
 }
 
 impl Background {
-    /// An equation's noise without its flows' own terms.
+    /// An equation's noise apart from its flows' own terms.
     #[inline]
     pub fn noise(&self, equation: &Equation) -> f64 {
         equation.fixed
@@ -80,7 +80,7 @@ impl Background {
             + equation.known * self.known
     }
 
-    /// Variance of the mean of n packets drawn from many more like those of a flow of n.
+    /// Variance of the mean of n packets drawn from a larger set with the variance of a flow of n.
     #[inline]
     pub fn of_parts(&self, system: &System, flow: usize) -> f64 {
         (self.within + self.known * system.features.within(flow).unwrap_or(0.0))
@@ -108,7 +108,7 @@ impl Prior {
         }
     }
 
-    /// A flow before any cell has spoken.
+    /// A flow's belief before any evidence.
     #[inline]
     pub fn of_flow(&self, system: &System, flow: usize) -> Belief {
         if let [only] = self.components.as_slice() {
@@ -124,15 +124,15 @@ impl Prior {
     }
 }
 
-/// Per cell: c1, c2 and sum of a z, all of what the fit needs.
+/// For each cell, the quantities that the fit needs: c1, c2 and sum of a z.
 struct Moments {
     terms: usize,
     between: Vec<f64>,
     within: Vec<f64>,
-    /// Sum of a z, `terms` entries a cell.
+    /// Sum of a z, `terms` entries for each cell.
     weighted_terms: Vec<f64>,
-    /// Sum of a^2 over flows times what their features may be off by, `terms - 1` entries a cell; empty
-    /// where none may.
+    /// Sum of a^2 over flows times the error variance of their features, `terms - 1` entries for each cell;
+    /// empty without errors.
     blurs: Vec<f64>,
 }
 
@@ -191,7 +191,7 @@ impl Moments {
         &self.weighted_terms[cell * self.terms..][..self.terms]
     }
 
-    /// Variance that a cell has whatever tau2 and sig2 are.
+    /// Variance of a cell that does not depend on tau2 and sig2.
     fn known_variance(&self, system: &System, cell: usize, beta: &Terms, spread: f64) -> f64 {
         let equation = &system.equations[cell];
         let known = equation.fixed + equation.between * spread + equation.known * beta[1] * beta[1];
@@ -246,7 +246,7 @@ fn round(system: &System, moments: &Moments, filled: &[usize], last: &Gaussian) 
             }
         }
     }
-    // Known means are taken as they are until cells say otherwise: each counts.
+    // Known means are used as they are until cells contradict: each has a coefficient of 1.
     if let Some(known) = system.features.known {
         for (term, value) in [known.constant, 1.0].into_iter().enumerate() {
             matrix[term][term] += known.precisions[term];
@@ -290,10 +290,10 @@ pub(super) fn mirror(matrix: &mut Square, terms: usize) {
     }
 }
 
-/// Solves `matrix x = right` for a symmetric, positive semidefinite matrix of `terms` rows. Terms
-/// that depend on earlier ones get 0, as does everything when nothing is known.
+/// Solves `matrix x = right` for a symmetric, positive semidefinite matrix of `terms` rows. Terms that
+/// depend on earlier ones are 0, and so is everything without evidence.
 pub(super) fn solve(mut matrix: Square, mut right: Terms, terms: usize) -> Terms {
-    // Unit diagonal first, so that one threshold serves all units.
+    // Normalise the diagonal first, so that one threshold fits all units.
     let mut root = Terms::default();
     for i in 0..terms {
         root[i] = matrix[i][i].max(0.0).sqrt().recip();
@@ -307,7 +307,7 @@ pub(super) fn solve(mut matrix: Square, mut right: Terms, terms: usize) -> Terms
             matrix[i][j] *= root[i] * root[j];
         }
     }
-    // L D L', row by row; a vanishing pivot takes its term out.
+    // L D L', row by row; a vanishing pivot removes its term.
     let mut pivots = Terms::default();
     for i in 0..terms {
         for j in 0..i {
@@ -351,7 +351,7 @@ pub(super) fn solve(mut matrix: Square, mut right: Terms, terms: usize) -> Terms
     x
 }
 
-/// Two variances, not negative, from the normal equations of weighted least squares.
+/// Two non-negative variances, from the normal equations of weighted least squares.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TwoVariances {
     m11: f64,
@@ -372,10 +372,10 @@ impl TwoVariances {
         self.r2 += weight * second * value;
     }
 
-    /// tau2 and sig2: a negative one is set to 0 and the other solved anew.
+    /// tau2 and sig2; a negative one is set to 0 and the other solved again.
     pub fn solve(&self) -> (f64, f64) {
         let determinant = self.m11 * self.m22 - self.m12 * self.m12;
-        // Where both columns are alike, they cannot be distinguished: all of it is tau2.
+        // Equal columns cannot be distinguished: everything is tau2.
         if determinant > 1e-10 * self.m11 * self.m22 {
             let tau2 = (self.r1 * self.m22 - self.r2 * self.m12) / determinant;
             let sig2 = (self.r2 * self.m11 - self.r1 * self.m12) / determinant;

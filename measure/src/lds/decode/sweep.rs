@@ -1,30 +1,30 @@
-//! Sequential belief propagation: flow by flow, the largest first, each reads its cells as they
-//! are now, and gives them its new one at once.
+//! Sequential belief propagation: flow by flow, the largest first, each reads its cells in their current
+//! state, and updates them at once.
 
 use arrayvec::ArrayVec;
 
 use super::prior::{Background, Gaussian, MIXTURE_MAX, Prior, TwoVariances, mirror, solve};
 use super::system::{Part, Square, System, TERMS_MAX, Terms};
 
-/// A reading is never more certain than this share of its flow's variance, ...
+/// Least variance of a reading, as a share of its flow's variance ...
 const CERTAINTY_OF_FLOW: f64 = 1e-14;
-/// ... nor than this share of its cell's: sums updated in place carry rounding.
+/// ... and of its cell's: sums updated in place accumulate rounding errors.
 const CERTAINTY_OF_CELL: f64 = 1e-10;
 
-/// A cell between two flows.
+/// A cell during a sweep.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     /// `s_c` - `M_c`.
     residual: f64,
     /// `V_c`.
     variance: f64,
-    /// Sum of a m over the edges that this sweep has set.
+    /// Sum of a m over the edges updated in this sweep.
     next_mean: f64,
     /// Sum of a^2 v, likewise.
     next_variance: f64,
 }
 
-/// What one cell says of a flow, or several say together.
+/// The evidence of one cell about a flow, or of several cells.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reading {
     /// 1 / q.
@@ -51,12 +51,12 @@ pub(super) struct Change {
     pub squares: f64,
 }
 
-/// How a flow combines its prior with what its cells say.
+/// Combines a flow's prior with its readings.
 trait Combine {
     /// The posterior of a flow, given the sum of its readings.
     fn posterior(&mut self, flow: usize, all: Reading) -> Belief;
 
-    /// What the flow last combined looks like without the reading at `index`.
+    /// The flow last combined, without the reading at `index`.
     fn cavity(&self, belief: Belief, all: Reading, readings: &[Reading], index: usize) -> Belief;
 }
 
@@ -64,15 +64,15 @@ trait Combine {
 pub(super) struct Sweeper<'a> {
     system: &'a System,
     tallies: Vec<Tally>,
-    /// Cavity mean m and variance v of each edge: the flow as all its other cells see it.
+    /// Cavity mean m and variance v of each edge: the flow according to all its other cells.
     cavities: Vec<Belief>,
     readings: Vec<Reading>,
-    /// Posterior of each flow in decoding order; the prior where no cell speaks for it.
+    /// Posterior of each flow in decoding order; the prior for a flow without evidence.
     pub beliefs: Vec<Belief>,
 }
 
 impl<'a> Sweeper<'a> {
-    /// Every flow at its prior.
+    /// Starts with every flow at its prior.
     pub fn new(system: &'a System, prior: &Prior) -> Self {
         let mut tallies = vec![Tally::default(); system.equations.len()];
         let mut cavities = Vec::with_capacity(system.edges.len());
@@ -94,7 +94,7 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    /// One sweep over all flows; what it shows of the prior goes to `learner`.
+    /// Sweeps once over all flows; evidence about the prior goes to `learner`.
     pub fn sweep(&mut self, prior: &Prior, learner: &mut Option<Learner>) -> Change {
         let background = prior.background(&self.system.features);
         self.sum_anew(&background);
@@ -118,7 +118,7 @@ impl<'a> Sweeper<'a> {
         }
     }
 
-    /// `M_c` and `V_c` from the edges, as the last sweep summed them, and from the prior of today.
+    /// Recomputes `M_c` and `V_c` from the edges, as summed in the last sweep, and from the current prior.
     fn sum_anew(&mut self, background: &Background) {
         for (tally, equation) in self.tallies.iter_mut().zip(&self.system.equations) {
             let own = background.noise(equation);
@@ -169,14 +169,14 @@ impl<'a> Sweeper<'a> {
     }
 }
 
-/// Parts of one flow that say the same, and parts that are all there is of it.
+/// Corrects for parts of one flow that contain the same packets, and for parts that make up the whole flow.
 ///
-/// Each reading takes the packets of its part for drawn from the flow by themselves. But rows take the
-/// same packets to an offset: what they say twice is no surer. And the packets of two offsets are never
-/// the same: where all offsets are read, nothing is left to chance. With w a reading's share in what all
-/// say together, and s the share of packets in its part, the mean over the parts is from the
-/// flow's with a variance of sig2 / n (sum over pairs at one offset of w w' / max(s, s') - 1), and was
-/// taken to with sig2 / n sum w^2 (1 / s - 1). `within` is sig2 / n.
+/// Each reading assumes that the packets of its part are drawn from the flow independently. But rows at one
+/// offset contain the same packets, so repeated evidence adds no certainty. And the packets of two offsets
+/// are disjoint: if all offsets are read, nothing is random. Let w be a reading's share of the combined
+/// evidence, and s the share of packets in its part. The mean over the parts then differs from the flow's
+/// with a variance of sig2 / n (sum over pairs at one offset of w w' / max(s, s') - 1), while sig2 / n sum
+/// w^2 (1 / s - 1) was assumed. `within` is sig2 / n.
 fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within: f64) {
     let weight = |reading: &Reading| reading.precision / all.precision;
     let (mut pairs, mut alone) = (0.0, 0.0);
@@ -193,7 +193,7 @@ fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within:
     let noise = taken + within * ((pairs - 1.0).max(0.0) - alone);
     let surer = taken / noise.max(CERTAINTY_OF_CELL * taken);
     if !surer.is_finite() {
-        // Readings of nothing.
+        // Readings without evidence.
         return;
     }
     for reading in std::iter::once(all).chain(readings) {
@@ -203,14 +203,14 @@ fn together(all: &mut Reading, readings: &mut [Reading], parts: &[Part], within:
 }
 
 impl Tally {
-    /// Counts a flow into the next sweep's sums.
+    /// Adds a flow to the next sweep's sums.
     #[inline]
     fn expect(&mut self, coefficient: f64, cavity: Belief) {
         self.next_mean += coefficient * cavity.mean;
         self.next_variance += coefficient * coefficient * cavity.variance;
     }
 
-    /// The flow as the cell sees it: what is left of the sum without all others.
+    /// The flow as seen by the cell: the rest of the sum without all others.
     #[inline]
     fn read(&self, coefficient: f64, cavity: &Belief, floor: f64) -> Reading {
         let inverse = coefficient.recip();
@@ -219,7 +219,7 @@ impl Tally {
         let precision = (variance - cavity.variance).max(rounding).recip();
         let value = self.residual * inverse + cavity.mean;
         if !value.is_finite() {
-            // A share so small that nothing of it shows in the cell.
+            // The share is too small to show in the cell.
             return Reading::default();
         }
         Reading {
@@ -228,7 +228,7 @@ impl Tally {
         }
     }
 
-    /// The flow has changed its mind.
+    /// Updates the flow.
     #[inline]
     fn tell(&mut self, coefficient: f64, old: Belief, new: Belief) {
         self.residual -= coefficient * (new.mean - old.mean);
@@ -273,7 +273,7 @@ impl Combine for Single<'_> {
                 pull: all.pull - one.pull,
             });
         }
-        // The difference would be mostly rounding.
+        // The difference would be mostly rounding error.
         let (before, after) = (&readings[..index], &readings[index + 1..]);
         let others = before.iter().chain(after);
         self.update(others.fold(Reading::default(), |sum, reading| Reading {
@@ -283,31 +283,31 @@ impl Combine for Single<'_> {
     }
 }
 
-/// A cavity is taken where it keeps this share of the flow's precision.
+/// Least share of the flow's precision that a cavity must keep.
 const CAVITY_MIN: f64 = 1e-9;
-/// A component that fewer flows than this speak for keeps its values.
+/// Fewest flows for which a component is updated.
 const FLOWS_MIN: f64 = 50.0;
 
-/// Several components: which of them a flow belongs to.
+/// Several components, and the flow's probability of belonging to each.
 struct Mixed<'a> {
     system: &'a System,
     components: &'a [Gaussian],
-    /// With one, every flow teaches.
+    /// If present, every flow is evidence.
     learner: &'a mut Option<Learner>,
 }
 
-/// What the flow is if it belongs to one component.
+/// The flow, assuming that it belongs to one component.
 #[derive(Debug, Clone, Copy, Default)]
 struct Member {
     weight: f64,
-    /// Half of d^2 / t: what the weight lacks while the others' are not known.
+    /// Half of d^2 / t: the exponent of the weight, until the others' are known.
     exponent: f64,
     belief: Belief,
     /// d = rr - z'beta.
     distance: f64,
     /// 1 / t, where t is the prior's variance and qq.
     inverse: f64,
-    /// What unknown features add to the prior variance.
+    /// Variance added to the prior by unknown features.
     blur: f64,
 }
 
@@ -349,7 +349,7 @@ impl Combine for Mixed<'_> {
         let (mut total, mut mean) = (0.0, 0.0);
         for member in &mut members {
             let exponent = member.exponent - least;
-            // Under e^-40 no weight shows in any sum.
+            // Below e^-40 no weight shows in any sum.
             member.weight *= if exponent < 40.0 {
                 (-exponent).exp()
             } else {
@@ -372,7 +372,7 @@ impl Combine for Mixed<'_> {
         Belief { mean, variance }
     }
 
-    /// By division of Gaussians, where that leaves one.
+    /// Computes the cavity by division of Gaussians, if the result is one.
     #[inline]
     fn cavity(&self, belief: Belief, _: Reading, readings: &[Reading], index: usize) -> Belief {
         let one = readings[index];
@@ -390,7 +390,7 @@ impl Combine for Mixed<'_> {
     }
 }
 
-/// What flows have shown of one component.
+/// Evidence of flows about one component.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lesson {
     total: f64,
@@ -399,8 +399,8 @@ struct Lesson {
     squares: TwoVariances,
 }
 
-/// Collects what a sweep shows of the components. Only flows that the cells tell more of than the
-/// prior does count: in overload the others would teach the prior itself.
+/// Collects a sweep's evidence about the components. Only flows with more evidence from cells than from the
+/// prior count; under overload the others would feed the prior back to itself.
 #[derive(Debug, Clone)]
 pub(super) struct Learner {
     between_max: f64,
@@ -410,7 +410,7 @@ pub(super) struct Learner {
 }
 
 impl Learner {
-    /// Nothing seen yet.
+    /// Starts without evidence.
     pub fn new(prior: &Prior) -> Self {
         let largest =
             |of: fn(&Gaussian) -> f64| prior.components.iter().map(of).fold(0.0, f64::max);
@@ -447,7 +447,7 @@ impl Learner {
         }
     }
 
-    /// Moves the components to where the flows are.
+    /// Moves the components towards the flows.
     pub fn teach(self, system: &System, prior: &mut Prior) {
         let total: f64 = self.lessons.iter().map(|lesson| lesson.total).sum();
         if !(total.is_finite() && total > 0.0) {
@@ -486,7 +486,7 @@ impl Lesson {
     }
 }
 
-/// Components to start from: apart in their constants, each with its share of the variance.
+/// Initial components with different constants, each with its share of the variance.
 pub(super) fn spread(fitted: &Gaussian, components: usize) -> Prior {
     let mut prior = Prior::default();
     let last = components.saturating_sub(1).max(1) as f64;

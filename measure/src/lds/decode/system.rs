@@ -1,9 +1,8 @@
-//! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation a usable cell; and how it is built from cells
-//! and flows.
+//! The linear system: `s_c` = sum over flows of `a_cf` `x_f` + `e_c`, one equation for each usable cell, and its
+//! construction from cells and flows.
 //!
-//! Values are centred on the mean over all cells and divided by their spread, so that thresholds
-//! mean the same whatever the delays are. Flows are in decoding order, the largest first; a
-//! flow's edges lie side by side.
+//! Values are centred on the mean over all cells and divided by their spread, so that thresholds do not depend on the
+//! delays. Flows are in decoding order, the largest first; the edges of a flow are adjacent.
 
 use std::ops::RangeInclusive;
 
@@ -14,19 +13,19 @@ use crate::lds::{DelayCell, DelayCells, LdsLayout};
 
 /// Most edges: at 32 bytes each, 4 GiB.
 const EDGES_MAX: usize = 1 << 27;
-/// Fewer packets than this are none.
+/// Packet counts below this are 0.
 const PACKETS_MIN: f64 = 1e-6;
-/// More packets than a cell can count are that many.
+/// Packet counts are limited to what a cell can count.
 const PACKETS_MAX: f64 = u64::MAX as f64;
 
-/// Flows over a sketch, known to fit it.
+/// Flows over a sketch, checked to fit it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape<'a> {
     /// The sketch.
     pub cells: &'a DelayCells,
     /// The lists.
     pub table: FlowTable<'a>,
-    /// How many flows.
+    /// Number of flows.
     pub flows: usize,
 }
 
@@ -121,18 +120,18 @@ impl<'a> Shape<'a> {
             .saturating_mul(layout.virtual_cells() as usize)
     }
 
-    /// Rows in which a flow has one cell that takes all of its packets.
+    /// Whether a flow has a single cell in the row, which contains all of its packets.
     pub fn is_plain(&self, row: usize) -> bool {
         self.layout().virtual_cells() == 1 && self.layout().takes_all(row)
     }
 
-    /// Base columns of a flow, one a row.
+    /// Base columns of a flow, one for each row.
     pub fn base_columns(&self, flow: usize) -> &'a [u32] {
         let rows = self.layout().rows();
         &self.table.columns[flow * rows..][..rows]
     }
 
-    /// All cells of a flow, offset by offset: row and index.
+    /// All cells of a flow by offset: row and index.
     pub fn cells_of(&self, flow: usize) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         let columns = self.layout().columns() as usize;
         let virtual_cells = self.layout().virtual_cells() as usize;
@@ -140,7 +139,7 @@ impl<'a> Shape<'a> {
         (0..virtual_cells).flat_map(move |offset| {
             base.clone().map(move |(row, &base)| {
                 let column = base as usize + offset;
-                // k is at most C, so that one subtraction is enough.
+                // k is at most C, so one subtraction is enough.
                 let column = if column < columns {
                     column
                 } else {
@@ -151,7 +150,7 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// Share of a flow's packets that one of its cells in the row takes: `p_r` / k.
+    /// Share of a flow's packets in each of its cells in the row: `p_r` / k.
     pub fn share(&self, row: usize) -> f64 {
         self.layout().row_probability(row) / f64::from(self.layout().virtual_cells())
     }
@@ -161,14 +160,14 @@ impl<'a> Shape<'a> {
         self.table.weights.map_or(1.0, |weights| weights[flow])
     }
 
-    /// `n_f` as given; `None` where not known.
+    /// `n_f` as given; `None` if unknown.
     pub fn packets(&self, flow: usize) -> Option<f64> {
         let packets = self.table.packets?[flow];
         (!packets.is_nan()).then(|| bounded(packets))
     }
 }
 
-/// A count of packets that sums and squares can bear.
+/// Limits a count of packets to what sums and squares can represent.
 pub(super) fn bounded(packets: f64) -> f64 {
     if packets < PACKETS_MIN {
         0.0
@@ -177,11 +176,11 @@ pub(super) fn bounded(packets: f64) -> f64 {
     }
 }
 
-/// Flows in decoding order, the largest first, equals as they came.
+/// Flows in decoding order: the largest first, equal ones in input order.
 pub(super) fn falling(sizes: &[f64]) -> Vec<u32> {
     let mut keyed: Vec<(u64, u32)> = (0_u32..)
         .zip(sizes)
-        // Positive numbers sort as their bits do.
+        // Positive numbers sort like their bits.
         .map(|(flow, &size)| (!size.to_bits(), flow))
         .collect();
     keyed.sort_unstable();
@@ -197,17 +196,17 @@ pub(super) struct Edge {
     pub coefficient: f64,
 }
 
-/// Which part of its flow an edge holds.
+/// The part of its flow that an edge contains.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Parts at one offset are nested: the smaller one's packets are among the larger one's. Those of
-    /// two offsets have none in common.
+    /// Parts at one offset are nested: the smaller one's packets are among the larger one's. Parts at
+    /// different offsets are disjoint.
     pub offset: u32,
     /// Share of the flow's packets.
     pub share: f64,
 }
 
-/// A cell, an edge or an offset by number.
+/// Converts a number of a cell, an edge or an offset.
 pub(super) fn index_of(number: usize) -> u32 {
     let index = u32::try_from(number);
     assert!(
@@ -217,20 +216,20 @@ pub(super) fn index_of(number: usize) -> u32 {
     index.unwrap_or(u32::MAX)
 }
 
-/// What is known of a cell, without the flows' own terms.
+/// A cell without the flows' own terms.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Equation {
     /// `s_c`.
     pub sum: f64,
-    /// Noise: this many times tau2.
+    /// Noise: multiple of tau2.
     pub between: f64,
-    /// Noise: this many times sig2.
+    /// Noise: multiple of sig2.
     pub within: f64,
-    /// Noise: this many times the square of known means' coefficient.
+    /// Noise: multiple of the squared coefficient of known means.
     pub known: f64,
-    /// Noise whatever the prior is.
+    /// Noise that does not depend on the prior.
     pub fixed: f64,
-    /// `n_u`: packets of flows that are not on the list.
+    /// `n_u`: packets of unlisted flows.
     pub unlisted: f64,
 }
 
@@ -251,7 +250,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Of values with this mean and spread.
+    /// The scale for values with this mean and spread.
     pub fn new(centre: f64, spread: f64) -> Self {
         let unit = spread.log2().round().exp2();
         let unit = if unit.is_normal() { unit } else { 1.0 };
@@ -272,13 +271,13 @@ impl Scale {
 /// The system.
 #[derive(Debug)]
 pub(super) struct System {
-    /// All cells' equations; those without edges and unlisted packets say nothing.
+    /// The equations of all cells; those without edges and unlisted packets are empty.
     pub equations: Vec<Equation>,
     /// First edge of each flow, and the number of edges at the end.
     pub starts: Vec<u32>,
     /// Edges, flow by flow.
     pub edges: Vec<Edge>,
-    /// What the edges hold, flow by flow and offset by offset; `None` where all hold whole flows.
+    /// Contents of the edges, flow by flow and offset by offset; `None` if all contain whole flows.
     pub parts: Option<Vec<Part>>,
     /// 1 / `n_f`.
     pub inverse_packets: Vec<f64>,
@@ -289,13 +288,13 @@ pub(super) struct System {
 }
 
 impl System {
-    /// How many flows.
+    /// Number of flows.
     pub fn flows(&self) -> usize {
         self.inverse_packets.len()
     }
 
-    /// What sig2 is multiplied with in a flow's prior: 1 / `n_f`, or nothing where its mean is known, for
-    /// that mean's error is that of all its packets.
+    /// Factor of sig2 in a flow's prior: 1 / `n_f`, or 0 if its mean is known, because that mean's error
+    /// covers all its packets.
     #[inline]
     pub fn share_of_within(&self, flow: usize) -> f64 {
         match self.features.within(flow) {
@@ -304,7 +303,7 @@ impl System {
         }
     }
 
-    /// Where the flow's edges are.
+    /// The range of the flow's edges.
     pub fn edges_of(&self, flow: usize) -> std::ops::Range<usize> {
         self.starts[flow] as usize..self.starts[flow + 1] as usize
     }
@@ -316,10 +315,10 @@ impl System {
     }
 }
 
-/// A cell may hold this share less than its flows claim: sums of weights round.
+/// Share by which a cell may contain less than its flows claim, because sums of weights round.
 const EXCESS: f64 = 1e-9;
 
-/// The system of delays, and what was seen on the way.
+/// The system of delays, and anomalies found while building it.
 pub(super) struct Delays {
     /// The system.
     pub system: System,
@@ -329,15 +328,15 @@ pub(super) struct Delays {
     pub excess_cells: usize,
 }
 
-/// How the packets that flows claim become coefficients.
+/// How claimed packets become coefficients.
 #[derive(Debug, Clone, Copy, Default)]
 struct Claim {
     /// Sum of w n p / k over the flows of the cell.
     listed: f64,
-    /// What that is multiplied with; 0 for a cell that says nothing.
+    /// Factor of the coefficients; 0 for a cell without evidence.
     factor: f64,
-    /// How flows' packets fell into this cell is not known exactly: some were sampled, went to
-    /// other virtual cells or came in another epoch.
+    /// Whether the packets of flows in this cell are not known exactly: some were sampled, went to other
+    /// virtual cells, or arrived in another epoch.
     thinned: bool,
 }
 
@@ -469,8 +468,8 @@ fn scale(cells: &[DelayCell]) -> Scale {
     Scale::new(centre, (squares / filled().count().max(1) as f64).sqrt())
 }
 
-/// `s_c` in the system's units: centred in whole numbers, for sums are larger than what sets them
-/// apart.
+/// `s_c` in the system's units. It is centred in whole numbers, because sums are larger than their
+/// differences.
 fn centred(cell: &DelayCell, scale: Scale) -> f64 {
     #[expect(clippy::cast_possible_truncation, reason = "between two delays in i64")]
     let centre = scale.centre as i128;
@@ -478,11 +477,10 @@ fn centred(cell: &DelayCell, scale: Scale) -> f64 {
     i128::from(cell.delay_sum).saturating_sub(expected) as f64 / scale.unit
 }
 
-/// Packets of flows that are missing from the list, in plain cells.
+/// Packets of unlisted flows, in plain cells.
 ///
-/// In a cell that takes every packet they are what is left of its count. Left in, they would be
-/// charged to the flows that are listed. Elsewhere coefficients are scaled to the cell's count, which
-/// absorbs them.
+/// In a cell that takes every packet they are the rest of its count. Otherwise they would be attributed to
+/// the listed flows. In other cells the coefficients are scaled to the cell's count, which absorbs them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Unlisted {
     cells: f64,
@@ -492,7 +490,7 @@ pub(super) struct Unlisted {
 }
 
 impl Unlisted {
-    /// Adds a usable cell of `packets`, `unlisted` of them of no listed flow.
+    /// Adds a usable cell of `packets` packets, `unlisted` of them of unlisted flows.
     pub fn add(&mut self, unlisted: f64, packets: f64) {
         self.cells += 1.0;
         self.sum += unlisted;
@@ -500,7 +498,7 @@ impl Unlisted {
         self.packets += packets;
     }
 
-    /// Their share of all packets.
+    /// Share of unlisted packets.
     pub fn share(&self) -> f64 {
         if self.packets > 0.0 {
             self.sum / self.packets
@@ -509,8 +507,8 @@ impl Unlisted {
         }
     }
 
-    /// Gives an equation the noise of its unlisted packets: they come in flows of the size g that the
-    /// scatter of `n_u` tells, one at least, all of them at most.
+    /// Gives an equation the noise of its unlisted packets. They arrive in flows of size g, estimated from
+    /// the scatter of `n_u`: at least one packet, at most all of them.
     pub fn spread(&self, equation: &mut Equation) {
         let unlisted = equation.unlisted;
         if unlisted <= 0.0 {
@@ -531,34 +529,34 @@ pub(super) type Terms = [f64; TERMS_MAX];
 /// A square of terms.
 pub(super) type Square = [Terms; TERMS_MAX];
 
-/// No clock counts further: means that are known lie within, and their variances within its square.
+/// Limit of any clock: known means are within it, and their variances within its square.
 const TICKS_MAX: f64 = u64::MAX as f64;
 const TICKS2_MAX: f64 = TICKS_MAX * TICKS_MAX;
-/// Errors of known means in the system's units are this large at least.
+/// Least error of known means in the system's units.
 const ERROR_MIN: f64 = 1e-12;
 
 /// Means known from elsewhere, as terms of the regression.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownTerms {
-    /// The constant by which they would be taken as they are; their coefficient is 1 then.
+    /// The constant for which they would be used as they are; their coefficient is then 1.
     pub constant: f64,
-    /// How sure both are.
+    /// Precisions of both.
     pub precisions: [f64; 2],
 }
 
-/// What is known of all flows in decoding order: the means known from elsewhere first, in the system's
-/// units, then features, standardised (variance 1). All have mean 0, so that what a flow lacks is 0.
+/// Features of all flows in decoding order: means known from elsewhere first, in the system's units, then
+/// features, standardised (variance 1). All have mean 0, so a missing value is 0.
 #[derive(Debug, Default)]
 pub(super) struct Features {
     count: usize,
-    /// `count` entries a flow.
+    /// `count` entries for each flow.
     values: Vec<f64>,
-    /// Variance of what each may be off by, `count` entries a flow; empty where none may.
+    /// Error variance of each feature, `count` entries for each flow; empty without errors.
     errors: Vec<f64>,
-    /// How packets vary of flows whose means are known, one entry a flow, NaN for other flows; empty
-    /// where no means are known.
+    /// Variance of packets of flows with known means, one entry for each flow, NaN for other flows; empty
+    /// without known means.
     within: Vec<f64>,
-    /// How known means enter.
+    /// How known means enter the regression.
     pub known: Option<KnownTerms>,
     /// z-bar: packet-weighted means, the constant's 1 first.
     pub mean: Terms,
@@ -568,15 +566,15 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// None but the constant.
+    /// No features but the constant.
     pub fn constant() -> Self {
         let mut features = Self::default();
         features.mean[0] = 1.0;
         features
     }
 
-    /// From the lists in the flows' own order; `order` tells which flow comes when, `packets` (in the
-    /// flows' own order) weigh the means.
+    /// From the lists in the flows' own order; `order` is the decoding order, `packets` (in the flows' own
+    /// order) weight the means.
     pub fn new(table: &FlowTable<'_>, scale: Scale, order: &[u32], packets: &[f64]) -> Self {
         let mut features = Self::constant();
         let each = table.features_per_flow;
@@ -617,7 +615,7 @@ impl Features {
         features.known = table.known.map(|known| {
             let mut terms = KnownTerms {
                 constant: (features.centres[0] - scale.centre) / scale.unit,
-                // Where flows do not differ, none tells of the coefficient.
+                // If flows do not differ, they contain no evidence about the coefficient.
                 precisions: [0.0, 1.0],
             };
             for (position, &flow) in order.iter().enumerate() {
@@ -633,8 +631,8 @@ impl Features {
         features
     }
 
-    /// Sets one entry of each flow, in units of its deviation where no other is given. What is not
-    /// known, or known with no finite error, may be off by as much as flows differ.
+    /// Sets one entry of each flow, in units of its deviation unless another unit is given. An unknown
+    /// value, or one without a finite error, may be off by as much as flows differ.
     fn fill(
         &mut self,
         feature: usize,
@@ -687,7 +685,7 @@ impl Features {
         self.count + 1
     }
 
-    /// Terms that only cells tell: all but known means and their constant.
+    /// Terms learnt from cells only: all but known means and their constant.
     pub fn learnt(&self) -> usize {
         self.terms() - self.known.map_or(0, |_| 2)
     }
@@ -709,12 +707,12 @@ impl Features {
         beta[0] + products.sum::<f64>()
     }
 
-    /// Whether some flow's feature may be off.
+    /// Whether any flow's feature may have an error.
     pub fn any_errors(&self) -> bool {
         !self.errors.is_empty()
     }
 
-    /// Variances of what the flow's features may be off by: one entry each, or none.
+    /// Error variances of the flow's features: one entry each, or none.
     #[inline]
     pub fn errors(&self, flow: usize) -> &[f64] {
         let errors = self.errors.get(flow * self.count..).unwrap_or(&[]);
@@ -728,7 +726,7 @@ impl Features {
         errors.zip(&beta[1..]).map(|(error, b)| error * b * b).sum()
     }
 
-    /// How the flow's packets vary; `None` where its mean is not known.
+    /// Variance of the flow's packets; `None` if its mean is not known.
     #[inline]
     pub fn within(&self, flow: usize) -> Option<f64> {
         self.within
@@ -748,8 +746,8 @@ impl Features {
     }
 }
 
-/// Mean and standard deviation, safe for the largest numbers; the deviation of what does not vary
-/// is infinite, so that the feature becomes 0.
+/// Mean and standard deviation, safe for the largest numbers. The deviation of constant values is infinite,
+/// so that the feature becomes 0.
 fn standard<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> (f64, f64) {
     let largest = values().fold(0.0, |largest: f64, value| largest.max(value.abs()));
     let count = values().count() as f64;
@@ -759,7 +757,7 @@ fn standard<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> (f64, f64) {
     let mean = values().map(|value| value / largest).sum::<f64>() / count;
     let square = |value: f64| (value / largest - mean).powi(2);
     let deviation = (values().map(square).sum::<f64>() / count).sqrt();
-    // What rounding alone explains is no variation.
+    // A variation that rounding explains is none.
     let unit = if deviation > 1e-12 {
         deviation * largest
     } else {

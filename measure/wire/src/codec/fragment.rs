@@ -1,4 +1,4 @@
-//! Fragment: a range of a sealed synopsis that is readable by itself.
+//! Fragment: a range of a sealed synopsis that can be read independently.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -8,12 +8,12 @@
 //! | 4..8 | first | index of the first element |
 //! | 8..12 | count | of elements |
 //! | 12..12+s | shape | see [`Shape`] |
-//! | 12+s.. | elements | one after the other |
+//! | 12+s.. | elements | consecutive |
 //!
 //! The frame that carries it names the epoch and the segment.
 //!
-//! Between switches, times are nanoseconds of TAI since the epoch's start: the sender of a synopsis
-//! converts its sums on the way ([`fragments`] asks for each element as it is written).
+//! Between switches, times are nanoseconds of TAI since the epoch's start. The sender of a synopsis
+//! converts its sums when elements are written ([`fragments`] calls back for each).
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const FIXED_BYTES: usize = 12;
 /// By their numbers.
 const ENDS: [End; 2] = [End::Sender, End::Receiver];
 
-/// A fragment to be sent: asks for its elements as it is written.
+/// A fragment to send, which calls back for its elements when written.
 #[derive(Debug, Clone)]
 pub struct Fragment<'s, E, F> {
     shape: &'s Shape,
@@ -38,7 +38,7 @@ pub struct Fragment<'s, E, F> {
 }
 
 impl<E, F> Fragment<'_, E, F> {
-    /// Which elements it holds.
+    /// Range of its elements.
     pub fn range(&self) -> Range<u32> {
         self.range.clone()
     }
@@ -61,11 +61,12 @@ fn emit_head(shape: &Shape, end: End, range: &Range<u32>, out: &mut impl Put) {
     shape.emit_around(&[end, f0, f1, f2, f3, c0, c1, c2, c3], out);
 }
 
-/// Cuts `ranges` of a synopsis into fragments of at most `bytes_max`; none where not even one element fits, or elements are
-/// not those of the shape. Nothing is copied: `element` is asked for each element when its fragment is written.
+/// Divides `ranges` of a synopsis into fragments of at most `bytes_max`; empty if not even one element fits, or
+/// elements are not those of the shape. Nothing is copied: `element` is called for each element when its fragment is
+/// written.
 ///
-/// Send `0..shape.elements()` first, then what is [missing](Assembler::missing) at the other
-/// end. What is beyond the shape is left out.
+/// Send `0..shape.elements()` first, then what is [missing](Assembler::missing) at the other end. Elements beyond the
+/// shape are ignored.
 pub fn fragments<E: Element, F: Fn(u32) -> E + Copy>(
     shape: &Shape,
     end: End,
@@ -92,7 +93,7 @@ pub fn fragments<E: Element, F: Fn(u32) -> E + Copy>(
     })
 }
 
-/// A view of a fragment that was received: all of it is checked but what its elements mean.
+/// A view of a received fragment: checked except for the meaning of its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentView<'a> {
     shape: Shape,
@@ -102,7 +103,7 @@ pub struct FragmentView<'a> {
 }
 
 impl<'a> FragmentView<'a> {
-    /// Reads a fragment from all of `bytes`.
+    /// Parses a fragment from all of `bytes`.
     ///
     /// # Errors
     /// [`ParseError`] for anything but one whole fragment.
@@ -135,38 +136,38 @@ impl<'a> FragmentView<'a> {
         })
     }
 
-    /// Which synopsis it is a part of.
+    /// Shape of its synopsis.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Whose half.
+    /// The end whose half it belongs to.
     pub fn end(&self) -> End {
         self.end
     }
 
-    /// Which elements it holds.
+    /// Range of its elements.
     pub fn range(&self) -> Range<u32> {
         self.range.clone()
     }
 
-    /// Its elements; `None` when these are not the shape's.
+    /// Its elements; `None` if their type is not the shape's.
     pub fn elements<E: Element>(&self) -> Option<impl Iterator<Item = E> + use<'a, E>> {
         let elements = self.elements.chunks_exact(E::BYTES);
         let elements = elements.filter_map(|bytes| E::parse(&mut Reader::new(bytes)).ok());
         (E::BYTES == self.shape.element_bytes()).then_some(elements)
     }
-    /// Appends it as it was received.
+    /// Appends it unchanged.
     pub fn write(&self, out: &mut impl Put) {
         emit_head(&self.shape, self.end, &self.range, out);
         out.put(self.elements);
     }
 }
 
-/// Puts one half of a synopsis together again, in whatever order its fragments come.
+/// Reassembles one half of a synopsis, whatever the order of its fragments.
 ///
-/// Memory is what the shape asks for, allocated at once: give it this end's own shape, which both
-/// ends' hellos agreed on, never one from a fragment.
+/// It allocates once, by its shape. Pass this end's own shape, on which both ends' hellos agreed, never the
+/// shape of a fragment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assembler<E> {
     shape: Shape,
@@ -176,7 +177,7 @@ pub struct Assembler<E> {
 }
 
 impl<E: Element> Assembler<E> {
-    /// Waits for the half of `end` of a synopsis of `shape`.
+    /// Starts assembling the half of `end` of a synopsis with `shape`.
     pub fn new(shape: Shape, end: End) -> Self {
         let missing = shape.elements();
         Self {
@@ -187,8 +188,8 @@ impl<E: Element> Assembler<E> {
         }
     }
 
-    /// Adds a fragment and returns how many elements were new; `None`, and nothing is added, where it is of another shape,
-    /// half or kind of elements. Of elements that come twice the first stays: what was sent once more is the same.
+    /// Adds a fragment and returns how many elements were new; returns `None`, and adds nothing, if its shape, half
+    /// or type of elements differs. The first of duplicate elements stays; retransmitted ones are identical.
     pub fn add(&mut self, fragment: &FragmentView<'_>) -> Option<u32> {
         if *fragment.shape() != self.shape || fragment.end() != self.end {
             return None;
@@ -209,31 +210,30 @@ impl<E: Element> Assembler<E> {
         &self.shape
     }
 
-    /// Elements that have not arrived.
+    /// Number of missing elements.
     pub fn missing_elements(&self) -> u32 {
         self.missing
     }
 
-    /// Ranges that have not arrived, rising: what to ask for once more.
+    /// Missing ranges, ascending, to request again.
     pub fn missing(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         self.elements
             .chunk_by(|a, b| a.is_some() == b.is_some())
             .filter_map(move |run| {
                 let start = at;
-                // No more than the shape has.
+                // At most as many as the shape has.
                 at += u32::try_from(run.len()).unwrap_or(u32::MAX);
                 run[0].is_none().then_some(start..at)
             })
     }
 
-    /// All elements in their order; `None` for those that have not arrived: such a cell is
-    /// unusable, and nothing else.
+    /// All elements in order; `None` for missing ones, which only make a cell unusable.
     pub fn elements(&self) -> &[Option<E>] {
         &self.elements
     }
 
-    /// Forgets all, for another epoch; the shape stays.
+    /// Removes all elements, for another epoch; the shape stays.
     pub fn clear(&mut self) {
         self.elements.fill(None);
         self.missing = self.shape.elements();

@@ -1,7 +1,7 @@
-//! What a synopsis is made of, so that both ends can tell whether theirs are alike.
+//! The shape of a synopsis, by which both ends compare theirs.
 //!
-//! A synopsis is a row of elements of one size. Its shape says which synopsis, how many elements,
-//! and what else must agree:
+//! A synopsis is a sequence of elements of one size. Its shape says which synopsis it is, how many elements
+//! it has, and what else must agree:
 //!
 //! | synopsis | shape | element |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //!
 //! Other numbers are not assigned. A switch sends no cells with bytes.
 //!
-//! Weights may be as many as there are segments, too many for every fragment: the check is
-//! SipHash-2-4 under the key 0 of all of them, 4 bytes each; 0 where all are 1.
+//! Weights may be as numerous as segments, too many for every fragment. The check is SipHash-2-4 under key
+//! 0 of all weights, 4 bytes each; 0 if all are 1.
 
 use arrayvec::ArrayVec;
 use siphasher::sip::SipHasher24;
@@ -23,7 +23,7 @@ use measure::lda::LdaLayout;
 use measure::lds::{LdsLayout, ROWS_MAX};
 use measure::shard::Tally;
 
-/// Which synopsis, how large, and what else must agree.
+/// Which synopsis, its size, and what else must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// One half of an LDA.
@@ -43,7 +43,7 @@ pub struct SketchShape {
     pub columns: u32,
     /// k, 1 to C and [`LdsLayout::VIRTUAL_CELLS_MAX`].
     pub virtual_cells: u32,
-    /// Bytes are counted as well.
+    /// Whether bytes are counted as well.
     pub counts_bytes: bool,
     /// [`weights_check`](Self::weights_check) of the weights.
     pub weights_check: u64,
@@ -52,7 +52,7 @@ pub struct SketchShape {
 }
 
 impl SketchShape {
-    /// The shape of sketches that are laid out like this.
+    /// The shape of sketches with this layout.
     pub fn new(layout: &LdsLayout) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
@@ -69,7 +69,7 @@ impl SketchShape {
         }
     }
 
-    /// Tells lists of weights apart: 0 where all weights are 1.
+    /// A hash that distinguishes lists of weights; 0 if all weights are 1.
     pub fn weights_check(weights: &[u32]) -> u64 {
         let Some(last) = weights.iter().rposition(|&weight| weight != 1) else {
             return 0;
@@ -136,7 +136,7 @@ impl Shape {
     /// Numbers of synopses.
     pub(crate) const SYNOPSES: [u8; 3] = [1, 2, 6];
 
-    /// The synopsis' number.
+    /// Number of the synopsis.
     pub(crate) fn synopsis(&self) -> u8 {
         match self {
             Self::Lda(_) => 1,
@@ -145,7 +145,7 @@ impl Shape {
         }
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub fn elements(&self) -> u32 {
         match self {
             // At most 16 banks of 65,536 rows.
@@ -164,7 +164,7 @@ impl Shape {
         }
     }
 
-    /// Whether two are alike in all but what changes from epoch to epoch: an LDA's probabilities.
+    /// Whether two shapes agree in all but what changes between epochs: an LDA's probabilities.
     pub fn same_sizes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lda(mine), Self::Lda(theirs)) => mine.has_sizes_of(theirs),
@@ -172,8 +172,7 @@ impl Shape {
         }
     }
 
-    /// Writes the synopsis' number and the shape's length, in two bytes, before `between`, and the
-    /// shape behind it.
+    /// Writes the synopsis' number and the shape's length (two bytes), then `between`, then the shape.
     pub(crate) fn emit_around(&self, between: &[u8], out: &mut impl Put) {
         out.put_number(self.synopsis());
         #[expect(clippy::cast_possible_truncation, reason = "194 at most")]
@@ -197,7 +196,7 @@ impl Shape {
         }
     }
 
-    /// Reads what [`emit_around`](Self::emit_around) writes around nothing.
+    /// Reads what [`emit_around`](Self::emit_around) writes with nothing between.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let synopsis = reader.number("synopsis")?;
         let bytes: u16 = reader.number("shape's length")?;

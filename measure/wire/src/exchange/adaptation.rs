@@ -1,7 +1,7 @@
-//! The LDA of what leaves here follows the losses that the other end reports.
+//! Adapts the LDA of departing packets to the losses reported by the other end.
 //!
-//! All segments of a wire have their own cells and the same banks. Too many sampled losses spoil nearly all cells of a segment, too
-//! few cost samples in proportion: so the banks follow the segment that lost most.
+//! All segments of a wire have their own cells and the same banks. Too many sampled losses spoil nearly all cells of
+//! a segment, while too few cost samples only in proportion, so the banks follow the segment with the most losses.
 
 use crate::frame::{EpochFate, Report};
 use measure::InvalidArgument;
@@ -9,7 +9,7 @@ use measure::lda::LdaLayout;
 use measure::lda::adaptive::{AdaptiveLda, AdaptiveOptions};
 use measure::time::Epoch;
 
-/// Banks that follow the losses.
+/// Adaptive banks.
 #[derive(Debug)]
 pub(super) struct Adaptation {
     lda: AdaptiveLda,
@@ -17,11 +17,11 @@ pub(super) struct Adaptation {
     latest: Option<Reports>,
 }
 
-/// What was reported of an epoch.
+/// The reports of an epoch.
 #[derive(Debug)]
 struct Reports {
     epoch: Epoch,
-    /// Segments that were not heard of yet.
+    /// Segments not reported yet.
     missing: u16,
     /// The most packets that were sent on a segment,
     sent: u64,
@@ -32,7 +32,7 @@ struct Reports {
 impl Reports {
     fn add(&mut self, report: &Report) {
         self.missing = self.missing.saturating_sub(1);
-        // Where nothing arrives, no share would have given a sample.
+        // If nothing arrived, no share would have given a sample.
         if are_counts_known(report.fate) && report.received > 0 {
             self.sent = self.sent.max(report.sent);
             self.lost = self.lost.max(u64::try_from(report.lost).unwrap_or(0));
@@ -49,12 +49,12 @@ impl Adaptation {
         })
     }
 
-    /// Takes the report of an epoch of one segment; the banks to be announced next, where the epoch
-    /// is now known.
+    /// Takes the report of an epoch of one segment; returns the banks to announce next, if the epoch is now
+    /// complete.
     pub fn hear(&mut self, epoch: Epoch, report: &Report) -> Option<&LdaLayout> {
         let mut is_known = false;
         if self.latest.as_ref().is_none_or(|one| one.epoch < epoch) {
-            // What is missing of the one before was lost.
+            // Missing reports of the previous epoch were lost.
             is_known = self.observe();
             self.latest = Some(Reports {
                 epoch,
@@ -71,7 +71,7 @@ impl Adaptation {
         is_known.then(|| self.lda.layout())
     }
 
-    /// Epochs have other numbers from now on. What the path loses stays known.
+    /// Notes that epochs are numbered differently from now on. The losses stay known.
     pub fn reset(&mut self) {
         self.latest = None;
     }
@@ -81,7 +81,7 @@ impl Adaptation {
         self.lda.design_losses()
     }
 
-    /// Whether there was something to observe; at most once an epoch.
+    /// Whether there was an epoch to observe; at most once for each epoch.
     fn observe(&mut self) -> bool {
         let Some(latest) = &mut self.latest else {
             return false;
@@ -94,7 +94,8 @@ impl Adaptation {
     }
 }
 
-/// Whether both ends' counts of an epoch can be trusted. Too few usable cells are what banks for fewer losses lead to.
+/// Whether both ends' counts of an epoch can be trusted. Too few usable cells are included: they result from banks
+/// prepared for fewer losses.
 fn are_counts_known(fate: EpochFate) -> bool {
     matches!(
         fate,

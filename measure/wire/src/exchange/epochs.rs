@@ -1,12 +1,12 @@
-//! The receiver's part: this end's sealed epochs wait for the sender's halves, are reconciled at
-//! their rollovers, paired, and end in one fate each.
+//! The receiver's part: this end's sealed epochs wait for the sender's halves, are reconciled at their
+//! rollovers, paired, and end with one outcome each.
 //!
 //! ```text
 //!  own epoch e ---> waits for fragments of e (asked for once), for own e+1 and the lists around
 //!                   the rollover between them, or for a deadline ---> reconcile, pair, fate, report
 //! ```
 //!
-//! Two epochs wait at most: when a third is sealed the first is done, with what has arrived.
+//! At most two epochs wait: when a third is sealed, the first is finished with what has arrived.
 
 use std::collections::VecDeque;
 
@@ -24,30 +24,30 @@ use measure::lds::DelayCells;
 use measure::observation::End;
 use measure::time::Epoch;
 
-/// Epochs that wait. The other two shards are the one that the worker fills and an empty one for the next
-/// rollover.
+/// Most waiting epochs. The other two shards are the one that the worker fills and an empty one for the
+/// next rollover.
 const WAITING: usize = 2;
 
-/// Reports that wait to be sent, at most, as epochs.
+/// Most reports queued for sending, in epochs.
 const REPORTED: usize = 4;
 
-/// What an epoch is judged by, beside itself.
+/// Conditions under which an epoch is judged.
 #[derive(Clone, Copy)]
 pub(super) struct Circumstances<'a> {
     pub settings: &'a Settings,
     pub now: Moment,
-    /// What the other end's clock claims to be off by.
+    /// Error that the other end's clock claims.
     pub peer_error_ns: u32,
     pub mismatch: Option<Mismatch>,
 }
 
 impl Circumstances<'_> {
-    /// Without anything new for so long, what is missing was lost.
+    /// Time without arrivals after which missing parts count as lost.
     pub fn quiet_ns(&self) -> u64 {
         (self.settings.epoch_ns / 8).max(20_000_000)
     }
 
-    /// A moment of the monotonic clock, not later than now, in seconds since 1970 (UTC).
+    /// Converts a moment of the monotonic clock, not later than now, to seconds since 1970 (UTC).
     pub fn unix_s(&self, monotonic_ns: u64) -> f64 {
         let ago_ns = self.now.monotonic_ns.saturating_sub(monotonic_ns);
         let tai_ns = self.now.tai_ns.saturating_sub(ago_ns);
@@ -62,23 +62,23 @@ impl Circumstances<'_> {
     }
 }
 
-/// An epoch that waits.
+/// A waiting epoch.
 #[derive(Debug)]
 struct Waiting {
     pub epoch: Epoch,
     pub shard: Box<WireShard>,
     pub sealed_ns: u64,
     pub moved: u64,
-    /// Its least delay was sent a second time.
+    /// Whether its least delay was sent a second time.
     pub is_told_again: bool,
-    /// Its packets are counted in the epoch that they were sent in, as far as this end knows.
+    /// Whether its packets are counted in the epoch in which they were sent, as far as this end knows.
     pub is_settled: bool,
 }
 
 impl Waiting {
-    /// Whether every packet around the rollover from this epoch to `next` is counted where it belongs.
-    /// Lists cannot tell packets that are alike apart; those are where they belong if nothing shows that
-    /// any packet overtook another, or that the marker came late.
+    /// Whether every packet around the rollover from this epoch to `next` is counted in the right one.
+    /// Lists cannot distinguish identical packets; those are assumed right if there is no sign that packets
+    /// overtook each other, or that the marker was late.
     pub fn is_rollover_settled(&self, next: &Self, reconciled: &Reconciled) -> bool {
         let shows_order = reconciled.to_earlier + reconciled.to_later == 0
             && next.shard.marks.late_marker_packets == 0
@@ -87,14 +87,14 @@ impl Waiting {
         reconciled.is_proven && (shows_order || !reconciled.has_alike)
     }
 
-    /// The epoch whose rollover ended it.
+    /// The epoch that began at its end.
     pub fn ended_by(&self) -> Epoch {
         let epochs = self.shard.marks.turns_missed.saturating_add(1);
         Epoch(self.epoch.0.saturating_add(epochs))
     }
 
-    /// Its fate by what is known before its halves are paired; [`EpochFate::Usable`] where nothing is
-    /// against it.
+    /// Its outcome by what is known before its halves are paired; [`EpochFate::Usable`] if there is no
+    /// objection.
     pub fn fate(&self, around: &Circumstances<'_>) -> EpochFate {
         let marks = &self.shard.marks;
         let is_free = around.now.clock.state == ClockState::Free;
@@ -112,7 +112,7 @@ impl Waiting {
     }
 }
 
-/// The fate of a segment's epoch by its cells.
+/// The outcome of a segment's epoch according to its cells.
 fn fate_of(outcome: &SegmentOutcome, moved: u64) -> EpochFate {
     let tally = outcome.tally;
     let is_bounded = outcome
@@ -131,16 +131,16 @@ fn fate_of(outcome: &SegmentOutcome, moved: u64) -> EpochFate {
     }
 }
 
-/// An epoch's flows, to be decoded.
+/// An epoch's flows, ready for decoding.
 #[derive(Debug)]
 pub struct EpochFlows {
     /// The sender's epoch.
     pub epoch: Epoch,
     /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
     pub ended_unix_s: f64,
-    /// Packets of flows that had no slot.
+    /// Packets of flows without a slot.
     pub other_packets: u64,
-    /// How they are decoded.
+    /// The job that decodes them.
     pub job: DecodeJob,
 }
 
@@ -168,22 +168,22 @@ impl EpochFlows {
     }
 }
 
-/// All epochs of what arrives here.
+/// All epochs of arriving packets.
 #[derive(Debug)]
 pub(super) struct Epochs {
     pub incoming: Incoming,
     waiting: VecDeque<Waiting>,
-    /// The epoch to seal next. Not known after one in which a session began: it may be of
-    /// an older session.
+    /// The epoch to seal next. Unknown after an epoch in which a session began, which may be of an older
+    /// session.
     next: Option<Epoch>,
     floors: Floors,
     pub offset: OffsetWatch,
     segments: Vec<SegmentStatus<MeasuredEpoch>>,
-    /// Requests that wait to be sent, each once.
+    /// Requests to send, once each.
     pub requests: VecDeque<(Epoch, u16, Request)>,
-    /// Reports that wait to be sent.
+    /// Reports to send.
     pub reports: VecDeque<(Epoch, u16, Report)>,
-    /// Least delays that wait to be sent, each twice.
+    /// Least delays to send, twice each.
     pub least: VecDeque<(Epoch, Floor)>,
 }
 
@@ -224,11 +224,11 @@ impl Epochs {
             sealed_ns: around.now.monotonic_ns,
             moved: 0,
             is_told_again: false,
-            // Otherwise the rollover that it began with is not reconciled.
+            // Otherwise the rollover at its beginning is not reconciled.
             is_settled: before.is_some_and(|before| before.ended_by() == epoch),
         };
         if let Some(next) = self.next {
-            // For those between there was no empty shard.
+            // There was no empty shard for the epochs between.
             self.count(EpochFate::Unmeasured, epoch.0.saturating_sub(next.0));
         }
         self.count(EpochFate::NoMarkers, waiting.shard.marks.turns_missed);
@@ -247,11 +247,11 @@ impl Epochs {
         }
     }
 
-    /// Finishes what can be.
+    /// Finishes epochs that are ready.
     pub fn tick(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         let (now_ns, quiet_ns) = (around.now.monotonic_ns, around.quiet_ns());
         for waiting in &mut self.waiting {
-            // The first may have been lost.
+            // The first copy may have been lost.
             let is_due = now_ns >= waiting.sealed_ns.saturating_add(quiet_ns);
             if is_due && !std::mem::replace(&mut waiting.is_told_again, true) {
                 tell_floor(&mut self.least, waiting);
@@ -262,7 +262,7 @@ impl Epochs {
         }
     }
 
-    /// Whether nothing more is awaited.
+    /// Whether nothing more is expected.
     fn is_first_ready(&self, around: Circumstances<'_>) -> bool {
         let Some(first) = self.waiting.front() else {
             return false;
@@ -291,10 +291,10 @@ impl Epochs {
                 })
     }
 
-    /// Requests what is missing, where that is due now.
+    /// Requests missing parts, if due.
     pub fn request(&mut self, around: Circumstances<'_>) {
         let now = around.now.monotonic_ns;
-        // Those that did not go are late.
+        // Requests that were not sent are outdated.
         self.requests.clear();
         for waiting in &self.waiting {
             if waiting.fate(&around) != EpochFate::Usable {
@@ -318,7 +318,7 @@ impl Epochs {
         }
     }
 
-    /// Ends the first epoch that waits.
+    /// Ends the first waiting epoch.
     fn finish(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         let Some(mut first) = self.waiting.pop_front() else {
             return;
@@ -345,7 +345,7 @@ impl Epochs {
         }
     }
 
-    /// Judges every segment by its outcome; flows are decoded where one is usable.
+    /// Judges every segment by its figures; flows are decoded if one is usable.
     fn end_paired(
         &mut self,
         first: &Waiting,
@@ -387,7 +387,7 @@ impl Epochs {
         }
     }
 
-    /// Moves packets around the rollover that ended an epoch.
+    /// Moves packets around the rollover at the end of an epoch.
     fn reconcile(&mut self, first: &mut Waiting, counters: &mut ExchangeCounters) {
         let ended_by = first.ended_by();
         let next = self
@@ -419,7 +419,7 @@ impl Epochs {
         counters.unexplained += reconciled.unexplained;
     }
 
-    /// One segment's epoch ends.
+    /// Ends one segment's epoch.
     fn end(
         &mut self,
         waiting: &Waiting,
@@ -454,7 +454,7 @@ impl Epochs {
         self.segments = std::mem::replace(self, Self::new(settings)).segments;
     }
 
-    /// The session is over: waiting epochs end as they are.
+    /// Ends waiting epochs as they are, because the session is over.
     pub fn reset(&mut self, around: Circumstances<'_>, outbox: &mut Outbox) {
         while !self.waiting.is_empty() {
             self.finish(around, outbox);
@@ -472,7 +472,7 @@ impl Epochs {
 /// Queues the least delay of an epoch for the other end, which judges its own epochs by it.
 fn tell_floor(queue: &mut VecDeque<(Epoch, Floor)>, waiting: &Waiting) {
     let marks = &waiting.shard.marks;
-    // Over two times of one clock it means nothing.
+    // Meaningless if the clock was set in between.
     let known = marks.least_delay_ns.filter(|_| !marks.is_clock_set);
     if let Some(least_delay_ns) = known {
         if queue.len() >= REPORTED {
@@ -494,7 +494,7 @@ impl Paired {
         let mut halves = slot.halves();
         let segments = shard.segments.iter().zip(&mut halves.segments);
         for (index, (own, sender)) in segments.enumerate() {
-            // Spread otherwise than here: none of its cells has a counterpart.
+            // Spread differently than here: none of its cells has a counterpart.
             let own = Shape::Lda(own.lda.layout().clone());
             if slot.lda_shape(index) != Some(&own) {
                 sender.lda = &[];

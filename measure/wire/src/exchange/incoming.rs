@@ -1,5 +1,5 @@
-//! The sender's epochs as they arrive, put together again: a fixed number at a time, each of the size
-//! that both ends agreed on.
+//! Reassembles the sender's epochs as they arrive: a fixed number at a time, each of the size agreed on by
+//! both ends.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
 
-/// Epochs that are put together at a time: two that wait for each other, and the next.
+/// Epochs that are reassembled at a time: two that wait for each other, and the next.
 pub(super) const EPOCHS: usize = 3;
 
-/// One of the sender's lists, as far as it arrived.
+/// One of the sender's lists, as far as it has arrived.
 #[derive(Debug)]
 pub(super) struct List {
     total: Option<u16>,
@@ -31,7 +31,7 @@ impl List {
         }
     }
 
-    /// Adds a part; `false` where it is not of this list.
+    /// Adds a part; returns `false` if it is not part of this list.
     fn add(&mut self, part: &StashView<'_>) -> bool {
         let total = usize::from(part.total());
         if total > self.packets.len() || self.total.is_some_and(|known| known != part.total()) {
@@ -53,12 +53,12 @@ impl List {
         self.packets.is_empty() || total.is_some_and(|total| self.arrived >= total)
     }
 
-    /// Its packets from the first to the one before the first that is missing.
+    /// Its packets from the first up to the first gap.
     pub fn leading(&self) -> Vec<Stashed> {
         self.packets.iter().map_while(|packet| *packet).collect()
     }
 
-    /// Its packets from the one after the last that is missing to the last.
+    /// Its packets from the last gap to the last.
     pub fn trailing(&self) -> Vec<Stashed> {
         let total = self.total.unwrap_or(0).into();
         let list = self.packets.get(..total).unwrap_or_default();
@@ -85,11 +85,11 @@ pub(super) struct Slot {
     /// Its first packets, and its last.
     pub first: List,
     pub last: List,
-    /// When something of its synopses last arrived.
+    /// When a part of its synopses last arrived.
     pub heard_ns: Option<u64>,
-    /// When something of its lists last arrived.
+    /// When a part of its lists last arrived.
     pub listed_ns: Option<u64>,
-    /// When what is missing was asked for.
+    /// When missing parts were requested.
     pub requested_ns: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ impl Slot {
         self.requested_ns = None;
     }
 
-    /// Adds a fragment; `false` where it is of no use here.
+    /// Adds a fragment; returns `false` if it is useless here.
     fn add(&mut self, segment: u16, fragment: &FragmentView<'_>) -> bool {
         let index = usize::from(segment);
         let added = match fragment.shape() {
@@ -139,7 +139,7 @@ impl Slot {
         added.flatten().is_some()
     }
 
-    /// Whether what is missing was asked for and nothing came for so long since.
+    /// Whether missing parts were requested and nothing arrived for this long since.
     pub fn is_given_up(&self, now_ns: u64, quiet_ns: u64) -> bool {
         self.requested_ns.is_some_and(|requested_ns| {
             let since_ns = requested_ns.max(self.heard_ns.unwrap_or(0));
@@ -147,7 +147,7 @@ impl Slot {
         })
     }
 
-    /// Whether all synopses are here.
+    /// Whether all synopses have arrived.
     pub fn is_complete(&self) -> bool {
         self.missing_elements() == 0
     }
@@ -159,7 +159,7 @@ impl Slot {
         tallies.chain(cells).map(u64::from).sum()
     }
 
-    /// Requests for what is missing, in frames of so many bytes: segment and request.
+    /// Requests for missing parts, in frames of this size: segment and request.
     pub fn requests(&self, frame_bytes: usize) -> impl Iterator<Item = (u16, Request)> + '_ {
         let ask = move |shape, missing: &mut dyn Iterator<Item = Range<u32>>| {
             Request::new(shape, joined(missing, frame_bytes))
@@ -174,7 +174,7 @@ impl Slot {
             .filter_map(|(segment, request)| Some((segment, request?)))
     }
 
-    /// The LDA of a segment as the sender laid it out.
+    /// The shape of a segment's LDA at the sender.
     pub fn lda_shape(&self, segment: usize) -> Option<&Shape> {
         self.ldas.get(segment).map(Assembler::shape)
     }
@@ -193,7 +193,7 @@ impl Slot {
     }
 }
 
-/// As many ranges as a frame holds; the last reaches over those beyond.
+/// As many ranges as a frame holds; the last one covers all further ones.
 fn joined(missing: impl Iterator<Item = Range<u32>>, frame_bytes: usize) -> Vec<Range<u32>> {
     const FIXED_BYTES: usize = HEADER_BYTES + TAG_BYTES + 2;
     const RANGE_BYTES: usize = 8;
@@ -209,7 +209,7 @@ fn joined(missing: impl Iterator<Item = Range<u32>>, frame_bytes: usize) -> Vec<
     ranges
 }
 
-/// An LDA's probabilities may change from epoch to epoch, its sizes may not: the first fragment decides.
+/// The probabilities of an LDA may change between epochs, its sizes may not: the first fragment decides.
 fn respread(assembler: &mut Assembler<Cell>, shape: &Shape) {
     let mine = assembler.shape();
     let is_empty = assembler.missing_elements() == mine.elements();
@@ -218,11 +218,11 @@ fn respread(assembler: &mut Assembler<Cell>, shape: &Shape) {
     }
 }
 
-/// The epochs that are being put together.
+/// The epochs being reassembled.
 #[derive(Debug)]
 pub(super) struct Incoming {
     slots: Vec<Slot>,
-    /// The latest epoch that this end has sealed.
+    /// The latest epoch sealed by this end.
     latest: Option<Epoch>,
 }
 
@@ -234,7 +234,7 @@ impl Incoming {
         }
     }
 
-    /// This end has sealed an epoch: those long before it are no longer put together.
+    /// Notes that this end has sealed an epoch: much earlier ones are no longer reassembled.
     pub fn rollover(&mut self, epoch: Epoch) {
         self.latest = Some(epoch);
         let expected = self.expected();
@@ -245,7 +245,7 @@ impl Incoming {
         }
     }
 
-    /// Epochs that may arrive: no more than there are slots, so that none replaces another.
+    /// Epochs that may arrive: at most as many as there are slots, so that none replaces another.
     fn expected(&self) -> Range<u64> {
         self.latest.map_or(0..0, |Epoch(latest)| {
             latest.saturating_sub(1)..latest.saturating_add(2)
@@ -256,7 +256,7 @@ impl Incoming {
         self.slots.iter().find(|slot| slot.epoch == Some(epoch))
     }
 
-    /// The slot of an epoch; a free one is taken for it where nothing of it has arrived.
+    /// The slot of an epoch; assigns a free one to a new epoch.
     pub fn open(&mut self, epoch: Epoch) -> Option<&mut Slot> {
         if !self.expected().contains(&epoch.0) {
             return None;
@@ -268,7 +268,7 @@ impl Incoming {
         Some(slot)
     }
 
-    /// Takes a fragment; `false` where it is of no use.
+    /// Takes a fragment; returns `false` if it is useless.
     pub fn fragment(
         &mut self,
         (epoch, segment): (Epoch, u16),
@@ -285,7 +285,7 @@ impl Incoming {
         is_added
     }
 
-    /// Takes a part of a list around the rollover to `coming`; `false` where it is of no use.
+    /// Takes a part of a list around the rollover to `coming`; returns `false` if it is useless.
     pub fn stash(&mut self, coming: Epoch, part: &StashView<'_>, now_ns: u64) -> bool {
         let epoch = match part.side() {
             Side::After => Some(coming),
@@ -305,7 +305,7 @@ impl Incoming {
         is_added
     }
 
-    /// Forgets all.
+    /// Clears everything.
     pub fn reset(&mut self) {
         self.latest = None;
         self.slots.iter_mut().for_each(Slot::clear);

@@ -1,4 +1,5 @@
-//! The sender's part: lists and synopses of sealed epochs as frames, paced, and once more on request.
+//! The sender's part: sends lists and synopses of sealed epochs as frames, paced, and retransmits on
+//! request.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,23 +15,23 @@ use measure::observation::End;
 use measure::shard::Tally;
 use measure::time::Epoch;
 
-/// Epochs that are kept to answer requests. The other two shards are the one that the worker fills and an
-/// empty one for the next rollover.
+/// Epochs kept to answer requests. The other two shards are the one that the worker fills and an empty one
+/// for the next rollover.
 const KEPT: usize = 2;
 
-/// Frames of the worker's ring that are left to hellos and the like.
+/// Frames of the worker's ring reserved for hellos and the like.
 const RING_RESERVE: usize = 16;
 
-/// What may be sent at once, as time: so much a late poll may catch up.
+/// Most that may be sent at once, as time, so that a late poll can catch up.
 const BURST_NS: u64 = 20_000_000;
 
-/// Everything that is still to be sent.
+/// Everything still to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     held: VecDeque<Held>,
     pieces: VecDeque<Piece>,
     repeated: VecDeque<Piece>,
-    /// Bytes that may be sent now; under 0 after a hello that could not wait.
+    /// Bytes that may be sent now; negative after a hello that could not wait.
     allowance: f64,
     bytes_per_s: f64,
     filled_ns: u64,
@@ -46,8 +47,8 @@ impl Outgoing {
         if held.is_withheld {
             outbox.counters.withheld_epochs += 1;
         }
-        // The lists that show where misplaced packets belong are needed first. They are never requested
-        // again: they are sent twice, some time apart.
+        // The lists that show where misplaced packets belong are needed first. They are never requested;
+        // instead they are sent twice, some time apart.
         let lists = [What::First, What::Last].into_iter();
         let lists: Vec<Piece> = lists
             .flat_map(|what| held.stash_pieces(what, settings))
@@ -96,7 +97,7 @@ impl Outgoing {
         self.pace(settings, 4);
     }
 
-    /// Sends what is waiting in a part of an epoch, if the link's share allows.
+    /// Spreads queued frames over a part of an epoch, if the link's share allows.
     fn pace(&mut self, settings: &Settings, part: u64) {
         let waiting: usize = self
             .repeated
@@ -109,12 +110,12 @@ impl Outgoing {
         self.bytes_per_s = wanted.min(settings.frames.bytes_per_s as f64);
     }
 
-    /// A frame of so many bytes is sent, whatever is waiting.
+    /// Counts a frame of this size that is sent regardless of the queue.
     pub fn spend(&mut self, bytes: usize) {
         self.allowance -= bytes as f64;
     }
 
-    /// Lets time pass.
+    /// Updates the allowance for elapsed time.
     pub fn refill(&mut self, now: Moment, settings: &Settings) {
         let elapsed_ns = now.monotonic_ns.saturating_sub(self.filled_ns);
         self.filled_ns = now.monotonic_ns;
@@ -163,7 +164,7 @@ impl Outgoing {
         }
     }
 
-    /// Gives the oldest epoch back; the rest of it is not sent.
+    /// Returns the oldest epoch; the rest of it is not sent.
     fn forget(&mut self, outbox: &mut Outbox) {
         let Some(held) = self.held.pop_front() else {
             return;
@@ -176,7 +177,7 @@ impl Outgoing {
         outbox.shards.push_back((End::Sender, held.shard));
     }
 
-    /// Gives everything back: there is no peer to send it to.
+    /// Returns everything: there is no peer to send it to.
     pub fn reset(&mut self, outbox: &mut Outbox) {
         while !self.held.is_empty() {
             self.forget(outbox);
@@ -186,7 +187,7 @@ impl Outgoing {
     }
 }
 
-/// What a frame carries.
+/// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     First,
@@ -196,7 +197,7 @@ enum What {
     Lds,
 }
 
-/// A frame to be sent.
+/// A frame to send.
 #[derive(Debug, Clone)]
 struct Piece {
     pub epoch: Epoch,
@@ -205,21 +206,21 @@ struct Piece {
     pub bytes: usize,
 }
 
-/// An epoch that is kept.
+/// A kept epoch.
 #[derive(Debug)]
 struct Held {
     pub epoch: Epoch,
     pub shard: Box<WireShard>,
     first: Vec<Stashed>,
     last: Vec<Stashed>,
-    /// Its synopses are not valid, and not sent.
+    /// Whether its synopses are invalid, and not sent.
     pub is_withheld: bool,
-    /// Requests that were answered.
+    /// Answered requests.
     pub answered: Vec<What>,
 }
 
 impl Piece {
-    /// The segment with whose mark it goes.
+    /// The segment with whose DSCP it is sent.
     pub fn segment(&self) -> u16 {
         match self.what {
             What::Tally(segment) | What::Lda(segment) => segment,
@@ -267,7 +268,7 @@ impl Held {
         }
     }
 
-    /// The synopsis that a request asks for; `None` where there is none, or it was answered before.
+    /// The synopsis requested; `None` if there is none, or it was answered before.
     pub fn asked(&self, segment: u16, request: &Request) -> Option<What> {
         self.synopses().into_iter().find(|what| {
             let is_its = match what {
@@ -281,7 +282,7 @@ impl Held {
         })
     }
 
-    /// Ranges of a synopsis as frames.
+    /// Divides ranges of a synopsis into frames.
     pub fn pieces(
         &self,
         what: What,
@@ -301,7 +302,7 @@ impl Held {
         let piece = |range: Range<u32>| Piece {
             epoch: self.epoch,
             what,
-            // Its greatest size: the last one of a synopsis is smaller.
+            // The greatest size; the last frame of a synopsis is smaller.
             bytes: around.min(fragment_bytes(&shape, &range) + settings.frames.overhead_bytes),
             range,
         };
@@ -386,7 +387,7 @@ fn cut<E: Element + Default>(
     cut.map(|fragment| fragment.range()).collect()
 }
 
-/// About as many bytes as a fragment's frame has; its shape is small.
+/// Approximate bytes of a fragment's frame; its shape is small.
 fn fragment_bytes(shape: &Shape, range: &Range<u32>) -> usize {
     let elements = range.end.saturating_sub(range.start) as usize;
     HEADER_BYTES + TAG_BYTES + 256 + elements * shape.element_bytes()

@@ -1,63 +1,64 @@
-//! Hellos: which peer is there, whether the ends agree, when a session begins and when it ends.
+//! Hellos: detect the peer, check that the ends agree, and start and end sessions.
 
 use super::status::SessionState;
 use super::{Moment, Settings};
 use crate::frame::{Header, Hello, Kind, Mismatch};
 use crate::session::{Handshake, Heard, Nonce, Nonces, Session as Direction, SessionId, Sessions};
 
-/// Between hellos while there is no session, and within one.
+/// Interval of hellos without a session, and within one.
 const HELLO_NS: (u64, u64) = (250_000_000, 1_000_000_000);
-/// Between answers to ends that have not proved to be there: recordings must not cause a flood.
+/// Least interval of answers to ends that have not proved to be live, so that recordings cannot cause a
+/// flood.
 const ANSWER_NS: u64 = 50_000_000;
-/// Without an authenticated frame for so long, the peer is gone.
+/// Without an authenticated frame for this long, the peer is gone.
 const SILENCE_NS: u64 = 5_000_000_000;
-/// A peer that was heard within this time is there: an own hello that comes back shows no loop.
+/// A peer heard within this time is present: an own hello that returns shows no loop.
 const LOOP_SILENCE_NS: u64 = 2_500_000_000;
 
-/// Without an own hello for so long, there is no loop any more.
+/// Without an own hello for this long, the loop is over.
 const LOOP_NS: u64 = 3_000_000_000;
-/// An own hello that is older than this is a recording: no sign of a loop.
+/// An own hello older than this is a recording, not a sign of a loop.
 const FRESH_NS: i64 = 3_000_000_000;
-/// So many own hellos, one after the other, show a loop: copies of one do not.
+/// This many consecutive own hellos show a loop; copies of a single one do not.
 const LOOP_ECHOES: u32 = 3;
 
-/// After the peer was heard in a new session, frames of the one before are accepted for so long: many
-/// times what any is under way.
+/// After the peer was heard in a new session, frames of the previous one are accepted for this long, many
+/// times the longest delay.
 const OVERLAP_NS: u64 = 5_000_000_000;
 
-/// What a hello begins.
+/// Sessions started by a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// Sessions after which nothing of the old ones is valid.
+    /// Sessions that invalidate everything from previous ones.
     Anew(Sessions),
-    /// Sessions that continue where those before stop.
+    /// Sessions that continue the previous ones.
     Renewed(Sessions),
 }
 
-/// A renewal that is under way.
+/// A renewal in progress.
 #[derive(Debug, Clone, Copy)]
 struct Renewal {
-    /// What arrives in the session before the present one.
+    /// The previous session's name for arriving frames.
     receiving: SessionId,
-    /// This end sends in the new one.
+    /// Whether this end sends in the new session.
     is_sending: bool,
-    /// When the peer was first heard in the new one.
+    /// When the peer was first heard in the new session.
     heard_ns: Option<u64>,
 }
 
-/// Own hellos that come back.
+/// Own hellos that returned.
 #[derive(Debug, Default)]
 struct Echoes {
-    /// All of them.
+    /// Their number.
     total: u64,
-    /// Fresh ones, each counted once, with less than [`LOOP_NS`] from one to the next.
+    /// Fresh ones, each counted once, at intervals of less than [`LOOP_NS`].
     fresh: u32,
-    /// When the last of these was sealed (TAI), and when it came (monotonic).
+    /// When the last of these was sealed (TAI), and when it arrived (monotonic).
     last: Option<(i64, u64)>,
 }
 
 impl Echoes {
-    /// One came that was sealed at `sealed_ns` (TAI).
+    /// Notes one that was sealed at `sealed_ns` (TAI).
     fn hear(&mut self, sealed_ns: i64, now: Moment) {
         self.total += 1;
         let age_ns = now.tai_ns.cast_signed().wrapping_sub(sealed_ns);
@@ -68,7 +69,7 @@ impl Echoes {
         }
     }
 
-    /// Forgets them where none came for a while.
+    /// Forgets them if none arrived for a while.
     fn expire(&mut self, now: Moment) {
         let is_over = |(_, heard_ns)| now.monotonic_ns.saturating_sub(heard_ns) >= LOOP_NS;
         if self.last.is_some_and(is_over) {
@@ -82,12 +83,12 @@ impl Echoes {
     }
 }
 
-/// Hellos that are due.
+/// Due hellos.
 #[derive(Debug, Default)]
 struct Due {
-    /// When the next one is.
+    /// Time of the next one.
     hello_ns: u64,
-    /// The answer to an end that has not proved to be there, and when it may be sent.
+    /// The answer to an end that has not proved to be live, and the earliest time to send it.
     answer: Option<Nonces>,
     answer_ns: u64,
 }
@@ -110,14 +111,14 @@ impl Peer {
     }
 }
 
-/// The peer, as it was heard last.
+/// The peer, as last heard.
 #[derive(Debug)]
 struct Last {
     peer: Option<Peer>,
     mismatch: Option<Mismatch>,
-    /// When a frame of the session was heard.
+    /// When a frame of the session was last heard.
     heard_ns: u64,
-    /// When its last hello was sealed: older ones are recordings.
+    /// When its last hello was sealed; older ones are recordings.
     hello_tai_ns: i64,
 }
 
@@ -127,16 +128,16 @@ pub(super) struct Session {
     switch: u32,
     handshake: Handshake,
     sessions: Option<Sessions>,
-    /// The last renewal, until the session before it is forgotten.
+    /// The last renewal, until the previous session is forgotten.
     renewal: Option<Renewal>,
-    /// When the present keys were made.
+    /// When the current keys were made.
     keyed_ns: u64,
     was_established: bool,
     last: Last,
     due: Due,
     echoes: Echoes,
     strangers: u64,
-    /// Across routers anyone can send a hello back: that blocks nothing there.
+    /// Across routers anyone can send a hello back, so it blocks nothing there.
     is_routed: bool,
 }
 
@@ -163,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Takes a hello that was authenticated; gives the sessions that begin with it.
+    /// Processes an authenticated hello; returns the sessions that it starts.
     pub fn hear(
         &mut self,
         header: &Header,
@@ -174,8 +175,8 @@ impl Session {
     ) -> Option<Begins> {
         let own = self.handshake.nonces();
         if header.switch == self.switch || hello.nonces.own == own.own {
-            // While the peer is there this is no cable that leads back, but an end that sends back what it
-            // heard.
+            // While the peer is present, this is not a looped cable, but an end that reflects what it
+            // received.
             if self.sessions.is_none() || self.silence_ns(now) >= LOOP_SILENCE_NS {
                 self.echoes.hear(header.tai_ns, now);
             }
@@ -228,7 +229,8 @@ impl Session {
         }
     }
 
-    /// Whether a hello is the peer's, and newer than its last: within a session others may be recordings.
+    /// Whether a hello is the peer's, and newer than its last one; within a session others may be
+    /// recordings.
     fn is_news_of_peer(&self, header: &Header, nonces: Nonces) -> bool {
         let own = self.handshake.nonces();
         let is_peer =
@@ -246,7 +248,7 @@ impl Session {
         self.due.answer = None;
     }
 
-    /// Renews a session that has lasted so long. Only the end with the lower number asks for it.
+    /// Renews a session of this age. Only the end with the lower number requests it.
     pub fn renew(&mut self, now: Moment, renew_ns: u64, draw: impl FnOnce() -> Nonce) {
         let is_mine = self
             .last
@@ -271,13 +273,13 @@ impl Session {
         Some(self.sessions?.sending)
     }
 
-    /// Whether this end sends in the present sessions, if it has any.
+    /// Whether this end sends in the current sessions, if there are any.
     pub fn is_sending(&self) -> bool {
         self.renewal.is_none_or(|renewal| renewal.is_sending)
     }
 
-    /// Forgets the session before the present one when no frame of it can be under way any more;
-    /// `true` if so.
+    /// Forgets the previous session when none of its frames can be in flight any more; returns `true` if
+    /// so.
     pub fn forget(&mut self, now: Moment) -> bool {
         let heard_ns = self.renewal.and_then(|renewal| renewal.heard_ns);
         let is_over = heard_ns.is_some_and(|ns| now.monotonic_ns.saturating_sub(ns) >= OVERLAP_NS);
@@ -287,7 +289,7 @@ impl Session {
         is_over
     }
 
-    /// Whether a frame that is no hello belongs to the present session; if so the peer is there.
+    /// Whether a frame other than a hello belongs to the current session; if so, the peer is present.
     pub fn belongs(&mut self, header: &Header, now: Moment) -> bool {
         let Some(sessions) = self.sessions else {
             return false;
@@ -306,18 +308,18 @@ impl Session {
         belongs
     }
 
-    /// The peer is there: own hellos that came back before did not come over a cable that leads back.
+    /// Notes that the peer is present: own hellos that returned before did not come over a looped cable.
     fn peer_spoke(&mut self, now: Moment) {
         self.last.heard_ns = now.monotonic_ns;
         self.echoes.fresh = 0;
     }
 
-    /// How long the peer has been silent.
+    /// Time since the peer was last heard.
     fn silence_ns(&self, now: Moment) -> u64 {
         now.monotonic_ns.saturating_sub(self.last.heard_ns)
     }
 
-    /// Ends a session whose peer is silent; `true` if one ended.
+    /// Ends a session whose peer is silent; returns `true` if one ended.
     pub fn expire(&mut self, now: Moment, draw: impl FnOnce() -> Nonce) -> bool {
         self.echoes.expire(now);
         if self.sessions.is_none() || self.silence_ns(now) < SILENCE_NS {
@@ -332,7 +334,7 @@ impl Session {
         true
     }
 
-    /// The nonces of the hello that is due now, if one is.
+    /// The nonces of the hello that is due now, if any.
     pub fn due(&self, now: Moment) -> Option<Nonces> {
         if now.monotonic_ns >= self.due.hello_ns {
             return Some(self.handshake.nonces());

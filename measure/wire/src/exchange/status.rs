@@ -1,4 +1,4 @@
-//! The state of a wire, as it is published.
+//! The published state of a wire.
 
 use super::ClockView;
 use super::session::Peer;
@@ -10,29 +10,29 @@ use measure::labelled_enum;
 labelled_enum! {
     /// The state of a session.
     pub enum SessionState {
-        /// No peer was heard yet, or it does not hear this end.
+        /// No peer was heard yet, or it does not receive this end's hellos.
         Waiting = "waiting",
-        /// The ends do not agree: no numbers.
+        /// The ends do not agree, so there are no figures.
         Mismatch = "mismatch",
-        /// They measure.
+        /// Both ends measure.
         Established = "established",
         /// The peer went silent.
         Lost = "lost",
-        /// This end hears itself: ports are looped, or two switches share a number.
+        /// This end receives its own hellos: ports are looped, or two switches share a number.
         Loop = "loop",
     }
 }
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
-        /// What happened to frames and epochs, over the life of an exchange.
+        /// Counters of frames and epochs over the life of an exchange.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct ExchangeCounters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl ExchangeCounters {
-            /// Every counter with the name of its event.
+            /// Every counter with its event's name.
             pub fn events(&self) -> [(&'static str, u64); [$($label),*].len()] {
                 [$(($label, self.$name)),*]
             }
@@ -47,45 +47,46 @@ counters! {
     sessions_lost = "session_lost",
     /// Sessions that continued under new keys.
     renewals = "session_renewed",
-    /// Own hellos that came back.
+    /// Own hellos that returned.
     loops = "loop_seen",
     /// Hellos of another end than the expected one.
     strangers = "wrong_peer_heard",
     /// Authenticated frames that could not be read.
     frames_malformed = "frame_malformed",
-    /// Authenticated frames that were of no use: other sessions, epochs or shapes.
+    /// Authenticated frames without use: of other sessions, epochs or shapes.
     frames_useless = "frame_useless",
-    /// Lists and fragments that came too late to be sent.
+    /// Lists and fragments that were too late to be sent.
     fragments_unsent = "fragment_unsent",
-    /// Epochs that were not sent: partial, or the clock was set in them.
+    /// Epochs that were not sent, because they were partial or the clock was set.
     withheld_epochs = "epoch_withheld",
     /// Requests sent.
     requests_sent = "request_sent",
     /// Requests answered.
     requests_answered = "request_answered",
-    /// Requests for what is gone, or was answered before.
+    /// Requests for data that is gone, or was already sent.
     requests_ignored = "request_ignored",
-    /// Reports given to the worker.
+    /// Reports passed to the worker.
     reports_sent = "report_sent",
-    /// Reports heard.
+    /// Reports received.
     reports_heard = "report_heard",
-    /// Packets moved to the epoch before, at rollovers.
+    /// Packets moved to the previous epoch, at rollovers.
     moved_to_earlier = "packet_moved_to_earlier",
-    /// Packets moved to the epoch after.
+    /// Packets moved to the next epoch.
     moved_to_later = "packet_moved_to_later",
-    /// Packets in this end's lists that the sender's did not have.
+    /// Packets in this end's lists but not in the sender's.
     unexplained = "packet_unexplained",
-    /// Epochs whose flows were not decoded, since others still were, or it failed.
+    /// Epochs whose flows were not decoded, because another decoding was in progress, or decoding failed.
     decodes_skipped = "decode_skipped",
-    /// Steps of the clocks' offset that the floor showed.
+    /// Steps of the clocks' offset shown by the floor.
     clock_steps = "clock_step_seen",
     /// Epochs with delays that contradict the clocks' claims.
     clock_contradictions = "clock_contradicted",
-    /// Faults of this program after which the exchange started anew.
+    /// Panics after which the exchange restarted.
     restarts = "restarted",
 }
 
-/// Whether an epoch of that fate counts in totals where the counts of both ends are known: these depend on no clock.
+/// Whether an epoch with this outcome counts in totals if the counts of both ends are known; counts depend on no
+/// clock.
 pub(super) fn is_counted(fate: EpochFate) -> bool {
     fate != EpochFate::NoFragments
 }
@@ -141,20 +142,20 @@ impl<E: Clone> SegmentStatus<E> {
     }
 }
 
-/// An epoch of a segment, measured here. Unless its fate is usable, only its counts may be shown.
+/// An epoch of a segment measured here. Unless its outcome is usable, only its counts may be shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredEpoch {
     /// The sender's epoch.
     pub epoch: u64,
-    /// How it ended.
+    /// Its outcome.
     pub fate: EpochFate,
-    /// Packets that were counted in a neighbouring epoch at first.
+    /// Packets first counted in a neighbouring epoch.
     pub moved: u64,
-    /// The outcome of both ends' halves; `None` where they were not paired.
+    /// Figures from both ends' halves; `None` if they were not paired.
     pub outcome: Option<SegmentOutcome>,
 }
 
-/// An epoch of a segment, as the other end measured what this one sent.
+/// An epoch of a segment sent by this end, as measured by the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReportedEpoch {
     /// This end's epoch.
@@ -163,12 +164,12 @@ pub struct ReportedEpoch {
     pub report: Report,
 }
 
-/// Where the offset of the other end's clock lies, by the least delays of both directions in the latest epoch.
+/// Range of the other end's clock offset, from the least delays of both directions in the latest epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OffsetView {
     /// In nanoseconds.
     pub bounds: OffsetBounds,
-    /// The error that both clocks together claim, in nanoseconds.
+    /// The error claimed by both clocks together, in nanoseconds.
     pub error_ns: f64,
 }
 
@@ -186,7 +187,7 @@ pub struct WireStatus {
     pub session: SessionState,
     /// Why the ends do not agree.
     pub mismatch: Option<Mismatch>,
-    /// Data does not pass: the port is looped.
+    /// Whether data does not pass, because the port is looped.
     pub is_blocked: bool,
     /// The other end.
     pub peer: Option<Peer>,
@@ -194,17 +195,17 @@ pub struct WireStatus {
     pub clock: ClockView,
     /// Counts of frames and epochs.
     pub counters: ExchangeCounters,
-    /// By segment, what arrives here.
+    /// Arriving segments.
     pub receiving: Vec<SegmentStatus<MeasuredEpoch>>,
-    /// By segment, what this end sends, as the other one reports it.
+    /// Departing segments, as reported by the other end.
     pub sending: Vec<SegmentStatus<ReportedEpoch>>,
-    /// The clocks, as what arrives here shows them.
+    /// The clocks, as shown by arriving references.
     pub floor: FloorView,
-    /// Where the offset of the clocks lies.
+    /// Range of the clocks' offset.
     pub offset: OffsetView,
 }
 
-/// The report of a measured epoch: figures of usable ones only, counts of all whose ends are known.
+/// The report of a measured epoch: figures of usable ones only, counts of all with known ends.
 pub(super) fn report(measured: &MeasuredEpoch) -> Report {
     let Some(outcome) = measured.outcome else {
         return Report::unusable(measured.fate);
@@ -213,7 +214,7 @@ pub(super) fn report(measured: &MeasuredEpoch) -> Report {
     let lda = outcome.lda_mean.filter(|_| is_usable);
     // Fields of a report saturate.
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    // Counts of one end alone would not add up.
+    // The counts of one end alone would not add up.
     let counts = outcome.lost().is_some().then_some(outcome.tally);
     Report {
         sent: counts.map_or(0, |counts| counts.sent),
@@ -231,8 +232,8 @@ pub(super) fn report(measured: &MeasuredEpoch) -> Report {
     }
 }
 
-/// Keeps the other end's report of an epoch; `false` where there is no such segment. An end of an earlier version
-/// reports impossible delays as usable.
+/// Stores the other end's report of an epoch; returns `false` if there is no such segment. An end of an earlier
+/// version reports impossible delays as usable.
 pub(super) fn note(
     sending: &mut [SegmentStatus<ReportedEpoch>],
     header: &Header,

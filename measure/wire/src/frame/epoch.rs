@@ -15,7 +15,7 @@ use measure::{labelled_enum, rli};
 /// Bytes before the packets.
 const FIXED_BYTES: usize = 5;
 
-/// On which side of the turn.
+/// A side of the rollover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The last packets of the epoch that ended.
@@ -24,12 +24,12 @@ pub enum Side {
     After,
 }
 
-/// A packet near the turn.
+/// A packet near the rollover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stashed {
     /// Its flow.
     pub flow: FlowHash,
-    /// When it was seen, as in a cell's sum: since the start of its epoch.
+    /// Its time, as in a cell's sum: since the start of its epoch.
     pub time: u64,
     /// As in a cell: the upper half of its packet hash.
     pub digest: u32,
@@ -64,7 +64,7 @@ impl Element for Stashed {
     }
 }
 
-/// Stash: the packets around a turn, one by one, so that misplaced ones can be moved.
+/// Stash: the packets around a rollover, one by one, so that misplaced ones can be moved.
 ///
 /// | bytes | field | |
 /// |---|---|---|
@@ -76,8 +76,8 @@ impl Element for Stashed {
 /// A packet: flow hash (8), time (8), digest (4): the upper half of its packet hash. The frame's
 /// epoch is the one that begins.
 ///
-/// A digest and a flow hash are enough: the other end has the packet's full hash beside its own
-/// digest, and moves what it counted itself.
+/// A digest and a flow hash are enough: the other end has the packet's full hash together with its own
+/// digest, and moves packets that it counted itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stash<'a> {
     side: Side,
@@ -87,8 +87,8 @@ pub struct Stash<'a> {
 }
 
 impl<'a> Stash<'a> {
-    /// Cuts a list (65,535 packets at most, others are left out) into parts for frames of at most
-    /// `frame_bytes`; none where not even one packet fits.
+    /// Divides a list (at most 65,535 packets, the rest is ignored) into parts for frames of at most
+    /// `frame_bytes`; none if not even one packet fits.
     pub fn parts(
         side: Side,
         list: &'a [Stashed],
@@ -104,7 +104,7 @@ impl<'a> Stash<'a> {
             .map(move |(part, packets)| Self {
                 side,
                 total,
-                // Under the total.
+                // Less than the total.
                 first: u16::try_from(part * capacity).unwrap_or(u16::MAX),
                 packets,
             })
@@ -126,7 +126,7 @@ impl Body for Stash<'_> {
     }
 }
 
-/// A view of a part of a list that was received.
+/// A view of a received part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StashView<'a> {
     side: Side,
@@ -136,7 +136,7 @@ pub struct StashView<'a> {
 }
 
 impl<'a> StashView<'a> {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// [`ParseError`] for anything but what [`Stash`] writes.
@@ -165,7 +165,7 @@ impl<'a> StashView<'a> {
         })
     }
 
-    /// On which side of the turn.
+    /// The side of the rollover.
     pub fn side(&self) -> Side {
         self.side
     }
@@ -175,7 +175,7 @@ impl<'a> StashView<'a> {
         self.total
     }
 
-    /// Place of the first one in the whole list.
+    /// Index of the first one in the whole list.
     pub fn first(&self) -> u16 {
         self.first
     }
@@ -199,7 +199,7 @@ impl Body for StashView<'_> {
 /// Most ranges of a request.
 pub const RANGES_MAX: usize = 128;
 
-/// Request: what did not arrive, to be sent once more.
+/// Request: missing elements to retransmit.
 ///
 /// | bytes | field | |
 /// |---|---|---|
@@ -215,10 +215,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asks for the ranges of a synopsis that are missing
-    /// ([`Assembler::missing`](crate::codec::Assembler::missing): rising, with gaps between); `None` where
-    /// none is. Ranges beyond [`RANGES_MAX`] make the last one reach over them: nothing is
-    /// forgotten.
+    /// Requests the missing ranges of a synopsis ([`Assembler::missing`](crate::codec::Assembler::missing):
+    /// ascending, with gaps between); `None` if none is missing. If there are more than [`RANGES_MAX`], the
+    /// last range covers all further ones.
     pub fn new(shape: &Shape, missing: impl IntoIterator<Item = Range<u32>>) -> Option<Self> {
         let mut ranges = ArrayVec::<Range<u32>, RANGES_MAX>::new();
         for range in missing {
@@ -234,17 +233,17 @@ impl Request {
         })
     }
 
-    /// Whether it is for the synopsis of this shape.
+    /// Whether it refers to the synopsis of this shape.
     pub fn is_for(&self, shape: &Shape) -> bool {
         self.synopsis == shape.synopsis()
     }
 
-    /// What to send once more: feed it to [`fragments`](crate::codec::fragments).
+    /// The ranges to retransmit: pass them to [`fragments`](crate::codec::fragments).
     pub fn ranges(&self) -> &[Range<u32>] {
         &self.ranges
     }
 
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.
@@ -269,7 +268,7 @@ impl Request {
                 start,
                 "behind the range before it, with one element at least",
             ))?;
-            // As many as there is room for.
+            // At most as many as there is room for.
             let _ = ranges.try_push(start..end);
         }
         reader.end("request")?;
@@ -292,28 +291,29 @@ impl Body for Request {
 }
 
 labelled_enum! {
-    /// What became of an epoch: usable, or why not. Where several are true, the first in this order
-    /// that is not [`Usable`](Self::Usable) is sent.
+    /// Outcome of an epoch: usable, or why not. If several reasons apply, the first in this order other
+    /// than [`Usable`](Self::Usable) is sent.
     pub enum EpochFate {
         /// Its figures can be trusted.
         Usable = "usable",
         /// The ends are configured differently: no halves can be paired.
         Mismatch = "mismatch",
-        /// A clock is not synchronised, or was set in the epoch; or delays fell to where they never were.
+        /// A clock is not synchronised, or was set during the epoch; or delays fell to an unprecedented
+        /// low.
         Clock = "clock",
-        /// The link went down in it.
+        /// The link went down during it.
         Link = "link",
-        /// An end had no memory free to record it in.
+        /// An end had no free memory to record it.
         Unmeasured = "unmeasured",
         /// No copy of the marker at one of its ends arrived.
         NoMarkers = "no_markers",
-        /// An end did not see it from its beginning: a session began.
+        /// An end did not see it from its beginning, because a session began.
         Partial = "partial",
         /// The sender's counts did not arrive in time.
         NoFragments = "no_fragments",
-        /// Packets are left that no stash explains: they were reordered further than it reaches.
+        /// Some packets are in no stash: they were reordered further than it reaches.
         Reordered = "reordered",
-        /// Packets passed, and too few cells are usable to tell of them.
+        /// Packets passed, but too few cells are usable.
         TooFewCells = "too_few_cells",
         /// No packet passed.
         Idle = "idle",
@@ -321,11 +321,11 @@ labelled_enum! {
 }
 
 impl EpochFate {
-    /// Number of fates.
+    /// Number of outcomes.
     pub const COUNT: usize = Self::ALL.len();
 }
 
-/// The methods that a chosen mean may be of; the first has number 1.
+/// The methods of a chosen mean; the first has number 1.
 pub(super) const METHODS: [Method; 8] = [
     Method::Stamped,
     Method::Hybrid,
@@ -337,15 +337,15 @@ pub(super) const METHODS: [Method; 8] = [
     Method::Combined,
 ];
 
-/// The number of a method on the wire: 1 stamped, 2 hybrid, 3 joint, 4 RLI, 5 LDA, 6 the LDS paper's,
-/// 7 the mean of other flows, 8 hybrid and RLI combined.
+/// The number of a method on the wire: 1 stamped, 2 hybrid, 3 joint, 4 RLI, 5 LDA, 6 the LDS paper's, 7 the
+/// mean of other flows, 8 hybrid and RLI combined.
 fn method_number(method: Method) -> u8 {
     let mut numbered = (1..).zip(METHODS);
     let found = numbered.find(|(_, other)| discriminant(other) == discriminant(&method));
     found.map_or(0, |(number, _)| number)
 }
 
-/// Report: what came out of an epoch of a segment. The receiver, who has both halves, tells the
+/// Report: the results of an epoch of a segment. The receiver, which has both halves, sends it to the
 /// sender, so that both show the segment.
 ///
 /// | bytes | field | |
@@ -355,10 +355,10 @@ fn method_number(method: Method) -> u8 {
 /// | 2 | method | of the chosen mean, see `method_number`; 0: none, and no chosen bound |
 /// | 3..7 | usable cells | of the LDA |
 /// | 7..11 | cells | of the LDA, usable or not |
-/// | 11..15 | moved | packets that were counted in a neighbouring epoch at first |
+/// | 11..15 | moved | packets first counted in a neighbouring epoch |
 /// | 15..23 | sent | packets |
 /// | 23..31 | received | packets |
-/// | 31..39 | lost | packets, signed: below 0 where more came than were sent |
+/// | 31..39 | lost | packets, signed: negative if more arrived than were sent |
 /// | 39..47 | samples | packets in usable cells of the LDA |
 /// | 47..55 | mean | of the LDA |
 /// | 55..63 | deviation | of the LDA |
@@ -366,8 +366,8 @@ fn method_number(method: Method) -> u8 {
 /// | 71..79 | chosen mean | |
 /// | 79..87 | chosen bound | |
 ///
-/// Delays are nanoseconds as IEEE 754 has doubles: finite, bounds and the deviation not below 0;
-/// what is not known is 0. Epoch and segment are those of the frame, and the sender's.
+/// Delays are nanoseconds as IEEE 754 doubles: finite; bounds and the deviation are not negative; unknown
+/// ones are 0. Epoch and segment are those of the frame, and the sender's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Report {
     /// Whether its figures can be trusted, and why not.
@@ -376,23 +376,23 @@ pub struct Report {
     pub sent: u64,
     /// Packets received.
     pub received: u64,
-    /// Packets lost, as the turns were reconciled; below 0 where more came than were sent.
+    /// Packets lost after reconciling rollovers; negative if more arrived than were sent.
     pub lost: i64,
-    /// Packets that were counted in a neighbouring epoch at first.
+    /// Packets first counted in a neighbouring epoch.
     pub moved: u32,
     /// The LDA's mean delay in nanoseconds, signed.
     pub mean_ns: Option<f64>,
     /// The LDA's standard deviation of the delay in nanoseconds.
     pub stddev_ns: Option<f64>,
-    /// Half the width of the 98 % interval about the LDA's mean in nanoseconds.
+    /// Half-width of the 98 % interval around the LDA's mean in nanoseconds.
     pub bound_ns: Option<f64>,
     /// Packets in usable cells of the LDA.
     pub effective_samples: u64,
-    /// Usable cells of the LDA, empty ones included.
+    /// Usable cells of the LDA, including empty ones.
     pub usable_cells: u32,
     /// Cells of the LDA.
     pub cells: u32,
-    /// The mean of the smallest bound.
+    /// The mean with the smallest bound.
     pub chosen: Option<Estimate>,
 }
 
@@ -406,7 +406,7 @@ fn width(value: Option<f64>) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value >= 0.0)
 }
 
-/// Reads what `is_known`, and the zeros in place of what is not.
+/// Reads a delay if `is_known`, else a zero in its place.
 fn delay(
     reader: &mut Reader<'_>,
     what: &'static str,
@@ -424,7 +424,7 @@ fn delay(
 }
 
 impl Report {
-    /// A report of an epoch that came to nothing: no figures.
+    /// A report of an unusable epoch: no figures.
     pub fn unusable(fate: EpochFate) -> Self {
         Self {
             fate,
@@ -442,7 +442,7 @@ impl Report {
         }
     }
 
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.
@@ -495,7 +495,7 @@ impl Report {
     }
 }
 
-/// What cannot be sent (no number, infinite, a width below 0) counts as not known.
+/// Figures that cannot be sent (NaN, infinite, a negative width) count as unknown.
 impl Body for Report {
     const KIND: Kind = Kind::Report;
 
@@ -545,23 +545,23 @@ mod tests {
     }
 }
 
-/// Floor: the least delay of an epoch of what arrived, sent as soon as the epoch has ended, so that both ends know those of both
-/// directions when they judge their own.
+/// Floor: the least delay of an epoch of arriving packets, sent as soon as the epoch has ended, so that both ends
+/// know those of both directions when they judge their own.
 ///
 /// | bytes | field | |
 /// |---|---|---|
 /// | 0..8 | least delay | of a reference, ns, signed |
 ///
-/// The frame's epoch is the sender's of what arrived, as in a report; it is of all segments together. Sent to ends of minor
-/// version 1 and later only: earlier ones refuse its kind.
+/// The frame's epoch is the sender's of the arriving packets, as in a report; it covers all segments. Only sent to
+/// ends of minor version 1 and later; earlier ones reject its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
-    /// In nanoseconds; below 0 where clocks differ by more than the path takes.
+    /// In nanoseconds; negative if clocks differ by more than the path's delay.
     pub least_delay_ns: i64,
 }
 
 impl Floor {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.

@@ -1,4 +1,4 @@
-//! Hello: who is there and how it is configured.
+//! Hello: identity and configuration of an end.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -6,13 +6,13 @@
 //! | 4..12 | seed check | SipHash-2-4 of `vernier seed check` under the deployment's seed |
 //! | 12..20 | epoch length | ns |
 //! | 20..28 | own nonce | never 0 |
-//! | 28..36 | peer's nonce | 0: not heard yet |
-//! | 36..44 | renewed nonce | that the own one follows; 0: none |
-//! | 44..48 | clock error | as the sender's clock claims, ns |
+//! | 28..36 | peer's nonce | 0: not received yet |
+//! | 36..44 | renewed nonce | that the own one replaces; 0: none |
+//! | 44..48 | clock error | claimed by the sender's clock, ns |
 //! | 48..50 | TAI - UTC | s, signed |
 //! | 50 | clock | 0 free, 1 holding over, 2 locked |
 //! | 51 | PTP domain | |
-//! | 52..54 | stash | packets on each side of a turn |
+//! | 52..54 | stash | packets on each side of a rollover |
 //! | 54 | name length | n, 0 to 64 |
 //! | 55..55+n | name | of the sender's port: ASCII, no spaces |
 //! | 55+n | shapes | how many follow, 0 to 8 |
@@ -38,18 +38,18 @@ pub type PortName = ArrayString<NAME_MAX>;
 const CLOCK_AT: usize = 50;
 
 labelled_enum! {
-    /// How good the sender's clock is.
+    /// State of the sender's clock.
     pub enum ClockState {
-        /// Follows nothing: its times are not TAI.
+        /// Not synchronised: its times are not TAI.
         Free = "free",
-        /// Followed a source and keeps its rate.
+        /// Was synchronised, and keeps its rate.
         HoldingOver = "holding_over",
-        /// Follows PTP or NTP.
+        /// Synchronised by PTP or NTP.
         Locked = "locked",
     }
 }
 
-/// Who is there and how it is configured. Both ends must agree on all but nonces and clock state.
+/// Identity and configuration. Both ends must agree on everything but nonces and clock state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// Version of the hashes: [`HASH_VERSION`](measure::packet::HASH_VERSION).
@@ -58,35 +58,35 @@ pub struct Hello {
     pub seed_check: u64,
     /// Length of an epoch.
     pub epoch_ns: u64,
-    /// Makes the session.
+    /// The nonces that make the session.
     pub nonces: Nonces,
-    /// What the sender's clock claims to be off by: an estimate or a bound.
+    /// Error that the sender's clock claims: an estimate or a bound.
     pub clock_error_ns: u32,
-    /// Offset of TAI from UTC that the sender reckons with, in seconds.
+    /// Offset of TAI from UTC that the sender uses, in seconds.
     pub tai_utc_s: i16,
-    /// What the sender's clock follows.
+    /// State of the sender's clock.
     pub clock: ClockState,
     /// PTP domain of the sender's clock.
     pub ptp_domain: u8,
-    /// Packets that a stash lists on each side of a turn.
+    /// Packets that a stash lists on each side of a rollover.
     pub stash_packets: u16,
     /// The sender's name of its port: printable ASCII without spaces.
     pub port_name: PortName,
-    /// Synopses of the segment, without what changes from epoch to epoch.
+    /// Synopses of the segment, without values that change between epochs.
     pub shapes: ArrayVec<Shape, SHAPES_MAX>,
 }
 
-/// What a hello says of its time, read before its tag is checked.
+/// The time in a hello, read before its tag is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// When it was sealed: nanoseconds of TAI since 1970-01-01.
+    /// Time of sealing: nanoseconds of TAI since 1970-01-01.
     pub tai_ns: i64,
-    /// By a clock that follows PTP or NTP.
+    /// Whether the clock was synchronised by PTP or NTP.
     pub is_locked: bool,
 }
 
 impl Claim {
-    /// Of the control frame that `bytes` are; `None` where they are no whole hello.
+    /// Parses the control frame in `bytes`; `None` if it is not a whole hello.
     #[inline]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if *bytes.get(KIND_AT)? != Kind::Hello.number() {
@@ -100,12 +100,12 @@ impl Claim {
     }
 }
 
-/// Tells whether two ends share the seed, and nothing of the seed itself.
+/// Shows whether two ends share the seed, and reveals nothing about it.
 pub fn seed_check(seed: [u8; 16]) -> u64 {
     SipHasher24::new_with_key(&seed).hash(b"vernier seed check")
 }
 
-/// Ends that cannot be paired.
+/// Why ends cannot be paired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// Hashes of different versions.
@@ -117,13 +117,13 @@ pub enum Mismatch {
     /// Epochs of different length.
     #[error("the ends have epochs of different length: configure the same `interval_ms`")]
     EpochLength,
-    /// Different ideas of TAI.
+    /// Different offsets of TAI.
     #[error("the ends reckon with different offsets of TAI from UTC: update the leap seconds")]
     TaiOffset,
     /// Clocks of different PTP domains.
     #[error("the ends' clocks are in different PTP domains")]
     PtpDomain,
-    /// A clock that follows nothing.
+    /// A clock that is not synchronised.
     #[error("a clock is not synchronised: no one-way delay can be measured")]
     FreeClock,
     /// Synopses of different shapes.
@@ -142,10 +142,10 @@ pub enum Mismatch {
 }
 
 impl Hello {
-    /// Whether an end that says this can be paired with one that says `other`.
+    /// Checks whether an end with this hello can be paired with one that sent `other`.
     ///
     /// # Errors
-    /// [`Mismatch`], the first found: no numbers may be published then.
+    /// [`Mismatch`], the first found: no figures may be published then.
     pub fn agree(&self, other: &Self) -> Result<(), Mismatch> {
         let free = [self.clock, other.clock].contains(&ClockState::Free);
         let same_sizes = self.shapes.len() == other.shapes.len()
@@ -173,7 +173,7 @@ impl Hello {
         }
     }
 
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// [`ParseError`] for anything but what [`emit`](Body::emit) writes.
@@ -219,7 +219,7 @@ impl Hello {
     }
 }
 
-/// A port's name: it is shown, so that nothing may be in it that a terminal or a table takes for more.
+/// Parses a port's name, which is displayed and so must contain nothing special to a terminal or a table.
 fn name(reader: &mut Reader<'_>) -> Result<PortName, ParseError> {
     let length: u8 = reader.number("length of the name")?;
     let bytes = reader.bytes("name", length.into())?;

@@ -1,4 +1,4 @@
-//! Frames among the data, which the sender's worker sends in order with it.
+//! Frames among the data, sent by the sender's worker in order with it.
 
 use super::{Body, HEADER_BYTES, Header, Kind, Subject, TAG_BYTES};
 use crate::codec::shape::{emit_lda, parse_lda};
@@ -8,28 +8,28 @@ use measure::observation::SegmentIndex;
 use measure::rli::{self, StreamId, StreamSums};
 use measure::time::Epoch;
 
-/// Marker: an epoch turns here, in order with the data.
+/// Marker: a rollover, in order with the data.
 ///
 /// | bytes | field | |
 /// |---|---|---|
 /// | 0 | copy | 0 to 2 |
-/// | 1..5 | packets since | data packets of the segment between the turn and this copy |
+/// | 1..5 | packets since | data packets of the segment between the rollover and this copy |
 /// | 5.. | LDA | banks (1 byte); for each, rows (4) and sampled share in 2^-32 (8) |
 ///
 /// The frame's epoch is the one that begins, and the LDA is that epoch's: one copy that arrives is enough
-/// to record the epoch as the sender does, whatever became of the markers before.
+/// to record the epoch like the sender, even if previous markers were lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     /// Which of the [`COPIES`](Self::COPIES), from 0.
     pub copy: u8,
-    /// Data packets of the segment sent between the turn and this copy.
+    /// Data packets of the segment sent between the rollover and this copy.
     pub packets_since: u32,
     /// Banks and probabilities of the epoch that begins.
     pub lda: LdaLayout,
 }
 
 impl Marker {
-    /// How often a turn is announced: one lost frame, or two, must not cost an epoch.
+    /// Number of copies of each marker, so that one or two lost frames do not cost an epoch.
     pub const COPIES: u8 = 3;
 
     /// Reads a body.
@@ -66,8 +66,8 @@ impl Body for Marker {
 /// Length of a frame with a reference, from the destination MAC on, without frame check sequence.
 pub const FRAME_BYTES: usize = 14 + HEADER_BYTES + 38 + TAG_BYTES;
 
-/// Reference: a packet that carries its own time (Lee, Duffield, Kompella, SIGCOMM 2010), and what
-/// its stream had sent before it.
+/// Reference: a packet that carries its own time (Lee, Duffield, Kompella, SIGCOMM 2010), and the sums over
+/// the packets that its stream sent before it.
 ///
 /// | bytes | field | |
 /// |---|---|---|
@@ -79,22 +79,21 @@ pub const FRAME_BYTES: usize = 14 + HEADER_BYTES + 38 + TAG_BYTES;
 /// | 22..30 | ranked sum | of their times in ns, each multiplied by the number of packets before it, wraps |
 /// | 30..38 | digest | exclusive or of their packet hashes |
 ///
-/// When it was sent, and on which segment, the frame says. Behind an Ethernet header it is
-/// [`FRAME_BYTES`] long.
+/// The frame contains its time and segment. Behind an Ethernet header it is [`FRAME_BYTES`] long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
     /// The worker that owns the stream.
     pub worker: u8,
     /// The class queue.
     pub queue: u8,
-    /// Its place among the stream's references; wraps.
+    /// Its number among the stream's references; wraps.
     pub sequence: u32,
     /// Regular packets of the stream so far.
     pub sums: StreamSums,
 }
 
 impl Reference {
-    /// The body of a reference, and what its frame must say.
+    /// The body of a reference, and the contents of its frame's header.
     pub fn new(reference: &rli::Reference, epoch: Epoch) -> (Subject, Self) {
         let rli::Reference {
             stream,
@@ -116,7 +115,7 @@ impl Reference {
         (subject, body)
     }
 
-    /// The reference that came with this header.
+    /// The reference with this header.
     pub fn with(&self, header: &Header) -> rli::Reference {
         rli::Reference {
             stream: StreamId {
@@ -130,10 +129,10 @@ impl Reference {
         }
     }
 
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// [`ParseError`] when it is not 38 bytes long.
+    /// [`ParseError`] if it is not 38 bytes long.
     pub fn parse(body: &[u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(body);
         let reference = Self {

@@ -1,11 +1,11 @@
-//! Putting frames together and taking them apart: with tags, sessions and sequence numbers.
+//! Makes and checks frames, with tags, sessions and sequence numbers.
 
 use super::{Body, FRAME_BYTES_MAX, Frame, HEADER_BYTES, Header, Kind, Refusal, TAG_BYTES};
 use crate::codec::Slot;
 use crate::session::{Key, KeyId, KeyRing, Session, SessionId};
 use measure::time::Epoch;
 
-/// A frame that cannot be sealed.
+/// Why a frame cannot be sealed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// The buffer is too small.
@@ -16,7 +16,7 @@ pub enum SealError {
         /// Bytes of the buffer, or [`FRAME_BYTES_MAX`].
         room: usize,
     },
-    /// Only a hello goes out before both ends know each other.
+    /// Only hellos can be sent before both ends know each other.
     #[error("no session yet: exchange hellos first")]
     NoSession,
     /// The key is not in the ring.
@@ -30,7 +30,7 @@ pub enum SealError {
     Exhausted,
 }
 
-/// What a frame speaks of.
+/// Context of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subject {
     /// The sender's index of the segment.
@@ -43,9 +43,9 @@ pub struct Subject {
 
 /// Seals frames that one port sends to one peer.
 ///
-/// Each kind has its own sequence, so that two sealers may share a session where they send
-/// different kinds (a worker its markers and references, the control core the rest). Two sealers of
-/// one kind would make each other's frames look replayed.
+/// Each kind has its own sequence, so two sealers may share a session if they send different kinds (a
+/// worker its markers and references, the control core the rest). Two sealers of one kind would make each
+/// other's frames look replayed.
 #[derive(Debug, Clone)]
 pub struct Sealer {
     switch: u32,
@@ -57,7 +57,7 @@ pub struct Sealer {
     sealed: [u64; Kind::COUNT],
 }
 
-/// A session that frames are sealed in.
+/// A session for sealing frames.
 #[derive(Debug, Clone)]
 struct Sealing {
     session: Session,
@@ -79,8 +79,7 @@ impl Sealer {
     /// Seals for a port of a switch, with the ring's key `id`.
     ///
     /// # Errors
-    /// [`SealError::UnknownKey`] when the ring does not have it: no key at all
-    /// ([`KeyId::NONE`]) is in rings that trust only.
+    /// [`SealError::UnknownKey`] if the ring does not have it; [`KeyId::NONE`] is only in rings that trust.
     pub fn new(switch: u32, port: u16, keys: &KeyRing, id: KeyId) -> Result<Self, SealError> {
         Ok(Self {
             switch,
@@ -92,16 +91,16 @@ impl Sealer {
         })
     }
 
-    /// Begins a session: sequences start anew.
+    /// Begins a session: sequences start again.
     pub fn begin(&mut self, session: Session) {
         self.session = Some(Sealing::new(session, &self.key));
         self.sealed = [0; Kind::COUNT];
     }
 
-    /// Seals with the ring's key `id` from now on. The session and its sequences go on.
+    /// Seals with the ring's key `id` from now on. The session and its sequences continue.
     ///
     /// # Errors
-    /// [`SealError::UnknownKey`] when the ring does not have it; nothing is changed then.
+    /// [`SealError::UnknownKey`] if the ring does not have it; nothing is changed then.
     pub fn set_key(&mut self, keys: &KeyRing, id: KeyId) -> Result<(), SealError> {
         self.key = keys.get(id).ok_or(SealError::UnknownKey { id })?.clone();
         self.id = id;
@@ -111,7 +110,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Ends the session: nothing but hellos can be sealed.
+    /// Ends the session: only hellos can be sealed.
     pub fn end(&mut self) {
         self.session = None;
     }
@@ -197,7 +196,7 @@ impl Hearing {
 pub struct Verifier {
     keys: KeyRing,
     present: Option<Hearing>,
-    /// What was present before it was renewed: frames of it may still be on their way.
+    /// The session before the last renewal, whose frames may still be in flight.
     previous: Option<Hearing>,
 }
 
@@ -211,25 +210,25 @@ impl Verifier {
         }
     }
 
-    /// Begins a session: frames of any other are refused, sequences start anew.
+    /// Begins a session: frames of any other are rejected, sequences start again.
     pub fn begin(&mut self, session: Session) {
         self.previous = None;
         self.present = Some(Hearing::new(session, &self.keys));
     }
 
-    /// Goes on to a session that follows the present one. Frames of the present one are accepted as
-    /// well until it is [forgotten](Self::forget).
+    /// Continues with a session after the current one. Frames of the current one are accepted as well until
+    /// it is [forgotten](Self::forget).
     pub fn renew(&mut self, session: Session) {
         let next = Hearing::new(session, &self.keys);
         self.previous = self.present.replace(next);
     }
 
-    /// Frames of the session before the present one are refused from now on.
+    /// Rejects frames of the previous session from now on.
     pub fn forget(&mut self) {
         self.previous = None;
     }
 
-    /// Accepts frames under any of `keys`, and no others, from now on. Sessions and sequences go on.
+    /// Accepts only frames under any of `keys` from now on. Sessions and sequences continue.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
         for hearing in [&mut self.present, &mut self.previous]
@@ -240,17 +239,17 @@ impl Verifier {
         }
     }
 
-    /// Ends the session: nothing but hellos is accepted.
+    /// Ends the session: only hellos are accepted.
     pub fn end(&mut self) {
         self.present = None;
         self.previous = None;
     }
 
-    /// Checks the frame that `bytes` are: form, key, session, sequence and tag, in this order: a tag is
-    /// computed only where nothing else is wrong.
+    /// Checks the frame in `bytes`: form, key, session, sequence and tag, in this order; a tag is only
+    /// computed if everything else is right.
     ///
-    /// A hello belongs to no session and may be a replayed one:
-    /// [`Handshake`](crate::session::Handshake) tells.
+    /// A hello belongs to no session and may be a replay, which [`Handshake`](crate::session::Handshake)
+    /// detects.
     ///
     /// # Errors
     /// [`Refusal`]; such a frame changes nothing.
@@ -285,8 +284,8 @@ impl Verifier {
     }
 }
 
-/// Which of the latest sequence numbers were seen (RFC 4303, section 3.4.3 and appendix A2): the
-/// greatest, and one bit for each of the 64 up to it. Older ones count as seen.
+/// The latest sequence numbers seen (RFC 4303, section 3.4.3 and appendix A2): the greatest, and one bit
+/// for each of the 64 up to it. Older ones count as seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayWindow {
     /// 0 before the first.
@@ -299,16 +298,16 @@ impl ReplayWindow {
     /// How far a frame may fall behind.
     pub const WIDTH: u64 = 64;
 
-    /// Whether a sequence number was not seen, is not older than the window, and is not 0.
+    /// Whether a sequence number is not 0, not older than the window, and was not seen.
     pub fn is_new(&self, sequence: u64) -> bool {
         let behind = self.greatest.saturating_sub(sequence);
         let is_known = behind >= Self::WIDTH || self.seen >> behind & 1 == 1;
         sequence > self.greatest || sequence != 0 && !is_known
     }
 
-    /// Takes note of a sequence number; `false` where it is not [new](Self::is_new).
+    /// Notes a sequence number; returns `false` if it is not [new](Self::is_new).
     ///
-    /// To be called only after the frame has proved authentic, or anyone could move the window.
+    /// Only call this after the frame has proved authentic, or anyone could move the window.
     pub fn accept(&mut self, sequence: u64) -> bool {
         if !self.is_new(sequence) {
             return false;
