@@ -1,10 +1,10 @@
-//! The class of a packet: the first rule that matches decides, found without going through rules.
+//! Determines the class of a packet: the first matching rule decides, without testing each rule.
 //!
-//! For each field of a packet there is a table of bit sets, a bit for each rule: which rules agree
-//! with this value of the field. A packet's rules are the intersection of eight sets, one a field,
-//! and the first bit of it is the first rule that matches (Lakshman and Stiliadis, SIGCOMM 1998,
-//! section 4). Small fields index their table; addresses and ports are looked up among the bounds at
-//! which the answer changes: n rules make at most 2n.
+//! For each field of a packet there is a table of bit sets with a bit for each rule: the rules that match
+//! this value of the field. The rules that match a packet are the intersection of eight sets, one for each
+//! field, and the first bit is the first matching rule (Lakshman and Stiliadis, SIGCOMM 1998, section 4).
+//! Small fields index their table; addresses and ports are looked up among the bounds at which the result
+//! changes: n rules have at most 2n.
 
 use std::net::IpAddr;
 
@@ -15,14 +15,14 @@ use measure::packet::walk::{self, Content, EXTENSION_HEADERS_MAX, Link, Upper};
 
 use crate::packet_io::ClassIndex;
 
-/// Looks up packets' classes; never changes.
+/// Looks up packets' classes; immutable.
 #[derive(Debug)]
 pub struct Classifier {
     default: ClassIndex,
     tables: Tables,
 }
 
-/// Sets of the least width that has a bit for each rule.
+/// Sets of the smallest width with a bit for each rule.
 #[derive(Debug)]
 enum Tables {
     None,
@@ -35,13 +35,13 @@ enum Tables {
 }
 
 impl Classifier {
-    /// By the rules and classes of a valid configuration.
+    /// A classifier for the rules and classes of a valid configuration.
     pub fn from_config(config: &Config) -> Self {
         Self::compile(&config.rules, &config.ports, &config.classes)
     }
 
-    /// By these rules; the first 256 count. A rule that names an unknown class is passed
-    /// over; what no rule names is of the last class.
+    /// A classifier for these rules; only the first 256 count. A rule with an unknown class is ignored;
+    /// packets that match no rule belong to the last class.
     pub fn compile(rules: &[Rule], ports: &[config::Port], classes: &[config::Class]) -> Self {
         let index = |name: &str| classes.iter().position(|class| class.name == name);
         let rules: Vec<_> = rules
@@ -61,24 +61,24 @@ impl Classifier {
         }
     }
 
-    /// No rules: all packets are of class 0.
+    /// Without rules: all packets belong to class 0.
     pub fn trivial() -> Self {
         Self::compile(&[], &[], &[])
     }
 
-    /// Whether all packets are of one class.
+    /// Whether all packets belong to one class.
     #[inline]
     pub fn is_trivial(&self) -> bool {
         matches!(self.tables, Tables::None)
     }
 
-    /// The class of packets that no rule matches.
+    /// The class of packets that match no rule.
     #[inline]
     pub fn default_class(&self) -> ClassIndex {
         self.default
     }
 
-    /// The class of the packet that begins with `head` and came in by `from`.
+    /// The class of a packet received on `from` that begins with `head`.
     #[inline]
     pub fn classify(&self, from: PortIndex, head: &[u8]) -> ClassIndex {
         if self.is_trivial() {
@@ -98,7 +98,7 @@ impl Classifier {
         class.unwrap_or(self.default)
     }
 
-    /// Bytes of its tables: up to 180 KiB, for 256 rules with prefixes and ports each.
+    /// Bytes of its tables: up to 180 KiB, for 256 rules with prefixes and ports.
     pub fn size_bytes(&self) -> usize {
         match &self.tables {
             Tables::None => 0,
@@ -109,10 +109,10 @@ impl Classifier {
     }
 }
 
-/// A set of rules, a bit each.
+/// A set of rules, with a bit for each.
 type Set<const W: usize> = [u64; W];
 
-/// For each value of each field, the rules that agree with it.
+/// For each value of each field, the matching rules.
 #[derive(Debug)]
 struct Lookup<const W: usize> {
     ingress: [Set<W>; PORTS_MAX],
@@ -122,7 +122,7 @@ struct Lookup<const W: usize> {
     v4: Ends<u32, W>,
     v6: Ends<u128, W>,
     ports: Ends<u32, W>,
-    /// Rules that agree with what is not IP in all that only IP has.
+    /// Rules that match frames without IP in all IP fields.
     not_ip: Set<W>,
     /// By rule.
     classes: Vec<ClassIndex>,
@@ -136,7 +136,7 @@ struct Ends<K, const W: usize> {
 }
 
 impl<K: Word, const W: usize> Ends<K, W> {
-    /// By the ranges of each rule's source and destination.
+    /// By the source and destination ranges of each rule.
     fn new(rules: &[(&Rule, ClassIndex)], ranges: impl Fn(&Rule) -> [Option<(K, K)>; 2]) -> Self {
         let map = |end: usize| RangeMap::new(rules.iter().map(|(rule, _)| ranges(rule)[end]));
         Self {
@@ -206,7 +206,7 @@ impl<const W: usize> Lookup<W> {
         }
     }
 
-    /// The class of the first rule that agrees with all fields.
+    /// The class of the first rule that matches all fields.
     #[inline]
     fn first_match(&self, from: PortIndex, fields: &Fields) -> Option<ClassIndex> {
         let ingress = self.ingress.get(from.index())?;
@@ -266,33 +266,33 @@ fn class_index(index: usize) -> ClassIndex {
     ClassIndex(index.min(config::CLASSES_MAX - 1) as u8)
 }
 
-// The fields of a packet that rules name.
+// The fields of a packet that rules test.
 
 /// Priority code point of a frame without a tag.
 const NO_PCP: usize = 8;
-/// Code point of what is not IP.
+/// DSCP of a frame without IP.
 const NO_DSCP: usize = 64;
-/// Protocol of what is not IP.
+/// Protocol of a frame without IP.
 const NO_PROTOCOL: usize = 256;
-/// Port of what has none.
+/// Port of a packet without ports.
 const NO_PORT: u32 = 0x1_0000;
 
 /// The fields of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fields {
-    /// Of the outer tag, or [`NO_PCP`].
+    /// PCP of the outer tag, or [`NO_PCP`].
     pub pcp: usize,
     pub ip: Option<Ip>,
 }
 
-/// The fields of IP.
+/// The fields of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ip {
     pub dscp: usize,
-    /// Above IP, behind the extension headers of IPv6.
+    /// The protocol above IP, behind the extension headers of IPv6.
     pub protocol: usize,
     pub addresses: Addresses,
-    /// [`NO_PORT`] where there is none: not TCP, UDP or SCTP, a later fragment, or cut off.
+    /// [`NO_PORT`] if there is none: not TCP, UDP or SCTP, a later fragment, or truncated.
     pub source_port: u32,
     pub destination_port: u32,
 }
@@ -304,8 +304,8 @@ enum Addresses {
 }
 
 impl Fields {
-    /// Reads a frame, as far as its first segment goes. IP that is cut within its header or
-    /// contradicts itself is no IP.
+    /// Parses a frame, as far as its first segment goes. IP that is truncated within its header or
+    /// contradicts itself counts as no IP.
     #[inline]
     pub fn of(head: &[u8]) -> Self {
         let ethertype = ethernet::Header::of(head).map(ethernet::Header::ethertype);
@@ -364,8 +364,8 @@ fn ipv6(head: &[u8], at: usize) -> Option<Ip> {
     })
 }
 
-/// Steps over extension headers, as far as they are whole: the protocol behind them, and whether
-/// this is a fragment but not the first.
+/// Skips extension headers, as far as they are complete; returns the protocol behind them, and whether this
+/// is a fragment other than the first.
 fn step_over_extensions(upper: &mut Upper<'_>, mut protocol: u8) -> (u8, bool) {
     for _ in 0..EXTENSION_HEADERS_MAX {
         let Ok(Some(extension)) = upper.step(protocol) else {
@@ -380,7 +380,7 @@ fn step_over_extensions(upper: &mut Upper<'_>, mut protocol: u8) -> (u8, bool) {
     (protocol, false)
 }
 
-/// Source and destination port; TCP and SCTP have them where UDP has them.
+/// Source and destination port; TCP and SCTP have them at the same place as UDP.
 #[inline]
 fn ports(upper: &Upper<'_>, protocol: u8, is_later_fragment: bool) -> (u32, u32) {
     let has_ports = matches!(protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
@@ -393,9 +393,9 @@ fn ports(upper: &Upper<'_>, protocol: u8, is_later_fragment: bool) -> (u32, u32)
     }
 }
 
-// Which rules' ranges a number is in.
+// The rules whose ranges contain a number.
 
-/// A number that ranges are made of.
+/// A number in ranges.
 trait Word: Copy + Ord {
     /// The least.
     const ZERO: Self;
@@ -403,7 +403,8 @@ trait Word: Copy + Ord {
     /// The next number, if there is one.
     fn next(self) -> Option<Self>;
 
-    /// First and last address of a prefix; all of them where there is none, nothing for one of the other IP.
+    /// First and last address of a prefix; all addresses without a prefix, none for a prefix of the other IP
+    /// version.
     fn range(prefix: Option<Prefix>) -> Option<(Self, Self)>;
 }
 
@@ -433,17 +434,17 @@ macro_rules! word {
 word!(u32, V4);
 word!(u128, V6);
 
-/// Numbers to the sets of rules whose range has them.
+/// Maps numbers to the sets of rules whose range contains them.
 #[derive(Debug)]
 struct RangeMap<K, const W: usize> {
     /// Numbers at which the set changes, ascending.
     bounds: Box<[K]>,
-    /// The set from each bound on, before them that from zero on.
+    /// The set from each bound on, preceded by the set from zero on.
     sets: Box<[[u64; W]]>,
 }
 
 impl<K: Word, const W: usize> RangeMap<K, W> {
-    /// Of these ranges, first and last number of each, in the order of rules; `None` has no number.
+    /// From these ranges, first and last number of each, in the order of rules; `None` contains no number.
     pub fn new(ranges: impl Iterator<Item = Option<(K, K)>>) -> Self {
         let ranges: Vec<_> = ranges.collect();
         let given = ranges.iter().flatten();
@@ -473,10 +474,10 @@ impl<K: Word, const W: usize> RangeMap<K, W> {
         }
     }
 
-    /// The rules that have `number`.
+    /// The rules that match `number`.
     #[inline]
     pub fn get(&self, number: K) -> &[u64; W] {
-        // The search of the standard library takes no branch that depends on what it compares.
+        // The standard library's binary search has no data-dependent branch.
         let index = self.bounds.partition_point(|&bound| bound <= number);
         self.sets.get(index).unwrap_or(&[0; W])
     }

@@ -1,14 +1,14 @@
-//! Where a frame goes, and which class it has: a transparent patch panel or a learning bridge,
-//! and a classifier.
+//! Decides where a frame is forwarded, and its class: a transparent patch panel or a learning bridge, and a
+//! classifier.
 //!
 //! ```text
 //!            patch:  the partner of the port
 //!  burst --> bridge: VLAN --> learn source --> look up destination --> one port, or all of the VLAN
-//!            classes: the first rule that matches
+//!            classes: the first matching rule
 //! ```
 //!
-//! Each worker has a copy of its own. What it learns it tells the control core, and hears from it
-//! what the others learnt and which ports have a link (`contract::fdb`): a few deltas a pass.
+//! Each worker has a copy of its own. It reports what it learns to the control core, and receives from it
+//! what other workers learnt and which ports have a link (`contract::fdb`): a few deltas in each pass.
 
 use std::fmt;
 
@@ -29,32 +29,31 @@ mod vlan;
 pub use bridge::{Bridge, BridgeLayout};
 pub use vlan::Lan;
 
-/// Deltas from the control core that one pass takes.
+/// Deltas from the control core processed in one pass.
 const DELTAS_PER_TICK: usize = 32;
 
-/// Verdicts on a burst, in its order.
+/// Decisions about a burst, in its order.
 pub type Decisions = arrayvec::ArrayVec<Decision, BURST>;
 
-/// What is to become of a frame.
+/// Where a frame is forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves by this port.
+    /// To this port.
     Forward(PortIndex),
-    /// It leaves by all of these ports: one or more, without the one that it came in by.
+    /// To all of these ports: at least one, without its ingress port.
     Flood(PortSet),
-    /// It goes no further.
+    /// Nowhere.
     Drop(DropReason),
 }
 
-/// A verdict and a class as they are kept in a list: two words, written and read whole. The enum is
-/// stored byte by byte and copied by words, which no processor forwards from store to load: 10 ns a
-/// frame.
+/// A decision with a class in compact form: two words, written and read as a whole. The enum would be
+/// stored byte by byte and copied by words, which prevents store forwarding and costs 10 ns a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// Bits 0 to 15 the port; [`Self::FLOOD`]; or [`Self::DROP`] and more: the reason. Bits 16 to 23
-    /// the class.
+    /// Bits 0 to 15: the port; [`Self::FLOOD`]; or [`Self::DROP`] plus the reason. Bits 16 to 23: the
+    /// class.
     word: u64,
-    /// Where a flood goes.
+    /// The ports to flood.
     ports: PortSet,
 }
 
@@ -64,7 +63,7 @@ impl Decision {
     const WAY: u64 = 0xffff;
     const CLASS_SHIFT: u32 = 16;
 
-    /// A verdict on a frame of this class.
+    /// A decision about a frame of this class.
     #[inline]
     pub fn new(verdict: Verdict, ClassIndex(class): ClassIndex) -> Self {
         let (way, ports) = match verdict {
@@ -83,7 +82,7 @@ impl Decision {
         ClassIndex((self.word >> Self::CLASS_SHIFT) as u8)
     }
 
-    /// The verdict.
+    /// The decision.
     #[inline]
     pub fn verdict(self) -> Verdict {
         #[expect(
@@ -101,25 +100,25 @@ impl Decision {
     }
 }
 
-/// What becomes of a frame's VLAN tag as it leaves.
+/// What to do with a frame's VLAN tag on egress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewrite {
     /// Nothing.
     None,
-    /// It gets a tag with this control information.
+    /// Add a tag with this control information.
     Push(u16),
-    /// It loses its outer tag.
+    /// Remove the outer tag.
     Pop,
-    /// Its outer tag, a priority tag or one that must not be popped, gets this control information.
+    /// Give the outer tag, a priority tag or one that must not be removed, this control information.
     Replace(u16),
-    /// It must not leave: without its outer tag, the next one would name its VLAN.
+    /// Drop the frame: without its outer tag, the next one would name its VLAN.
     Drop,
 }
 
-/// How frames find their way.
+/// How frames are forwarded.
 #[derive(Debug)]
 pub enum Forwarding {
-    /// All that enters one port of a pair leaves by the other.
+    /// Every frame received on one port of a pair leaves by the other.
     Patch(PatchPanel),
     /// One learning bridge over all ports.
     Bridge(Box<Bridge>),
@@ -130,14 +129,13 @@ pub enum Forwarding {
 pub struct Decide {
     forwarding: Forwarding,
     classifier: Classifier,
-    /// Ports with a link, as far as the control core said otherwise: all.
+    /// Ports with a link: all, unless the control core reported otherwise.
     up: PortSet,
     end: Option<ReplicaEnd>,
 }
 
 impl Decide {
-    /// Forwarding with no link to a control core: it learns for itself alone, and all ports have a
-    /// link.
+    /// Forwarding without a connection to a control core: it learns by itself, and all ports have a link.
     pub fn new(forwarding: Forwarding, classifier: Classifier) -> Self {
         Self {
             forwarding,
@@ -147,7 +145,7 @@ impl Decide {
         }
     }
 
-    /// A patch panel over `ports` ports in which each pair is joined both ways; one class.
+    /// A patch panel over `ports` ports with these pairs, in both directions; one class.
     pub fn patch(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
         let panel = PatchPanel::new(ports, pairs);
         Self::new(Forwarding::Patch(panel), Classifier::trivial())
@@ -159,8 +157,8 @@ impl Decide {
         Self::new(Forwarding::Bridge(Box::new(bridge)), Classifier::trivial())
     }
 
-    /// That of one worker by a valid configuration, joined to the control core by `end`; without
-    /// one, that of a later generation, which is to [`adopt`](Self::adopt) its predecessor's.
+    /// The forwarding of one worker for a valid configuration, connected to the control core by `end`;
+    /// without `end`, that of a later generation, which must [`adopt`](Self::adopt) its predecessor's.
     /// `seed` keys the buckets of stations.
     pub fn from_config(
         config: &Config,
@@ -196,13 +194,13 @@ impl Decide {
                     ageing: std::time::Duration::from_secs(u64::from(*ageing_s)),
                     statics: stations.iter().filter_map(fixed).collect(),
                     limits: config.station_limits(),
-                    // A port's frames may reach any of them.
+                    // A port's frames may reach any of the workers.
                     flood_limit_pps: flood_limit_pps.div_ceil(workers),
                     seed,
                 };
                 Forwarding::Bridge(Box::new(Bridge::new(layout, rate)))
             }
-            // No worker of ours forwards for a host.
+            // A host's frames are not forwarded by our workers.
             ForwardingConfig::Host => Forwarding::Patch(PatchPanel::new(config.ports.len(), &[])),
         };
         Self {
@@ -211,14 +209,13 @@ impl Decide {
         }
     }
 
-    /// Joins it to the control core.
+    /// Connects it to the control core.
     pub fn connect(&mut self, end: ReplicaEnd) {
         self.end = Some(end);
     }
 
-    /// Verdicts on a burst that came in by `from` at `now`, and classes, in its order. If all
-    /// of the burst leaves by one port, as it is: that port; `decisions` may then be left
-    /// [out](Self::complete).
+    /// Decides about a burst received on `from` at `now`, in its order. If all of the burst leaves
+    /// unchanged by one port, returns that port; `decisions` may then be left [empty](Self::complete).
     #[inline]
     pub fn decide_burst<'h>(
         &mut self,
@@ -271,7 +268,7 @@ impl Decide {
         one_port(decisions)
     }
 
-    /// Whether frames that were decided about since this was asked may be of LLDP.
+    /// Whether LLDP frames may be among those decided about since the last call.
     #[inline]
     pub fn take_lldp(&mut self) -> bool {
         std::mem::take(match &mut self.forwarding {
@@ -280,7 +277,7 @@ impl Decide {
         })
     }
 
-    /// Puts in the decisions that were left out about a burst of so many frames.
+    /// Fills in omitted decisions about a burst of this many frames.
     pub fn complete(&self, decisions: &mut Decisions, all_to: Option<PortIndex>, frames: usize) {
         if let Some(to) = all_to
             && decisions.is_empty()
@@ -290,32 +287,32 @@ impl Decide {
         }
     }
 
-    /// Whether all packets are of the default class.
+    /// Whether all packets have the default class.
     #[inline]
     pub fn has_one_class(&self) -> bool {
         self.classifier.is_trivial()
     }
 
-    /// The class of packets about which decisions were left out.
+    /// The class of packets without decisions.
     #[inline]
     pub fn default_class(&self) -> ClassIndex {
         self.classifier.default_class()
     }
 
-    /// Whether a port has its link.
+    /// Whether a port has a link.
     #[inline]
     pub fn is_up(&self, port: PortIndex) -> bool {
         self.up.contains(port)
     }
 
-    /// Whether frames gain or lose VLAN tags on their way.
+    /// Whether frames gain or lose VLAN tags.
     #[inline]
     pub fn retags(&self) -> bool {
         matches!(&self.forwarding, Forwarding::Bridge(bridge) if bridge.lan().has_vlans())
     }
 
-    /// What becomes of the VLAN tag of the frame that begins with `head`, was not dropped, and
-    /// leaves by `to`.
+    /// What to do with the VLAN tag of the frame that begins with `head`, was not dropped, and leaves by
+    /// `to`.
     #[inline]
     pub fn rewrite(&self, from: PortIndex, to: PortIndex, head: &[u8]) -> Rewrite {
         match &self.forwarding {
@@ -324,7 +321,7 @@ impl Decide {
         }
     }
 
-    /// What to do once a pass: little, and nothing where there is no news.
+    /// Called once in each pass: does little, and nothing without news.
     #[inline]
     pub fn tick(&mut self, now: Ticks) {
         if self.end.as_ref().is_some_and(ReplicaEnd::has_news) {
@@ -345,7 +342,7 @@ impl Decide {
         }
     }
 
-    /// Does as the control core says at `now`.
+    /// Applies a change from the control core at `now`.
     pub fn apply(&mut self, delta: FdbDelta, now: Ticks) {
         match delta {
             FdbDelta::Link { port, is_up: true } => self.up.insert(port),
@@ -358,9 +355,9 @@ impl Decide {
         }
     }
 
-    /// Takes over from the forwarding that it replaces: the link to the control core, which ports
-    /// have a link, and what was learnt. Where a table of another size, or other static stations,
-    /// forbid that, it asks the control core for everything.
+    /// Takes over from the forwarding that it replaces: the connection to the control core, the state of
+    /// links, and learnt stations. If a table of another size, or other static stations, prevent that, it
+    /// asks the control core for everything.
     pub fn adopt(&mut self, old: &mut Self) {
         self.up = old.up;
         if self.end.is_none() {
@@ -376,7 +373,7 @@ impl Decide {
         }
     }
 
-    /// How frames find their way.
+    /// How frames are forwarded.
     pub fn forwarding(&self) -> &Forwarding {
         &self.forwarding
     }
@@ -389,12 +386,12 @@ fn one_port(decisions: &[Decision]) -> Option<PortIndex> {
     let Verdict::Forward(to) = first.verdict() else {
         return None;
     };
-    // Gathered, not looked for: without a branch a frame.
+    // Gathered without a branch for each frame.
     let differences = (decisions.iter()).fold(0, |all, other| all | (other.word ^ first.word));
     (differences & Decision::WAY == 0).then_some(to)
 }
 
-/// Ports that are there, with their VLANs.
+/// Present ports, with their VLANs.
 fn ports(config: &Config) -> impl Iterator<Item = (PortIndex, Option<&Vlan>)> {
     let all = (0..).map(PortIndex).zip(&config.ports);
     let present = all.filter(|(_, port)| port.device != Device::Absent);
@@ -403,7 +400,7 @@ fn ports(config: &Config) -> impl Iterator<Item = (PortIndex, Option<&Vlan>)> {
 
 // Sets of ports.
 
-/// A set of ports, a bit each.
+/// A set of ports, with a bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortSet(pub u64);
 
@@ -411,7 +408,7 @@ impl PortSet {
     /// No port.
     pub const EMPTY: Self = Self(0);
 
-    /// All ports there can be.
+    /// All possible ports.
     pub const ALL: Self = Self(u64::MAX);
 
     #[inline]
@@ -431,13 +428,13 @@ impl PortSet {
         })
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `port` is among them.
+    /// Whether it contains `port`.
     #[inline]
     pub fn contains(self, port: PortIndex) -> bool {
         self.0 & Self::bit(port) != 0
@@ -448,14 +445,14 @@ impl PortSet {
         self.0 |= Self::bit(port);
     }
 
-    /// All but `port`.
+    /// The set without `port`.
     #[inline]
     #[must_use]
     pub fn without(self, port: PortIndex) -> Self {
         Self(self.0 & !Self::bit(port))
     }
 
-    /// Those that are in `other`, too.
+    /// The intersection with `other`.
     #[inline]
     #[must_use]
     pub fn and(self, other: Self) -> Self {
@@ -481,18 +478,18 @@ impl fmt::Debug for PortSet {
 
 // A transparent patch panel.
 
-/// All that enters one port of a pair leaves by the other: LACP, LLDP, STP and 802.1X pass, only MAC
-/// control does not.
+/// Every frame received on one port of a pair leaves by the other: LACP, LLDP, STP and 802.1X pass, only
+/// MAC control does not.
 #[derive(Debug)]
 pub struct PatchPanel {
     partner: Vec<Option<PortIndex>>,
-    /// Whether frames of LLDP came.
+    /// Whether LLDP frames were seen.
     saw_lldp: bool,
 }
 
 impl PatchPanel {
-    /// A panel over `ports` ports in which each pair is joined both ways. Pairs that name a port
-    /// out of range are ignored.
+    /// A panel over `ports` ports with these pairs, in both directions. Pairs with a port out of range are
+    /// ignored.
     pub fn new(ports: usize, pairs: &[(PortIndex, PortIndex)]) -> Self {
         let mut partner = vec![None; ports];
         for &(a, b) in pairs {
@@ -508,7 +505,7 @@ impl PatchPanel {
         }
     }
 
-    /// The verdict on all that comes in by `from`, but for frames that end at the link.
+    /// The decision about all frames received on `from`, except those that end at the link.
     #[inline]
     fn way(&self, from: PortIndex, up: PortSet) -> Verdict {
         match self.partner.get(from.index()) {
@@ -518,7 +515,7 @@ impl PatchPanel {
         }
     }
 
-    /// Whether all of these frames pass, and none is of LLDP.
+    /// Whether all of these frames pass, and none is LLDP.
     #[inline]
     fn passes_all<'h>(mut heads: impl Iterator<Item = &'h [u8]>) -> bool {
         heads.all(|head| {
@@ -527,7 +524,7 @@ impl PatchPanel {
         })
     }
 
-    /// The verdict on a frame, given that on all.
+    /// The decision about a frame, given that about all.
     #[inline]
     fn decide(&mut self, way: Verdict, head: &[u8]) -> Verdict {
         match ethernet::Header::of(head) {
@@ -545,7 +542,7 @@ impl PatchPanel {
     }
 }
 
-/// Whether a frame of this type is one of MAC control or LLDP. One comparison tells that of most.
+/// Whether a frame of this type is MAC control or LLDP. One comparison excludes most types.
 #[inline]
 fn is_of_link(ethertype: u16) -> bool {
     ethertype >> 8 == ethertype::LLDP >> 8
@@ -559,7 +556,7 @@ fn is_of_link(ethertype: u16) -> bool {
 pub struct MacAddress(u64);
 
 impl MacAddress {
-    /// Destination and source of a frame: each the upper six octets of one load of eight.
+    /// Destination and source of a frame, each in the upper six octets of one load of eight.
     #[inline]
     fn both(header: &[u8; ethernet::BYTES]) -> (Self, Self) {
         let address = |octets: Option<&[u8; 8]>| {
@@ -574,7 +571,7 @@ impl MacAddress {
         self.0 & (1 << 40) != 0
     }
 
-    /// An address that a station can have: neither a group's nor all zeros.
+    /// A unicast address other than zero.
     #[inline]
     pub fn is_station(self) -> bool {
         self.0 != 0 && !self.is_group()
@@ -586,29 +583,29 @@ impl MacAddress {
         self.0 >> 4 == 0x0180_c200_0000 >> 4
     }
 
-    /// The station of this address in a VLAN.
+    /// The station with this address in a VLAN.
     #[inline]
     pub fn in_vlan(self, vlan: u16) -> StationKey {
         StationKey::new(vlan, self.0)
     }
 }
 
-// The storm limit: how many frames of a port are flooded.
+// The storm limit: how many frames of a port may be flooded.
 
-/// Parts of a frame that are counted: 2^-32.
+/// Units in a frame: counts are in 2^-32 of a frame.
 const FRAME: u64 = 1 << 32;
 
-/// Least number of frames that may be flooded at once after a quiet time, so that a burst of
-/// broadcasts passes.
+/// Least number of frames that may be flooded at once after a quiet time, so that a burst of broadcasts
+/// passes.
 const BURST_FRAMES_MIN: u64 = 64;
 
-/// What may be flooded at once, as a share of a second's: a hundredth.
+/// Frames that may be flooded at once, as a share of those in a second: a hundredth.
 const BURST_SHARE: u64 = 100;
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct StormLimit {
-    /// In parts of a frame.
+    /// In units of [`FRAME`].
     level: u64,
     level_max: u64,
     per_tick: u64,
@@ -616,7 +613,7 @@ pub struct StormLimit {
 }
 
 impl StormLimit {
-    /// At most `frames_per_s` a second, and the greater of 64 and a hundredth of that at once.
+    /// Limits to `frames_per_s` a second, and to 64 or a hundredth of that, whichever is greater, at once.
     pub fn new(frames_per_s: u32, rate: TickRate) -> Self {
         let burst = (u64::from(frames_per_s) / BURST_SHARE).max(BURST_FRAMES_MIN);
         Self {
@@ -627,7 +624,7 @@ impl StormLimit {
         }
     }
 
-    /// Whether one more frame may be flooded at `now`.
+    /// Whether another frame may be flooded at `now`.
     #[inline]
     pub fn takes(&mut self, now: Ticks) -> bool {
         let ticks = now.saturating_since(self.filled_at);
@@ -641,7 +638,7 @@ impl StormLimit {
         is_free
     }
 
-    /// Continues from `old`.
+    /// Takes over the state of `old`.
     pub fn adopt(&mut self, old: &Self) {
         self.level = old.level.min(self.level_max);
         self.filled_at = old.filled_at;

@@ -1,4 +1,4 @@
-//! A burst on its way out.
+//! A departing burst.
 
 use arrayvec::ArrayVec;
 use measure::batch::{Batch, Members, MembersPart};
@@ -7,26 +7,26 @@ use measure::time::Ticks;
 
 use crate::packet_io::BURST;
 
-/// The packets of a burst on their way out, as batches in their order; its memory is used again for each, and is
-/// on lines that no other worker writes to.
+/// The packets of a departing burst, as batches in order. Its memory is reused for each burst, and is on cache
+/// lines that no other worker writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Departing {
-    /// Of one packet or more each.
+    /// One or more packets each.
     pub batches: ArrayVec<Batch, BURST>,
-    /// Their packets; none where nothing was found out of them.
+    /// Their packets; empty if no hashes were computed.
     pub members: Members,
 }
 
 impl Departing {
-    /// Begins with another burst, of whose packets `hashing` is known.
+    /// Starts another burst; `hashing` says which hashes of its packets are known.
     #[inline]
     pub fn begin(&mut self, hashing: Hashing) {
         self.batches.clear();
         self.members.begin(hashing);
     }
 
-    /// Adds a packet's share of its batch: to the last one, if that is like it.
+    /// Adds a packet to the last batch, or to a new one if it differs.
     #[inline]
     pub(crate) fn push(&mut self, packet: Batch) {
         match self.batches.last_mut() {
@@ -38,7 +38,7 @@ impl Departing {
         }
     }
 
-    /// Leaves the first so many packets: those that the driver took.
+    /// Keeps only the first `taken` packets, which the driver accepted.
     #[inline]
     pub fn truncate(&mut self, packets: usize) {
         if packets < self.members.len() {
@@ -71,7 +71,7 @@ impl Departing {
         })
     }
 
-    /// When each packet leaves.
+    /// Departure time of each packet.
     pub fn times(&self) -> impl Iterator<Item = Ticks> {
         let each = |batch: &Batch| std::iter::repeat_n(batch.departed(), batch.packets);
         self.batches.iter().flat_map(each)

@@ -1,5 +1,5 @@
-//! The queued packets of a port: packets that the driver refused, in order, then class queues
-//! that a scheduler and a shaper empty.
+//! The queued packets of a port: packets that the driver refused, in order, then class queues emptied by a
+//! scheduler and a shaper.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,31 +18,31 @@ use shaper::Shaper;
 pub mod red;
 pub mod shaper;
 
-// The way out by one port, as one worker has it.
+// A worker's way out by one port.
 
-/// What a frame may have on top of a port's MTU: Ethernet header 14 bytes, two VLAN tags 8.
+/// Bytes of a frame beyond a port's MTU: Ethernet header 14, two VLAN tags 8.
 pub const FRAME_OVERHEAD_BYTES: u32 = 22;
 
-/// A packet under way from the worker that received it to the one that owns its egress port.
+/// A packet in transit from the worker that received it to the owner of its egress port.
 pub type Relayed<P> = (P, Tag);
 
 /// The way out by one port.
 #[derive(Debug)]
 pub struct Lane<P> {
     pub(crate) exit: Exit<P>,
-    /// Rings from other workers, where this one owns the port.
+    /// Rings from other workers, if this one owns the port.
     pub(crate) entrances: Vec<Consumer<Relayed<P>>>,
     pub(crate) frame_bytes_max: u32,
 }
 
-/// Where packets for a port go.
+/// Where packets for a port are put.
 #[derive(Debug)]
 pub(crate) enum Exit<P> {
-    /// To queues of this worker's, and on to the driver.
+    /// Into this worker's queues, and from there to the driver.
     Queues(Box<PortEgress<P>>),
     /// To the worker that owns the port.
     Owner(Box<Relay<P>>),
-    /// There is no such port any more.
+    /// Nowhere: the port is gone.
     Closed,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Relay<P> {
 }
 
 impl<P> Lane<P> {
-    /// A port with an MTU of `mtu` bytes that this worker sends by itself, and to which others pass
+    /// A port with an MTU of `mtu` bytes that this worker sends by itself, and to which other workers send
     /// packets through `entrances`.
     pub fn own(
         layout: &EgressLayout,
@@ -71,7 +71,7 @@ impl<P> Lane<P> {
         }
     }
 
-    /// A port with an MTU of `mtu` bytes that another worker owns, at the other end of `ring`.
+    /// A port with an MTU of `mtu` bytes owned by another worker, at the other end of `ring`.
     pub fn relay(ring: Producer<Relayed<P>>, mtu: u16) -> Self {
         Self {
             exit: Exit::Owner(Box::new(Relay {
@@ -93,17 +93,17 @@ impl<P> Lane<P> {
         }
     }
 
-    /// A ring for `packets` packets from one worker to another.
+    /// A ring for `packets` packets between two workers.
     pub fn ring(packets: usize) -> (Producer<Relayed<P>>, Consumer<Relayed<P>>) {
         RingBuffer::new(packets)
     }
 
-    /// Takes over the queued packets of the lane that this one replaces, as far as it has queues, too.
+    /// Takes over the queued packets of the lane that this one replaces, as far as it has queues.
     pub(crate) fn adopt(&mut self, old: &mut Self) {
         if let (Exit::Queues(new), Exit::Queues(waiting)) = (&mut self.exit, &mut old.exit) {
             new.adopt(waiting);
-            // The rings that were there stay in use until they are abandoned and empty; then they go
-            // back with the old lane.
+            // Existing rings stay in use until they are abandoned and empty; then they are returned with
+            // the old lane.
             old.entrances.append(&mut self.entrances);
             std::mem::swap(&mut self.entrances, &mut old.entrances);
             let mut next = 0;
@@ -117,7 +117,7 @@ impl<P> Lane<P> {
         }
     }
 
-    /// Drops all that waits, each packet by its tag.
+    /// Drops all queued packets, each by its tag.
     pub(crate) fn drain(&mut self, mut dropped: impl FnMut(&Tag)) {
         match &mut self.exit {
             Exit::Queues(egress) => egress.drain(|_, tag| dropped(&tag)),
@@ -134,7 +134,7 @@ impl<P> Lane<P> {
         }
     }
 
-    /// Packets that wait on this worker's side: in queues, and in rings that end here.
+    /// Packets queued on this worker's side: in queues, and in rings that end here.
     pub(crate) fn waiting(&self) -> usize {
         let queued = match &self.exit {
             Exit::Queues(egress) => egress.len(),
@@ -144,12 +144,12 @@ impl<P> Lane<P> {
         queued + self.in_rings()
     }
 
-    /// Packets that wait in rings that end here.
+    /// Packets in rings that end here.
     pub(crate) fn in_rings(&self) -> usize {
         self.entrances.iter().map(Consumer::slots).sum()
     }
 
-    /// Shows the packets in each queue, and the refused packets.
+    /// Publishes the packets in each queue, and the refused packets.
     pub(crate) fn show_queues(&self, counters: &PortCounters) {
         let Exit::Queues(egress) = &self.exit else {
             return;
@@ -163,13 +163,13 @@ impl<P> Lane<P> {
         }
     }
 
-    /// Packets may go to the driver at once: nothing waits here, and nothing paces the port.
+    /// Whether packets may go to the driver at once: nothing is queued, and nothing paces the port.
     #[inline]
     pub(crate) fn is_clear(&self) -> bool {
         matches!(&self.exit, Exit::Queues(egress) if egress.is_clear())
     }
 
-    /// Nothing waits.
+    /// Whether nothing is queued.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let is_empty = match &self.exit {
@@ -182,7 +182,7 @@ impl<P> Lane<P> {
 }
 
 impl<P> Relay<P> {
-    /// Passes on what has been gathered; what the ring has no room for stays.
+    /// Sends gathered packets; those without room in the ring stay.
     pub fn flush(&mut self) {
         let room = self.ring.slots().min(self.packets.len());
         if let Ok(chunk) = self.ring.write_chunk_uninit(room) {
@@ -191,39 +191,38 @@ impl<P> Relay<P> {
     }
 }
 
-// What the egress side of a port is made of: queues, who goes where, at which rate.
+// The egress side of a port: queues, classes, rate.
 
 /// Most queues of a port.
 pub const QUEUES_MAX: usize = CLASSES_MAX;
 
-/// What a frame takes on the wire in addition to its bytes: preamble and start delimiter 8, frame check
-/// sequence 4, gap 12 (IEEE 802.3 clauses 3.1.1 and 4.4.2).
+/// Bytes on the wire in addition to a frame: preamble and start delimiter 8, frame check sequence 4, gap 12
+/// (IEEE 802.3 clauses 3.1.1 and 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u32 = 24;
 
 /// Memory of an element of a queue's ring: a packet's pointer and its tag.
 const ITEM_BYTES: usize = size_of::<usize>() + size_of::<Tag>();
 
-/// What scheduler and shaper count for a frame of `len_bytes`.
+/// Bytes that scheduler and shaper count for a frame of `len_bytes`.
 #[inline]
 pub const fn wire_bytes(len_bytes: u32) -> u32 {
     len_bytes.saturating_add(WIRE_OVERHEAD_BYTES)
 }
 
-/// The egress side of a port, as [`PortEgress`] is built from it: valid by
-/// construction.
+/// The layout of a [`PortEgress`]: valid by construction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EgressLayout {
     /// Its queues, 1 to [`QUEUES_MAX`], in the order of the configuration.
     queues: Vec<QueueLayout>,
-    /// The queue of each class; of all classes that have none of their own, the first.
+    /// The queue of each class; the first queue for classes without their own.
     queue_of_class: [u8; CLASSES_MAX],
-    /// Bit rate, on the wire; none: as fast as the driver takes packets.
+    /// Bit rate on the wire; if `None`, as fast as the driver accepts packets.
     capacity_bps: Option<u64>,
     /// Bytes on the wire that may leave at once after an idle time.
     burst_bytes: u32,
-    /// Longest stay; none: no limit.
+    /// Longest stay; `None` for no limit.
     max_residency: Option<Duration>,
-    /// Most items that the queue of each class had room for, in this layout and those before it.
+    /// Most items for which the queue of each class ever had room, in this layout and previous ones.
     items_of_class: [usize; CLASSES_MAX],
 }
 
@@ -232,19 +231,19 @@ pub struct EgressLayout {
 pub struct QueueLayout {
     /// How the scheduler serves it.
     service: QueueService,
-    /// Most packets that wait.
+    /// Most packets in it.
     packets_max: u32,
-    /// Most bytes of frames that wait.
+    /// Most bytes of frames in it.
     bytes_max: u64,
-    /// Random early detection; none: tail drop alone.
+    /// Random early detection; if `None`, tail drop alone.
     red: Option<config::Red>,
-    /// Items that memory is allocated for: for packets, for references, and for what an earlier generation
-    /// may leave behind ([`EgressLayout::to_succeed`]).
+    /// Items that memory is allocated for: packets, references, and leftovers of an earlier generation
+    /// ([`EgressLayout::to_succeed`]).
     items_max: usize,
 }
 
 impl EgressLayout {
-    /// The layout that a port with an MTU of `mtu` bytes has by its configuration.
+    /// The layout of a port with an MTU of `mtu` bytes by its configuration.
     pub fn from_config(egress: &config::Egress, mtu: u16, classes: &[Class]) -> Self {
         let frame_bytes = u64::from(mtu) + u64::from(FRAME_OVERHEAD_BYTES);
         let queue = |service, packets: u32, bytes: Option<u32>, red| QueueLayout {
@@ -287,8 +286,8 @@ impl EgressLayout {
         }
     }
 
-    /// The same with room enough to take over all that may wait in `old`, so that a worker that
-    /// changes over allocates nothing.
+    /// The same with enough room to take over everything queued in `old`, so that a worker allocates
+    /// nothing when it switches.
     #[must_use]
     pub fn to_succeed(mut self, old: &Self) -> Self {
         for (class, items) in self.items_of_class.iter_mut().enumerate() {
@@ -296,7 +295,7 @@ impl EgressLayout {
         }
         for index in 0..self.queues.len() {
             let classes = self.classes_of(index);
-            // Old queues that leave something to this one, and whether it is their only heir.
+            // Old queues with packets for this one, and whether it is their only heir.
             let (mut left, mut is_same) = (0, false);
             for (of, queue) in old.queues.iter().enumerate() {
                 if old.classes_of(of) & classes != 0 {
@@ -305,7 +304,7 @@ impl EgressLayout {
                 }
             }
             if !is_same {
-                // A class has never had more than its largest queue so far.
+                // A class has never had more room than its largest queue so far.
                 let of_classes = (0..CLASSES_MAX).filter(|class| classes & (1 << class) != 0);
                 left = left.min(of_classes.map(|class| self.items_of_class[class]).sum());
             }
@@ -315,7 +314,7 @@ impl EgressLayout {
         self
     }
 
-    /// The classes of a queue, a bit each.
+    /// The classes of a queue, with a bit for each.
     pub fn classes_of(&self, queue: usize) -> u8 {
         classes_of(self.queue_of_class, queue)
     }
@@ -331,34 +330,34 @@ impl EgressLayout {
     }
 }
 
-/// The classes of `queue`, a bit each.
+/// The classes of `queue`, with a bit for each.
 fn classes_of(queue_of_class: [u8; CLASSES_MAX], queue: usize) -> u8 {
     (0..CLASSES_MAX)
         .filter(|&class| usize::from(queue_of_class[class]) == queue)
         .fold(0, |bits, class| bits | 1 << class)
 }
 
-/// Most references that wait in a queue of `packets_max`.
+/// Most references in a queue of `packets_max`.
 const fn references_max(packets_max: u32) -> usize {
     let eighth = packets_max as usize / 8;
     if eighth == 0 { 1 } else { eighth }
 }
 
-// The egress side of a port: class queues, a scheduler, a shaper, and what goes to the driver next.
+// The egress side of a port: class queues, a scheduler, a shaper, and the head for the driver.
 
 /// Most references between the packets of the head.
 pub const REFERENCES_MAX: usize = 16;
 
-/// Most packets that one call of [`PortEgress::advance`] drops for their age.
+/// Most packets that one call of [`PortEgress::advance`] drops because of their age.
 const EXPIRED_MAX: usize = BURST;
 
-/// What RED takes for a typical packet, in bytes on the wire.
+/// Typical packet size assumed by RED, in bytes on the wire.
 const TYPICAL_WIRE_BYTES: u32 = 500;
 
 /// The rate that RED assumes of a port without a capacity.
 const UNPACED_BPS: u64 = 10_000_000_000;
 
-/// In `PortEgress::busy`: a shaper paces the port, so that nothing goes straight to the head.
+/// In `PortEgress::busy`: a shaper paces the port, so no packet goes straight to the head.
 const PACED: u16 = 1 << 8;
 
 /// The queued packets of a port.
@@ -370,17 +369,17 @@ const PACED: u16 = 1 << 8;
 ///       └───────────── nothing queued, no capacity ─────────────────┘
 /// ```
 ///
-/// Memory is allocated and touched when it is built. A packet costs a bounded amount of work, and so
-/// does each call.
+/// Memory is allocated and touched when it is built. Each packet and each call costs a bounded amount of
+/// work.
 #[derive(Debug)]
 pub struct PortEgress<P> {
-    /// What goes to the driver next, in order: ready, or refused before.
+    /// The next packets for the driver, in order: new ones, or those it refused before.
     pub head: Burst<P>,
     /// Their tags.
     pub tags: Tags,
-    /// References, in order, each with the number of packets of the head that go before it.
+    /// References, in order, each with the number of packets of the head before it.
     pub references: arrayvec::ArrayVec<(usize, QueuedReference), REFERENCES_MAX>,
-    /// Queues where something waits, a bit each, and [`PACED`].
+    /// Non-empty queues, with a bit for each, and [`PACED`].
     busy: u16,
     queue_of_class: [u8; CLASSES_MAX],
     queues: Vec<Queue<P>>,
@@ -390,7 +389,7 @@ pub struct PortEgress<P> {
 }
 
 impl<P> PortEgress<P> {
-    /// An egress side as `layout` says, by a clock of `rate`; RED draws from `seed`.
+    /// An egress side by `layout`, with a clock of `rate`; RED draws from `seed`.
     pub fn new(layout: &EgressLayout, rate: TickRate, seed: u64) -> Self {
         let shaper = |bps| Shaper::new(bps, layout.burst_bytes, rate);
         let pace = shaper(layout.capacity_bps.unwrap_or(UNPACED_BPS));
@@ -415,11 +414,11 @@ impl<P> PortEgress<P> {
         }
     }
 
-    /// Takes a packet in at `now`: straight to the head if nothing is ahead of it and nothing paces
-    /// it, otherwise to the queue of its class.
+    /// Accepts a packet at `now`: straight to the head if nothing is queued and nothing paces the port,
+    /// otherwise into the queue of its class.
     ///
     /// # Errors
-    /// The packet, when its queue is full or RED drops it.
+    /// The packet, if its queue is full or RED drops it.
     #[inline]
     pub fn offer(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         if self.busy == 0 && !self.head.is_full() {
@@ -429,9 +428,9 @@ impl<P> PortEgress<P> {
         self.queue(packet, tag, now)
     }
 
-    /// Takes a whole burst straight to the head if nothing is ahead of it and nothing paces it;
-    /// otherwise leaves it as it is. `tag` puts the tag of each packet, in order, behind those that
-    /// are there: where they stay, so that none is copied.
+    /// Accepts a whole burst straight to the head if nothing is queued and nothing paces the port;
+    /// otherwise leaves it unchanged. `tag` appends the tag of each packet, in order, in place, so that
+    /// none is copied.
     #[inline]
     pub fn offer_all(
         &mut self,
@@ -451,7 +450,7 @@ impl<P> PortEgress<P> {
         true
     }
 
-    /// Nothing is ahead of a packet that comes now, and nothing paces it.
+    /// Whether nothing precedes a packet that arrives now, and nothing paces it.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.busy == 0 && self.head.is_empty() && self.references.is_empty()
@@ -465,8 +464,8 @@ impl<P> PortEgress<P> {
         Ok(())
     }
 
-    /// Takes in a reference at `now`: it leaves behind the packets of its class that were offered before
-    /// it, and costs them no time. False: there is no room for it, and it is forgotten.
+    /// Accepts a reference at `now`: it leaves behind the packets of its class offered before it, and costs
+    /// them no time. Returns false, and drops it, if there is no room.
     pub fn offer_reference(&mut self, reference: QueuedReference, now: Ticks) -> bool {
         if self.busy == 0 && !self.references.is_full() {
             self.references.push((self.head.len(), reference));
@@ -480,7 +479,7 @@ impl<P> PortEgress<P> {
         is_taken
     }
 
-    /// `queue` is no longer empty.
+    /// Notes that `queue` is no longer empty.
     #[inline]
     fn entered(&mut self, queue: usize, now: Ticks) {
         if self.waiting() == 0
@@ -491,8 +490,8 @@ impl<P> PortEgress<P> {
         self.busy |= 1 << queue;
     }
 
-    /// Moves what may leave at `now` to the head, as far as it has room. What has been in the
-    /// switch for longer than the maximum goes to `expired` instead: at most a burst a call.
+    /// Moves packets that may leave at `now` to the head, as far as it has room. Packets that have been in
+    /// the switch for longer than the maximum go to `expired` instead, at most a burst in a call.
     #[inline]
     pub fn advance(&mut self, now: Ticks, expired: &mut impl FnMut(P, Tag)) {
         if self.waiting() != 0 {
@@ -534,7 +533,7 @@ impl<P> PortEgress<P> {
         }
     }
 
-    /// The queue to serve next, and whether what is next there has waited too long.
+    /// The queue to serve next, and whether its next item has waited too long.
     #[inline]
     fn choose(&mut self, now: Ticks) -> Option<(usize, bool)> {
         let queues = &self.queues;
@@ -545,7 +544,7 @@ impl<P> PortEgress<P> {
         Some((queue, age_ticks > self.max_residency_ticks))
     }
 
-    /// A packet starts on the link.
+    /// Starts a packet on the link.
     #[inline]
     fn start(&mut self, queue: usize, packet: P, tag: Tag) {
         let wire_bytes = wire_bytes(tag.len_bytes);
@@ -562,8 +561,8 @@ impl<P> PortEgress<P> {
         self.tags.push(tag);
     }
 
-    /// The driver took the first `packets` of the head (and removed them there): their tags go, and
-    /// the references that are not behind a packet that is left.
+    /// Notes that the driver accepted (and removed) the first `packets` of the head: removes their tags,
+    /// and references not behind a remaining packet.
     #[inline]
     pub fn taken(&mut self, packets: usize) {
         if packets >= self.tags.len() {
@@ -580,8 +579,8 @@ impl<P> PortEgress<P> {
         }
     }
 
-    /// Takes over all that waits in `old`, the order within each class kept, limits not applied,
-    /// and leaves it empty. To be called once, before anything else is offered.
+    /// Takes over everything queued in `old`, in order within each class and without limits, and leaves it
+    /// empty. Call it once, before offering anything else.
     ///
     /// Allocates nothing if the layout was made [to succeed](EgressLayout::to_succeed) that of `old`.
     pub fn adopt(&mut self, old: &mut Self) {
@@ -610,7 +609,7 @@ impl<P> PortEgress<P> {
         }
     }
 
-    /// Takes out everything that waits, and forgets references.
+    /// Removes everything queued, and forgets references.
     pub fn drain(&mut self, mut give: impl FnMut(P, Tag)) {
         for (packet, tag) in self.head.drain(..).zip(self.tags.drain(..)) {
             give(packet, tag);
@@ -627,7 +626,7 @@ impl<P> PortEgress<P> {
         self.busy &= PACED;
     }
 
-    /// Packets that wait, in the queues and at the head.
+    /// Packets in the queues and at the head.
     #[inline]
     pub fn len(&self) -> usize {
         let queued = match self.waiting() {
@@ -637,7 +636,7 @@ impl<P> PortEgress<P> {
         self.head.len() + queued
     }
 
-    /// Nothing waits, not even a reference.
+    /// Whether nothing is queued, not even a reference.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.waiting() == 0 && self.references.is_empty()
@@ -649,12 +648,12 @@ impl<P> PortEgress<P> {
         usize::from(self.queue_of_class[usize::from(class.0) % CLASSES_MAX])
     }
 
-    /// The packets in each queue, in the order of the layout, and what became of the rest.
+    /// The packets in each queue, in the order of the layout, and its counts.
     pub fn queues(&self) -> impl ExactSizeIterator<Item = QueueState> + '_ {
         self.queues.iter().map(Queue::state)
     }
 
-    /// Queues where something waits, a bit each.
+    /// Non-empty queues, with a bit for each.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -665,14 +664,14 @@ impl<P> PortEgress<P> {
     }
 }
 
-/// The first of `classes`, a bit each; class 8, which is class 0, of none.
+/// The first of `classes` (bits); for none, class 8, which has the queue of class 0.
 fn first_of(classes: u8) -> u8 {
     classes.trailing_zeros().min(8) as u8
 }
 
-// A bounded queue of packets, and of references between them.
+// A bounded queue of packets, with references between them.
 
-/// A packet that was not taken, and why.
+/// A refused packet, and the reason.
 #[derive(Debug)]
 pub struct Refused<P> {
     /// The packet.
@@ -683,7 +682,7 @@ pub struct Refused<P> {
     pub reason: DropReason,
 }
 
-/// Packets, and the bytes of their frames.
+/// A number of packets, and of the bytes of their frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Packets.
@@ -713,22 +712,22 @@ impl std::ops::AddAssign for Volume {
     }
 }
 
-/// What became of what was offered to a queue. What went straight to the driver never came to it.
+/// Counts of a queue. Packets that went straight to the driver were never in it.
 ///
 /// `entered = left + expired + waiting`, in packets and in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// What was taken.
+    /// Accepted.
     pub entered: Volume,
-    /// What went on to the driver, or was drained.
+    /// Passed to the driver, or drained.
     pub left: Volume,
-    /// What had waited too long.
+    /// Waited too long.
     pub expired: Volume,
-    /// What was refused for want of room.
+    /// Refused because the queue was full.
     pub full: Volume,
-    /// What RED refused.
+    /// Refused by RED.
     pub red: Volume,
-    /// References that were refused for want of room, or had waited too long.
+    /// References refused because there was no room, or that waited too long.
     pub references_lost: u64,
 }
 
@@ -743,23 +742,23 @@ impl std::ops::AddAssign for QueueCounts {
     }
 }
 
-/// A queue's present state.
+/// A queue's current state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueState {
     /// The queued packets.
     pub waiting: Volume,
-    /// What became of what was offered.
+    /// Its counts.
     pub counts: QueueCounts,
 }
 
-/// A reference on its way through the queue: a position in its stream, of no bytes.
+/// A reference in the queue: a position in its stream, of no bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuedReference {
     /// Its number among those of its stream.
     pub sequence: u32,
-    /// Tells references of one configuration from those of another that are still queued.
+    /// Distinguishes references of one configuration from queued ones of another.
     pub generation: GenerationId,
-    /// When it was put into the queue.
+    /// When it was queued.
     pub arrived: Ticks,
     /// Its stream: the segment,
     pub segment: SegmentIndex,
@@ -776,7 +775,7 @@ enum Item<P> {
     Reference(QueuedReference),
 }
 
-/// What becomes of an item that is taken out.
+/// What happens to an item taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Left,
@@ -797,7 +796,7 @@ struct Queue<P> {
 }
 
 impl<P> Queue<P> {
-    /// An empty queue whose memory is there, not only promised.
+    /// An empty queue whose memory is touched, not only reserved.
     pub fn new(layout: &QueueLayout, red: Option<Red>) -> Self {
         let mut ring = VecDeque::with_capacity(layout.items_max);
         ring.resize_with(layout.items_max, Item::untouched);
@@ -825,18 +824,18 @@ impl<P> Queue<P> {
         self.ring.is_empty()
     }
 
-    /// Packets that wait.
+    /// Packets in it.
     pub fn packets(&self) -> usize {
         self.ring.len() - self.references
     }
 
-    /// What fits without more memory.
+    /// Items that fit without allocating.
     #[cfg(test)]
     pub fn items_max(&self) -> usize {
         self.ring.capacity()
     }
 
-    /// Packets and references that wait.
+    /// Packets and references in it.
     #[cfg(test)]
     pub fn items(&self) -> usize {
         self.ring.len()
@@ -848,7 +847,7 @@ impl<P> Queue<P> {
         self.ring.front()
     }
 
-    /// Takes a packet in, or says why not.
+    /// Accepts a packet, or refuses it with a reason.
     #[inline]
     pub fn offer(&mut self, packet: P, tag: Tag, now: Ticks) -> Result<(), Refused<P>> {
         let queue_packets = self.packets();
@@ -882,7 +881,7 @@ impl<P> Queue<P> {
         Ok(())
     }
 
-    /// Takes a reference in, if there is room. Neither RED nor the limits know of it.
+    /// Accepts a reference, if there is room. RED and the limits ignore it.
     pub fn offer_reference(&mut self, reference: QueuedReference) -> bool {
         let is_taken = self.references < self.references_max;
         if is_taken {
@@ -893,7 +892,7 @@ impl<P> Queue<P> {
         is_taken
     }
 
-    /// Puts an item behind all others: uncounted, and limits are not asked.
+    /// Appends an item without counting it or checking limits.
     #[inline]
     pub fn put(&mut self, item: Item<P>) {
         match &item {
@@ -903,7 +902,7 @@ impl<P> Queue<P> {
         self.ring.push_back(item);
     }
 
-    /// Takes the next item out: uncounted.
+    /// Takes the next item out without counting it.
     #[inline]
     pub fn pop(&mut self) -> Option<Item<P>> {
         let item = self.ring.pop_front()?;
@@ -914,7 +913,7 @@ impl<P> Queue<P> {
         Some(item)
     }
 
-    /// Takes the next item out at `now` to its `fate`.
+    /// Takes the next item out at `now`, with its `fate`.
     #[inline]
     pub fn take(&mut self, fate: Fate, now: Ticks) -> Option<Item<P>> {
         let item = self.pop()?;
@@ -932,8 +931,8 @@ impl<P> Queue<P> {
         Some(item)
     }
 
-    /// Takes over from a queue of the same classes: what RED knows and, if this one is empty, the
-    /// ring as it is, if it has room enough. Move the rest of `old` one by one.
+    /// Takes over from a queue of the same classes: RED's state and, if this one is empty, the ring, if it
+    /// has enough room. The caller moves the rest of `old` one by one.
     pub fn succeed(&mut self, old: &mut Self) {
         if let (Some(red), Some(old)) = (&mut self.red, &old.red) {
             red.succeed(old);
@@ -947,7 +946,7 @@ impl<P> Queue<P> {
 }
 
 impl<P> Item<P> {
-    /// Fills an element of a ring that is empty so far.
+    /// Fills an element of an empty ring.
     fn untouched() -> Self {
         Self::Reference(QueuedReference {
             sequence: 0,
@@ -968,7 +967,7 @@ impl<P> Item<P> {
         }
     }
 
-    /// What it takes on the wire.
+    /// Its size on the wire.
     #[inline]
     pub fn wire_bytes(&self) -> u32 {
         match self {
@@ -990,28 +989,28 @@ const _: () = assert!(
     "an item takes no more than a packet's pointer and its tag"
 );
 
-// Which queue is served next: strict priority, then deficit round robin (Shreedhar and Varghese,
-// "Efficient Fair Queueing Using Deficit Round Robin", SIGCOMM 1995), on bytes on the wire.
+// Chooses the next queue: strict priority, then deficit round robin (Shreedhar and Varghese, "Efficient
+// Fair Queueing Using Deficit Round Robin", SIGCOMM 1995), in bytes on the wire.
 
-/// Bytes that a weight of 1 earns in a round: the longest frame of IEEE 802.3 with one tag.
+/// Bytes per round for a weight of 1: the longest frame of IEEE 802.3 with one tag.
 pub const QUANTUM_BYTES: u32 = 1_522;
 
-/// Chooses among queues, a bit each.
+/// Chooses among queues, given as bits.
 ///
-/// A choice takes at most `QUEUES_MAX` steps for each quantum that the longest frame is long: 48
-/// for one of 9,046 bytes and a weight of 1.
+/// A choice takes at most `QUEUES_MAX` steps for each quantum in the longest frame: 48 for one of 9,046
+/// bytes and a weight of 1.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
     strict: u8,
     quanta: [u32; QUEUES_MAX],
     deficits: [u32; QUEUES_MAX],
-    /// The weighted queue that is served.
+    /// The weighted queue being served.
     current: usize,
 }
 
 impl Scheduler {
-    /// A scheduler of queues that are served as `services` says, in their order; of more than
-    /// [`QUEUES_MAX`], the rest is never served.
+    /// A scheduler for queues with these `services`, in order; queues beyond [`QUEUES_MAX`] are never
+    /// served.
     pub fn new(services: impl IntoIterator<Item = QueueService>) -> Self {
         let mut scheduler = Self {
             strict: 0,
@@ -1032,8 +1031,8 @@ impl Scheduler {
         scheduler
     }
 
-    /// The queue to serve next among those `waiting` (a bit each), whose next packets take
-    /// `front_wire_bytes`. None: nothing waits.
+    /// The queue to serve next among those `waiting` (bits), whose next packets have `front_wire_bytes`.
+    /// `None` if all are empty.
     #[inline]
     pub fn choose(
         &mut self,
@@ -1053,27 +1052,27 @@ impl Scheduler {
             {
                 return Some(current);
             }
-            // What is left of a deficit is kept for the next round.
+            // The rest of a deficit is kept for the next round.
             self.current = next_after(current, waiting);
             let deficit = &mut self.deficits[self.current];
             *deficit = deficit.saturating_add(self.quanta[self.current]);
         }
     }
 
-    /// A packet of `wire_bytes` leaves the `queue` that was chosen.
+    /// Notes that a packet of `wire_bytes` leaves the chosen `queue`.
     #[inline]
     pub fn charge(&mut self, queue: usize, wire_bytes: u32) {
         self.deficits[queue] = self.deficits[queue].saturating_sub(wire_bytes);
     }
 
-    /// Nothing waits in `queue` any more: it saves nothing up.
+    /// Notes that `queue` is empty, so it loses its deficit.
     #[inline]
     pub fn emptied(&mut self, queue: usize) {
         self.deficits[queue] = 0;
     }
 }
 
-/// The next of the queues `waiting` (one or more) after `current`, round and round.
+/// The next of the queues `waiting` (at least one) after `current`, in a circle.
 #[inline]
 fn next_after(current: usize, waiting: u8) -> usize {
     let later = u32::from(waiting) & !((2 << current) - 1);

@@ -1,4 +1,4 @@
-//! Flows with counters of their own: which ones, and in which slots.
+//! Flows with counters of their own: selection and slots.
 
 use contract::config::FlowSelection;
 use contract::counters::FlowTableCounters;
@@ -9,7 +9,7 @@ use measure::packet::{FlowHash, FlowKey, Hasher};
 
 use crate::packet_io::NO_SEGMENT;
 
-/// Commands of the control core that are applied at a time: what bounds the work.
+/// Most commands of the control core applied at a time, which bounds the work.
 const COMMANDS_MAX: usize = 16;
 
 /// The flows that one worker tracks.
@@ -19,15 +19,15 @@ pub struct Flows {
     selection: FlowSelection,
     /// [`FlowSelection::sampled_below`].
     sampled_below: u64,
-    /// What headers are compared with before a flow is tracked by them.
+    /// Hasher for checking headers before a flow is tracked by them.
     verifier: Option<Hasher>,
-    /// What tables of earlier generations could not track.
+    /// Packets that tables of earlier generations could not track.
     untracked_before: Untracked,
 }
 
 impl Flows {
-    /// Room for `slots` flows of those that `selection` names. Which of them are the top ones only the control core can
-    /// tell; to a worker they are all, as long as it has slots.
+    /// Makes room for `slots` flows selected by `selection`. Only the control core knows which flows are the top
+    /// ones; a worker tracks all of them while it has slots.
     pub fn new(slots: usize, selection: FlowSelection) -> Self {
         Self {
             table: FlowTable::new(slots),
@@ -38,8 +38,8 @@ impl Flows {
         }
     }
 
-    /// For headers that may have been rewritten since they were hashed: a flow is tracked only where they
-    /// still hash to it.
+    /// For headers that may have been rewritten since they were hashed: a flow is tracked only if they
+    /// still have its hash.
     #[must_use]
     pub fn verified_by(self, hasher: Hasher) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Flows {
         }
     }
 
-    /// Continues from the totals of the table that this one replaces.
+    /// Continues the totals of the table that this one replaces.
     pub fn succeed(&mut self, old: &Self) {
         let (before, own) = (old.untracked_before, old.table.untracked());
         self.untracked_before = Untracked {
@@ -58,14 +58,14 @@ impl Flows {
         };
     }
 
-    /// Asks the cache for the table's entry of a packet's flow, a while before it is looked up.
+    /// Prefetches the table's entry of a packet's flow, well before it is looked up.
     #[inline]
     pub fn prefetch(&self, flow: FlowId) {
         self.table.prefetch(flow);
     }
 
-    /// Looks up the flows of packets of a segment, whose headers `head` gives. New ones are reported to the
-    /// control core.
+    /// Looks up the flows of packets of a segment; `head` returns their headers. New ones are reported to
+    /// the control core.
     #[inline]
     pub fn look_up<'h>(
         &mut self,
@@ -108,19 +108,19 @@ impl Flows {
         table.look_up(ids, slots, is_selected, report);
     }
 
-    /// The slot of a packet's flow, if it has one.
+    /// The slot of a packet's flow, if any.
     pub fn slot_of(&self, observation: &Observation) -> Slot {
         self.table
             .slot_of(FlowId::of(observation))
             .unwrap_or(Slot::OTHER)
     }
 
-    /// Shows how full the table is.
+    /// Publishes how full the table is.
     pub fn show(&self, counters: &FlowTableCounters) {
         counters.set(&self.table, self.untracked_before);
     }
 
-    /// Forgets flows and takes slots back as the control core commands, a bounded number of them.
+    /// Forgets flows and takes slots back as commanded by the control core, a bounded number.
     pub fn apply_commands(&mut self, control: &mut WorkerEnd) {
         for _ in 0..COMMANDS_MAX {
             match control.next_command() {
@@ -129,7 +129,7 @@ impl Flows {
                     self.table.forget(id);
                 }
                 Some(FlowCommand::Give(slot)) => {
-                    // Refused only where the command is out of place: the slot stays as it is.
+                    // Only fails for a misplaced command: the slot stays as it is.
                     let _ = self.table.give(slot);
                 }
             }

@@ -1,6 +1,6 @@
-//! Everything that changes while packets flow changes in one way: the control side prepares a
-//! generation (allocated, touched, filled), a worker takes it up at an epoch's rollover by moving
-//! pointers, and the old parts go back in the same box, to be freed by the control side.
+//! All changes while packets flow take the same way: the control side prepares a generation (allocated,
+//! touched, filled), a worker switches to it at a rollover by moving pointers, and the old parts return in
+//! the same box, to be freed by the control side.
 
 use std::fmt;
 
@@ -15,35 +15,34 @@ use crate::meter::Plan;
 use crate::packet_io::{PacketIo, PortHandles};
 use crate::wire::WireChange;
 
-/// What becomes of measuring.
+/// A change of measuring.
 #[derive(Debug, Default)]
 pub enum Measuring {
-    /// It stays as it is.
+    /// No change.
     #[default]
     Unchanged,
-    /// Another plan, or none: off.
+    /// Another plan, or none to switch measuring off.
     Changed(Option<Box<Plan>>),
 }
 
-/// What one worker does differently from an epoch on. Parts that are absent stay as they are.
+/// Changes of one worker from an epoch on. Absent parts stay as they are.
 pub struct Generation<I: PacketIo> {
-    /// Its number, from 1 on; the configuration at start is generation 0.
+    /// Its number, from 1; the initial configuration is generation 0.
     pub number: GenerationId,
-    /// It is taken up at the rollover to this epoch, or to the first one after it that the worker
-    /// sees.
+    /// The worker switches to it at the rollover to this epoch, or to the first later one that it sees.
     pub from: Epoch,
-    /// Ports to be given back, each with [room](PortHandles::room); the worker fills that.
+    /// Ports to return, each with [room](PortHandles::room) that the worker fills.
     pub gone: Vec<I::Handles>,
-    /// Ports to be taken over after that; the worker empties them.
+    /// Ports to take over after that; the worker empties them.
     pub come: Vec<I::Handles>,
     /// Forwarding and classes.
     pub decide: Option<Box<Decide>>,
-    /// Lanes by port; packets queued in an old lane move to the new lane. A lane past the last port is
-    /// a new port.
+    /// Lanes by port; packets queued in an old lane move to the new one. A lane past the last port is a new
+    /// port.
     pub lanes: Vec<(usize, Lane<I::Packet>)>,
     /// Measuring.
     pub measuring: Measuring,
-    /// Wires by port: another one, or none.
+    /// Wires by port: another wire, or none.
     pub wires: Vec<WireChange<I::Packet>>,
 }
 
@@ -62,7 +61,7 @@ impl<I: PacketIo> Generation<I> {
         }
     }
 
-    /// A generation that changes nothing but that the ports `gone`, which `config` names, are given back.
+    /// A generation that only returns the ports `gone` of `config`.
     pub fn giving_back(number: GenerationId, config: &Config, gone: &[PortIndex]) -> Self {
         Self {
             gone: Self::room(config, gone),
@@ -70,7 +69,7 @@ impl<I: PacketIo> Generation<I> {
         }
     }
 
-    /// Room for the ports `gone`, which `config` names.
+    /// Room for the ports `gone` of `config`.
     pub fn room(config: &Config, gone: &[PortIndex]) -> Vec<I::Handles> {
         let room =
             |&port: &PortIndex| I::Handles::room(port, config.rx_queues(port.index()).into());
@@ -87,7 +86,7 @@ impl<I: PacketIo> fmt::Debug for Generation<I> {
     }
 }
 
-/// The worker's end: generations to come in, old ones out.
+/// The worker's end: receives generations, and returns old ones.
 #[derive(Debug)]
 pub struct WorkerGenerations<I: PacketIo> {
     coming: Consumer<Box<Generation<I>>>,
@@ -101,7 +100,7 @@ pub struct Generations<I: PacketIo> {
     gone: Consumer<Box<Generation<I>>>,
 }
 
-/// Both ends. One generation is under way at a time.
+/// Makes both ends. One generation is in transit at a time.
 pub fn generations<I: PacketIo>() -> (Generations<I>, WorkerGenerations<I>) {
     let (coming, worker_coming) = RingBuffer::new(1);
     let (worker_gone, gone) = RingBuffer::new(1);
@@ -113,30 +112,30 @@ pub fn generations<I: PacketIo>() -> (Generations<I>, WorkerGenerations<I>) {
 }
 
 impl<I: PacketIo> Generations<I> {
-    /// Sends a generation on its way.
+    /// Sends a generation.
     ///
     /// # Errors
-    /// The generation itself while another waits to be taken up.
+    /// The generation itself, while another is waiting.
     pub fn send(&mut self, generation: Box<Generation<I>>) -> Result<(), Box<Generation<I>>> {
         (self.coming.push(generation)).map_err(|PushError::Full(generation)| generation)
     }
 
-    /// The old parts of a generation that was taken up, to be freed.
+    /// The old parts of a generation that is in effect, to be freed.
     pub fn take_gone(&mut self) -> Option<Box<Generation<I>>> {
         self.gone.pop().ok()
     }
 }
 
-/// The control side's ends to all workers, who take up one generation at a time.
+/// The control side's ends to all workers, which switch to one generation at a time.
 #[derive(Debug)]
 pub struct WorkerEnds<I: PacketIo> {
     ends: Vec<Generations<I>>,
-    /// Workers that have given back the old parts of the generation under way.
+    /// Number of workers that have returned the old parts of the current generation.
     returned: Option<usize>,
 }
 
 impl<I: PacketIo> WorkerEnds<I> {
-    /// The ends to workers who have no generation under way.
+    /// Ends to workers without a generation in transit.
     pub fn new(ends: Vec<Generations<I>>) -> Self {
         Self {
             ends,
@@ -144,12 +143,12 @@ impl<I: PacketIo> WorkerEnds<I> {
         }
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether some worker has not given back its old parts yet.
+    /// Whether some worker has not returned its old parts yet.
     pub fn are_busy(&self) -> bool {
         self.returned.is_some()
     }
@@ -157,7 +156,7 @@ impl<I: PacketIo> WorkerEnds<I> {
     /// Sends each worker its generation.
     ///
     /// # Panics
-    /// While another one is under way.
+    /// If another one is in transit.
     pub fn send(&mut self, generations: impl IntoIterator<Item = Generation<I>>) {
         assert!(!self.are_busy(), "one generation is under way at a time");
         for (worker, generation) in self.ends.iter_mut().zip(generations) {
@@ -167,7 +166,7 @@ impl<I: PacketIo> WorkerEnds<I> {
         self.returned = Some(0);
     }
 
-    /// Frees old parts that have come back, without waiting; whether nothing is under way any more.
+    /// Frees returned parts, without waiting; returns whether nothing is in transit any more.
     pub fn collect(&mut self) -> bool {
         if let Some(returned) = &mut self.returned {
             let back = self.ends.iter_mut().filter_map(Generations::take_gone);
@@ -181,7 +180,7 @@ impl<I: PacketIo> WorkerEnds<I> {
 }
 
 impl<I: PacketIo> WorkerGenerations<I> {
-    /// The next generation, if `epoch` is one that it is meant for.
+    /// The next generation, if `epoch` has reached its first epoch.
     #[inline]
     pub fn due(&mut self, epoch: Epoch) -> Option<Box<Generation<I>>> {
         if self.coming.peek().is_ok_and(|next| next.from <= epoch) {
@@ -191,10 +190,9 @@ impl<I: PacketIo> WorkerGenerations<I> {
         }
     }
 
-    /// Gives the old parts back. The control side sends nothing new before it has them, so there
-    /// is room.
+    /// Returns the old parts. The control side sends nothing new before it has them, so there is room.
     pub fn give_back(&mut self, generation: Box<Generation<I>>) {
-        // Freed here if the other end is gone: the switch stops.
+        // Freed here if the other end is gone, because the switch stops.
         let _ = self.gone.push(generation);
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker does when there is nothing to do.
+//! What a worker does without packets.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use contract::config::Idle;
 
-/// Empty passes before a worker that may sleep does: some 10 us.
+/// Empty passes before a worker that may sleep does so: about 10 us.
 const PASSES_BEFORE_SLEEP: u32 = 64;
 
-/// Shortest and longest sleep; each is twice the one before. What a sleep adds to a packet's wait is
-/// not in its stamped delay, but in the gap between polls, which is exported.
+/// Shortest and longest sleep; each is twice the previous one. The time that a packet waits because of a
+/// sleep is not in its stamped delay, but in the gap between polls, which is exported.
 const SLEEP_MIN: Duration = Duration::from_micros(1);
 const SLEEP_MAX: Duration = Duration::from_micros(50);
 
-/// How late the kernel may wake a worker from its sleep; 50 us by default.
+/// How late the kernel may wake a worker; 50 us by default.
 const TIMER_SLACK_NS: u32 = 1_000;
 
-/// Rests between passes as configured.
+/// Pauses between passes as configured.
 #[derive(Debug)]
 pub struct IdlePolicy {
     idle: Idle,
@@ -26,7 +26,7 @@ pub struct IdlePolicy {
 }
 
 impl IdlePolicy {
-    /// A policy that has not rested yet, for the calling thread.
+    /// A new policy for the calling thread.
     pub fn new(idle: Idle) -> Self {
         if idle == Idle::Sleep {
             tighten_timers();
@@ -38,13 +38,13 @@ impl IdlePolicy {
         }
     }
 
-    /// To be called after a pass in which packets moved, or left some waiting.
+    /// Called after a pass in which packets moved, or stayed queued.
     #[inline]
     pub fn worked(&mut self) {
         self.empty_passes = 0;
     }
 
-    /// To be called after any other pass.
+    /// Called after any other pass.
     #[inline]
     pub fn rest(&mut self) {
         match self.idle {
@@ -57,7 +57,7 @@ impl IdlePolicy {
         }
     }
 
-    /// How long to sleep after another empty pass, if at all.
+    /// Time to sleep after another empty pass, if any.
     fn nap(&mut self) -> Option<Duration> {
         self.empty_passes = self.empty_passes.saturating_add(1);
         if self.empty_passes <= PASSES_BEFORE_SLEEP {
@@ -70,7 +70,7 @@ impl IdlePolicy {
     }
 }
 
-/// Lets the kernel wake the calling thread on time (`prctl(PR_SET_TIMERSLACK)`, by its file).
+/// Makes the kernel wake the calling thread on time (`prctl(PR_SET_TIMERSLACK)`, by its file).
 fn tighten_timers() {
     let set = || {
         let thread = fs::read_link("/proc/thread-self")?;

@@ -1,4 +1,4 @@
-//! Vernier's data plane: the engine and what it is made of.
+//! Vernier's data plane: the engine and its parts.
 //!
 //! ```text
 //!  receive, stamp ── decide ── parse, hash, tag ── egress queue
@@ -13,8 +13,8 @@
 //! makes devices and workers from a configuration; package `daemon` runs them, and [`reconfigurer`]
 //! changes them while packets flow.
 //!
-//! It is not a router, a firewall or a protocol stack: a frame leaves as it came, or is a counted
-//! drop with a named reason.
+//! It is not a router, a firewall or a protocol stack: a frame leaves unchanged, or is a counted drop with
+//! a named reason.
 #![forbid(unsafe_code)]
 
 pub mod classify;

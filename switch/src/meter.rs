@@ -1,14 +1,12 @@
-//! The measurement points of one worker: they tag packets as they arrive, record them when their
-//! fate is known, and give each shard away when its epoch is sealed.
-//!
+//! The measurement points of one worker: they tag packets on arrival, record them when their fate is known,
+//! and pass on each shard when its epoch is sealed.
 //! ```text
 //!  arrive ── Tagging: hashes, segment, epoch ── queues ── Meter: recorded ── Epochs: sealed shards ──> control core
 //! ```
 //!
-//! A packet is recorded once: as it leaves, at both ends of its segment, with the time of its
-//! arrival at one and of its departure at the other; or, if it is dropped in between, at the
-//! sender's end alone. That has the effect of recording it at each point as it passes, for half of
-//! the memory traffic.
+//! A packet is recorded once: when it leaves, at both ends of its segment, with the time of its arrival at
+//! one and of its departure at the other; or, if it is dropped in between, at the sender's end only. This
+//! is equivalent to recording it at each point as it passes, for half of the memory traffic.
 
 use contract::config::{Config, Segment};
 use contract::counters::WorkerCounters;
@@ -36,18 +34,18 @@ pub use epochs::Epochs;
 /// The measurement points of one worker.
 #[derive(Debug)]
 pub struct Meter {
-    /// The epochs that packets are recorded in, and the plans.
+    /// The epochs in which packets are recorded, and the plans.
     pub epochs: Epochs,
     hasher: Hasher,
-    /// Delays from which on tags are checked.
+    /// Least delay for which tags are checked.
     doubtful_ticks: u64,
     backward_packets: u64,
     outlived_packets: u64,
 }
 
 impl Meter {
-    /// Points of one worker, beginning in the epoch that `schedule` has at `now`; without a plan
-    /// nothing is measured.
+    /// The points of one worker, starting with the epoch of `schedule` at `now`; without a plan nothing is
+    /// measured.
     pub fn new(
         hasher: Hasher,
         schedule: EpochSchedule,
@@ -63,7 +61,7 @@ impl Meter {
         }
     }
 
-    /// What packets that arrive now are tagged with.
+    /// The tags of packets that arrive now.
     #[inline]
     pub fn tagging(&self) -> Tagging<'_> {
         Tagging {
@@ -73,8 +71,8 @@ impl Meter {
         }
     }
 
-    /// Makes batches of packets that are about to leave: all at `now`, or each at its own time by `clock`
-    /// where packets are stamped; none where nothing is measured.
+    /// Makes batches of departing packets: all at `now`, or each at its own time by `clock` if packets are
+    /// stamped individually; none if nothing is measured.
     #[inline]
     pub fn departures(
         &mut self,
@@ -116,8 +114,8 @@ impl Meter {
         departure
     }
 
-    /// With a delay below 0 corrected, and the epoch, where the packet waited so long that its tag may be of
-    /// another by now.
+    /// Corrects a negative delay, and the epoch of a packet queued so long that its tag may now belong to
+    /// another.
     #[cold]
     fn mended(&mut self, mut departure: Batch) -> Batch {
         if departure.delay.cast_signed() < 0 {
@@ -128,15 +126,15 @@ impl Meter {
         departure
     }
 
-    /// Counts packets whose delay was below 0 and became 0: counters of two cores may be some ticks apart.
+    /// Counts packets with a negative delay, which was set to 0: the counters of two cores may differ by
+    /// some ticks.
     #[inline]
     pub fn count_backward(&mut self, packets: u64) {
         self.backward_packets += packets;
     }
 
-    /// Looks up the flows of packets that are about to leave, while their headers are there (`head`
-    /// gives those of each), and asks the cache for the counters that they will be
-    /// [recorded](Self::passed) in.
+    /// Looks up the flows of departing packets while their headers are available (`head` returns those of
+    /// each), and prefetches the counters in which they will be [recorded](Self::passed).
     #[inline]
     pub fn prepare<'h>(&mut self, departing: &mut Departing, head: impl Fn(usize) -> &'h [u8]) {
         let Departing { batches, members } = departing;
@@ -164,8 +162,8 @@ impl Meter {
         }
     }
 
-    /// Records packets that have left, each in its own epoch. What belongs to a sealed epoch is counted
-    /// as late.
+    /// Records packets that have left, each in its own epoch. Packets of a sealed epoch are counted as
+    /// late.
     #[inline]
     pub fn passed(&mut self, departing: &Departing, spread: &mut RandomHashes) {
         for (batch, members) in departing.parts() {
@@ -186,7 +184,7 @@ impl Meter {
         }
     }
 
-    /// Counts packets that outlived the plan that they were tagged by: their segment may be another's by now.
+    /// Counts packets that outlived the plan of their tag: their segment may be another one now.
     #[cold]
     fn outlived(&mut self, segment: SegmentIndex, packets: usize) {
         if segment != NO_SEGMENT {
@@ -219,7 +217,7 @@ impl Meter {
         if !self.epochs.is_of_plan(epoch) {
             return self.outlived(tag.segment, 1);
         }
-        // A drop after the seal is still a loss: the present epoch's.
+        // A drop after the seal is still a loss, counted in the current epoch.
         let current = &mut self.epochs.current;
         observation.epoch = current.tag;
         if let Some(shard) = &mut current.shard {
@@ -230,7 +228,7 @@ impl Meter {
     /// Offers a packet to its egress queue, with the references that belong around it.
     ///
     /// # Errors
-    /// The packet, where the queue refuses it.
+    /// The packet, if the queue refuses it.
     #[inline]
     pub fn offer<P>(
         &mut self,
@@ -246,8 +244,8 @@ impl Meter {
         }
     }
 
-    /// A burst of the present epoch has gone straight to the head of an egress queue, behind `ahead`
-    /// packets: puts the references there that belong among its packets.
+    /// Notes that a burst of the current epoch went straight to the head of an egress queue, behind `ahead`
+    /// packets, and inserts the references that belong among its packets.
     #[inline]
     pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let plan = self.epochs.plan.as_mut();
@@ -256,7 +254,7 @@ impl Meter {
         }
     }
 
-    /// The references that belong among packets of the present epoch that have left as soon as they came.
+    /// The references that belong among packets of the current epoch that left immediately.
     #[inline]
     pub fn references_among(&mut self, batch: &Batch, members: MembersPart<'_>) -> Due {
         let mut due = Due::new_const();
@@ -267,7 +265,7 @@ impl Meter {
         due
     }
 
-    /// Passes references that are overdue to `put`. To be called once a pass.
+    /// Passes overdue references to `put`. Called once in each pass.
     #[inline]
     pub fn overdue(&mut self, now: Ticks, put: &mut impl FnMut(PortIndex, QueuedReference)) {
         let Epochs { plan, current, .. } = &mut self.epochs;
@@ -276,8 +274,8 @@ impl Meter {
         }
     }
 
-    /// Shows how full the present flow table is, what became of references, and which packets were
-    /// measured otherwise than they should.
+    /// Publishes how full the current flow table is, the counters of references, and the packets that were
+    /// measured in an exceptional way.
     pub fn show(&mut self, counters: &WorkerCounters) {
         let exceptions = &counters.exceptions;
         exceptions.backward_packets.set(self.backward_packets);
@@ -292,7 +290,7 @@ impl Meter {
     }
 }
 
-// How a generation of the configuration measures: its segments, flows and references.
+// A generation's measuring: its segments, flows and references.
 
 /// Most classes of a configuration.
 const CLASSES: usize = 8;
@@ -300,10 +298,10 @@ const CLASSES: usize = 8;
 /// Segments by class.
 pub type Segments = [SegmentIndex; CLASSES];
 
-/// None is measured.
+/// No segment is measured.
 pub const NO_SEGMENTS: Segments = [NO_SEGMENT; CLASSES];
 
-/// Which segment leads from one port to another, for each class.
+/// The segment from one port to another, for each class.
 #[derive(Debug, Clone)]
 pub struct SegmentMap {
     ports: usize,
@@ -334,7 +332,7 @@ impl SegmentMap {
         Self::of(config, Segment::is_inside)
     }
 
-    /// Those around devices of others.
+    /// The segments around other devices.
     pub fn around(config: &Config) -> Self {
         Self::of(config, |segment| !segment.is_inside())
     }
@@ -370,34 +368,34 @@ impl SegmentMap {
     }
 }
 
-/// How a generation measures.
+/// The measuring of a generation.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where its shards come from and go to.
+    /// Source and destination of its shards.
     pub handover: WorkerEnd,
-    /// What its segments are called.
+    /// Its segments.
     pub segments: SegmentMap,
-    /// What to find out about each packet as it arrives.
+    /// Hashes to compute for each arriving packet.
     pub hashing: Hashing,
     /// Flows with counters of their own.
     pub flows: Option<Flows>,
-    /// Whether the clock is read for every packet, not for every burst.
+    /// Whether the clock is read for every packet instead of every burst.
     pub stamps_packets: bool,
-    /// Devices of others that packets are measured around, where there are any.
+    /// Devices that packets are measured around, if any.
     pub arounds: Option<Box<Arounds>>,
-    /// References among packets, where there are any.
+    /// References among packets, if any.
     pub references: Option<Box<References>>,
 }
 
 impl Plan {
-    /// Shows what became of references since the last time.
+    /// Publishes the counters of references since the last call.
     pub fn show_references(&mut self, counters: &WorkerCounters) {
         if let Some(references) = &mut self.references {
             references.show(&counters.references);
         }
     }
 
-    /// Does what the control core asks for between epochs.
+    /// Applies the control core's commands between epochs.
     fn apply_commands(&mut self) {
         if let Some(flows) = &mut self.flows {
             flows.apply_commands(&mut self.handover);
@@ -405,16 +403,15 @@ impl Plan {
     }
 }
 
-// Tags of epochs, and how long they can be trusted.
+// Tags of epochs, and how long they are unambiguous.
 //
 // ```text
 //  EpochTag   plan, 2 bits | epoch, 6 bits
 // ```
 //
-// Workers take up a plan at an epoch's rollover each, so that a tag says which open epoch it is of, or
-// that it is of none, for as long as less than three epochs went by. Packets that waited for longer are
-// compared with the start of the epoch and of the plan that their tag names: off the fast path, which
-// looks at one sum a burst.
+// Workers switch to a plan at a rollover, so a tag identifies its open epoch, or that it is of none, as
+// long as less than three epochs have passed. Packets queued longer are compared with the start of the
+// tag's epoch and plan. That is off the fast path, which checks one sum for each burst.
 
 const EPOCH_BITS: u32 = 6;
 const EPOCH_MASK: u8 = (1 << EPOCH_BITS) - 1;
@@ -424,13 +421,13 @@ const EPOCH_MASK: u8 = (1 << EPOCH_BITS) - 1;
 struct PlanNumber(u8);
 
 impl PlanNumber {
-    /// The tag of packets that count in `epoch` under this plan.
+    /// The tag of packets counted in `epoch` under this plan.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
     pub fn tag(self, epoch: Epoch) -> EpochTag {
         EpochTag(self.0 << EPOCH_BITS | epoch.0 as u8 & EPOCH_MASK)
     }
 
-    /// Whether a tag is of this plan.
+    /// Whether a tag belongs to this plan.
     #[inline]
     pub fn is_of(self, EpochTag(tag): EpochTag) -> bool {
         tag >> EPOCH_BITS == self.0
@@ -445,31 +442,30 @@ impl PlanNumber {
     }
 }
 
-/// A tag of an epoch half of what tags tell apart from that of `tag`: no epoch that far from an open
-/// one is open.
+/// The tag half the tag space away from `tag`; no open epoch can have it.
 fn of_no_open_epoch(EpochTag(tag): EpochTag) -> EpochTag {
     EpochTag(tag ^ 1 << (EPOCH_BITS - 1))
 }
 
-/// A tag of the plan two before or after that of `tag`: neither the present one nor the one before it.
+/// A tag two plans away from that of `tag`: neither the current plan nor the previous one.
 fn of_no_plan(EpochTag(tag): EpochTag) -> EpochTag {
     EpochTag(tag ^ 2 << EPOCH_BITS)
 }
 
-/// A delay from which on tags are checked, a power of two of ticks: any delay of a burst that has it
-/// shows in the disjunction of all. A delay below 0 does, too.
+/// Least delay for which tags are checked, a power of two of ticks, so that any such delay in a burst shows
+/// in the disjunction of all delays, as does a negative one.
 fn doubtful_ticks(schedule: &EpochSchedule) -> u64 {
     1 << schedule.interval_ticks().saturating_mul(3).ilog2().min(62)
 }
 
-/// Whether an instant is before `start`, by more than an epoch: cores may disagree by some ticks.
+/// Whether an instant is before `start` by more than an epoch; cores may differ by some ticks.
 fn is_before(instant: Ticks, start: Ticks, interval_ticks: u64) -> bool {
     start.signed_since(instant) > interval_ticks.cast_signed()
 }
 
-// What packets are tagged with as they arrive.
+// Tags of arriving packets.
 
-/// Tags of the present epoch.
+/// Tags of the current epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Tagging<'m> {
     hasher: &'m Hasher,
@@ -478,14 +474,14 @@ pub struct Tagging<'m> {
 }
 
 impl<'m> Tagging<'m> {
-    /// What to find out about each packet; `None` where nothing is measured.
+    /// Hashes to compute for each packet; `None` if nothing is measured.
     #[inline]
     pub fn hashing(self) -> Option<Hashing> {
         self.plan.map(|plan| plan.hashing)
     }
 
-    /// Whether packets that leave at once need no tags: none is stamped by itself, and references, which are
-    /// placed by lengths of frames, find them among what is found out about packets.
+    /// Whether packets that leave immediately need no tags: none is stamped individually, and references,
+    /// which are placed by frame lengths, find those in the parsed members.
     #[inline]
     pub fn takes_batches(self) -> bool {
         self.plan.is_none_or(|plan| {
@@ -494,7 +490,7 @@ impl<'m> Tagging<'m> {
         })
     }
 
-    /// The epoch that packets count in.
+    /// The epoch in which packets are counted.
     #[inline]
     pub fn epoch(self) -> EpochTag {
         self.epoch
@@ -506,7 +502,7 @@ impl<'m> Tagging<'m> {
         self.plan.is_some_and(|plan| plan.stamps_packets)
     }
 
-    /// The flows that have counters of their own, where there are any.
+    /// The flows with counters of their own, if any.
     #[inline]
     pub fn flows(self) -> Option<&'m Flows> {
         self.plan?.flows.as_ref()
@@ -521,7 +517,7 @@ impl<'m> Tagging<'m> {
         }
     }
 
-    /// The tag of a packet of `class`, first seen at `now`, that is not measured.
+    /// The tag of an unmeasured packet of `class`, first seen at `now`.
     #[inline]
     pub fn blank_tag(self, len_bytes: u32, class: ClassIndex, now: Ticks) -> Tag {
         Tag {
@@ -535,8 +531,8 @@ impl<'m> Tagging<'m> {
         }
     }
 
-    /// Parses the frame that begins with `head`, and hashes its flow; unless `PACKET`, the packet's hash means
-    /// nothing.
+    /// Parses the frame that begins with `head`, and hashes its flow; without `PACKET`, the packet's hash is
+    /// meaningless.
     #[inline]
     pub fn parse<const PACKET: bool>(self, head: &[u8], len_bytes: u32) -> Parsed {
         self.hasher.parse_as::<PACKET>(head, len_bytes)

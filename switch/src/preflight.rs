@@ -1,4 +1,4 @@
-//! What on this machine spoils latency: found before the start, said once, with what to do.
+//! Detects settings of this machine that spoil latency, and reports them once at start, with what to do.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use contract::config::device::argument;
 use contract::config::{Config, Device, Port};
 
-/// Offloads that make frames other than they were on the wire, as `ethtool -k` spells them.
+/// Offloads that change frames from what they were on the wire, as named by `ethtool -k`.
 const SPOILING_OFFLOADS: [&str; 4] = [
     "generic-receive-offload",
     "large-receive-offload",
@@ -15,7 +15,7 @@ const SPOILING_OFFLOADS: [&str; 4] = [
     "tx-checksumming",
 ];
 
-/// Looks at the machine; one sentence for each finding, none when all is well.
+/// Checks the machine; returns one sentence for each finding.
 pub fn warnings(config: &Config, worker_cpus: &[usize]) -> Vec<String> {
     let system = Path::new("/");
     let mut found = Vec::from_iter(tsc_warning(system));
@@ -27,7 +27,7 @@ pub fn warnings(config: &Config, worker_cpus: &[usize]) -> Vec<String> {
     found
 }
 
-/// Looks at what is behind a port, such as one that comes while the switch runs.
+/// Checks the device of a port, such as one added while the switch runs.
 pub fn port_warning(port: &Port) -> Option<String> {
     match &port.device {
         Device::Dpdk(device) => offload_warning(&port.name, device),
@@ -69,13 +69,13 @@ fn cpu_warnings(root: &Path, cpu: usize) -> Vec<String> {
     found
 }
 
-/// The CPUs that share a core with `cpu`, itself included, as far as the kernel says.
+/// The CPUs that share a core with `cpu`, including itself, according to the kernel.
 pub(crate) fn siblings(root: &Path, cpu: usize) -> Vec<usize> {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     parse_cpu_list(&read(root, &path).unwrap_or_default())
 }
 
-/// Whether the kernel does not trust the time stamp counter, by which all delays are measured.
+/// Warns if the kernel does not trust the time stamp counter, which all delays are based on.
 pub fn clock_warning() -> Option<String> {
     clock_warning_in(Path::new("/"))
 }

@@ -1,13 +1,13 @@
-//! A changed configuration, taken up while packets flow: refused whole or taken up whole, at an epoch's rollover.
+//! Applies a changed configuration while packets flow: as a whole or not at all, at a rollover.
 //!
 //! ```text
-//!  begin -> read (a thread of its own: files, compare)
+//!  begin -> read (a separate thread: files, compare)
 //!        -> prepared (by the target: attach, allocate) -> offered to the control core
-//!        -> applied: the target's workers take it up at the rollover, and release what they had -> done
+//!        -> applied: the target's workers switch to it at the rollover, and release old parts -> done
 //!  any error before it is applied -> refused; nothing has changed
 //! ```
 //!
-//! `vernierd`, the plugin and the simulation run it. What it changes is their [`Target`]: a switch of workers
+//! `vernierd`, the plugin and the simulation use it. Each has a [`Target`]: a switch of workers
 //! ([`Running`]), or another program with its queues.
 
 use std::path::{Path, PathBuf};
@@ -33,54 +33,53 @@ use crate::wiring::Platform;
 use crate::wiring::{changed_wires, egress_layout, hand_out};
 use crate::wiring::{is_present, open_source, present};
 
-/// Epochs from the present one to that with which a generation begins: time for all workers to see
-/// it.
+/// Epochs from the current one to the first one of a generation: enough time for all workers to receive it.
 const EPOCHS_AHEAD: u64 = 2;
 
-/// Who asks for a reload, and of what.
+/// The source of reloads.
 #[derive(Debug, Clone)]
 pub struct Orders {
     /// Set by a signal or a request.
     pub wanted: Arc<AtomicBool>,
-    /// The configuration's file; none: it came from nowhere, and cannot change.
+    /// The configuration's file; without one it cannot change.
     pub file: Option<PathBuf>,
 }
 
-/// A generation under preparation, with the control core's part of it.
+/// A generation being prepared, with the control core's part of it.
 pub type Preparing<G> = Job<(Change, G)>;
 
 /// What a reconfigurer changes, one generation after the other.
 pub trait Target {
     /// A configuration that was read.
     type Draft: Send + 'static;
-    /// All that is needed to take up a prepared generation.
+    /// Everything needed to apply a prepared generation.
     type Generation;
 
-    /// Whether it needs a generation that nobody asks for.
+    /// Whether it needs a generation without a request.
     fn needs_generation(&self) -> bool {
         false
     }
 
-    /// Begins to prepare a generation by a draft, or else by the configuration in use, with the control core's part of
-    /// it; `None` if the draft says what holds already.
+    /// Starts to prepare a generation from a draft, or else from the current configuration, with the control core's
+    /// part of it; returns `None` if the draft changes nothing.
     ///
     /// # Errors
-    /// Why it cannot be taken up.
+    /// Why it cannot be applied.
     fn prepare(
         &mut self,
         draft: Option<Self::Draft>,
     ) -> Result<Option<Preparing<Self::Generation>>>;
 
-    /// Sends a generation that begins with epoch `from` to all who are to take it up: the control core has its part.
-    /// Returns what it changes.
+    /// Sends a generation that begins with epoch `from` to all workers; the control core has its part. Returns the
+    /// changes.
     fn apply(&mut self, generation: Self::Generation, from: Epoch) -> Difference;
 
-    /// Frees what the last generation has replaced, as far as nobody uses it any more at epoch `present`; whether that
-    /// is all of it.
+    /// Frees the parts replaced by the last generation that are no longer used at epoch `present`; returns whether
+    /// those are all.
     fn release(&mut self, present: Epoch) -> bool;
 }
 
-/// What a reload changes.
+/// The changes of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Keys of the configuration.
@@ -91,47 +90,47 @@ pub struct Difference {
     pub gone: Vec<PortIndex>,
 }
 
-/// What has happened.
+/// Progress of a reload.
 #[derive(Debug)]
 pub enum Progress {
-    /// Nothing.
+    /// Nothing new.
     Pending,
     /// The configuration is being read.
     Reading,
-    /// It cannot be taken up; nothing has changed.
+    /// It cannot be applied; nothing has changed.
     Refused(anyhow::Error),
-    /// It says what holds already.
+    /// It changes nothing.
     Unchanged,
-    /// The control core is to take a change; [`Reconfigurer::answer`] follows.
+    /// The control core must accept a change; [`Reconfigurer::answer`] follows.
     Offered(Box<Change>),
-    /// The configuration holds now, and the workers take it up.
+    /// The configuration is in effect, and the workers are switching to it.
     Begun(Difference),
-    /// Nobody uses anything of the configuration before it any more.
+    /// The previous configuration is no longer in use anywhere.
     Done,
-    /// Not of a reload: a generation that the [target needs](Target::needs_generation) cannot be taken up.
+    /// A generation [needed by the target](Target::needs_generation), not requested, cannot be applied.
     Failed(anyhow::Error),
 }
 
-/// Reloads of a target, one at a time, each as far as it got.
+/// Reloads of a target, one at a time.
 pub struct Reconfigurer<T: Target> {
     reader: Reader<Option<T::Draft>>,
-    /// What was read, until a generation of it can be prepared.
+    /// A draft, until a generation of it can be prepared.
     draft: Option<T::Draft>,
     stage: Stage<T::Generation>,
     record: Record,
-    /// Set while it works; left set by a panic.
+    /// Set while it works; still set after a panic.
     is_at_work: bool,
 }
 
 enum Stage<G> {
     Idle,
     Preparing(Cause, Preparing<G>),
-    /// To begin with that epoch.
+    /// Begins with that epoch.
     Offered(Cause, G, Epoch),
     UnderWay(Cause),
 }
 
-/// Why there is a generation.
+/// Reason for a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Reload,
@@ -165,12 +164,12 @@ impl<T: Target> Reconfigurer<T> {
         self.record.last()
     }
 
-    /// Whether a reload can begin.
+    /// Whether a reload can start.
     pub fn is_idle(&self) -> bool {
         !self.record.is_open()
     }
 
-    /// Begins a reload while it [is idle](Self::is_idle): `read`, by a thread of its own, gives a draft, or none if
+    /// Starts a reload if it [is idle](Self::is_idle): `read`, on a separate thread, returns a draft, or none if
     /// nothing has changed.
     pub fn begin(
         &mut self,
@@ -181,7 +180,7 @@ impl<T: Target> Reconfigurer<T> {
         self.note(begun.map_or_else(Progress::Refused, |()| Progress::Reading))
     }
 
-    /// The same with what was read already: a simulation waits for no thread.
+    /// The same with a draft that was already read: a simulation waits for no thread.
     pub fn begin_with(&mut self, read: Result<Option<T::Draft>>, now: Instant) -> Progress {
         self.reader.follow(Job::done(read), now);
         self.note(Progress::Reading)
@@ -201,7 +200,7 @@ impl<T: Target> Reconfigurer<T> {
     }
 
     fn proceed(&mut self, target: &mut T, core: CoreStatus, now: Instant) -> Progress {
-        // Where an error or a panic ends it, no stage is left.
+        // After an error or a panic, no stage is left.
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => (self.prepare(target, core, now)).unwrap_or_else(|end| end),
             Stage::Preparing(cause, job) => self.offer(cause, job, core),
@@ -216,7 +215,7 @@ impl<T: Target> Reconfigurer<T> {
         }
     }
 
-    /// Takes what was read, and prepares a generation as soon as the control core can take another one.
+    /// Takes the draft, and prepares a generation as soon as the control core can accept another one.
     fn prepare(
         &mut self,
         target: &mut T,
@@ -238,7 +237,7 @@ impl<T: Target> Reconfigurer<T> {
         Ok(self.offer(cause, job.ok_or(Progress::Unchanged)?, core))
     }
 
-    /// Offers the control core what was prepared, once it is.
+    /// Offers a prepared generation to the control core.
     fn offer(&mut self, cause: Cause, job: Preparing<T::Generation>, core: CoreStatus) -> Progress {
         match job.poll() {
             None => {
@@ -254,7 +253,7 @@ impl<T: Target> Reconfigurer<T> {
         }
     }
 
-    /// The control core has taken the change that was offered, or not.
+    /// Processes the control core's answer to the offered change.
     pub fn answer(&mut self, answer: Result<(), ChangeError>, target: &mut T) -> Progress {
         let Stage::Offered(cause, generation, from) =
             std::mem::replace(&mut self.stage, Stage::Idle)
@@ -285,12 +284,12 @@ impl<T: Target> Reconfigurer<T> {
     }
 }
 
-// What is published of reloads: the last one, how far it got and what it came to.
+// The published state of reloads: the last one and its outcome.
 
-/// Keys that are named one by one; of more only the number is given.
+/// Most keys that are named; of further ones only the number is given.
 const KEYS_MAX: usize = 64;
 
-/// The last reload that somebody asked for.
+/// The last requested reload.
 #[derive(Debug, Default)]
 struct Record(Option<Reload>);
 
@@ -300,12 +299,12 @@ impl Record {
         self.0.clone()
     }
 
-    /// Whether more is to come of the last reload.
+    /// Whether the last reload is still in progress.
     pub fn is_open(&self) -> bool {
         self.0.as_ref().is_some_and(|last| is_open(last.outcome))
     }
 
-    /// Takes down what has happened.
+    /// Records progress.
     pub fn note(&mut self, progress: &Progress) {
         let number = match &self.0 {
             Some(last) if is_open(last.outcome) => last.number,
@@ -331,13 +330,13 @@ impl Record {
     }
 }
 
-/// Whether more is to come of it.
+/// Whether it is still in progress.
 fn is_open(outcome: ReloadOutcome) -> bool {
     matches!(outcome, ReloadOutcome::Reading | ReloadOutcome::UnderWay)
 }
 
 impl Difference {
-    /// The keys, as they are shown.
+    /// The keys, for display.
     pub fn named(&self) -> String {
         let more = self.keys.len().saturating_sub(KEYS_MAX);
         let named = self.keys[..self.keys.len() - more].join(", ");
@@ -348,28 +347,28 @@ impl Difference {
     }
 }
 
-// Settings, and the files that they name, read again while packets flow: by a thread of its own, which is not waited for. A
-// file system that hangs holds up neither later reloads nor the end of the switch.
+// Reads settings and the files that they name while packets flow, on a separate thread that nobody waits for. A file
+// system that hangs delays neither later reloads nor the end of the switch.
 
-/// How long reading may take: captures of gigabytes take their time.
+/// Longest time to read; captures of gigabytes take a while.
 pub const READING_MAX: Duration = Duration::from_mins(1);
 
-/// Work on another thread that gives one result.
+/// Work on another thread with a single result.
 #[derive(Debug)]
 pub struct Job<T> {
     result: Receiver<Result<T>>,
-    /// What it is called when it panics.
+    /// Its name in case of a panic.
     name: &'static str,
 }
 
 impl<T> Job<T> {
-    /// A job, and where its thread puts the result.
+    /// A job, and the channel for its result.
     pub fn new(name: &'static str) -> (Sender<Result<T>>, Self) {
         let (sender, result) = mpsc::channel();
         (sender, Self { result, name })
     }
 
-    /// A job that was done at once.
+    /// A job that is already done.
     pub fn done(result: Result<T>) -> Self {
         let (sender, job) = Self::new("it");
         // The other end is here.
@@ -380,7 +379,7 @@ impl<T> Job<T> {
     /// The result, once; `None` while there is none.
     ///
     /// # Errors
-    /// The job's, and a panic of its thread.
+    /// The job's, or a panic of its thread.
     pub fn poll(&self) -> Option<Result<T>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),
@@ -390,7 +389,7 @@ impl<T> Job<T> {
     }
 }
 
-/// Reads one thing at a time, by a thread that may outlive its owner.
+/// Reads one thing at a time, on a thread that may outlive its owner.
 #[derive(Debug)]
 struct Reader<T> {
     reading: Option<Reading<T>>,
@@ -400,7 +399,7 @@ struct Reader<T> {
 struct Reading<T> {
     job: Job<T>,
     since: Instant,
-    /// It took too long, and may still be at it: its result is no longer wanted.
+    /// Whether it took too long and may still be running; its result is ignored.
     is_abandoned: bool,
 }
 
@@ -410,10 +409,10 @@ impl<T: Send + 'static> Reader<T> {
         Self { reading: None }
     }
 
-    /// Begins to read.
+    /// Starts to read.
     ///
     /// # Errors
-    /// While the thread before has not ended, and when the system gives no thread.
+    /// If the previous thread has not ended, or the system cannot start a thread.
     pub fn begin(
         &mut self,
         read: impl FnOnce() -> Result<T> + Send + 'static,
@@ -428,7 +427,7 @@ impl<T: Send + 'static> Reader<T> {
         }
         let (result, job) = Job::new("reading it");
         let work = move || {
-            // Nobody takes it when the switch has ended, or has waited for too long.
+            // Nobody receives it if the switch has stopped, or has waited too long.
             let _ = result.send(read());
         };
         Builder::new()
@@ -448,7 +447,7 @@ impl<T: Send + 'static> Reader<T> {
         });
     }
 
-    /// What was read, once; `None` while it is being read, and if nothing was begun.
+    /// The result, once; `None` while reading, and if nothing was started.
     ///
     /// # Errors
     /// Those of reading, a panic there, and a read that takes longer than [`READING_MAX`].
@@ -471,40 +470,40 @@ impl<T: Send + 'static> Reader<T> {
 fn overdue() -> anyhow::Error {
     let limit_s = READING_MAX.as_secs();
     anyhow!(
-        "it, or a file that it names, is not read within {limit_s} s; see whether its file system answers"
+        "it, or a file that it names, was not read within {limit_s} s; check whether its file system responds"
     )
 }
 
 // A changed configuration, and the files that it names.
 
-/// A configuration that may be taken up, with everything that is read from files for it.
+/// A configuration that may be applied, with everything read from its files.
 pub struct Draft {
-    /// The configuration, each port in its place.
+    /// The configuration, with each port at its index.
     pub config: Config,
-    /// What it changes.
+    /// Its changes.
     pub difference: Difference,
-    /// What new ports receive, where they have a source.
+    /// Sources of new ports, if any.
     pub sources: Vec<Option<Source>>,
-    /// Places of wires that are new, or have changed, or end.
+    /// Ports whose wire is new, has changed, or ends.
     pub wires: Vec<usize>,
-    /// Keys of the wires, where one of them changes.
+    /// Keys of the wires, if one of them changes.
     pub wire_keys: WireKeys,
 }
 
 impl Draft {
-    /// Reads `file` for a switch that runs `running`; nothing, if nothing has changed.
+    /// Reads `file` for a switch that runs `running`; returns `None` if nothing has changed.
     ///
     /// # Errors
-    /// What cannot be read or means nothing, and as [`Draft::of`].
+    /// Files that cannot be read or are invalid, and as [`Draft::of`].
     pub fn read(file: &Path, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
         Self::of(Config::load_again(file, running)?, running, budget_mib)
     }
 
-    /// Reads the files that `config` names, whose ports are in the order of those of `running`; nothing, if nothing has
-    /// changed.
+    /// Reads the files that `config` names, whose ports are in the order of those of `running`; returns `None` if
+    /// nothing has changed.
     ///
     /// # Errors
-    /// What cannot be read, what cannot change while the switch runs, what takes more memory than `budget_mib`.
+    /// Files that cannot be read, changes that are impossible while the switch runs, memory beyond `budget_mib`.
     pub fn of(config: Config, running: &Config, budget_mib: Option<usize>) -> Result<Option<Self>> {
         let changes = running.diff(&config);
         if changes.is_empty() {
@@ -522,7 +521,7 @@ impl Draft {
         let sources = sources.map(|port| open_source(&config.ports[port.index()]));
         let sources = sources.collect::<Result<_>>()?;
         let wires = changed_wires(running, &config);
-        // Wires that go on may have other keys.
+        // Wires that stay may have other keys.
         let are_wires_other = running.wire != config.wire || running.wires().ne(config.wires());
         let is_any_new = wires.iter().any(|&place| config.wire(place).is_some());
         let wire_keys = if is_any_new || are_wires_other {
@@ -544,7 +543,7 @@ impl Draft {
     }
 }
 
-/// Names what cannot change while the switch runs.
+/// Rejects changes that are impossible while the switch runs.
 fn refuse_fixed(changes: &[config::Change]) -> Result<()> {
     let fixed: Vec<String> = changes
         .iter()
@@ -557,22 +556,22 @@ fn refuse_fixed(changes: &[config::Change]) -> Result<()> {
     Ok(())
 }
 
-// A switch of workers, as a reload changes it: the configuration in use, its ports, and the ends to the workers.
+// A switch of workers as seen by reloads: the current configuration, its ports, and the ends to the workers.
 
 /// A platform on which generations are prepared while packets flow.
 pub trait Prepare: Platform {
-    /// Lets a preparation be made.
+    /// Starts a preparation.
     ///
     /// # Errors
-    /// When it cannot begin.
+    /// If it cannot start.
     fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>>;
 }
 
-/// The configuration that holds, and what was made of it.
+/// The current configuration, and everything made from it.
 pub struct Running<P: Platform> {
-    /// What it runs on.
+    /// The platform.
     pub platform: P,
-    /// The configuration, ports by index.
+    /// The configuration, with ports by index.
     pub config: Config,
     /// By port index.
     pub ports: Vec<Option<P::Port>>,
@@ -582,12 +581,12 @@ pub struct Running<P: Platform> {
     pub workers: WorkerEnds<P::Io>,
     /// The egress side of each port, by index.
     layouts: Vec<Option<EgressLayout>>,
-    /// Ports to be closed when all workers have given them back.
+    /// Ports to close when all workers have returned them.
     gone: Vec<PortIndex>,
 }
 
 impl<P: Platform> Running<P> {
-    /// What holds at the start, when there is a port at each place.
+    /// The initial state, with a port at each index.
     pub fn new(
         platform: P,
         config: &Config,
@@ -617,7 +616,7 @@ impl<P: Platform> Running<P> {
 pub struct Next<P: Platform> {
     config: Config,
     difference: Difference,
-    /// For each worker. Dropped before the ports, whose queues it has.
+    /// One for each worker. Dropped before the ports, whose queues they contain.
     generations: Vec<Generation<P::Io>>,
     /// The new ones.
     ports: Vec<P::Port>,
@@ -656,7 +655,7 @@ impl<P: Prepare> Target for Running<P> {
         next.difference
     }
 
-    /// Closes the ports that are gone. The workers' handles went with the boxes: these are the last.
+    /// Closes removed ports. The workers' handles were freed with the boxes: these are the last.
     fn release(&mut self, _: Epoch) -> bool {
         #[cfg(feature = "planted")]
         if planted::is(planted::Bug::EarlyClose) {
@@ -670,7 +669,7 @@ impl<P: Prepare> Target for Running<P> {
     }
 }
 
-/// All that a generation is made of.
+/// Inputs of a generation.
 pub struct Preparation<P> {
     platform: P,
     draft: Draft,
@@ -680,10 +679,10 @@ pub struct Preparation<P> {
 }
 
 impl<P: Platform> Preparation<P> {
-    /// Makes all that the change to the configuration takes.
+    /// Makes everything needed to change to the configuration.
     ///
     /// # Errors
-    /// What cannot be had: devices, queues, memory, threads.
+    /// Unavailable devices, queues, memory or threads.
     pub fn make(self) -> Result<(Change, Next<P>)> {
         let (running, mut layouts) = (self.running, self.layouts);
         let Draft {
@@ -731,7 +730,7 @@ impl<P: Platform> Preparation<P> {
     }
 }
 
-/// Ports whose egress side is another than before; new ones and those that are gone are among them.
+/// Ports whose egress side has changed, including new and removed ones.
 fn changed_ports(before: &Config, config: &Config) -> Vec<usize> {
     let is_changed = |&place: &usize| {
         let [old, new] = [before, config].map(|config| config.ports.get(place));

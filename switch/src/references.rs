@@ -3,21 +3,21 @@
 //! ```text
 //!  queued ── sums, policy ── reference? ──> egress queue ──> driver ──> departed: estimates, means
 //!                 │                                                        │
-//!                 └── what the reference says waits in the switch ─────────┘
+//!                 └── the reference's contents stay in the switch ─────────┘
 //! ```
 //!
-//! A stream is a segment at one egress side, and both of its ends are there: its sender's end in
-//! front of the queue, counting by when packets were first seen, its receiver's end behind the
-//! driver. So what packets of a stream have in common is a queue, whichever worker received them;
-//! nothing of RLI travels between workers, and what a queue refused is on neither side of a sum.
+//! A stream is a segment at one egress side, where both of its ends are: its sender's end in front of the
+//! queue, counting by the times at which packets were first seen, its receiver's end behind the driver. So
+//! all packets of a stream share a queue, whichever worker received them; nothing of RLI travels between
+//! workers, and packets refused by a queue are on neither side of a sum.
 //!
-//! A reference is a [position in the queue](QueuedReference), of no bytes, with the number of what it
-//! says. One that is lost only lengthens an interval.
+//! A reference is a [position in the queue](QueuedReference), of no bytes, with the number of its contents.
+//! A lost one only lengthens an interval.
 //!
-//! The first packet of an epoch has a reference before it, so that intervals do not go from one
-//! epoch into another and the mean of a segment speaks for the packets of its epoch. A stream that
-//! falls silent gets its reference from [`References::overdue`]; what has none by the time its
-//! epoch is sealed is estimated by the reference before it.
+//! The first packet of an epoch is preceded by a reference, so that intervals do not cross epochs and the
+//! mean of a segment covers the packets of its epoch. A stream that falls silent gets its reference from
+//! [`References::overdue`]; packets without one when their epoch is sealed are estimated from the reference
+//! before them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -41,21 +41,21 @@ use crate::departing::Departing;
 use crate::egress::{PortEgress, QueuedReference, Refused, WIRE_OVERHEAD_BYTES};
 use crate::packet_io::{ClassIndex, Tag};
 
-/// Most references that one burst brings.
+/// Most references caused by one burst.
 pub const DUE_MAX: usize = 16;
 
-/// References to put into an egress queue, in order: each with the number of packets before it.
+/// References to put into an egress queue, in order, each with the number of packets before it.
 pub type Due = ArrayVec<(usize, QueuedReference), DUE_MAX>;
 
-/// Streams that [`References::overdue`] looks at in a call.
+/// Streams checked by one call of [`References::overdue`].
 const OVERDUE_STREAMS: usize = 32;
 
-/// Where estimates are recorded: the epochs that a worker has open.
+/// Destination of estimates: a worker's open epochs.
 pub trait OpenShards {
-    /// The shard of an epoch; `None` where it is sealed, or goes unmeasured.
+    /// The shard of an epoch; `None` if it is sealed, or not measured.
     fn shard(&mut self, epoch: EpochTag) -> Option<&mut Shard>;
 
-    /// The same for what has waited since `queued`: a tag tells epochs apart for a while only.
+    /// The same for packets queued since `queued`, because a tag identifies an epoch for a while only.
     fn shard_since(&mut self, epoch: EpochTag, queued: Ticks) -> Option<&mut Shard>;
 }
 
@@ -63,18 +63,18 @@ pub trait OpenShards {
 #[derive(Debug)]
 pub struct References {
     streams: Vec<Stream>,
-    /// By segment; the number of streams where there is none.
+    /// By segment; the number of streams if it has none.
     stream_of: Vec<u32>,
     links: Vec<LinkClock>,
     rate: TickRate,
     generation: GenerationId,
     sweep: Sweep,
     late_estimates: u64,
-    /// What has been shown of the counters.
+    /// Counters published so far.
     shown: ReferenceReading,
 }
 
-/// A round over all streams in search of references that are overdue.
+/// A round over all streams in search of overdue references.
 #[derive(Debug)]
 struct Sweep {
     next: usize,
@@ -84,10 +84,10 @@ struct Sweep {
 }
 
 impl References {
-    /// Streams as `layout` says. All memory is taken here.
+    /// Streams by `layout`. Allocates all memory.
     ///
     /// # Errors
-    /// Where policy or buffers are out of range.
+    /// If policy or buffers are out of range.
     pub fn new(layout: &ReferencesLayout) -> Result<Self, InvalidArgument> {
         let mut stream_of = vec![u32::MAX; layout.segments];
         let mut links = Vec::new();
@@ -130,7 +130,7 @@ impl References {
     /// Offers a packet to its egress queue at `now`, with the references that belong around it.
     ///
     /// # Errors
-    /// The packet, where the queue refuses it.
+    /// The packet, if the queue refuses it.
     pub fn offer<P>(
         &mut self,
         egress: &mut PortEgress<P>,
@@ -152,20 +152,20 @@ impl References {
         Ok(())
     }
 
-    /// Puts the references that belong around a burst that has just gone [straight to the
-    /// head](PortEgress::offer_all), behind `ahead` packets, where they belong.
+    /// Inserts the references around a burst that went [straight to the head](PortEgress::offer_all),
+    /// behind `ahead` packets.
     #[inline]
     pub fn joined<P>(&mut self, egress: &mut PortEgress<P>, ahead: usize) {
         let mut due = Due::new_const();
         self.queued(egress.tags.get(ahead..).unwrap_or(&[]), &mut due);
         for (before, reference) in due {
-            // Where there is no room, the next one makes up for it.
+            // Without room, the next one makes up for it.
             let _ = egress.references.try_push((ahead + before, reference));
         }
     }
 
-    /// Counts packets that an egress queue has just taken, in their order, and puts the references
-    /// that go before, between or behind them into `due`.
+    /// Counts packets that an egress queue has accepted, in order, and puts the references before, between
+    /// or behind them into `due`.
     #[inline]
     pub fn queued(&mut self, tags: &[Tag], due: &mut Due) {
         let is_alike =
@@ -187,7 +187,7 @@ impl References {
         }
     }
 
-    /// The same of a batch that its queue did not keep, with the bytes of each packet.
+    /// The same for a batch that its queue did not keep, with the bytes of each packet.
     #[inline]
     pub fn batch_queued(&mut self, batch: &Batch, bytes: &[u32], due: &mut Due) {
         let queued = Queued {
@@ -205,10 +205,10 @@ impl References {
         }
     }
 
-    /// Packets that the driver has just taken by `port`, in order, and the references of the head
-    /// that they were taken from, each with the number of packets before it: those behind packets
-    /// that are left stay out. Packets of segments without a stream may be among them, and of epochs
-    /// that are not `mine`: of another configuration, with segments of its own.
+    /// Processes packets that the driver accepted for `port`, in order, and the references of the head that
+    /// contained them, each with the number of packets before it; references behind remaining packets are
+    /// ignored. Packets of segments without a stream may be among them, and of epochs that are not `mine`:
+    /// those of another configuration, with other segments.
     #[inline]
     pub fn departed(
         &mut self,
@@ -225,7 +225,7 @@ impl References {
             let end = gone + batch.packets;
             while gone < end {
                 while let Some((_, reference)) = references.next_if(|(before, _)| *before <= gone) {
-                    // Neither before the packet ahead of it, nor after the one behind it.
+                    // Neither before the preceding packet, nor after the next one.
                     let departed = last.unwrap_or_else(|| batch.departed());
                     self.reference_departed(reference, departed, open);
                 }
@@ -243,7 +243,7 @@ impl References {
         }
     }
 
-    /// Packets of one batch, with no reference among them.
+    /// Processes packets of one batch without references.
     #[inline]
     fn part_departed(
         &mut self,
@@ -264,8 +264,8 @@ impl References {
         }
     }
 
-    /// For streams that take idle times into account: a packet that came when the link had sent all others
-    /// ended one.
+    /// For streams that use idle times: a packet that arrived when the link had sent all others ended an
+    /// idle time.
     #[inline(never)]
     fn end_idle_time(&mut self, port: PortIndex, batch: &Batch, len_bytes: u32) {
         let departed_ns = ns(self.rate, batch.departed());
@@ -322,9 +322,9 @@ impl References {
         self.late_estimates += late;
     }
 
-    /// References of streams that have been silent for long, or since an epoch has ended: to be
-    /// put behind all that waits at their ports. To be called once a pass; looks at a bounded
-    /// number of streams. `epoch` is the present one.
+    /// References of streams that have been silent for long, or since an epoch has ended, to be appended to
+    /// the queues of their ports. Called once in each pass; checks a bounded number of streams. `epoch` is
+    /// the current one.
     #[inline]
     pub fn overdue(
         &mut self,
@@ -361,8 +361,7 @@ impl References {
         }
     }
 
-    /// Lets go of the packets of `epoch` that still wait for a reference: to be called before its
-    /// shard is sealed.
+    /// Emits the packets of `epoch` that still wait for a reference; called before its shard is sealed.
     #[cold]
     pub fn sealing(&mut self, epoch: EpochTag, open: &mut impl OpenShards) {
         let mut late = 0;
@@ -374,7 +373,7 @@ impl References {
         self.late_estimates += late;
     }
 
-    /// What happened so far, over all streams.
+    /// Counters over all streams.
     pub fn counters(&self) -> ReferenceReading {
         let mut sum = ReferenceReading {
             late_estimates: self.late_estimates,
@@ -386,7 +385,7 @@ impl References {
         sum
     }
 
-    /// Adds what happened since the last time to what the worker counts over all generations.
+    /// Adds what happened since the last call to the worker's counters.
     pub fn show(&mut self, counters: &ReferenceCounters) {
         let now = self.counters();
         counters.add_since(&now, &std::mem::replace(&mut self.shown, now));
@@ -397,7 +396,7 @@ fn bytes_of(tags: &[Tag]) -> u64 {
     tags.iter().map(|tag| u64::from(tag.len_bytes)).sum()
 }
 
-/// Adds estimates to the flows of their epoch; how many came too late.
+/// Adds estimates to the flows of their epoch; returns how many were too late.
 #[inline]
 fn record(open: &mut impl OpenShards, estimates: &Estimates<'_, Slot>) -> u64 {
     let Some(shard) = open.shard(estimates.estimate.epoch) else {

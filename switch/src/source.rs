@@ -1,8 +1,7 @@
-//! Sources: frames with a timing of their own, for ports that have no wire.
+//! Sources: frames with their own timing, for ports without a wire.
 //!
-//! A source knows nothing of DPDK. It says which frames are due at a time and lends their bytes;
-//! the worker that polls it copies them into memory of its own. After [`Source::open`] nothing is
-//! allocated.
+//! A source knows nothing of DPDK. It returns the frames that are due at a time and lends their bytes; the
+//! worker that polls it copies them to its own memory. Nothing is allocated after [`Source::open`].
 
 use contract::config::device::{self, Device};
 
@@ -18,7 +17,7 @@ const ETHERNET_HEADER_BYTES: u32 = measure::packet::header::ethernet::BYTES as u
 /// Room for two VLAN tags in bytes, which the MTU of a port does not count.
 const VLAN_TAGS_BYTES: u32 = 8;
 
-/// A frame that is due.
+/// A due frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Its first bytes, from the destination address on; the rest are zeros.
@@ -27,7 +26,7 @@ pub struct Frame<'a> {
     pub len_bytes: u32,
 }
 
-/// Where the frames of a port without a wire come from.
+/// The source of frames for a port without a wire.
 #[derive(Debug)]
 pub enum Source {
     /// A capture, with its own timing.
@@ -42,10 +41,10 @@ pub enum Source {
 pub struct SourceError(String);
 
 impl Source {
-    /// Opens the source that `device` describes, for a port whose MTU is `mtu_bytes`; `None` when
-    /// the device is none (a sink, or a DPDK device).
+    /// Opens the source described by `device`, for a port with an MTU of `mtu_bytes`; `None` if the device
+    /// is not a source (a sink, or a DPDK device).
     ///
-    /// A capture is read into memory whole.
+    /// A capture is read into memory as a whole.
     ///
     /// # Errors
     /// [`SourceError`], ready to be shown.
@@ -68,16 +67,16 @@ impl Source {
     /// Sets up seeded traffic.
     ///
     /// # Errors
-    /// A [`SourceError`] if frames of that size do not fit the MTU.
+    /// A [`SourceError`] if frames of that size exceed the MTU.
     pub fn generate(spec: &device::Generate, mtu_bytes: u16) -> Result<Self, SourceError> {
         Generator::new(spec, mtu_bytes).map(|generator| Self::Generate(Box::new(generator)))
     }
 
-    /// Calls `emit`, in order, for each frame that is due `elapsed_ns` after the source's start,
-    /// `room` times at most; returns how many it took.
+    /// Calls `emit`, in order, for each frame that is due `elapsed_ns` after the source's start, at most
+    /// `room` times; returns how many were taken.
     ///
-    /// When `emit` returns `false` (there was no memory) that frame is kept and is due again.
-    /// Nothing is skipped: what was not polled in time comes as fast as it is asked for.
+    /// If `emit` returns `false` (no memory), the frame stays due. Nothing is skipped: frames that were not
+    /// polled in time follow as fast as requested.
     #[inline]
     pub fn poll(
         &mut self,
@@ -91,7 +90,7 @@ impl Source {
         }
     }
 
-    /// Whether no frame will ever be due again.
+    /// Whether the source is exhausted.
     #[inline]
     pub fn exhausted(&self) -> bool {
         match self {
@@ -100,7 +99,7 @@ impl Source {
         }
     }
 
-    /// Packets that come in all, of a capture that is played for ever those of one loop; `None` where there is no end.
+    /// Total number of packets, for an endlessly played capture that of one loop; `None` for endless traffic.
     pub fn planned_packets(&self) -> Option<u64> {
         match self {
             Self::Replay(replay) => Some(replay.planned_packets()),
@@ -108,7 +107,7 @@ impl Source {
         }
     }
 
-    /// What the user should hear about before the source is polled.
+    /// Warnings for the user, before the source is polled.
     pub fn warnings(&self) -> &[String] {
         match self {
             Self::Replay(replay) => replay.warnings(),

@@ -1,13 +1,13 @@
-//! Segments on the wire, as a worker has them: what goes out by a port and what comes in by it are
-//! counted at this end of the path to another switch, and control frames go among the data.
+//! A worker's part of segments on the wire: it counts departing and arriving packets at this end of the
+//! path to another switch, and sends control frames among the data.
 //!
 //! ```text
 //!  transmit:  due frames ── data ── sent: counted ── due frames (references, markers) ── bulk
 //!  receive:   data: counted ── control frame: accepted? ── data: counted
 //! ```
 //!
-//! A control frame never gets to the forwarding, accepted or not, and is in no way stored: there is
-//! one mbuf for it from its making to its sending.
+//! A control frame never reaches the forwarding, accepted or not, and is never queued: a single mbuf serves
+//! it from making to sending.
 
 mod envelope;
 mod hellos;
@@ -31,7 +31,7 @@ pub type WireChange<P> = (usize, Option<Box<WirePort<P>>>);
 #[derive(Debug)]
 pub struct Wires<P> {
     ports: Vec<Option<Box<WirePort<P>>>>,
-    /// Ports that have one.
+    /// Ports with a wire.
     at: PortSet,
 }
 
@@ -45,7 +45,7 @@ impl<P> Default for Wires<P> {
 }
 
 impl<P> Wires<P> {
-    /// These wires, by port, and room for those of `ports` ports.
+    /// These wires, by port, with room for those of `ports` ports.
     pub fn with(ports: usize, wires: Vec<WireChange<P>>) -> Self {
         let mut all = Self::default();
         all.ports.resize_with(ports, || None);
@@ -61,7 +61,7 @@ impl<P> Wires<P> {
         self.at
     }
 
-    /// Whether there is a wire at a port.
+    /// Whether a port has a wire.
     #[inline]
     pub fn is_at(&self, port: PortIndex) -> bool {
         self.at.contains(port)
@@ -76,7 +76,7 @@ impl<P> Wires<P> {
         self.ports.get_mut(port.index())?.as_deref_mut()
     }
 
-    /// Exchanges the wire at a port, if any, for `wire`.
+    /// Swaps the wire of a port, if any, with `wire`.
     pub fn swap(&mut self, port: usize, wire: &mut Option<Box<WirePort<P>>>) {
         if let Some(at_port) = self.ports.get_mut(port) {
             std::mem::swap(at_port, wire);

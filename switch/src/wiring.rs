@@ -1,12 +1,12 @@
-//! From a configuration to devices, and to what each worker works with.
+//! Makes devices and the workers' parts from a configuration.
 //!
 //! ```text
 //!  devices (EAL, pools, ports) -> cpus -> workers (plans, lanes, queues, wires)
 //!                                           |  rings: shards, FDB, generations
-//!                                         links: who is up, what is lowered
+//!                                         links: state, and what is taken down
 //! ```
 //!
-//! What can fail fails here, before the first packet: capture files, EAL, memory, devices.
+//! Everything that can fail fails here, before the first packet: capture files, EAL, memory, devices.
 
 use std::fs;
 use std::path::Path;
@@ -55,26 +55,26 @@ pub mod memif;
 /// How long a stopping worker sends its queued packets.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// For what must not be guessed.
+/// A random seed for values that must not be predictable.
 ///
 /// # Errors
-/// When the system gives no randomness.
+/// If the system provides no randomness.
 pub fn random_seed() -> Result<[u8; 16]> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed)
-        .map_err(|error| anyhow!("the system gives no random seed for the hash: {error}"))?;
+        .map_err(|error| anyhow!("the system provides no random seed for the hash: {error}"))?;
     Ok(seed)
 }
 
-// Most memory for all that is not packets, where the configuration names no budget.
+// Most memory for everything but packets, if the configuration has no budget.
 
-/// The budget of a switch that starts now in MiB: half of what the machine has free (`MemAvailable`,
-/// proc(5)); none where it does not say.
+/// The budget of a switch that starts now in MiB: half of the machine's free memory (`MemAvailable`,
+/// proc(5)); `None` if unknown.
 pub fn budget_of_machine() -> Option<usize> {
     available_mib(Path::new("/")).map(|free| free / 2)
 }
 
-/// What the machine has free in MiB, by the `/proc` below `root`.
+/// The machine's free memory in MiB, from `/proc` below `root`.
 pub fn available_mib(root: &Path) -> Option<usize> {
     parse_meminfo(&fs::read_to_string(root.join("proc/meminfo")).ok()?)
 }
@@ -87,15 +87,15 @@ fn parse_meminfo(meminfo: &str) -> Option<usize> {
     Some(kib / 1024)
 }
 
-// One generation, for all workers and for the control core.
+// A generation, for all workers and for the control core.
 
 impl Site<'_> {
-    /// What each worker, and what the control core, has of generation `number`: lanes of the ports at `lanes_of`, where
-    /// they replace others laid out as `old`, wires of those at `wires_of`, and how all measure. `now` is the counter's
-    /// reading.
+    /// Makes the workers' and the control core's parts of generation `number`: lanes of the ports at `lanes_of`,
+    /// which replace lanes with layouts `old`, wires of those at `wires_of`, and the measuring of all. `now` is the
+    /// counter's reading.
     ///
     /// # Errors
-    /// Sizes that make no synopsis, keys that were not read, no threads.
+    /// Invalid sizes of synopses, keys that were not read, no threads.
     pub fn generations<I: PacketIo<Packet: Send>>(
         &self,
         number: GenerationId,
@@ -123,7 +123,7 @@ impl Site<'_> {
         Ok((generations, change))
     }
 
-    /// Lanes of the ports at `places`; `old` are the layouts of what they replace.
+    /// Adds lanes of the ports at `places`; `old` are the layouts of the lanes that they replace.
     fn add_lanes<I: PacketIo<Packet: Send>>(
         &self,
         generations: &mut [Generation<I>],
@@ -149,7 +149,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Plans, and the other ends of their shards; none where nothing is measured.
+    /// Adds plans, and returns the other ends of their shards; none if nothing is measured.
     fn add_plans<I: PacketIo>(
         &self,
         generations: &mut [Generation<I>],
@@ -172,8 +172,8 @@ impl Site<'_> {
         Ok(ends)
     }
 
-    /// The wires of the ports at `places`, each at the worker that owns its port; where there is no
-    /// wire, none.
+    /// Adds the wires of the ports at `places`, each at the worker that owns its port, or `None` for ports
+    /// without a wire.
     fn add_wires<I: PacketIo<Packet: Send>>(
         &self,
         generations: &mut [Generation<I>],
@@ -209,17 +209,16 @@ pub(crate) fn hand_out<I: PacketIo>(generations: &mut [Generation<I>], handles: 
     }
 }
 
-// The ways out: for each worker a lane for each port, and rings from those that receive to the one
-// that owns a port.
+// Ways out: for each worker a lane for each port, and rings from receiving workers to a port's owner.
 
 /// How one worker reaches one port.
 #[derive(Debug)]
 pub enum Way<P> {
-    /// By itself; others pass it their packets through these rings.
+    /// Directly; others send it their packets through these rings.
     Own(Vec<Consumer<Relayed<P>>>),
     /// Through the worker that owns the port.
     Owner(Producer<Relayed<P>>),
-    /// There is no port in that place.
+    /// The port is absent.
     Closed,
 }
 
@@ -248,8 +247,8 @@ pub fn ways_to<P>(config: &Config, place: usize) -> Vec<Way<P>> {
 }
 
 impl<P> Way<P> {
-    /// The lane to the port at `place`. Where it replaces another, `old` is that one's layout; `seed`
-    /// is for random drops.
+    /// The lane to the port at `place`. If it replaces another lane, `old` is its layout; `seed` is for
+    /// random drops.
     pub fn lane(
         self,
         config: &Config,
@@ -273,7 +272,7 @@ impl<P> Way<P> {
     }
 }
 
-/// The egress side of the port at `place`; where it replaces another, `old` is that one's.
+/// The egress side of the port at `place`; if it replaces another, `old` is its layout.
 pub fn egress_layout(config: &Config, place: usize, old: Option<&EgressLayout>) -> EgressLayout {
     let port = &config.ports[place];
     let layout = EgressLayout::from_config(&port.egress, port.mtu, &config.classes);
@@ -283,27 +282,27 @@ pub fn egress_layout(config: &Config, place: usize, old: Option<&EgressLayout>) 
     }
 }
 
-// What each worker is made of. All of it is made on the worker's NUMA node, from the configuration
-// alone: at the start, and again for every generation.
+// The parts of each worker. They are made on the worker's NUMA node, from the configuration alone: at
+// start, and again for every generation.
 
-/// Where the workers are, and what does not change while they run.
+/// The place of the workers, and everything that does not change while they run.
 #[derive(Debug, Clone, Copy)]
 pub struct Site<'s> {
     /// The workers' CPUs.
     pub cpus: &'s [usize],
-    /// The CPUs there are.
+    /// All usable CPUs.
     pub usable: &'s [Cpu],
     /// Rate of the counter.
     pub rate: TickRate,
     /// When epochs begin.
     pub schedule: EpochSchedule,
-    /// TAI, as the control core has it.
+    /// The clock for TAI, shared with the control core.
     pub line: &'s Arc<SharedLine>,
-    /// Devices of others that packets are measured around.
+    /// Other devices that packets are measured around.
     pub devices: &'s Devices,
-    /// Where every packet of every wire is taken down, for tests.
+    /// Where every packet of every wire is recorded, for tests.
     pub recording: Option<&'s Recording>,
-    /// For all that is random but the packet hash.
+    /// Seed of everything random except the packet hash.
     pub seed: u64,
 }
 
@@ -319,17 +318,17 @@ pub struct DpdkSite<'s> {
 }
 
 impl Site<'_> {
-    /// A worker's replica of the forwarding, joined to its master by `end`; without one, that of a later
-    /// generation, which takes over from its predecessor.
+    /// A worker's replica of the forwarding, connected to its master by `end`; without `end`, that of a
+    /// later generation, which takes over from its predecessor.
     pub fn replica(&self, config: &Config, end: Option<ReplicaEnd>) -> Box<Decide> {
         Box::new(Decide::from_config(config, self.rate, self.seed, end))
     }
 }
 
-/// How a worker measures in a generation, and the other end of its shards.
+/// The measuring of a worker in a generation, and the other end of its shards.
 ///
 /// # Errors
-/// Sizes that make no synopsis, flows or references that cannot be.
+/// Invalid sizes of synopses, flows or references.
 pub fn plan(
     config: &Config,
     worker: WorkerIndex,
@@ -359,11 +358,10 @@ pub fn plan(
     Ok((plan, control_end))
 }
 
-/// What each worker has of a started port: the queues that it is assigned, or the source, and a way
-/// out of its own where it needs one.
+/// Each worker's part of a started port: its assigned queues, or the source, and a way out if it needs one.
 ///
 /// # Errors
-/// When a queue is missing or taken, which no configuration that was settled leads to.
+/// If a queue is missing or taken, which does not happen with a settled configuration.
 pub fn handles<'pool>(
     config: &Config,
     index: usize,
@@ -416,27 +414,27 @@ pub fn is_present(config: &Config, place: usize) -> bool {
     present(config).any(|present| present == place)
 }
 
-/// Places of ports that are there.
+/// Indices of present ports.
 pub fn present(config: &Config) -> impl Iterator<Item = usize> {
     let is_present =
         |(place, port): (usize, &config::Port)| (port.device != Device::Absent).then_some(place);
     config.ports.iter().enumerate().filter_map(is_present)
 }
 
-// What differs between a switch on DPDK and one in memory.
+// Differences between a switch on DPDK and one in memory.
 
 /// What a switch runs on: DPDK, or the memory of a simulation.
 pub trait Platform: Clone {
     /// Its packets.
     type Io: PacketIo<Packet: Send>;
 
-    /// A started port, which closes when it is dropped.
+    /// A started port, which closes when dropped.
     type Port;
 
-    /// Where the workers are.
+    /// The place of the workers.
     fn site(&self) -> Site<'_>;
 
-    /// The counter, now.
+    /// The current value of the counter.
     fn now(&self) -> Ticks;
 
     /// Starts the new port at `place`, and settles what the configuration leaves to its device.
@@ -445,10 +443,10 @@ pub trait Platform: Clone {
     /// Why it cannot be used, with its name.
     fn start(&self, config: &mut Config, place: usize) -> Result<Self::Port>;
 
-    /// What each worker gets of a started port.
+    /// Each worker's part of a started port.
     ///
     /// # Errors
-    /// When a queue is missing or taken, which no configuration that was settled leads to.
+    /// If a queue is missing or taken, which does not happen with a settled configuration.
     fn handles(
         &self,
         config: &Config,
@@ -458,10 +456,10 @@ pub trait Platform: Clone {
     ) -> Result<Vec<<Self::Io as PacketIo>::Handles>>;
 }
 
-// Segments on the wire: what each worker has of them, and what the control core has.
+// Segments on the wire: each worker's part, and the control core's.
 
-/// Places at which the wire of `config` is another than that of `running`, or begins, or ends. With
-/// other keys it is the same: the control core tells its worker.
+/// Ports at which the wire of `config` differs from that of `running`, begins, or ends. Changed keys do not
+/// count: the control core sends them to its worker.
 pub fn changed_wires(running: &Config, config: &Config) -> Vec<usize> {
     let is_other = |&place: &usize| {
         let (old, new) = (running.wire(place), config.wire(place));
@@ -501,7 +499,7 @@ impl Site<'_> {
     /// The wire of the port at `place`, and the control core's end of it. `now` is the counter's reading.
     ///
     /// # Errors
-    /// Keys that cannot be read, sizes that make no synopsis.
+    /// Keys that cannot be read, invalid sizes of synopses.
     pub fn wire<P>(
         &self,
         config: &Config,
@@ -561,25 +559,25 @@ fn envelope(config: &Config, place: usize, wire: &config::Wire) -> Envelope {
     }
 }
 
-// The workers before they begin, and what the control side keeps of each.
+// The workers before they start, and the control side's ends.
 
 /// All workers, and the control side's ends to them.
 pub struct Workers<I: PacketIo> {
-    /// What they know flows by.
+    /// The hasher of flows.
     pub hasher: Hasher,
     /// The workers.
     pub setups: Vec<WorkerSetup<I>>,
-    /// Where its changes go.
+    /// The channel for its changes.
     pub generations: Vec<Generations<I>>,
-    /// The filtering database that all follow.
+    /// The filtering database of all workers.
     pub master: FdbMaster,
-    /// What the control core has of the first generation.
+    /// The control core's part of the first generation.
     pub first: Change,
 }
 
 /// One worker.
 pub struct WorkerSetup<I: PacketIo> {
-    /// What it counts.
+    /// Its counters.
     pub counters: Arc<WorkerCounters>,
     first: Generation<I>,
     decide: Box<Decide>,
@@ -589,10 +587,11 @@ pub struct WorkerSetup<I: PacketIo> {
 }
 
 impl<I: PacketIo<Packet: Send>> Workers<I> {
-    /// A worker for each of the site's CPUs, with its share of `ports` and `sources`; `keys` are those of the wires.
+    /// Makes a worker for each of the site's CPUs, with its part of `ports` and `sources`; `keys` are those of the
+    /// wires.
     ///
     /// # Errors
-    /// A queue that cannot be had, sizes that make no synopsis, no randomness, no threads.
+    /// Unavailable queues, invalid sizes of synopses, no randomness, no threads.
     pub fn build<P: Platform<Io = I>>(
         platform: &P,
         config: &Config,
@@ -635,7 +634,7 @@ impl<I: PacketIo<Packet: Send>> Workers<I> {
         })
     }
 
-    /// What each worker counts.
+    /// Counters of each worker.
     pub fn counters(&self) -> Vec<Arc<WorkerCounters>> {
         let setups = self.setups.iter();
         setups.map(|setup| Arc::clone(&setup.counters)).collect()
@@ -643,7 +642,7 @@ impl<I: PacketIo<Packet: Send>> Workers<I> {
 }
 
 impl<I: PacketIo> WorkerSetup<I> {
-    /// The worker, with an `io` that has no ports yet. Gauges are renewed every `gauge_ticks`.
+    /// The worker, with an `io` without ports. Gauges are updated every `gauge_ticks`.
     pub fn start(self, mut io: I, schedule: EpochSchedule, gauge_ticks: u64) -> Worker<I> {
         for mut handles in self.first.come {
             io.take_over(&mut handles);
@@ -669,10 +668,11 @@ impl<I: PacketIo> WorkerSetup<I> {
 }
 
 impl<'pool> WorkerSetup<DpdkIo<'pool>> {
-    /// Works on the calling thread, which runs on `cpu`, until `stop` is set; how long, and the ports that it had.
+    /// Works on the calling thread, which runs on `cpu`, until `stop` is set; returns the duration, and the ports
+    /// that it had.
     ///
     /// # Errors
-    /// When the thread cannot run on its CPU.
+    /// If the thread cannot run on its CPU.
     pub fn work(
         self,
         dpdk: DpdkSite<'pool>,

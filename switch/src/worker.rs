@@ -1,9 +1,9 @@
-//! The engine: one core, one loop, in the order in which a packet lives.
+//! The engine: one core, one loop, in the order of a packet's life.
 //!
-//! [`Worker::pass`] is the whole of it: tick; receive, decide, tag, queue; then schedule, transmit,
-//! and record what the driver took. A burst of one class that leaves whole by one idle port goes from decide to
-//! transmit without tags (`send_at_once`). After start there is no allocation, no lock, no system call and
-//! no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
+//! [`Worker::pass`] is all of it: tick; receive, decide, tag, queue; then schedule, transmit, and record the
+//! packets that the driver accepted. A burst of one class that leaves as a whole by one idle port goes from
+//! decide to transmit without tags (`send_at_once`). After start there is no allocation, no lock, no system
+//! call and no `Result` per packet: a frame that cannot be handled is a counted drop with a named reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,18 +29,18 @@ use crate::meter::{Meter, NO_SEGMENTS, Segments, Tagging};
 use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag, Tags};
 use crate::wire::Wires;
 
-/// What the packets of a received burst have in common.
+/// Values shared by the packets of a received burst.
 #[derive(Debug, Clone, Copy)]
 struct Received {
     from: PortIndex,
     now: Ticks,
-    /// Of all frames.
+    /// Bytes of all frames.
     bytes: u64,
-    /// Of the longest frame.
+    /// Length of the longest frame.
     longest: u32,
 }
 
-/// A worker and all that it owns.
+/// A worker and everything it owns.
 #[derive(Debug)]
 pub struct Worker<I: PacketIo> {
     io: I,
@@ -49,24 +49,24 @@ pub struct Worker<I: PacketIo> {
     meter: Meter,
     counters: Arc<WorkerCounters>,
     generations: WorkerGenerations<I>,
-    /// Workers that still receive, and may pass packets on.
+    /// Number of workers that still receive, and may pass packets on.
     receiving: Arc<AtomicUsize>,
-    /// A generation that was taken up while an old part is still in use.
+    /// The current generation, while an old part is still in use.
     retiring: Option<Box<Generation<I>>>,
     departing: Box<Departing>,
-    /// Packets that come back from devices of others.
+    /// Packets that come back from other devices.
     returned: Box<Departing>,
-    /// Spreads packets that have no hash of their own over the rows of an LDA.
+    /// Spreads packets without a packet hash over the rows of an LDA.
     spread: RandomHashes,
-    /// Ports for which the present burst brought something.
+    /// Ports for which the current burst has packets.
     touched: PortSet,
     pace: Pace,
     wires: Wires<I::Packet>,
 }
 
 impl<I: PacketIo> Worker<I> {
-    /// A worker over the ports of `io`, one lane each. `receiving` counts the workers of the switch
-    /// that still receive, this one included. Gauges are renewed every `gauge_ticks`.
+    /// A worker over the ports of `io`, with one lane each. `receiving` counts the workers of the switch
+    /// that still receive, including this one. Gauges are updated every `gauge_ticks`.
     #[expect(
         clippy::too_many_arguments,
         reason = "it owns all of them, and is made in one place"
@@ -100,15 +100,15 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// With these wires: those of ports that this worker owns.
+    /// Adds these wires, of ports owned by this worker.
     #[must_use]
     pub fn with_wires(mut self, wires: Wires<I::Packet>) -> Self {
         self.wires = wires;
         self
     }
 
-    /// Works until `stop` is set, then sends what still waits for at most `drain_ticks`, drops the
-    /// rest counted, and seals.
+    /// Works until `stop` is set, then sends queued packets for at most `drain_ticks`, drops and counts the
+    /// rest, and seals.
     pub fn run(mut self, stop: &AtomicBool, mut idle: IdlePolicy, drain_ticks: u64) -> I {
         while !stop.load(Ordering::Relaxed) {
             if self.pass() > 0 || self.is_waiting() {
@@ -122,11 +122,11 @@ impl<I: PacketIo> Worker<I> {
 
     /// Serves every queue and every port once; returns how many packets moved.
     ///
-    /// What one queue brings is sent before the next is read, while the cache still has it.
+    /// Packets of one queue are sent before the next one is read, while they are still in the cache.
     pub fn pass(&mut self) -> usize {
         self.tick(self.io.now());
         let (mut moved, mut inlet) = (0, 0);
-        // Asked each time: what is sent may take up a generation with fewer queues.
+        // Checked each time: sending may switch to a generation with fewer queues.
         while inlet < self.io.inlets().len() {
             moved += self.receive(inlet);
             inlet += 1;
@@ -174,8 +174,8 @@ impl<I: PacketIo> Worker<I> {
         packets
     }
 
-    /// Decides about a burst, and sends each packet on to where it goes. Most bursts leave whole by
-    /// one port.
+    /// Decides about a burst, and moves each packet to its destination. Most bursts leave as a whole by one
+    /// port.
     fn dispatch(&mut self, arrivals: &mut Burst<I::Packet>, received: Received) {
         let Received { from, now, .. } = received;
         if self.meter.is_around(from) {
@@ -219,8 +219,8 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Queues a whole burst at a port where nothing is ahead of it and nothing paces it. False, and
-    /// nothing done, in any other case.
+    /// Queues a whole burst at a port if nothing is queued there and nothing paces it. Otherwise returns
+    /// false, and does nothing.
     fn queue_all(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
@@ -260,7 +260,7 @@ impl<I: PacketIo> Worker<I> {
         true
     }
 
-    /// Queues a packet at the port by which it leaves.
+    /// Queues a packet at its egress port.
     fn queue(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortIndex, now: Ticks) {
         let Some((packet, mut tag)) = self.retag(packet, tag, from, to) else {
             return;
@@ -290,7 +290,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Does what is due before the first packet of a pass, and accounts for the pass before.
+    /// Does everything due before the first packet of a pass, and accounts for the previous pass.
     fn tick(&mut self, now: Ticks) {
         self.roll_over(now);
         self.refer(now);
@@ -305,7 +305,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Rolls over and seals epochs if it is time, and takes up a generation at its epoch's rollover.
+    /// Rolls over and seals epochs if due, and switches to a generation at its first rollover.
     #[inline]
     fn roll_over(&mut self, now: Ticks) {
         if let Some(epoch) = self.meter.epochs.rollover_at(now)
@@ -317,7 +317,7 @@ impl<I: PacketIo> Worker<I> {
         self.meter.epochs.tick(now);
     }
 
-    /// Puts references behind the queued packets of streams that have had none for too long.
+    /// Appends references for streams that have had none for too long to their queues.
     #[inline]
     fn refer(&mut self, now: Ticks) {
         let lanes = &mut self.lanes;
@@ -329,12 +329,12 @@ impl<I: PacketIo> Worker<I> {
         });
     }
 
-    /// Sends queued packets for at most `drain_ticks`, drops and counts the rest, seals, and gives the
-    /// ports back.
+    /// Sends queued packets for at most `drain_ticks`, drops and counts the rest, seals, and returns the
+    /// ports.
     pub fn finish(mut self, drain_ticks: u64) -> I {
         let began = self.io.now();
         self.ports().for_each(|port| self.flush_relay(port));
-        // Releases what was passed on to the worker that sees the count go down.
+        // Releases the packets passed on, for the worker that sees the count decrease.
         self.receiving.fetch_sub(1, Ordering::AcqRel);
         let is_over =
             |worker: &Self| worker.receiving.load(Ordering::Acquire) == 0 && !worker.is_waiting();
@@ -375,21 +375,21 @@ impl<I: PacketIo> Worker<I> {
         self.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Packet input and output, for code that looks from outside between passes.
+    /// Packet input and output, for access between passes.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.io
     }
 }
 
-// What passes cost, and how long queues go unpolled.
+// Cost of passes, and time between polls of queues.
 
-/// What a stamp cannot see: a packet that arrives between two polls is first seen at the second.
+/// The error of a stamp: a packet that arrives between two polls is first seen at the second.
 #[derive(Debug)]
 struct Pace {
     pass_began: Ticks,
     /// Packets that moved in the pass.
     moved: usize,
-    /// When each receive queue was polled last; 0 before the first time.
+    /// Time of each receive queue's last poll; 0 before the first.
     polled_at: Vec<Ticks>,
     gap_ticks_max: u64,
     gauge_at: Ticks,
@@ -408,7 +408,7 @@ impl Pace {
         }
     }
 
-    /// The receive queues are others now: `inlets` of them.
+    /// Notes that there are now `inlets` receive queues.
     pub fn rewire(&mut self, inlets: usize) {
         self.polled_at.clear();
         self.polled_at.resize(inlets, Ticks(0));
@@ -431,7 +431,7 @@ impl Pace {
         *last = now;
     }
 
-    /// Accounts for the pass that ends at `now`; true where it is time to renew gauges.
+    /// Accounts for the pass that ends at `now`; returns true if gauges should be updated.
     #[inline]
     pub fn pass_ended(&mut self, counters: &WorkerCounters, now: Ticks) -> bool {
         let ticks = now.saturating_since(std::mem::replace(&mut self.pass_began, now));
@@ -452,10 +452,10 @@ impl Pace {
     }
 }
 
-// What a worker counts, and shows of itself.
+// Counters and gauges of a worker.
 
 impl<I: PacketIo> Worker<I> {
-    /// Shows how full queues, rings and tables are.
+    /// Publishes how full queues, rings and tables are.
     #[cold]
     fn renew_gauges(&mut self) {
         let mut in_rings = 0;
@@ -468,7 +468,7 @@ impl<I: PacketIo> Worker<I> {
         self.meter.show(&self.counters);
     }
 
-    /// Shows the control core what a neighbour says of itself, if one of these frames does.
+    /// Passes an LLDP frame to the control core, if one of these frames is one.
     #[cold]
     fn listen(&self, arrivals: &Burst<I::Packet>, from: PortIndex) {
         for packet in arrivals {
@@ -476,7 +476,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Counts a packet that was to leave by `to` and does not.
+    /// Counts a packet that was to leave by `to` and was dropped.
     #[cold]
     fn drop_at_egress(&mut self, reason: DropReason, tag: &Tag, to: PortIndex) {
         count_drop(self.port(to), reason, tag.class);
@@ -484,7 +484,7 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-/// Counts packets that the driver took, as a whole and by class.
+/// Counts packets that the driver accepted, in total and by class.
 #[inline]
 fn count_departures(counters: &PortCounters, tags: &[Tag]) {
     for run in tags.chunk_by(|a, b| a.class == b.class) {
@@ -493,7 +493,7 @@ fn count_departures(counters: &PortCounters, tags: &[Tag]) {
     }
 }
 
-/// The same of packets of one class.
+/// The same for packets of one class.
 #[inline]
 fn count_class(counters: &PortCounters, class: ClassIndex, packets: usize, bytes: u64) {
     counters.tx_packets.add(packets as u64);
@@ -519,29 +519,29 @@ fn count_drop(counters: &PortCounters, reason: DropReason, class: ClassIndex) {
         .add(1);
 }
 
-// From packets to tags.
+// Tags packets.
 
 /// A packet, its class, and its segment.
 type Marked<'p, I> = (&'p <I as PacketIo>::Packet, ClassIndex, SegmentIndex);
 
-/// What the packets of a burst have in common.
+/// Values shared by the packets of a burst.
 struct Tagger<'w, I> {
     pub io: &'w I,
     pub tagging: Tagging<'w>,
-    /// Of the port that they came in by.
+    /// Counters of their ingress port.
     pub counters: &'w PortCounters,
-    /// Those that lead to where they go.
+    /// The segments to their egress port.
     pub segments: Segments,
-    /// Of packets about which there are no decisions.
+    /// Class of packets without decisions.
     pub class: ClassIndex,
-    /// Spreads packets that have no hash of their own over the rows of an LDA.
+    /// Spreads packets without a packet hash over the rows of an LDA.
     pub spread: &'w mut RandomHashes,
     pub now: Ticks,
 }
 
 impl<I: PacketIo> Tagger<'_, I> {
-    /// Tags a burst, about whose packets as much is found out as the plan asks for. Decisions may be left out
-    /// where all are of one class.
+    /// Tags a burst, with the hashes that the plan requires. Decisions may be omitted if all packets have one
+    /// class.
     #[inline]
     pub fn tag(self, arrivals: &Burst<I::Packet>, decisions: &Decisions, tags: &mut Tags) {
         let segments = self.segments;
@@ -601,8 +601,7 @@ impl<I: PacketIo> Tagger<'_, I> {
         }));
     }
 
-    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all
-    /// registers to itself.
+    /// Parses, hashes and tags a burst in one tight loop. Not inlined, so that the loop has all registers.
     #[inline(never)]
     fn tag_parsed<'p, const PACKET: bool>(
         self,
@@ -638,19 +637,19 @@ impl<I: PacketIo> Tagger<'_, I> {
     }
 }
 
-// The way out: schedule, transmit, and record what the driver took.
+// Departure: schedule, transmit, and record the packets that the driver accepted.
 
-/// Bursts that one port sends in a pass beyond one for each queue that is read and each ring, at
-/// most: what bounds a pass, while a queue that has grown can still shrink.
+/// Most bursts that one port sends in a pass in addition to one for each queue and ring that is read. It
+/// bounds a pass, while a queue that has grown can still shrink.
 const SPARE_BURSTS: usize = 2;
 
-/// What became of a burst on its way out.
+/// Outcome of a departing burst.
 #[derive(Debug, Clone, Copy, Default)]
 struct Departed {
     packets: usize,
-    /// Nothing of it waits for a reference that goes before it.
+    /// Whether no packet waits for a preceding reference.
     is_whole: bool,
-    /// The driver took only some.
+    /// Whether the driver accepted only some.
     is_refused: bool,
 }
 
@@ -662,7 +661,7 @@ impl<I: PacketIo> Worker<I> {
         sent
     }
 
-    /// Sends what one queue has just brought for a port.
+    /// Sends the packets that one queue has just brought for a port.
     fn send_burst(&mut self, to: PortIndex) -> usize {
         if !self.may_send(to) {
             return 0;
@@ -684,7 +683,7 @@ impl<I: PacketIo> Worker<I> {
         self.depart_all(to, rings + SPARE_BURSTS)
     }
 
-    /// Whether anything waits at a port that has its link; without one it is dropped.
+    /// Whether packets are queued at a port with a link; without a link they are dropped.
     fn may_send(&mut self, to: PortIndex) -> bool {
         if self.lanes[to.index()].is_empty() {
             return false;
@@ -696,11 +695,11 @@ impl<I: PacketIo> Worker<I> {
         is_up && !self.is_looped(to)
     }
 
-    /// Schedule, transmit, record what the driver took: so many bursts at most. What it refused
-    /// stays at the head, in order, and is offered again.
+    /// Schedules, transmits and records, at most `bursts_max` bursts. Packets refused by the driver stay at
+    /// the head, in order, and are offered again.
     fn depart_all(&mut self, to: PortIndex, bursts_max: usize) -> usize {
         let (mut sent, mut bursts) = (0, 0);
-        // A burst that is cut for a reference counts by its packets.
+        // A burst divided for a reference counts by its packets.
         while bursts < bursts_max && sent < bursts_max * BURST {
             let departed = self.depart(to);
             sent += departed.packets;
@@ -714,10 +713,10 @@ impl<I: PacketIo> Worker<I> {
         sent
     }
 
-    /// One burst on its way out.
+    /// Sends one burst.
     fn depart(&mut self, to: PortIndex) -> Departed {
         let now = self.io.now();
-        // What others tagged and passed on may be of an epoch that begins here only now.
+        // Packets tagged by other workers may belong to an epoch that only begins here now.
         self.roll_over(now);
         if !self.open_wire(to, now) {
             return Departed::default();
@@ -786,12 +785,12 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-// Bursts that are sent from where they were received.
+// Fast path: forwards a burst without copying its packet handles.
 
 impl<I: PacketIo> Worker<I> {
-    /// Sends a burst, all of the default class, from where it was received, if nothing is ahead of it: its
-    /// packets are recorded as one batch, without tags. What the driver refuses waits at the port. False,
-    /// and nothing done, in any other case.
+    /// Sends a burst of the default class in place, if nothing is queued ahead: its packets are recorded as
+    /// one batch, without tags. Packets refused by the driver are queued at the port. Otherwise returns
+    /// false, and does nothing.
     fn send_at_once(
         &mut self,
         arrivals: &mut Burst<I::Packet>,
@@ -849,7 +848,7 @@ impl<I: PacketIo> Worker<I> {
     }
 
     /// Parses, hashes and prefetches a burst in one tight loop. Not inlined, so that the loop has all
-    /// registers to itself.
+    /// registers.
     #[inline(never)]
     fn parse<const HASHES: bool>(
         &mut self,
@@ -876,7 +875,7 @@ impl<I: PacketIo> Worker<I> {
         count_kinds(self.port(received.from), census);
     }
 
-    /// Records what the driver took.
+    /// Records the packets that the driver accepted.
     #[inline]
     fn passed_at_once(&mut self, to: PortIndex, batch: Batch) {
         let class = self.decide.default_class();
@@ -893,7 +892,7 @@ impl<I: PacketIo> Worker<I> {
         epochs.estimate(to, &self.departing, &references, now);
     }
 
-    /// Keeps what the driver refused, the packets behind the `batch` that it took, at the head of its port.
+    /// Keeps packets refused by the driver, which follow the accepted `batch`, at the head of its port.
     #[cold]
     fn keep(&mut self, arrivals: &mut Burst<I::Packet>, to: PortIndex, batch: &Batch) {
         let Some(Exit::Queues(egress)) = self.lanes.get_mut(to.index()).map(|lane| &mut lane.exit)
@@ -920,17 +919,17 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-// Between workers: packets on their way to the worker that owns their egress port.
+// Between workers: packets in transit to the owner of their egress port.
 
 impl<I: PacketIo> Worker<I> {
-    /// Passes what has been gathered for another worker's port on to it.
+    /// Sends packets gathered for another worker's port to it.
     fn flush_relay(&mut self, to: PortIndex) {
         let Some(Exit::Owner(relay)) = self.lanes.get_mut(to.index()).map(|lane| &mut lane.exit)
         else {
             return;
         };
         relay.flush();
-        // The ring is full: its owner is behind.
+        // The ring is full: its owner is too slow.
         let left: arrayvec::ArrayVec<Tag, BURST> = relay.tags.drain(..).collect();
         relay.packets.clear();
         for tag in left {
@@ -938,7 +937,7 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Takes in what other workers passed on, a burst from each at most.
+    /// Takes packets from other workers, at most a burst from each.
     fn drain_rings(&mut self, to: PortIndex) {
         let now = self.io.now();
         for entrance in 0..self.lanes[to.index()].entrances.len() {
@@ -959,11 +958,11 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-// What few packets need: copies for a flood, VLAN tags.
+// Rare work: copies for a flood, VLAN tags.
 
 impl<I: PacketIo> Worker<I> {
-    /// Gives the frame the VLAN tag that it needs on its way out, or takes one away; none, and the
-    /// drop counted, if there is no room.
+    /// Adds or removes the frame's VLAN tag as its egress port requires; without room, counts a drop and
+    /// returns `None`.
     #[inline]
     fn retag(
         &mut self,
@@ -995,7 +994,7 @@ impl<I: PacketIo> Worker<I> {
         done.then_some((packet, tag))
     }
 
-    /// Copies for every egress port but the last, which gets the frame itself.
+    /// Copies the frame for every egress port but the last, which gets the frame itself.
     #[cold]
     fn flood(&mut self, packet: I::Packet, tag: Tag, from: PortIndex, to: PortSet, now: Ticks) {
         let mut others = to.ports().peekable();
@@ -1013,10 +1012,10 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-// Generations, as one worker takes them up.
+// Switching to generations.
 
 impl<I: PacketIo> Worker<I> {
-    /// Does as another generation says from the epoch at `now` on.
+    /// Switches to `generation` at the epoch containing `now`.
     #[cold]
     fn take_up(&mut self, mut generation: Box<Generation<I>>, now: Ticks) {
         for handles in &mut generation.gone {
@@ -1061,7 +1060,7 @@ impl<I: PacketIo> Worker<I> {
         self.retiring = Some(generation);
     }
 
-    /// Gives the old parts of a generation back, once none is in use.
+    /// Returns the old parts of a generation, once none is in use.
     #[cold]
     fn retire(&mut self) {
         let Some(generation) = &mut self.retiring else {
@@ -1086,7 +1085,7 @@ impl<I: PacketIo> Worker<I> {
 // Ports with a segment on the wire: control frames among the data.
 
 impl<I: PacketIo> Worker<I> {
-    /// Does what is due at every wire, whether there is data or not.
+    /// Does everything due at every wire, whether there is data or not.
     #[inline]
     fn tend_wires(&mut self, now: Ticks) {
         for port in self.wires.ports().ports() {
@@ -1100,8 +1099,8 @@ impl<I: PacketIo> Worker<I> {
         }
     }
 
-    /// Rolls over the epoch of the wire at a port, if there is one and it is time, and sends what belongs
-    /// before the data that comes next; false: nothing may go now.
+    /// Rolls over the epoch of the wire at a port, if there is one and it is due, and sends the frames that
+    /// precede the next data; returns false if nothing may be sent now.
     #[inline]
     fn open_wire(&mut self, to: PortIndex, now: Ticks) -> bool {
         match self.wires.at(to) {
@@ -1123,7 +1122,7 @@ impl<I: PacketIo> Worker<I> {
         is_looped
     }
 
-    /// Takes control frames out of what came in, each in its order among the data.
+    /// Takes control frames out of received packets, each in its order among the data.
     #[inline(never)]
     fn receive_wire(&mut self, mut arrivals: Burst<I::Packet>, received: Received) {
         let Received { from, now, .. } = received;
@@ -1164,7 +1163,7 @@ impl<I: PacketIo> Worker<I> {
         data.clear();
     }
 
-    /// Counts data at the receiver's end of the wire that it came by.
+    /// Counts data at the receiver's end of the wire on which it arrived.
     #[inline(never)]
     fn count_arrivals(
         &mut self,
@@ -1192,10 +1191,10 @@ impl<I: PacketIo> Worker<I> {
     }
 }
 
-// Ports that lead to devices of others: packets that come back.
+// Ports that lead to other devices: returning packets.
 
 impl<I: PacketIo> Worker<I> {
-    /// Looks among what came in for packets that come back from a device of others.
+    /// Checks received packets for those that come back from another device.
     #[inline(never)]
     fn receive_around(&mut self, arrivals: &Burst<I::Packet>, from: PortIndex, now: Ticks) {
         let Self {

@@ -1,4 +1,4 @@
-//! A VLAN-aware learning bridge (IEEE 802.1Q clause 8) with no hairpin.
+//! A VLAN-aware learning bridge (IEEE 802.1Q clause 8) without hairpin forwarding.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use super::{PortSet, Verdict};
 /// Most ports.
 const PORTS: usize = contract::config::PORTS_MAX;
 
-/// What a bridge is made of.
+/// Layout of a bridge.
 #[derive(Debug)]
 pub struct BridgeLayout {
     /// Its ports and their VLANs.
     pub lan: Lan,
-    /// Most stations that it remembers.
+    /// Most learnt stations.
     pub stations_max: usize,
-    /// How long it does without an observation of them.
+    /// Time without a frame after which a station is forgotten.
     pub ageing: Duration,
     /// Stations that never age and never move.
     pub statics: Vec<(StationKey, PortIndex)>,
-    /// Most stations that are learnt behind each port.
+    /// Most stations learnt at each port.
     pub limits: Limits,
-    /// Most frames a second of one ingress port that this worker floods.
+    /// Most frames of one ingress port that this worker floods in a second.
     pub flood_limit_pps: u32,
-    /// Keys the bucket of a station, so that no sender can aim at one.
+    /// Keys the buckets of stations, so that no sender can aim at one.
     pub seed: u64,
 }
 
 impl BridgeLayout {
-    /// `ports` ports without VLANs, limits as a configuration has them by default.
+    /// `ports` ports without VLANs, with the default limits.
     pub fn plain(ports: u8) -> Self {
         Self {
             lan: Lan::of_plain(ports),
@@ -58,12 +58,12 @@ pub struct Bridge {
     fdb: Fdb,
     storms: [StormLimit; PORTS],
     statics: Vec<(StationKey, PortIndex)>,
-    /// Whether frames came that no bridge forwards: some may be of LLDP.
+    /// Whether link-local frames were seen, which may be LLDP.
     pub(super) saw_lldp: bool,
 }
 
 impl Bridge {
-    /// A bridge that knows static stations only.
+    /// A bridge that only knows static stations.
     pub fn new(layout: BridgeLayout, rate: TickRate) -> Self {
         let mut fdb = Fdb::new(layout.stations_max, layout.ageing, rate, layout.seed)
             .with_limits(layout.limits);
@@ -79,8 +79,8 @@ impl Bridge {
         }
     }
 
-    /// The port by which all frames of a burst leave, where no port has VLANs and nothing is learnt from any:
-    /// their stations are known and were lately seen. `None` decides nothing.
+    /// The port by which all frames of a burst leave, if no port has VLANs and nothing is learnt from any
+    /// frame, because their stations are known and were seen recently. `None` decides nothing.
     #[inline]
     pub(super) fn one_way<'h>(
         &self,
@@ -99,7 +99,7 @@ impl Bridge {
         heads.all(goes_there).then_some(to)
     }
 
-    /// The verdict on a frame where no port has VLANs.
+    /// The decision about a frame if no port has VLANs.
     #[inline]
     pub(super) fn decide_plain(
         &mut self,
@@ -113,7 +113,7 @@ impl Bridge {
         }
     }
 
-    /// Where [`decide`](Self::decide) forwards a frame from which it learns nothing.
+    /// Where [`decide`](Self::decide) forwards a frame from which nothing is learnt.
     #[expect(clippy::inline_always, reason = "once a packet, from two loops")]
     #[inline(always)]
     fn known_way(&self, from: &Ingress, head: &[u8]) -> Option<PortIndex> {
@@ -135,7 +135,7 @@ impl Bridge {
         self.decide::<false>(from, head, end)
     }
 
-    /// The verdict on a frame; `VLANS`: whether any port has VLANs, looked up once a burst.
+    /// The decision about a frame; `VLANS`: whether any port has VLANs, determined once for each burst.
     #[inline]
     pub(super) fn decide<const VLANS: bool>(
         &mut self,
@@ -191,7 +191,7 @@ impl Bridge {
         }
     }
 
-    /// What frames that come in by `port` at `now` meet, while the ports in `up` have a link.
+    /// The state for frames received on `port` at `now`, while the ports in `up` have a link.
     #[inline]
     pub(super) fn ingress(&self, port: PortIndex, up: PortSet, now: Ticks) -> Ingress {
         Ingress {
@@ -205,7 +205,7 @@ impl Bridge {
         }
     }
 
-    /// Does as the control core says at `now`.
+    /// Applies a change from the control core at `now`.
     pub(super) fn apply(&mut self, delta: FdbDelta, now: Ticks) {
         match delta {
             FdbDelta::Learn { station, port } => self.fdb.insert_learnt(station, port, now),
@@ -218,7 +218,7 @@ impl Bridge {
         }
     }
 
-    /// Takes over what `old` has learnt; false where tables differ in size, limits or static stations.
+    /// Takes over the stations of `old`; returns false if tables differ in size, limits or static stations.
     pub(super) fn adopt(&mut self, old: &mut Self) -> bool {
         for (new, old) in self.storms.iter_mut().zip(&old.storms) {
             new.adopt(old);
@@ -241,7 +241,7 @@ impl Bridge {
     }
 }
 
-/// What the frames of a burst have in common.
+/// Values shared by the frames of a burst.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ingress {
     port: PortIndex,
@@ -251,7 +251,7 @@ pub(super) struct Ingress {
     plain: PortSet,
     /// Those of them that frames can leave by.
     open: PortSet,
-    /// A port without a link may still bring frames that waited; nothing is learnt from them.
+    /// Whether stations are learnt; not from queued frames of a port that has lost its link.
     learns: bool,
     fresh: Fresh,
 }

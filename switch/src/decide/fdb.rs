@@ -1,15 +1,15 @@
-//! The filtering database of one worker: which station was last seen behind which port.
+//! The filtering database of one worker: the port at which each station was last seen.
 //!
-//! A set-associative table of fixed size: four stations to a bucket, one cache line a bucket, no
-//! allocation after start, no tombstones. In a bucket full of live stations one of the port that has
-//! most in the table makes room for one of a port that has fewer; else the bucket learns no more until
-//! one ages. Frames to a station that found no room are flooded, and it is counted.
+//! A set-associative table of fixed size: four stations in a bucket, one cache line for each bucket, no
+//! allocation after start, no tombstones. In a bucket full of live stations, one of the port with the most
+//! stations in the table is evicted for one of a port with fewer; otherwise the bucket learns no more until
+//! one ages. Frames to a station without room are flooded, and it is counted.
 //!
-//! It is a replica: it learns at once what it sees, and reports it; what other workers saw it hears from
-//! the control core (`contract::fdb`).
+//! It is a replica: it learns at once from the frames that it sees, and reports them; from the control core
+//! it receives what other workers saw (`contract::fdb`).
 //!
-//! A port is flushed at once: its *era* moves on, and entries of an earlier era count for nothing.
-//! They are cleared a few buckets a pass.
+//! Flushing a port takes effect at once: its *era* is incremented, and entries of an earlier era are
+//! ignored. They are cleared a few buckets in each pass.
 
 use std::time::Duration;
 
@@ -17,42 +17,42 @@ use contract::fdb::{Learned, Limits, REFRESHES_PER_AGE, ReplicaCounts, ReplicaEn
 use contract::ids::PortIndex;
 use measure::time::{TickRate, Ticks};
 
-/// Ages are kept in units of 2^28 ticks (about 0.1 s at 2.7 GHz): a refresh then rarely writes.
+/// Ages are in units of 2^28 ticks (about 0.1 s at 2.7 GHz), so that a refresh rarely writes.
 const AGE_SHIFT: u32 = 28;
 
 /// Most ports.
 const PORTS: usize = contract::config::PORTS_MAX;
 
-/// Buckets that one pass clears of stations that were flushed.
+/// Buckets cleared of flushed stations in each pass.
 const SWEPT_PER_TICK: usize = 16;
 
 /// The table.
 #[derive(Debug)]
 pub struct Fdb {
     buckets: Box<[Bucket]>,
-    /// A bucket's index is the upper bits of the key's product with an odd number.
+    /// A bucket's index is the upper bits of the key multiplied by an odd number.
     multiplier: u64,
     shift: u32,
     age_limit: i32,
-    /// Units of age after which a station in use is reported again.
+    /// Units of age after which an active station is reported again.
     refresh: u16,
     eras: [u8; PORTS],
-    /// Buckets left to be cleared since the last flush.
+    /// Buckets still to be cleared since the last flush.
     unswept: usize,
     flushes_unswept: u8,
-    /// Stations by port that are not static: those that have aged count until they are swept.
+    /// Learnt stations by port; aged ones count until they are swept.
     learnt: Limits,
     learnt_max: Limits,
-    /// As of the last tick, and as buckets were last swept of what had aged.
+    /// Age as of the last tick, and as of the last sweep of aged stations.
     age: u32,
     swept: u32,
     counts: ReplicaCounts,
 }
 
 impl Fdb {
-    /// A table with room for at least `stations` (rounded up to a power of two, eight at least),
-    /// each forgotten after `ageing` (0.1 s resolution) without an observation. `seed` keys the bucket of a
-    /// station, so that no sender can aim at one.
+    /// A table with room for at least `stations` (rounded up to a power of two, at least eight), each
+    /// forgotten after `ageing` (0.1 s resolution) without a frame. `seed` keys the buckets of stations, so
+    /// that no sender can aim at one.
     pub fn new(stations: usize, ageing: Duration, rate: TickRate, seed: u64) -> Self {
         let buckets = Self::buckets(stations);
         let age_limit = i32::try_from(rate.ticks_in(ageing) >> AGE_SHIFT).unwrap_or(i32::MAX);
@@ -61,7 +61,7 @@ impl Fdb {
             multiplier: seed | 1,
             shift: u64::BITS - buckets.ilog2(),
             age_limit: age_limit.max(1),
-            // Half of what 16 bits can tell apart, at most.
+            // At most half of what 16 bits can distinguish.
             refresh: u16::try_from(age_limit.cast_unsigned() / REFRESHES_PER_AGE)
                 .unwrap_or(u16::MAX)
                 .min(0x7fff),
@@ -76,13 +76,14 @@ impl Fdb {
         }
     }
 
-    /// With so many stations learnt behind each port at most.
+    /// Limits the stations learnt at each port.
     #[must_use]
     pub fn with_limits(self, learnt_max: Limits) -> Self {
         Self { learnt_max, ..self }
     }
 
-    /// Half full at most: more than one in a hundred buckets would overflow long before it is full.
+    /// At most half full; otherwise more than one in a hundred buckets would overflow long before it is
+    /// full.
     fn buckets(stations: usize) -> usize {
         (2 * stations.max(1))
             .div_ceil(WAYS)
@@ -90,7 +91,7 @@ impl Fdb {
             .max(2)
     }
 
-    /// Bytes of a table for so many stations.
+    /// Bytes of a table for this many stations.
     pub fn size_bytes(stations: usize) -> usize {
         Self::buckets(stations) * size_of::<Bucket>()
     }
@@ -109,7 +110,7 @@ impl Fdb {
         self.eras[port.index() % PORTS]
     }
 
-    /// An observation behind `port` at `now`.
+    /// An observation at `port` at `now`.
     #[inline]
     pub fn fresh(&self, port: PortIndex, now: Ticks) -> Fresh {
         // Ages compare modulo 2^32 units, 13 years.
@@ -119,21 +120,22 @@ impl Fdb {
 
     #[inline]
     fn is_live(&self, mark: Mark, age: u32) -> bool {
-        // Nothing of an earlier era is left once all buckets are swept.
+        // Once all buckets are swept, no earlier era is left.
         let is_current = || self.unswept == 0 || mark.era() == self.era_of(mark.port());
-        // Below 0 where the counter went back by a tick at a unit's end.
+        // Negative if the counter went back by a tick at a unit's end.
         let unseen = age.wrapping_sub(mark.seen()).cast_signed();
         (is_current() && unseen <= self.age_limit) || mark.is_static()
     }
 
-    /// Whether a station was seen so already: then nothing can be [learnt](Self::learn) of it.
+    /// Whether a station is already stored with this observation: then nothing can be [learnt](Self::learn)
+    /// from it.
     #[inline]
     pub fn is_seen(&self, station: StationKey, fresh: Fresh) -> bool {
         let mark = self.mark_of(station);
         mark.is_some_and(|mark| mark.is_seen(fresh))
     }
 
-    /// Whether a frame to a station goes to the port of `there`, an observation of now.
+    /// Whether a frame to a station leaves by the port of `there`, a current observation.
     #[inline]
     pub fn is_behind(&self, station: StationKey, there: Fresh) -> bool {
         self.mark_of(station).is_some_and(|mark| {
@@ -148,7 +150,7 @@ impl Fdb {
         self.buckets.get(self.bucket_of(station))?.mark_of(station)
     }
 
-    /// Remembers that a station was seen so, and reports it at `end` where that is due.
+    /// Stores an observation of a station, and reports it at `end` if due.
     #[inline]
     pub fn learn(&mut self, station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) {
         let index = self.bucket_of(station);
@@ -163,7 +165,7 @@ impl Fdb {
         self.learn_news(station, fresh, index, way, end);
     }
 
-    /// A station is new, has moved, or is seen for the first time in this unit of age.
+    /// Stores a station that is new, has moved, or is seen for the first time in this unit of age.
     #[cold]
     fn learn_news(
         &mut self,
@@ -186,7 +188,7 @@ impl Fdb {
         let is_live = self.is_live(old, fresh.age());
         self.uncount(old);
         if self.is_full(fresh.port()) {
-            // Not where it was, and may not be where it is: the master forgets it everywhere.
+            // It is not at its old port, and must not be at the new one: the master forgets it everywhere.
             self.buckets[index].keys[way] = FREE;
             Self::report(station, fresh, end);
             return self.limited(end.as_ref());
@@ -219,8 +221,8 @@ impl Fdb {
         self.enter(index, way, station, mark);
     }
 
-    /// A way of a bucket that no live station has, or that one of the port with most stations leaves for one of
-    /// a port that then has no more; cleared.
+    /// A free way of a bucket, or one of a station at the port with most stations, evicted for a port that then
+    /// has no more; cleared.
     fn free_way(&mut self, index: usize, newcomer: Fresh) -> Option<usize> {
         let Bucket { keys, marks } = self.buckets[index];
         let mut ways = keys.iter().zip(&marks);
@@ -234,10 +236,10 @@ impl Fdb {
         Some(way)
     }
 
-    /// Which of these stations, all of them live, makes room.
+    /// The station to evict among these, all of them live.
     fn busiest(&mut self, marks: &[Mark; WAYS], newcomer: Fresh) -> Option<usize> {
         if self.unswept == 0 && self.age.wrapping_sub(self.swept) > u32::from(self.refresh) {
-            // What has aged counts for its port until then.
+            // Aged stations count for their port until then.
             (self.unswept, self.swept) = (self.buckets.len(), self.age);
         }
         let of = |port: PortIndex| self.learnt[port.index() % PORTS];
@@ -264,7 +266,7 @@ impl Fdb {
         self.learnt[port.index() % PORTS] += 1;
     }
 
-    /// A station with this mark is not there any more. Those of an earlier era went from the count with it.
+    /// Removes a station with this mark from the count. Those of an earlier era were removed before.
     fn uncount(&mut self, mark: Mark) {
         if !mark.is_static() && mark.era() == self.era_of(mark.port()) {
             let learnt = &mut self.learnt[usize::from(mark.port().0) % PORTS];
@@ -288,7 +290,7 @@ impl Fdb {
         }
     }
 
-    /// Reports an observation; what to remember of it.
+    /// Reports an observation; returns the mark to store.
     fn report(station: StationKey, fresh: Fresh, end: &mut Option<ReplicaEnd>) -> Mark {
         let port = fresh.port();
         let is_reported = end
@@ -302,14 +304,14 @@ impl Fdb {
         }
     }
 
-    /// The port behind which a station was last seen, unless that is too long ago.
+    /// The port at which a station was last seen, unless that is too long ago.
     #[inline]
     pub fn look_up(&self, station: StationKey, fresh: Fresh) -> Option<PortIndex> {
         let mark = self.mark_of(station)?;
         self.is_live(mark, fresh.age()).then(|| mark.port())
     }
 
-    /// Remembers what another worker saw, or the configuration says; nothing to report.
+    /// Stores a station seen by another worker, or configured, without a report.
     fn put(&mut self, station: StationKey, mark: Mark) {
         let index = self.bucket_of(station);
         let way = self.buckets[index].find(station);
@@ -326,17 +328,17 @@ impl Fdb {
         }
     }
 
-    /// Remembers that another worker saw a station behind `port` about `now`.
+    /// Stores a station that another worker saw at `port` about `now`.
     pub fn insert_learnt(&mut self, station: StationKey, port: PortIndex, now: Ticks) {
         self.put(station, Mark::newly_reported(self.fresh(port, now)));
     }
 
-    /// Remembers a station for good.
+    /// Stores a station permanently.
     pub fn insert_static(&mut self, station: StationKey, port: PortIndex) {
         self.put(station, Mark(self.fresh(port, Ticks(0)).0 | Mark::STATIC));
     }
 
-    /// Forgets a station, unless it is static.
+    /// Removes a station, unless it is static.
     pub fn forget(&mut self, station: StationKey) {
         let index = self.bucket_of(station);
         let way = self.buckets[index].find(station);
@@ -348,7 +350,7 @@ impl Fdb {
         }
     }
 
-    /// Forgets all stations behind a port, static ones excepted.
+    /// Removes all stations at a port, except static ones.
     pub fn flush(&mut self, port: PortIndex) {
         let port = port.index() % PORTS;
         self.eras[port] = self.eras[port].wrapping_add(1);
@@ -356,7 +358,7 @@ impl Fdb {
         self.begin_sweep();
     }
 
-    /// Forgets all stations, static ones excepted.
+    /// Removes all stations, except static ones.
     pub fn flush_all(&mut self) {
         for era in &mut self.eras {
             *era = era.wrapping_add(1);
@@ -369,13 +371,12 @@ impl Fdb {
         self.unswept = self.buckets.len();
         self.flushes_unswept += 1;
         if self.flushes_unswept == u8::MAX {
-            // An era is about to come round: that takes 255 flushes within some milliseconds.
+            // The era is about to wrap, which takes 255 flushes within some milliseconds.
             self.sweep(self.unswept);
         }
     }
 
-    /// Clears a few buckets of what was flushed, or has aged at `now`, if any are left. To be called
-    /// once a pass.
+    /// Clears a few buckets of flushed or aged stations, if any are left. Called once in each pass.
     #[inline]
     pub fn tick(&mut self, now: Ticks) {
         self.age = self.fresh(PortIndex(0), now).age();
@@ -402,19 +403,19 @@ impl Fdb {
         }
     }
 
-    /// Takes over what `old` has learnt, which gets the new, empty table; false, and nothing done,
-    /// where they differ in size or limits.
+    /// Takes over the stations of `old`, which gets the new, empty table; returns false, and does nothing,
+    /// if they differ in size or limits.
     pub fn adopt(&mut self, old: &mut Self) -> bool {
         if self.buckets.len() != old.buckets.len() || self.learnt_max != old.learnt_max {
             return false;
         }
         std::mem::swap(self, old);
-        // Its ageing is the new one's.
+        // The new ageing time applies.
         (self.age_limit, self.refresh) = (old.age_limit, old.refresh);
         true
     }
 
-    /// Stations alive at `now`. Walks the whole table: not for the fast path.
+    /// Live stations at `now`. Walks the whole table, so not for the fast path.
     pub fn live_stations(&self, now: Ticks) -> usize {
         let age = self.fresh(PortIndex(0), now).age();
         let entries = self
@@ -426,28 +427,28 @@ impl Fdb {
             .count()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counts(&self) -> ReplicaCounts {
         self.counts
     }
 }
 
-// What the table remembers of a station: one word, four of them to a cache line with their keys.
+// The state of a station: one word, four of them on a cache line with their keys.
 
 /// Stations of a bucket.
 const WAYS: usize = 4;
 
-/// What is known of a station, in one word: bits 0 to 31 the age at which it was seen, 32 to 37 its
-/// port, 40 to 47 the port's era, 48 to 63 the lower bits of the age at which it was reported.
+/// The state of a station in one word: bits 0 to 31 the age at which it was seen, 32 to 37 its port, 40 to
+/// 47 the port's era, 48 to 63 the lower bits of the age at which it was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Mark(pub u64);
 
 impl Mark {
-    /// It never ages and never moves.
+    /// Whether it never ages and never moves.
     pub const STATIC: u64 = 1 << 38;
-    /// A report of it found no room.
+    /// Whether a report of it found no room.
     pub const UNREPORTED: u64 = 1 << 39;
-    /// What tells that it was seen in this unit of age behind this port of this era.
+    /// The bits that say it was seen in this unit of age at this port of this era.
     pub const OBSERVATION: u64 = 0xffff_ffff | 0x3f << 32 | 0xff << 40;
 
     pub fn is_static(self) -> bool {
@@ -459,7 +460,7 @@ impl Mark {
         self.0 & Self::OBSERVATION == fresh.0
     }
 
-    /// Whether it was seen behind the port of an observation, in the same era.
+    /// Whether it was seen at the port of an observation, in the same era.
     #[inline]
     pub fn is_of_port(self, Fresh(fresh): Fresh) -> bool {
         (self.0 ^ fresh) & (Self::OBSERVATION & !0xffff_ffff) == 0
@@ -491,18 +492,18 @@ impl Mark {
         self.0 & Self::UNREPORTED != 0
     }
 
-    /// Seen like this, and reported at the same time.
+    /// Seen and reported in this observation.
     pub fn newly_reported(fresh: Fresh) -> Self {
         Self(fresh.0 | (fresh.0 & 0xffff) << 48)
     }
 
-    /// Seen like this, and reported when `self` was.
+    /// Seen in this observation, and reported when `self` was.
     pub fn seen_again(self, fresh: Fresh) -> Self {
         Self(self.0 & !Self::OBSERVATION | fresh.0)
     }
 }
 
-/// An observation of a station: when, behind which port, in which era of it; bits as in a `Mark`.
+/// An observation of a station: time, port, and the port's era; bits as in a `Mark`.
 #[derive(Debug, Clone, Copy)]
 pub struct Fresh(u64);
 
@@ -518,7 +519,7 @@ impl Fresh {
     }
 }
 
-/// The key of a free way: no station's, which has 60 bits.
+/// The key of a free way; stations have keys of 60 bits.
 const FREE: u64 = u64::MAX;
 
 /// Four stations.
@@ -541,7 +542,7 @@ impl Default for Bucket {
 }
 
 impl Bucket {
-    /// What is known of a station, if it is here.
+    /// The state of a station, if it is here.
     #[inline]
     pub fn mark_of(&self, station: StationKey) -> Option<Mark> {
         if self.keys[0] == station.0 {
@@ -550,8 +551,8 @@ impl Bucket {
         self.marks.get(self.find(station)).copied()
     }
 
-    /// The way of a station; [`WAYS`] if it is not here. Most that are in a table are first in their
-    /// buckets; which way others are cannot be guessed: that takes no branch.
+    /// The way of a station; [`WAYS`] if it is not here. Most stations are first in their buckets; which
+    /// way others have is unpredictable, so it takes no branch.
     #[inline]
     pub fn find(&self, station: StationKey) -> usize {
         if self.keys[0] == station.0 {

@@ -1,5 +1,5 @@
-//! VLANs of the bridge's ports (IEEE 802.1Q): which VLAN a frame is of, who is a member, and what
-//! becomes of its tag.
+//! VLANs of the bridge's ports (IEEE 802.1Q): the VLAN of a frame, its members, and what to do with the
+//! tag.
 
 use contract::config;
 use contract::counters::DropReason;
@@ -9,24 +9,24 @@ use measure::packet::header::{ethernet, ethertype};
 
 use super::{PortSet, Rewrite};
 
-/// VLAN ids, and one for the LAN of ports without VLANs.
+/// VLAN ids, including one for the LAN of ports without VLANs.
 const VLANS: usize = 4096;
 
 /// Most ports.
 const PORTS: usize = config::PORTS_MAX;
 
-/// What the bridge's ports have to do with each other.
+/// The relation between the bridge's ports.
 #[derive(Debug)]
 pub struct Lan {
     /// Ports without VLANs: all in one LAN, number 0.
     plain: PortSet,
-    /// The others.
+    /// The other ports.
     vlans: Option<Box<Vlans>>,
 }
 
 #[derive(Debug)]
 struct Vlans {
-    /// Members of each VLAN, 0 included.
+    /// Members of each VLAN, including 0.
     members: Box<[PortSet]>,
     ports: [PortVlan; PORTS],
 }
@@ -34,42 +34,43 @@ struct Vlans {
 /// How a port treats tags.
 #[derive(Debug, Clone, Copy, Default)]
 struct PortVlan {
-    /// VLAN of frames without a tag, which are sent without one, too; 0: none.
+    /// VLAN of untagged frames, which are also sent without a tag; 0 for none.
     untagged: u16,
-    /// Whether it is a trunk.
+    /// Whether it accepts tags: a trunk.
     takes_tags: bool,
     /// Whether it has VLANs at all.
     has_vlans: bool,
 }
 
-/// Whether a frame begins with an 802.1Q tag; with any other, a service tag for one, it counts as untagged.
+/// Whether a frame begins with an 802.1Q tag; with any other tag, such as a service tag, it counts as
+/// untagged.
 #[inline]
 fn is_tagged(head: &[u8]) -> bool {
     ethernet::Header::of(head).is_some_and(|header| header.ethertype() == ethertype::VLAN)
 }
 
-/// The outer tag of the frame that begins with `head`; `None` where it has none, or ends within it.
+/// The outer tag of the frame that begins with `head`; `None` without one, or if the frame ends within it.
 #[inline]
 fn tag_of(head: &[u8]) -> Option<Control> {
     let control = Control::at(head, OUTER_AT)?;
     is_tagged(head).then_some(control)
 }
 
-/// Whether another tag follows the outer one. Popping that would make the inner one name the VLAN:
-/// anyone who can send a priority tag could reach any VLAN beyond a trunk.
+/// Whether another tag follows the outer one. If the outer one were removed, the inner one would name the
+/// VLAN: anyone who can send a priority tag could reach any VLAN beyond a trunk.
 #[inline]
 fn is_stacked(head: &[u8]) -> bool {
-    // All types of tags that somebody may read a VLAN from, if they come first.
+    // All types of tags from which a device may read a VLAN, if they come first.
     vlan::Header::at(head, OUTER_AT).is_some_and(|outer| vlan::is_tag(outer.ethertype()))
 }
 
 impl Lan {
-    /// So many ports without VLANs.
+    /// This many ports without VLANs.
     pub fn of_plain(ports: u8) -> Self {
         Self::of((0..ports.min(64)).map(|n| (PortIndex(n), None)))
     }
 
-    /// Over these ports with their VLANs.
+    /// These ports with their VLANs.
     pub fn of<'c>(ports: impl IntoIterator<Item = (PortIndex, Option<&'c config::Vlan>)>) -> Self {
         let mut lan = Self {
             plain: PortSet::EMPTY,
@@ -99,11 +100,11 @@ impl Lan {
         self.vlans.is_some()
     }
 
-    /// The VLAN of a frame that came in by `from`, 0 on ports without VLANs, and its members.
+    /// The VLAN of a frame received on `from`, 0 on ports without VLANs, and its members.
     ///
     /// # Errors
-    /// Why it is dropped: a tag, or none, where the port takes no such frame, or a VLAN that the
-    /// port is no member of.
+    /// Why it is dropped: the port does not accept tagged (or untagged) frames, or is no member of the
+    /// VLAN.
     #[inline]
     pub fn admit(&self, from: PortIndex, head: &[u8]) -> Result<(u16, PortSet), DropReason> {
         match &self.vlans {
@@ -112,7 +113,7 @@ impl Lan {
         }
     }
 
-    /// Members of a VLAN; 0: the ports without VLANs.
+    /// Members of a VLAN; for 0, the ports without VLANs.
     #[cfg(test)]
     pub fn members(&self, vlan: u16) -> PortSet {
         match &self.vlans {
@@ -122,8 +123,8 @@ impl Lan {
         }
     }
 
-    /// What becomes of the tag of the frame that begins with `head`, was admitted at `from`, and
-    /// leaves by `to`.
+    /// What to do with the tag of the frame that begins with `head`, was admitted at `from`, and leaves by
+    /// `to`.
     #[inline]
     pub fn rewrite(&self, from: PortIndex, to: PortIndex, head: &[u8]) -> Rewrite {
         match &self.vlans {
@@ -154,7 +155,7 @@ impl Vlans {
         };
         let native = Some(untagged).filter(|&untagged| untagged != 0);
         for vlan in tagged.into_iter().chain(native) {
-            // 0 and 4095 name no VLAN (802.1Q table 9-2).
+            // 0 and 4095 are not VLANs (802.1Q table 9-2).
             if (1..=4094).contains(&vlan) {
                 self.members[usize::from(vlan)].insert(port);
             }

@@ -6,16 +6,15 @@ use measure::time::Ticks;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 
-/// An average so small that it is none.
+/// Averages below this count as 0.
 const AVERAGE_MIN: f64 = 1e-6;
 
 /// Decides which packets are dropped early, by the average length of a queue over time.
 ///
-/// The average is that of the paper: renewed by each arrival, and after an idle time by as many
-/// as might have left meanwhile. Drops are spaced by count (section 7, method 2): between two of
-/// them lie 0 to 1/p packets, each number as likely, where p rises with the average; so the share
-/// that is dropped is 2p/(1 + p). (Figure 2 counts the first packet after a drop as the second;
-/// this follows the analysis.)
+/// The average is the paper's: updated by each arrival, and after an idle time by as many packets as could
+/// have left meanwhile. Drops are spaced by count (section 7, method 2): between two of them are 0 to 1/p
+/// packets, each number equally likely, where p rises with the average. So the share of dropped packets is
+/// 2p/(1 + p). (Figure 2 counts the first packet after a drop as the second; this follows the analysis.)
 #[derive(Debug, Clone)]
 pub struct Red {
     min_packets: f64,
@@ -25,17 +24,17 @@ pub struct Red {
     /// The paper's `w_q`, and ln(1 - `w_q`).
     weight: f64,
     ln_keep: f64,
-    /// How long a typical packet takes on the link: the paper's `s`.
+    /// Time of a typical packet on the link: the paper's `s`.
     packet_ticks: f64,
     average_packets: f64,
-    /// Packets that were let pass since the last drop: the paper's `count`.
+    /// Packets accepted since the last drop: the paper's `count`.
     since_drop: u32,
     idle_since: Ticks,
     rng: Pcg32,
 }
 
 impl Red {
-    /// RED by `settings`, with randomness from `seed`, on a link where a typical packet takes
+    /// RED with these `settings`, with randomness from `seed`, on a link where a typical packet takes
     /// `packet_ticks`.
     pub fn new(settings: &config::Red, packet_ticks: u64, seed: u64) -> Self {
         let weight = 0.5f64.powi(i32::from(settings.weight_log2));
@@ -53,7 +52,8 @@ impl Red {
         }
     }
 
-    /// A packet comes at `now` to a queue of `queue_packets`. Returns true if it must be dropped.
+    /// Counts a packet that arrives at `now` at a queue of `queue_packets`. Returns true if it must be
+    /// dropped.
     pub fn drops(&mut self, queue_packets: usize, now: Ticks) -> bool {
         self.renew_average(queue_packets, now);
         let drops = if self.average_packets < self.min_packets {
@@ -75,12 +75,12 @@ impl Red {
         drops
     }
 
-    /// A packet was dropped for another reason, which spaces the next drop, too.
+    /// Notes that a packet was dropped for another reason, which spaces the next drop, too.
     pub fn dropped_otherwise(&mut self) {
         self.since_drop = 0;
     }
 
-    /// The last packet left at `now`.
+    /// Notes that the last packet left at `now`.
     pub fn emptied(&mut self, now: Ticks) {
         self.idle_since = now;
     }
@@ -90,7 +90,7 @@ impl Red {
         self.average_packets
     }
 
-    /// Continues from what `old` knows of the queue.
+    /// Takes over the state of `old`.
     pub fn succeed(&mut self, old: &Self) {
         self.average_packets = old.average_packets;
         self.since_drop = old.since_drop;
@@ -102,7 +102,7 @@ impl Red {
             self.average_packets += self.weight * (queue_packets as f64 - self.average_packets);
             return;
         }
-        // A bound on the exponent: 0 * infinity, at a weight of 1, is not a number.
+        // Limits the exponent, because 0 * infinity, at a weight of 1, is NaN.
         let idle_packets = now.saturating_since(self.idle_since) as f64 / self.packet_ticks;
         if self.average_packets > 0.0 && idle_packets > 0.0 {
             self.average_packets *= (idle_packets * self.ln_keep).exp();

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use measure::time::{TickRate, Ticks};
 
-/// Lateness that is made good. A worker that polls late sends what was due meanwhile, so that the
-/// capacity is kept exactly; but a stall is no licence to flood the link.
+/// Lateness that is compensated. A worker that polls late sends what was due meanwhile, so that the
+/// capacity is reached exactly; but after a stall it must not flood the link.
 const CATCH_UP: Duration = Duration::from_millis(1);
 
-/// Paces departures to a capacity in bit/s: a frame may start when the frame before it has ended,
-/// or earlier by the time that `burst_bytes` take, if the link was idle that long.
+/// Paces departures to a capacity in bit/s: a frame may start when the previous one has ended, or earlier
+/// by the time of `burst_bytes`, if the link was idle that long.
 ///
-/// In any window of time no more leaves than capacity times (window + time since the poll before
-/// it, 1 ms at most), the burst and one frame.
+/// In any window of time at most this much leaves: capacity times (window + time since the preceding poll,
+/// at most 1 ms), plus the burst and one frame.
 #[derive(Debug, Clone)]
 pub struct Shaper {
-    /// Ticks that a byte takes, as a fixed-point number with 32 fractional bits.
+    /// Ticks for each byte, as a fixed-point number with 32 fractional bits.
     ticks_per_byte_q32: u64,
     burst_ticks: u64,
     catch_up_ticks: u64,
-    /// When the link falls free: whole ticks, and 2^-32 of them.
+    /// When the link becomes free: whole ticks, and 2^-32 of them.
     free_at: Ticks,
     free_at_fraction: u32,
 }
 
 impl Shaper {
-    /// A link of `capacity_bps` bit/s (raised to 1,000) that saves up `burst_bytes` on the wire
-    /// while it is idle.
+    /// A link of `capacity_bps` bit/s (at least 1,000) that accumulates up to `burst_bytes` on the wire
+    /// while idle.
     pub fn new(capacity_bps: u64, burst_bytes: u32, rate: TickRate) -> Self {
         let ticks_per_byte_q32 =
             ((8 * u128::from(rate.hz())) << 32) / u128::from(capacity_bps.max(1_000));
@@ -41,13 +41,13 @@ impl Shaper {
         shaper
     }
 
-    /// A packet came to an empty port at `now`: what an idle link saves up is the burst.
+    /// Notes that a packet arrived at an empty port at `now`: an idle link accumulates at most the burst.
     #[inline]
     pub fn wake(&mut self, now: Ticks) {
         self.forfeit(now, self.burst_ticks);
     }
 
-    /// Packets wait at `now`: what a late poll makes good is bounded, too.
+    /// Notes that packets are queued at `now`: the lateness to compensate is limited, too.
     #[inline]
     pub fn polled(&mut self, now: Ticks) {
         self.forfeit(now, self.burst_ticks.saturating_add(self.catch_up_ticks));
@@ -61,13 +61,13 @@ impl Shaper {
         }
     }
 
-    /// A frame may start at `now`.
+    /// Whether a frame may start at `now`.
     #[inline]
     pub fn is_free(&self, now: Ticks) -> bool {
         self.free_at <= now
     }
 
-    /// A frame of `wire_bytes` on the wire starts.
+    /// Starts a frame of `wire_bytes` on the wire.
     #[inline]
     pub fn occupy(&mut self, wire_bytes: u32) {
         let (ticks, fraction) = self.span(wire_bytes);
@@ -78,12 +78,12 @@ impl Shaper {
         self.free_at_fraction = fraction;
     }
 
-    /// Continues from `old`, so that a change gives no credit.
+    /// Takes over the state of `old`, so that a change gives no credit.
     pub fn succeed(&mut self, old: &Self) {
         (self.free_at, self.free_at_fraction) = (old.free_at, old.free_at_fraction);
     }
 
-    /// How long `wire_bytes` take: whole ticks, and 2^-32 of them.
+    /// Duration of `wire_bytes`: whole ticks, and 2^-32 of them.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -94,7 +94,7 @@ impl Shaper {
         ((span >> 32) as u64, span as u32)
     }
 
-    /// How long a frame of `wire_bytes` takes, in ticks.
+    /// Duration of a frame of `wire_bytes`, in ticks.
     pub fn ticks_of(&self, wire_bytes: u32) -> u64 {
         self.span(wire_bytes).0
     }

@@ -1,5 +1,5 @@
-//! Devices of others around which packets are measured, as one worker has them: what leaves for a device is
-//! noted, and found again when it comes back.
+//! One worker's view of other devices around which packets are measured: a packet that leaves for a device
+//! is noted, and found again when it comes back.
 //!
 //! ```text
 //!  transmit ── entered: noted by its hash ──> device ──> receive: found, a packet of the segment
@@ -18,14 +18,14 @@ use super::{SegmentMap, Segments};
 use crate::decide::PortSet;
 use crate::packet_io::NO_SEGMENT;
 
-/// What is inside each device: for all workers and all generations, so that a change of the configuration
-/// loses no packet, nor does one that is refused.
+/// The packets inside each device, for all workers and all generations, so that neither an accepted nor a
+/// rejected change of the configuration loses packets.
 #[derive(Debug, Default)]
 pub struct Devices(Mutex<Vec<(Around, Weak<DigestTable>)>>);
 
 impl Devices {
-    /// The devices of a configuration as each worker has them, by worker; nothing where there are none. What
-    /// is inside a device that is the same in both of two configurations stays.
+    /// The devices of a configuration as seen by each worker; `None` if there are none. The packets inside a
+    /// device that is the same in both configurations are kept.
     pub fn of(&self, config: &Config, rate: TickRate) -> Vec<Option<Box<Arounds>>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tables = Vec::new();
@@ -54,10 +54,10 @@ fn table(around: &Around, rate: TickRate) -> DigestTable {
     DigestTable::new(around.packets, rate.ticks_in(timeout))
 }
 
-/// The devices, as one worker has them.
+/// One worker's view of the devices.
 #[derive(Debug)]
 pub struct Arounds {
-    /// Ports that lead to one.
+    /// Ports that lead to a device.
     at: PortSet,
     devices: Vec<Device>,
 }
@@ -65,22 +65,22 @@ pub struct Arounds {
 /// A device.
 #[derive(Debug)]
 pub struct Device {
-    /// What is inside.
+    /// The packets inside.
     pub table: Arc<DigestTable>,
-    /// The ports of the switch that lead to it, by its own.
+    /// The ports of the switch that lead to it, by the device's port index.
     ports: Vec<PortIndex>,
-    /// From each of its ports to each.
+    /// From each of its ports to each other.
     paths: Vec<Path>,
-    /// At one worker.
+    /// At one worker only.
     sweep: Option<Sweep>,
 }
 
-/// From one port of a device to another.
+/// The path from one port of a device to another.
 #[derive(Debug)]
 struct Path {
     segments: Segments,
-    /// When the latest packet entered that has come back to this worker. Workers keep this apart: they see their receive
-    /// queues in no common order, so that two of them cannot tell which packet came back first.
+    /// When the latest packet entered that has come back to this worker. Workers keep this separately, because they
+    /// see their receive queues in no common order, so that they cannot tell which packet came back first.
     latest: Ticks,
 }
 
@@ -94,7 +94,7 @@ impl Arounds {
                 .iter()
                 .filter_map(|name| config.port_index(name));
             let ports: Vec<PortIndex> = ports.map(PortIndex::new).collect();
-            // The first one that receives from it.
+            // The first worker that receives from it.
             let serves = |queues: &Vec<(usize, u16)>| {
                 queues
                     .iter()
@@ -130,7 +130,7 @@ impl Arounds {
         self.at.contains(port)
     }
 
-    /// The device that a port leads to, and which of its ports that is.
+    /// The device that a port leads to, and the port's index at the device.
     #[inline]
     pub fn at(&mut self, port: PortIndex) -> Option<(&mut Device, u8)> {
         self.devices.iter_mut().find_map(|device| {
@@ -139,8 +139,8 @@ impl Arounds {
         })
     }
 
-    /// Looks for packets that do not come back: `lost` takes the port of the switch by which one entered, and
-    /// its segment where the device has two ports. To be called once a pass.
+    /// Searches for packets that did not come back: `lost` is called with the port of the switch by which one
+    /// entered, and its segment if the device has two ports. Called once in each pass.
     #[inline]
     pub fn sweep(&mut self, now: Ticks, lost: &mut impl FnMut(PortIndex, Option<SegmentIndex>)) {
         for device in &mut self.devices {
@@ -165,7 +165,7 @@ impl Device {
         self.ports.get(usize::from(place)).copied()
     }
 
-    /// The segment of a packet that comes back by its port `back`.
+    /// The segment of a packet that comes back by the device's port `back`.
     #[inline]
     pub fn segment(&self, entered: &Entered, back: u8) -> SegmentIndex {
         let path = self.paths.get(self.path(entered, back));
@@ -179,8 +179,8 @@ impl Device {
         usize::from(entered.port) * self.ports.len() + usize::from(back)
     }
 
-    /// Whether a packet comes back after one that entered later by the same port and came back to the same worker (RFC 4737,
-    /// section 3).
+    /// Whether a packet comes back after one that entered later by the same port and came back to the same worker
+    /// (RFC 4737, section 3).
     #[inline]
     pub fn is_reordered(&mut self, entered: &Entered, back: u8) -> bool {
         let path = self.path(entered, back);

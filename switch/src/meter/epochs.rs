@@ -1,8 +1,8 @@
-//! The epochs that a worker has open, and the plans that they are measured by.
+//! The open epochs of a worker, and their plans.
 //!
-//! Epochs roll over by the clock, not by traffic. Two are open at any time: the present one, and the
-//! one before it until its grace ends. If the control core has not given a shard back in time, the
-//! coming epoch goes unmeasured (and is counted as missed): a worker never waits.
+//! Epochs roll over by the clock, not by traffic. Two are open at any time: the current one, and the
+//! previous one until its grace ends. If the control core has not returned a shard in time, the next epoch
+//! is not measured (and counted as missed); a worker never waits.
 
 use contract::ids::PortIndex;
 use measure::packet::Hashing;
@@ -16,7 +16,7 @@ use crate::departing::Departing;
 use crate::egress::QueuedReference;
 use crate::references::OpenShards;
 
-/// An epoch that still takes packets; without a shard it is unmeasured.
+/// An epoch that still accepts packets; without a shard it is not measured.
 #[derive(Debug)]
 pub(super) struct Open {
     pub epoch: Epoch,
@@ -45,15 +45,15 @@ impl Open {
 #[derive(Debug)]
 pub struct Epochs {
     schedule: EpochSchedule,
-    /// None: nothing is measured.
+    /// `None` if nothing is measured.
     pub(super) plan: Option<Box<Plan>>,
     pub(super) current: Open,
     previous: Option<Open>,
-    /// The plan of the previous epoch, where that was another.
+    /// The plan of the previous epoch, if it was another one.
     pub(super) retiring: Option<Box<Plan>>,
-    /// A plan that has no open epoch any more.
+    /// A plan without an open epoch.
     retired: Option<Box<Plan>>,
-    /// When an epoch is sealed or rolls over next.
+    /// Time of the next seal or rollover.
     next_event: Ticks,
     /// Of the present plan.
     number: PlanNumber,
@@ -62,7 +62,7 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// The epoch that `schedule` has at `now`; without a plan nothing is measured.
+    /// Starts with the epoch of `schedule` at `now`; without a plan nothing is measured.
     pub(super) fn new(schedule: EpochSchedule, mut plan: Option<Box<Plan>>, now: Ticks) -> Self {
         let number = PlanNumber::default();
         let epoch = schedule.epoch_at(now);
@@ -86,18 +86,18 @@ impl Epochs {
         self.plan.is_some() || self.retiring.is_some()
     }
 
-    /// Whether a plan before the present one is still in use.
+    /// Whether a previous plan is still in use.
     pub fn are_retiring(&self) -> bool {
         self.retiring.is_some()
     }
 
-    /// Whether a tag is of the present plan.
+    /// Whether a tag belongs to the current plan.
     #[inline]
     pub(super) fn is_of_plan(&self, tag: EpochTag) -> bool {
         self.number.is_of(tag)
     }
 
-    /// The plan by which packets of this tag were tagged, while it is there.
+    /// The plan under which packets were tagged like this, while it exists.
     #[inline]
     pub(super) fn plan_of(&mut self, tag: EpochTag) -> Option<&mut Plan> {
         if self.number.is_of(tag) {
@@ -107,13 +107,13 @@ impl Epochs {
         self.retiring.as_deref_mut().filter(|_| before.is_of(tag))
     }
 
-    /// The device that a port leads to now, and which of its ports that is.
+    /// The device that a port currently leads to, and the port's index at the device.
     #[inline]
     pub(super) fn device(&mut self, port: PortIndex) -> Option<(&mut Device, u8)> {
         self.plan.as_mut()?.arounds.as_mut()?.at(port)
     }
 
-    /// Whether packets of this tag have hashes of their own.
+    /// Whether packets with this tag have packet hashes.
     #[inline]
     pub(super) fn knows_packets(&self, tag: EpochTag) -> bool {
         let plan = self.plan_for(tag);
@@ -141,7 +141,7 @@ impl Epochs {
         (self.previous.as_ref()).map_or(self.current.start, |previous| previous.start)
     }
 
-    /// The segments from one port to another by the plan of the epoch of `tag`, if that is still there.
+    /// The segments from one port to another by the plan of the epoch of `tag`, if it still exists.
     #[inline]
     pub fn segments_of(&self, tag: EpochTag, ingress: PortIndex, egress: PortIndex) -> Segments {
         let plan = self.plan_for(tag);
@@ -158,8 +158,7 @@ impl Epochs {
         }
     }
 
-    /// The tag of the epoch of a packet that was first seen at `arrived`, no later than the last tick: what a
-    /// packet without a tag counts for.
+    /// The epoch tag of a packet without a tag that was first seen at `arrived`, no later than the last tick.
     #[inline]
     pub fn epoch_of(&self, arrived: Ticks) -> EpochTag {
         if arrived >= self.current.start {
@@ -180,9 +179,8 @@ impl Epochs {
         sealed
     }
 
-    /// The tag that a packet counts by which was first seen at `arrived`: its own, or one of no open
-    /// epoch where its own is that of one by chance; one of no plan where the packet is older than the
-    /// plan that its tag names.
+    /// The effective tag of a packet first seen at `arrived`: its own, or one of no open epoch if its own
+    /// only appears to be open; or one of no plan if the packet is older than the plan of its tag.
     pub(super) fn checked_tag(&self, tag: EpochTag, arrived: Ticks) -> EpochTag {
         let mut checked = tag;
         let mut open = std::iter::once(&self.current).chain(&self.previous);
@@ -200,13 +198,13 @@ impl Epochs {
         is_before(instant, start, self.schedule.interval_ticks())
     }
 
-    /// Whether it is time to seal an epoch or to roll over.
+    /// Whether an epoch must be sealed or rolled over.
     #[inline]
     pub fn is_due(&self, now: Ticks) -> bool {
         now >= self.next_event
     }
 
-    /// Seals epochs and rolls over, if it is time at `now`. To be called once a pass.
+    /// Seals and rolls over, if due at `now`. Called once in each pass.
     #[inline]
     pub fn tick(&mut self, now: Ticks) {
         if self.is_due(now) {
@@ -229,7 +227,7 @@ impl Epochs {
         self.await_next();
     }
 
-    /// The epoch that begins at `now`, if the present one is over.
+    /// The epoch that begins at `now`, if the current one is over.
     #[inline]
     pub fn rollover_at(&self, now: Ticks) -> Option<Epoch> {
         if !self.is_due(now) {
@@ -242,7 +240,7 @@ impl Epochs {
     /// Rolls over to the epoch at `now` and measures it by another plan, or not at all.
     ///
     /// # Panics
-    /// In debug builds, where [no epoch begins](Self::rollover_at) or a plan is still retiring.
+    /// In debug builds, if [no epoch begins](Self::rollover_at) or a plan is still retiring.
     #[cold]
     pub fn replan(&mut self, plan: Option<Box<Plan>>, now: Ticks) {
         debug_assert!(
@@ -263,7 +261,7 @@ impl Epochs {
         self.await_next();
     }
 
-    /// The plan before the present one, once its last epoch is sealed.
+    /// The previous plan, once its last epoch is sealed.
     #[inline]
     pub fn take_retired(&mut self) -> Option<Box<Plan>> {
         self.retired.take()
@@ -271,7 +269,7 @@ impl Epochs {
 
     fn begin(&mut self, epoch: Epoch, now: Ticks) {
         if self.previous.is_some() {
-            // Only after a stall of most of an epoch is the previous one still there.
+            // The previous epoch is still there only after a stall of most of an epoch.
             self.seal_previous();
         }
         let next = Open::new(&self.schedule, self.plan.as_deref_mut(), epoch, self.number);
@@ -308,7 +306,7 @@ impl Epochs {
         }
     }
 
-    /// Seals everything: the switch stops. The last epoch is handed over as far as it got.
+    /// Seals everything, because the switch stops. The last epoch is handed over incomplete.
     pub fn finish(&mut self) {
         self.seal_previous();
         self.settle(self.current.tag);
@@ -317,8 +315,8 @@ impl Epochs {
         }
     }
 
-    /// Estimates from packets that have left by `port`, and from the references of the head that
-    /// they were taken from.
+    /// Estimates from packets that have left by `port`, and from the references of the head that contained
+    /// them.
     #[inline]
     pub fn estimate(
         &mut self,
@@ -339,7 +337,7 @@ impl Epochs {
         }
     }
 
-    /// Estimates what packets of an epoch that is about to be sealed still wait for.
+    /// Estimates packets of an epoch about to be sealed that still wait for a reference.
     fn settle(&mut self, epoch: EpochTag) {
         let (plan, retiring, mut open) = self.parts();
         for plan in plan.into_iter().chain(retiring) {
@@ -349,7 +347,7 @@ impl Epochs {
         }
     }
 
-    /// Both plans, and the epochs that take estimates.
+    /// Both plans, and the epochs that accept estimates.
     #[inline]
     fn parts(&mut self) -> (Option<&mut Plan>, Option<&mut Plan>, OpenEpochs<'_>) {
         let open = OpenEpochs {
@@ -374,7 +372,7 @@ fn open<'e>(
     previous.filter(|open| open.tag == tag)
 }
 
-/// The epochs that take estimates.
+/// The epochs that accept estimates.
 struct OpenEpochs<'m> {
     current: &'m mut Open,
     previous: Option<&'m mut Open>,

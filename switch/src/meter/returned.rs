@@ -1,4 +1,4 @@
-//! Packets that leave for devices of others and come back.
+//! Packets that leave for other devices and come back.
 
 use arrayvec::ArrayVec;
 use contract::counters::{AroundCounters, WorkerCounters};
@@ -21,8 +21,8 @@ impl Meter {
         arounds.is_some_and(|arounds| arounds.is_at(port))
     }
 
-    /// Packets are about to leave by `port`, at `departing`'s times. They are noted before, since they may come
-    /// back at another worker at once. False where they are not: a plan without devices has tagged them.
+    /// Notes packets that are about to leave by `port`, at `departing`'s times, before they leave, because they
+    /// may immediately return at another worker. Returns false if a plan without devices has tagged them.
     pub fn enter(
         &mut self,
         port: PortIndex,
@@ -49,7 +49,7 @@ impl Meter {
         true
     }
 
-    /// Of these packets that were to enter, the driver took the first `taken`; the others did not.
+    /// Completes [`enter`](Self::enter): the driver accepted only the first `taken` of these packets.
     pub fn entered(
         &mut self,
         port: PortIndex,
@@ -67,8 +67,8 @@ impl Meter {
         }
     }
 
-    /// Packets have come in by `port` at `now`; `frame` gives head and length of each of `packets`. Those that
-    /// had entered the device there are recorded in their segments.
+    /// Records packets received on `port` at `now` in the segments of the device, if they had entered it;
+    /// `frame` returns head and length of each of `packets`.
     pub fn returned<'h>(
         &mut self,
         (port, now): (PortIndex, Ticks),
@@ -97,7 +97,7 @@ impl Meter {
         self.passed(returned, spread);
     }
 
-    /// Makes batches of the packets that come back; which ones they are.
+    /// Makes batches of returning packets; returns which ones they are.
     fn find(
         &mut self,
         members: &[Member],
@@ -130,7 +130,7 @@ impl Meter {
                 arrived: entered.at,
                 delay: now.since(entered.at),
                 segment: device.segment(&entered, place),
-                // Of its return: however long it was inside, it is in time for that.
+                // The epoch of its return, so that it is never late, however long it was inside.
                 epoch,
             });
             found.push(n);
@@ -142,7 +142,7 @@ impl Meter {
         found
     }
 
-    /// Counts packets that have not come back in time. To be called once a pass.
+    /// Counts packets that have not returned in time. Called once in each pass.
     #[inline]
     pub fn sweep(&mut self, now: Ticks, counters: &WorkerCounters) {
         let Some(plan) = self.epochs.plan.as_deref_mut() else {
@@ -155,7 +155,7 @@ impl Meter {
         arounds.sweep(now, &mut |port, segment| {
             around(counters, port).lost_packets.add(1);
             if let (Some(segment), Some(shard)) = (segment, &mut current.shard) {
-                // No more is known of it than where it was.
+                // Nothing more is known than where it was.
                 shard.lost_unseen(segment);
             }
         });

@@ -1,5 +1,5 @@
-//! Packet input and output over real DPDK ports, whose packets come from the device or from a
-//! [`Source`] of our own.
+//! Packet input and output over real DPDK ports, with packets from the device or from one of our own
+//! [`Source`]s.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use crate::source::Source;
 /// Most receive queues that one worker serves.
 pub const INLETS_MAX: usize = 1024;
 
-/// Where packets come from.
+/// An origin of packets.
 #[derive(Debug)]
 pub enum Inlet<'pool> {
     /// A receive queue of the device.
     Queue(RxQueue<'pool>),
-    /// A replayed capture or generated traffic, counted from the first poll.
+    /// A replayed capture or generated traffic, timed from the first poll.
     Source {
         /// The frames and their times.
         source: Box<Source>,
-        /// When it was polled first.
+        /// Time of the first poll.
         started: Option<Ticks>,
     },
 }
@@ -38,14 +38,14 @@ impl From<Source> for Inlet<'_> {
     }
 }
 
-/// What one worker has of a port. The handles keep the port going.
+/// A worker's part of a port. The handles keep the port open.
 #[derive(Debug)]
 pub struct Handles<'pool> {
     /// The port.
     pub port: PortIndex,
     /// The receive queues that the worker serves.
     pub inlets: Vec<Inlet<'pool>>,
-    /// Its way out; none where another worker sends for all.
+    /// Its way out; `None` if another worker transmits for all.
     pub outlet: Option<TxQueue<'pool>>,
 }
 
@@ -71,7 +71,7 @@ pub struct DpdkIo<'pool> {
 }
 
 impl<'pool> DpdkIo<'pool> {
-    /// These ports, and room for all that there can be; `pool` gives memory for copies and for frames
+    /// Uses these ports, with room for all possible ones; `pool` provides memory for copies and for frames
     /// of sources.
     pub fn new(handles: Vec<Handles<'pool>>, pool: &'pool Mempool<'pool>, rate: TickRate) -> Self {
         let mut io = Self {

@@ -1,4 +1,4 @@
-//! A switch in a test tube: ports that are queues in memory, a clock that the test sets.
+//! A switch in memory: ports that are queues, and a clock set by the test.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use measure::time::Ticks;
 
 use super::{Burst, PacketIo, PortHandles};
 
-/// Where a VLAN tag is put in: behind the addresses.
+/// Position of a VLAN tag: behind the addresses.
 const TAG_AT: usize = ethernet::field::ETHERTYPE.start;
 
-/// Counts the packets that exist, so that none is lost or made up.
+/// Counts existing packets, so that tests notice lost and invented ones.
 #[derive(Debug, Default)]
 struct Live(Arc<AtomicUsize>);
 
@@ -35,19 +35,19 @@ pub struct MemoryPacket {
     live: Live,
 }
 
-/// A numbered packet that a worker received, and when.
+/// A numbered packet received by a worker, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
     /// Its number.
     pub number: u64,
-    /// The port it came in by.
+    /// Its ingress port.
     pub port: PortIndex,
-    /// By the worker's clock.
+    /// Time by the worker's clock.
     pub at: Ticks,
 }
 
 impl MemoryPacket {
-    /// What the test that let it arrive calls it; copies have the same number, packets made here none.
+    /// The number given by the test; copies have the same number, packets made here none.
     pub fn number(&self) -> Option<u64> {
         self.number
     }
@@ -62,7 +62,7 @@ impl MemoryPacket {
         &self.bytes
     }
 
-    /// The port it came in by.
+    /// Its ingress port.
     pub fn ingress(&self) -> PortIndex {
         self.ingress
     }
@@ -77,40 +77,40 @@ impl Drop for MemoryPacket {
 #[derive(Debug, Default)]
 struct MemoryPort {
     departures: Vec<(Ticks, MemoryPacket)>,
-    /// Packets that the port still takes before it refuses; none: all.
+    /// Number of packets that the port still accepts; `None` for all.
     room: Option<usize>,
     outlet: Option<Outlet>,
 }
 
-/// What one worker sees of ports in memory, and its clock.
+/// One worker's view of ports in memory, and its clock.
 #[derive(Debug)]
 pub struct MemoryIo {
     now: Cell<Ticks>,
-    /// What passes with each look at the clock.
+    /// Ticks that pass with each reading of the clock.
     step_ticks: u64,
     inlets: Vec<PortIndex>,
-    /// The frames waiting at each inlet.
+    /// Frames queued at each inlet.
     arrivals: Vec<VecDeque<MemoryPacket>>,
     ports: Vec<MemoryPort>,
     live: Live,
-    /// Of packets made here, not copied.
+    /// Counts packets made here, instead of copied.
     made: Live,
     copies_left: usize,
-    /// Numbered packets that were received, until they are taken.
+    /// Numbered packets received and not yet taken.
     received: Vec<Received>,
 }
 
 /// Shows whether a port is in use: each worker with a way out has a copy.
 pub type Outlet = Arc<()>;
 
-/// What one worker has of a port in memory.
+/// A worker's part of a port in memory.
 #[derive(Debug)]
 pub struct MemoryHandles {
     /// The port.
     pub port: PortIndex,
-    /// The frames waiting at each receive queue that the worker serves.
+    /// Frames queued at each receive queue that the worker serves.
     pub inlets: Vec<VecDeque<MemoryPacket>>,
-    /// Its way out; frames leave without one, too.
+    /// Its way out; frames also leave without one.
     pub outlet: Option<Outlet>,
 }
 
@@ -147,17 +147,17 @@ impl MemoryIo {
         self.now.set(now);
     }
 
-    /// Lets `ticks` pass with each look at the clock.
+    /// Sets the ticks that pass with each reading of the clock.
     pub fn set_tick(&mut self, ticks: u64) {
         self.step_ticks = ticks;
     }
 
-    /// Lets a frame wait at the first receive queue of `port`; lost if none is served here.
+    /// Queues a frame at the first receive queue of `port`; it is lost if none is served here.
     pub fn arrive(&mut self, port: PortIndex, bytes: Vec<u8>) {
         self.arrive_as(port, bytes, None);
     }
 
-    /// Lets a frame of that number wait; whether a receive queue of `port` is served here.
+    /// Queues a frame with this number; returns whether a receive queue of `port` is served here.
     pub fn arrive_as(&mut self, port: PortIndex, bytes: Vec<u8>, number: Option<u64>) -> bool {
         let inlet = self.inlets.iter().position(|&inlet| inlet == port);
         let Some(waiting) = inlet.and_then(|inlet| self.arrivals.get_mut(inlet)) else {
@@ -173,22 +173,22 @@ impl MemoryIo {
         true
     }
 
-    /// Takes the numbered packets that were received since the last time, in order.
+    /// Takes the numbered packets received since the last call, in order.
     pub fn take_received(&mut self) -> Vec<Received> {
         std::mem::take(&mut self.received)
     }
 
-    /// Takes what `port` has sent so far, each with its time.
+    /// Takes the packets that `port` has sent, each with its time.
     pub fn departed(&mut self, port: PortIndex) -> Vec<(Ticks, MemoryPacket)> {
         std::mem::take(&mut self.ports[port.index()].departures)
     }
 
-    /// Lets `port` take `room` more packets and refuse the rest; `None`: it takes all.
+    /// Makes `port` accept `room` more packets and refuse the rest; `None` for all.
     pub fn set_room(&mut self, port: PortIndex, room: Option<usize>) {
         self.ports[port.index()].room = room;
     }
 
-    /// Lets memory suffice for `copies` more packets that are copied or made here.
+    /// Limits memory to `copies` more packets that are copied or made here.
     pub fn set_copies_left(&mut self, copies: usize) {
         self.copies_left = copies;
     }
@@ -198,17 +198,17 @@ impl MemoryIo {
         port.index() < self.ports.len()
     }
 
-    /// Packets that wait to be received.
+    /// Packets waiting to be received.
     pub fn waiting(&self) -> usize {
         self.arrivals.iter().map(VecDeque::len).sum()
     }
 
-    /// Packets made here that exist anywhere.
+    /// Existing packets that were made here.
     pub fn live_packets(&self) -> usize {
         self.live.0.load(Ordering::Relaxed) + self.made_packets()
     }
 
-    /// Those of them that were made from bytes: control frames.
+    /// Of these, packets made from bytes: control frames.
     pub fn made_packets(&self) -> usize {
         self.made.0.load(Ordering::Relaxed)
     }
@@ -314,7 +314,7 @@ impl PacketIo for MemoryIo {
         std::mem::swap(&mut self.ports[index].outlet, &mut handles.outlet);
     }
 
-    /// Packets that wait at a queue that is no longer served are lost with it.
+    /// Packets queued at a receive queue that is no longer served are lost with it.
     fn give_back(&mut self, handles: &mut MemoryHandles) {
         while let Some(index) = self.inlets.iter().position(|&port| port == handles.port) {
             self.inlets.remove(index);

@@ -1,7 +1,7 @@
 //! Seeded traffic: flows of uneven popularity, in Poisson arrivals of geometric bursts.
 //!
-//! All that is random comes from one PCG generator, and flows are drawn with integers alone, so
-//! that the same seed gives the same packets on every machine.
+//! All randomness comes from one PCG generator, and flows are drawn with integers alone, so that the same
+//! seed gives the same packets on every machine.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,9 +25,9 @@ pub struct Generator {
     side: u8,
     size: FrameSize,
     popularity: Popularity,
-    /// Payload bytes that each flow has sent: what its TCP sequence numbers advance by.
+    /// Payload bytes that each flow has sent, by which its TCP sequence numbers advance.
     sent_bytes: Vec<u32>,
-    /// Packets made.
+    /// Number of packets made.
     packets: u64,
     /// A packet ends its burst when 32 random bits are below this.
     burst_end_threshold: u64,
@@ -41,18 +41,18 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Sets up traffic for a port whose MTU is `mtu_bytes`.
+    /// Sets up traffic for a port with an MTU of `mtu_bytes`.
     ///
-    /// Flow `i` has the quantile `(i + 1/2) / flows` of a Pareto distribution for its weight. A
-    /// packet's flow and size are drawn independently; one in eight flows is IPv6, one in four is
-    /// UDP, the rest TCP, all with valid checksums. IPv6 frames are at least 70 (UDP) or 82 bytes
-    /// (TCP) long, since a shorter one has no room for their headers. Both sides of one seed have
-    /// the same flows, with addresses and ports swapped, and arrivals of their own.
+    /// The weight of flow `i` is the quantile `(i + 1/2) / flows` of a Pareto distribution. A packet's flow
+    /// and size are drawn independently; one in eight flows is IPv6, one in four is UDP, the rest TCP, all
+    /// with valid checksums. IPv6 frames are at least 70 (UDP) or 82 bytes (TCP) long, because a shorter
+    /// one has no room for the headers. Both sides of a seed have the same flows, with addresses and ports
+    /// swapped, and independent arrivals.
     ///
-    /// Values outside the ranges that the configuration states are taken as the nearest within.
+    /// Values outside the configuration's ranges are replaced by the nearest valid value.
     ///
     /// # Errors
-    /// [`SourceError`] when frames would be longer than the MTU and an Ethernet header.
+    /// [`SourceError`] if frames would be longer than the MTU and an Ethernet header.
     pub fn new(spec: &device::Generate, mtu_bytes: u16) -> Result<Self, SourceError> {
         let limit_bytes = u32::from(mtu_bytes) + ETHERNET_HEADER_BYTES;
         let size_bytes = match spec.size {
@@ -116,7 +116,7 @@ impl Generator {
         emitted
     }
 
-    /// Moves the due time on by the gap to the next burst: exponential, hence Poisson arrivals.
+    /// Advances the due time by the gap to the next burst: exponential, hence Poisson arrivals.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -157,14 +157,14 @@ fn burst_end_threshold(burst: f64) -> u64 {
 }
 
 // The headers of a flow's packets.
-//
-// A flow is nothing but its number: addresses, ports and protocol are computed from it, so ten
+// A flow is only a number: addresses, ports and protocol are computed from it, so ten million flows need no
+// table.
 // million flows need no table.
 
 /// Ethernet, IPv6 and TCP headers, and the packet's number as payload.
 const HEAD_BYTES_MAX: usize = ethernet::BYTES + ipv6::BYTES + tcp::BYTES + PAYLOAD;
 
-/// Payload that is not zeros: the number of the packet.
+/// Bytes of payload that are not zero: the number of the packet.
 const PAYLOAD: usize = 8;
 
 /// A bijective mixer of 64 bits (the finaliser of `SplitMix64`, Steele and others 2014).
@@ -177,9 +177,9 @@ const fn mix64(value: u64) -> u64 {
 /// One end of a flow.
 #[derive(Debug, Clone, Copy)]
 struct Endpoint {
-    /// Locally administered, so that no maker's address is borrowed.
+    /// Locally administered, so that no vendor's address is used.
     mac: [u8; 6],
-    /// The IPv4 address, which is also the end of the IPv6 one.
+    /// The IPv4 address, which is also the end of the IPv6 address.
     address: u32,
     port: u16,
 }
@@ -195,7 +195,7 @@ impl Endpoint {
     }
 }
 
-/// Who talks to whom, and how.
+/// The ends and protocol of a flow.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     source: Endpoint,
@@ -250,7 +250,7 @@ impl Flow {
         }
     }
 
-    /// Where the TCP or UDP header begins.
+    /// Offset of the TCP or UDP header.
     fn segment_at(&self) -> usize {
         ethernet::BYTES + if self.ipv6 { ipv6::BYTES } else { ipv4::BYTES }
     }
@@ -259,7 +259,7 @@ impl Flow {
         self.segment_at() + if self.udp { udp::BYTES } else { tcp::BYTES }
     }
 
-    /// The shortest frame that holds the headers and, where 60 bytes do not, the payload's number.
+    /// The shortest frame with the headers and, if 60 bytes are not enough, the payload's number.
     fn frame_bytes_min(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "82 at most")]
         let with_number = (self.headers_bytes() + PAYLOAD) as u32;
@@ -272,11 +272,11 @@ impl Flow {
         len_bytes.saturating_sub(self.headers_bytes() as u32)
     }
 
-    /// Writes the head of a frame of `len_bytes`, at least [`Flow::frame_bytes_min`] and at most
-    /// 65,535, all else zeros; returns the head's length.
+    /// Writes the head of a frame of `len_bytes`, at least [`Flow::frame_bytes_min`] and at most 65,535;
+    /// the rest are zeros. Returns the head's length.
     ///
-    /// `sent_bytes` is what the flow has sent before, `number` what tells this packet from all
-    /// others of the generator.
+    /// `sent_bytes` is what the flow has sent before; `number` distinguishes this packet from all others of
+    /// the generator.
     fn write(
         &self,
         head: &mut [u8; HEAD_BYTES_MAX],
@@ -309,7 +309,7 @@ impl Flow {
             packet.pseudo_header()
         };
         let (transport, payload) = segment.split_at_mut(headers_bytes - segment_at);
-        // The low bytes first: they are what a short payload keeps, and what changes.
+        // The low bytes first: a short payload keeps those, and they change.
         payload.copy_from_slice(&number.to_le_bytes()[..payload.len()]);
         if self.udp {
             transport.copy_from_slice(&self.udp(segment_bytes).emit());
@@ -372,8 +372,8 @@ impl Flow {
 
 // How often each flow sends: a discrete distribution, drawn from in constant time.
 
-/// An alias table (Walker 1977, built as Vose 1991 does, in integers throughout): flow `i` owns
-/// one column of it, and shares that column with at most one other.
+/// An alias table (Walker 1977, built as by Vose 1991, entirely in integers): flow `i` owns one column, and
+/// shares it with at most one other flow.
 #[derive(Debug)]
 struct Popularity {
     columns: Vec<Column>,
@@ -381,9 +381,9 @@ struct Popularity {
 
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    /// The owner's share of the column, times 2^32 less one.
+    /// The owner's share of the column, times 2^32 minus one.
     share: u32,
-    /// The flow that has the rest.
+    /// The flow with the rest of the column.
     alias: u32,
 }
 
@@ -391,7 +391,7 @@ impl Popularity {
     /// `flows` weights (1 to 10,000,000) that are quantiles of a Pareto distribution of the given
     /// `shape` (over 0), the largest first.
     ///
-    /// They are rounded to 40 bits, so that the last bit of the platform's `powf` does not show.
+    /// Weights are rounded to 40 bits, so that the last bit of the platform's `powf` does not matter.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -407,7 +407,7 @@ impl Popularity {
         Self::new(&weights)
     }
 
-    /// Weights of 40 bits each at most, at least one of them over 0.
+    /// Makes a table from weights of at most 40 bits each, at least one of them positive.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "indices and shares are 32 bits"
@@ -415,7 +415,7 @@ impl Popularity {
     fn new(weights: &[u64]) -> Self {
         let flows = weights.len() as u64;
         let capacity: u64 = weights.iter().sum::<u64>().max(1);
-        // What each flow still has to place; a column holds `capacity`.
+        // Weight that each flow has still to place; a column holds `capacity`.
         let mut left: Vec<u128> = weights
             .iter()
             .map(|&weight| u128::from(weight) * u128::from(flows))
@@ -443,7 +443,7 @@ impl Popularity {
         Self { columns }
     }
 
-    /// The flow that 64 random bits choose.
+    /// The flow selected by 64 random bits.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits")]
     fn draw(&self, random: u64) -> u32 {

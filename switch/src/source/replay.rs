@@ -17,42 +17,41 @@ use pcap_parser::traits::PcapNGPacketBlock;
 use super::{Frame, SourceError};
 use crate::source::{ETHERNET_HEADER_BYTES, VLAN_TAGS_BYTES};
 
-/// The longest file that is held in memory: positions in it are 32 bits.
+/// The longest file held in memory: positions in it are 32 bits.
 const FILE_BYTES_MAX: u64 = u32::MAX as u64;
-/// Bytes that say whether a file is a capture.
+/// Bytes that show whether a file is a capture.
 const FIRST_BYTES: u64 = 4;
-/// How long one loop lasts over a capture that has no span, as one of a single packet.
+/// Duration of a loop over a capture without a span, such as one with a single packet.
 const SPANLESS_LOOP_NS: u64 = 1_000_000;
-/// The longest time between two packets that is nobody's mistake: one hour.
+/// The longest plausible time between two packets: one hour.
 const GAP_NS_MAX: u64 = 3_600_000_000_000;
 
-/// A capture in memory, and the packet that is due next.
+/// A capture in memory, and its next packet.
 #[derive(Debug)]
 pub struct Replay {
     file_bytes: Vec<u8>,
     records: Vec<Record>,
     warnings: Vec<String>,
-    /// Loops still to be played after the present one; `None` for ever.
+    /// Loops still to be played after the current one; `None` for ever.
     loops_left: Option<u64>,
     loop_ns: u64,
     loop_start_ns: u64,
-    /// The record due next; one past the last when exhausted.
+    /// The next record; past the last when exhausted.
     next: usize,
 }
 
 impl Replay {
-    /// Reads the capture whole.
+    /// Reads the whole capture.
     ///
-    /// Frames captured short are padded to their wire length; those longer than the port carries
-    /// (MTU, Ethernet header and two VLAN tags) are cut to that. A packet stamped earlier than
-    /// the one before it is due together with that one. Frame check sequences are removed where the
-    /// file says that there are some. One loop lasts the capture's span and its
-    /// mean gap.
+    /// Truncated frames are padded to their wire length; those longer than the port supports (MTU, Ethernet
+    /// header and two VLAN tags) are cut. A packet with an earlier time than the previous one is due
+    /// together with it. Frame check sequences are removed if the file says that there are any. One loop
+    /// lasts the capture's span plus its mean gap.
     ///
     /// # Errors
-    /// [`SourceError`] when the file cannot be read, is longer than 4 GiB, is neither pcap nor
-    /// pcapng, is not of Ethernet frames, or holds no packet. One that is damaged further on is
-    /// replayed up to there, with a warning.
+    /// [`SourceError`] if the file cannot be read, is longer than 4 GiB, is neither pcap nor pcapng, is not
+    /// of Ethernet frames, or contains no packet. A file that is damaged later on is replayed up to there,
+    /// with a warning.
     pub fn open(spec: &device::Replay, mtu_bytes: u16) -> Result<Self, SourceError> {
         let file = spec.file.display();
         let mut file_bytes = Vec::new();
@@ -62,7 +61,7 @@ impl Replay {
             ))
         };
         let mut opened = File::open(&spec.file).map_err(read)?;
-        // Its first bytes alone, so that gigabytes of something else are not read; a device may have no end.
+        // Only its first bytes, so that gigabytes of another format are not read; a device may be endless.
         opened
             .by_ref()
             .take(FIRST_BYTES)
@@ -71,7 +70,7 @@ impl Replay {
         if !file_bytes.is_empty() && !may_be_capture(&file_bytes) {
             return Err(not_a_capture(spec));
         }
-        // Bounded here and not by the file's size: a pipe has none.
+        // Limited here, not by the file's size: a pipe has none.
         opened
             .take(FILE_BYTES_MAX)
             .read_to_end(&mut file_bytes)
@@ -85,10 +84,10 @@ impl Replay {
         Self::from_bytes(file_bytes, spec, mtu_bytes)
     }
 
-    /// The same with a file that is in memory already; `spec` names it in errors.
+    /// The same for a file in memory; `spec` names it in errors.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but for reading.
+    /// As [`open`](Self::open), except for reading.
     pub fn from_bytes(
         file_bytes: Vec<u8>,
         spec: &device::Replay,
@@ -126,7 +125,7 @@ impl Replay {
         let span_ns = last.due_ns - first.due_ns;
         let loop_ns = match span_ns {
             0 => SPANLESS_LOOP_NS,
-            // There are two packets at least, or there were no span.
+            // There are at least two packets, or there would be no span.
             _ => span_ns + span_ns / (records.len() as u64 - 1),
         };
         for record in &mut records {
@@ -187,7 +186,7 @@ impl Replay {
         self.next == self.records.len()
     }
 
-    /// Packets that are played in all; of a capture that is played for ever those of one loop.
+    /// Total number of packets; for an endlessly played capture those of one loop.
     pub fn planned_packets(&self) -> u64 {
         let more = self.loops_left.unwrap_or(0);
         (self.records.len() as u64).saturating_mul(more.saturating_add(1))
@@ -198,13 +197,13 @@ impl Replay {
         self.records.len()
     }
 
-    /// What was found amiss in the file.
+    /// Problems found in the file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// The first time between two packets that is longer than [`GAP_NS_MAX`], and how many packets come after it.
+/// The first gap between packets longer than [`GAP_NS_MAX`], and how many packets follow it.
 fn gap(records: &[Record]) -> Option<(usize, u64)> {
     let between = records
         .windows(2)
@@ -225,8 +224,8 @@ fn scaled(time_ns: u64, speed: f64) -> u64 {
     (time_ns as f64 / speed) as u64
 }
 
-// pcap files (draft-ietf-opsawg-pcap) of both byte orders, in microseconds and nanoseconds, and with the longer packet
-// headers of "modified" ones. pcap-parser 0.17 knows modified files of one byte order only.
+// pcap files (draft-ietf-opsawg-pcap) of both byte orders, in microseconds and nanoseconds, including "modified" ones
+// with longer packet headers. pcap-parser 0.17 knows modified files of one byte order only.
 
 /// The length of a file's header.
 const FILE_HEADER_BYTES: usize = 24;
@@ -235,7 +234,7 @@ const HEADER_BYTES: usize = 16;
 /// The same in a "modified" file: an interface's index, a protocol and a packet type follow.
 const MODIFIED_HEADER_BYTES: usize = 24;
 
-/// What the header of a pcap file says.
+/// The header of a pcap file.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     is_big_endian: bool,
@@ -251,13 +250,13 @@ struct Header {
 struct Packet {
     pub seconds: u32,
     pub fraction: u32,
-    /// Where its bytes begin, after the beginning of its header.
+    /// Offset of its bytes from the beginning of its header.
     pub start: usize,
     pub captured_bytes: usize,
     pub wire_bytes: u32,
 }
 
-/// Byte order, length of a packet's header and nanoseconds of a fraction, by the magic number that `file` begins with.
+/// Byte order, length of a packet's header and nanoseconds of a fraction, by the magic number of `file`.
 fn kind(file: &[u8]) -> Option<(bool, usize, u32)> {
     let magic = number(file, 0, false)?;
     [(false, magic), (true, magic.swap_bytes())]
@@ -270,7 +269,7 @@ fn kind(file: &[u8]) -> Option<(bool, usize, u32)> {
         })
 }
 
-/// Whether `file` begins as a pcap file does.
+/// Whether `file` begins like a pcap file.
 fn is_pcap(file: &[u8]) -> bool {
     kind(file).is_some()
 }
@@ -285,7 +284,7 @@ fn number(bytes: &[u8], at: usize, is_big_endian: bool) -> Option<u32> {
 }
 
 impl Header {
-    /// Reads the header that `file` begins with.
+    /// Parses the header of `file`.
     pub fn read(file: &[u8]) -> Option<Self> {
         let (is_big_endian, packet_header_bytes, fraction_ns) = kind(file)?;
         Some(Self {
@@ -296,7 +295,7 @@ impl Header {
         })
     }
 
-    /// Reads the header of the packet that `rest` begins with, if all of its bytes are there.
+    /// Parses the header of the packet at the beginning of `rest`, if complete.
     pub fn packet(&self, rest: &[u8]) -> Option<Packet> {
         let number = |at| number(rest, at, self.is_big_endian);
         let packet = Packet {
@@ -311,9 +310,9 @@ impl Header {
     }
 }
 
-// Where the packets of a capture are in its file, and when each of them is due.
+// Index of a capture's packets: their places in the file, and when they are due.
 
-/// The longest packet in a capture that is taken for one (libpcap's `MAXIMUM_SNAPLEN`).
+/// Longest plausible packet of a capture (libpcap's `MAXIMUM_SNAPLEN`).
 const CAPTURED_BYTES_MAX: usize = 262_144;
 /// The shortest block of a pcapng file: its type, and its length twice.
 const BLOCK_BYTES_MIN: u32 = 12;
@@ -321,9 +320,9 @@ const BLOCK_BYTES_MIN: u32 = 12;
 const PACKET_BLOCK: u32 = 2;
 /// Option of an interface: the length of frame check sequences.
 const IF_FCSLEN: OptionCode = OptionCode(13);
-/// Option of a packet: its flags, among them the length of its frame check sequence. A Packet Block's are alike.
+/// Option of a packet: its flags, including the length of its frame check sequence. A Packet Block has the same.
 const EPB_FLAGS: OptionCode = OptionCode(2);
-/// The latest time within a capture, 73 years: what is later is noise in a damaged file.
+/// The latest time within a capture, 73 years; later times are noise in a damaged file.
 const TIME_NS_MAX: i128 = (u64::MAX / 8) as i128;
 
 /// A packet of the capture.
@@ -331,15 +330,15 @@ const TIME_NS_MAX: i128 = (u64::MAX / 8) as i128;
 struct Record {
     /// When it is due, in nanoseconds after the first.
     pub due_ns: u64,
-    /// Where its bytes begin in the file.
+    /// Offset of its bytes in the file.
     pub start: u32,
-    /// How many were captured.
+    /// Number of captured bytes.
     pub captured_bytes: u16,
-    /// How many there were on the wire, as far as the port carries them.
+    /// Number of bytes on the wire, limited to what the port supports.
     pub wire_bytes: u16,
 }
 
-/// A capture of another link type than Ethernet.
+/// A capture with a link type other than Ethernet.
 struct OtherLink(Linktype);
 
 fn not_a_capture(spec: &device::Replay) -> SourceError {
@@ -350,20 +349,20 @@ fn not_a_capture(spec: &device::Replay) -> SourceError {
     ))
 }
 
-/// What a pcapng file begins with.
+/// First bytes of a pcapng file.
 const SECTION_HEADER: [u8; 4] = 0x0a0d_0d0a_u32.to_le_bytes();
 
-/// Whether these first bytes of a file may be those of a capture.
+/// Whether a file with these first bytes may be a capture.
 fn may_be_capture(first: &[u8]) -> bool {
     is_pcap(first) || first.starts_with(&SECTION_HEADER)
 }
 
-/// Whether a file begins as a pcapng file does.
+/// Whether a file begins like a pcapng file.
 fn is_pcapng(file: &[u8]) -> bool {
     parse_sectionheaderblock(file).is_ok()
 }
 
-/// Refuses every other link type.
+/// Rejects all other link types.
 fn ethernet(link_type: Linktype) -> Result<(), OtherLink> {
     if link_type == Linktype::ETHERNET {
         Ok(())
@@ -372,12 +371,12 @@ fn ethernet(link_type: Linktype) -> Result<(), OtherLink> {
     }
 }
 
-/// An index in the making.
+/// An index under construction.
 struct Index {
     pub records: Vec<Record>,
     first_time_ns: Option<i128>,
     last_due_ns: u64,
-    /// Longest frame that the port carries.
+    /// Longest frame that the port supports.
     pub limit_bytes: u32,
     /// Frames that were longer.
     pub cut: usize,
@@ -395,8 +394,8 @@ impl Index {
         }
     }
 
-    /// Adds the packet whose `captured_bytes` are from `start` on, without its frame check sequence of `fcs_bytes`; one
-    /// without a time follows at once.
+    /// Adds the packet whose `captured_bytes` begin at `start`, without its frame check sequence of `fcs_bytes`; a
+    /// packet without a time follows immediately.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -412,7 +411,7 @@ impl Index {
     ) {
         let after_first_ns =
             time_ns.map_or(0, |time| time - *self.first_time_ns.get_or_insert(time));
-        // Never earlier than the packet before: order counts for more than a clock that was set.
+        // Never before the previous packet: order matters more than a clock that was set.
         let due_ns = after_first_ns.clamp(self.last_due_ns.into(), TIME_NS_MAX) as u64;
         self.last_due_ns = due_ns;
         let limit_bytes = self.limit_bytes.min(u16::MAX.into());
@@ -430,7 +429,7 @@ impl Index {
         });
     }
 
-    /// What a user should know of the capture `file`; `damaged_from` is the byte from which on it is damaged.
+    /// Warnings about the capture `file`, which is damaged from byte `damaged_from` on, if any.
     fn warnings(
         &self,
         file: &std::path::Display<'_>,
@@ -461,10 +460,10 @@ impl Index {
         damaged.into_iter().chain(cut).chain(gap).collect()
     }
 
-    /// Adds the packets of a pcap file; returns how many bytes of it could be read.
+    /// Adds the packets of a pcap file; returns the number of readable bytes.
     pub fn add_pcap(&mut self, header: Header, file: &[u8]) -> Result<usize, OtherLink> {
         let network = Linktype(header.network.cast_signed());
-        // The upper half says whether frame check sequences were kept.
+        // The upper half says whether frame check sequences are included.
         ethernet(Linktype(network.0 & 0xffff))?;
         let fcs_bytes = fcs_bytes_of(network);
         let mut read_bytes = FILE_HEADER_BYTES;
@@ -486,7 +485,7 @@ impl Index {
         Ok(read_bytes)
     }
 
-    /// Adds the packets of a pcapng file; returns how many bytes of it could be read.
+    /// Adds the packets of a pcapng file; returns the number of readable bytes.
     pub fn add_pcapng(&mut self, file: &[u8]) -> Result<usize, OtherLink> {
         let mut rest = file;
         let mut order = ByteOrder::Little;
@@ -547,10 +546,10 @@ impl Index {
     }
 }
 
-/// The pcapng block that `bytes` begin with, and what follows it.
+/// The pcapng block at the beginning of `bytes`, and the rest.
 fn parse_block(bytes: &[u8], order: ByteOrder) -> Option<(&[u8], Block<'_>)> {
     let len_bytes = *bytes.get(4..)?.first_chunk()?;
-    // pcap-parser 0.17 takes it for granted of process information blocks, and would underflow.
+    // pcap-parser 0.17 assumes this of process information blocks, and would underflow.
     let is_whole = |len_bytes: u32| len_bytes >= BLOCK_BYTES_MIN;
     match order {
         ByteOrder::Big if is_whole(u32::from_be_bytes(len_bytes)) => parse_block_be(bytes).ok(),
@@ -559,8 +558,8 @@ fn parse_block(bytes: &[u8], order: ByteOrder) -> Option<(&[u8], Block<'_>)> {
     }
 }
 
-/// Writes an obsolete Packet Block as the Enhanced Packet Block that replaced it: they differ in their type, and in the
-/// number of packets lost, which takes half of the interface's.
+/// Rewrites an obsolete Packet Block as the Enhanced Packet Block that replaced it: they differ in their type, and in
+/// the number of lost packets, which takes half of the interface field.
 fn rewrite_packet_block(block: &[u8], order: ByteOrder, rewritten: &mut Vec<u8>) {
     rewritten.clear();
     rewritten.extend_from_slice(block);
@@ -576,8 +575,8 @@ fn rewrite_packet_block(block: &[u8], order: ByteOrder, rewritten: &mut Vec<u8>)
     }
 }
 
-/// Bytes of the frame check sequence that ends each packet of a pcap file, by the upper bits of its link type: whether
-/// that is known, and a number of words of 16 bits (draft-ietf-opsawg-pcap, section 4).
+/// Bytes of the frame check sequence at the end of each packet of a pcap file, by the upper bits of its link type:
+/// whether it is known, and its length in 16-bit words (draft-ietf-opsawg-pcap, section 4).
 fn fcs_bytes_of(network: Linktype) -> u32 {
     let bits = network.0.cast_unsigned();
     if bits & 0x0400_0000 == 0 {
@@ -586,7 +585,7 @@ fn fcs_bytes_of(network: Linktype) -> u32 {
     (bits >> 28) * 2
 }
 
-/// Which end of a number comes first in a section of a pcapng file.
+/// Byte order of a section of a pcapng file.
 #[derive(Debug, Clone, Copy)]
 enum ByteOrder {
     Little,
@@ -594,7 +593,7 @@ enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// A number of a section that was read as one of a little-endian section.
+    /// Converts a number of a section that was read as little-endian.
     fn own(self, number: u32) -> u32 {
         match self {
             Self::Little => number,
@@ -602,7 +601,7 @@ impl ByteOrder {
         }
     }
 
-    /// Bytes of the packet's frame check sequence by its flags (`epb_flags`); `None` where they do not say.
+    /// Bytes of the packet's frame check sequence by its flags (`epb_flags`); `None` if they do not say.
     fn fcs_bytes_of(self, options: &[PcapNGOption<'_>]) -> Option<u32> {
         let flags = value_of(options, EPB_FLAGS)?.first_chunk()?;
         let flags = match self {
@@ -613,13 +612,13 @@ impl ByteOrder {
     }
 }
 
-/// The value of the first option of this code.
+/// The value of the first option with this code.
 fn value_of<'o>(options: &'o [PcapNGOption<'_>], code: OptionCode) -> Option<&'o [u8]> {
     let option = options.iter().find(|option| option.code == code)?;
     option.as_bytes().ok()
 }
 
-/// What an interface description block says about the packets that name it.
+/// Properties that an interface description block gives its packets.
 struct Interface {
     link_type: Linktype,
     ticks_per_s: u128,
@@ -631,8 +630,8 @@ struct Interface {
 
 impl Interface {
     fn new(description: &InterfaceDescriptionBlock<'_>, order: ByteOrder) -> Self {
-        // Read here, and not with pcap-parser's own functions: these do not know the powers of
-        // two, and take the offset of a big-endian section for little-endian.
+        // Parsed here instead of by pcap-parser, which ignores powers of two, and reads the offset of a
+        // big-endian section as little-endian.
         let resolution = description.if_tsresol;
         let (base, exponent) = if resolution & 0x80 == 0 {
             (10, resolution)
@@ -643,7 +642,7 @@ impl Interface {
             ByteOrder::Little => description.if_tsoffset,
             ByteOrder::Big => description.if_tsoffset.swap_bytes(),
         };
-        // The draft counts bits; libpcap's and Wireshark's files have bytes.
+        // The draft counts bits; files of libpcap and Wireshark contain bytes.
         let fcs_bytes = match value_of(&description.options, IF_FCSLEN) {
             Some(&[bytes @ 0..=8]) => bytes,
             Some(&[bits]) => bits / 8,

@@ -1,5 +1,5 @@
-//! What a control frame travels in: an Ethernet frame of its own type on a direct link, UDP over IPv4
-//! (RFC 768, 791) or IPv6 (RFC 8200) on a virtual segment.
+//! The envelope of a control frame: an Ethernet frame of its own type on a direct link, UDP over IPv4 (RFC
+//! 768, 791) or IPv6 (RFC 8200) on a virtual segment.
 
 use std::net::IpAddr;
 
@@ -9,18 +9,18 @@ use measure::packet::header::{ethernet, ethertype, ipv4, ipv6, protocol, udp, vl
 use measure::packet::walk;
 use wire::frame::MAGIC;
 
-/// To the next bridge, which does not pass it on (IEEE 802.1Q table 8-1): what Vernier says to its
-/// neighbour never gets into the network behind.
+/// Addresses the next bridge, which does not forward it (IEEE 802.1Q table 8-1), so that control frames
+/// never reach the network behind the neighbour.
 const NEAREST_BRIDGE: [u8; 6] = [0x01, 0x80, 0xC2, 0x00, 0x00, 0x0E];
 
-/// Where the other end of a virtual segment is.
+/// The route to the other end of a virtual segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// This end's address, for which control frames are taken.
+    /// This end's address, for which control frames are accepted.
     pub local: IpAddr,
-    /// The other end's, of the same family.
+    /// The other end's address, of the same family.
     pub remote: IpAddr,
-    /// The Ethernet address of the first router on the way.
+    /// The MAC address of the first router on the way.
     pub gateway: [u8; 6],
     /// UDP port at both ends.
     pub udp_port: u16,
@@ -28,26 +28,26 @@ pub struct Route {
     pub dscp: Vec<u8>,
 }
 
-/// How control frames go by one port.
+/// How control frames of a port are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Envelope {
     /// Over a direct link.
     Link {
         /// The Ethernet type.
         ethertype: u16,
-        /// The sender's Ethernet address.
+        /// The sender's MAC address.
         source: [u8; 6],
     },
     /// Over a network.
     Route {
-        /// Where to.
+        /// The route.
         route: Route,
-        /// The sender's Ethernet address.
+        /// The sender's MAC address.
         source: [u8; 6],
     },
 }
 
-/// The locally administered Ethernet address that a switch's port sends control frames from.
+/// The locally administered MAC address from which a switch's port sends control frames.
 pub fn source_address(switch: u32, PortIndex(port): PortIndex) -> [u8; 6] {
     let [a, b, c, d] = switch.to_be_bytes();
     [0x02, a, b, c, d, port]
@@ -65,10 +65,10 @@ impl Envelope {
         }
     }
 
-    /// The control frame in a frame that came in: what begins with the magic behind this envelope.
-    /// `None` for everything else, which is data. On a link only the neighbour's group address is
-    /// taken: any station of the network may send frames of this type to others, and these are not
-    /// ours to take. VLAN tags that the way put on are passed over.
+    /// Returns the control frame in a received frame: the bytes that begin with the magic behind this
+    /// envelope. `None` for everything else, which is data. On a link only frames to the neighbour's group
+    /// address count, because any host of the network may send frames of this type to others. VLAN tags
+    /// added on the way are skipped.
     #[inline]
     pub fn open<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         match self {
@@ -83,8 +83,8 @@ impl Envelope {
         }
     }
 
-    /// Writes the envelope of a control frame of `segment` before it: `buffer` holds the control
-    /// frame's `len` bytes from [`bytes`](Self::bytes) on. Gives the length of the whole.
+    /// Writes the envelope of a control frame of `segment` before it: `buffer` contains the control frame's
+    /// `len` bytes from [`bytes`](Self::bytes) on. Returns the total length.
     pub fn close(&self, segment: u16, len: usize, buffer: &mut [u8]) -> Option<usize> {
         let whole = self.bytes() + len;
         let frame = buffer.get_mut(..whole)?;
@@ -137,7 +137,7 @@ impl Route {
     }
 
     fn close(&self, source: [u8; 6], segment: u16, frame: &mut [u8]) -> Option<()> {
-        // No length field holds more.
+        // No length field can hold more.
         u16::try_from(frame.len()).ok()?;
         let dscp = self.dscp.get(usize::from(segment)).copied().unwrap_or(0);
         let (ethernet, packet) = frame.split_first_chunk_mut()?;

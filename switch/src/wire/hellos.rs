@@ -1,51 +1,49 @@
-//! Which hellos are worth a look.
+//! Selects the hellos that are worth checking.
 //!
-//! A hello belongs to no session: an attacker who recorded one can send it again as fast as the link goes,
-//! with a tag that is right. What a hello says of its time is compared before anything is paid for
-//! it:
+//! A hello belongs to no session: an attacker who recorded one can replay it at line rate, with a correct
+//! tag. So its time is compared before anything expensive is done:
 //!
 //! ```text
-//!  of another time than a kept clock allows ----> stale
-//!  newer than all that were accepted -----------> looked at: no recording is
-//!  one of the latest that were accepted --------> replayed
-//!  else (old, or from a clock that was set back) -> looked at, some a second
+//!  of a time excluded by a synchronised clock ---> stale
+//!  newer than all accepted ones -----------------> checked: no recording is
+//!  one of the latest accepted ones --------------> replayed
+//!  else (old, or from a clock that was set back) -> checked, some a second
 //! ```
 //!
-//! So one recording costs a comparison, however often it comes, many of them cost some tags a second,
-//! and a genuine hello, which is new, waits for none of them.
+//! So a single recording costs a comparison, however often it is replayed, many of them cost some tags a
+//! second, and a genuine hello, which is new, is not delayed.
 
 use contract::counters::Rejection;
 use measure::time::{TickRate, Ticks};
 use wire::frame::Claim;
 
-/// Farther than this from a clock that is kept, a hello of a clock that is kept is a recording: by
-/// more than the difference of TAI and UTC, so that ends that reckon with different offsets hear
-/// each other and say so.
+/// Farther than this from a synchronised clock, a hello of a synchronised clock is a recording. This
+/// exceeds the difference of TAI and UTC, so that ends that use different offsets can still report it.
 const STALE_NS: u64 = 60_000_000_000;
 
-/// Old hellos that are looked at in a second, and at once.
+/// Old hellos checked in a second, and at once.
 const OLD_PER_S: u64 = 16;
 const OLD_AT_ONCE: u64 = 16;
 
-/// Hellos that are known again.
+/// Number of hellos remembered.
 const KNOWN: usize = 8;
 
-/// What was heard of hellos by one port.
+/// The hellos received on one port.
 #[derive(Debug)]
 pub struct HelloGate {
-    /// When the latest that were accepted were sealed, one after the other.
+    /// Sealing times of the latest accepted hellos, in order.
     known: [i64; KNOWN],
     next: usize,
-    /// When the newest of all was.
+    /// Sealing time of the newest one.
     newest: i64,
     ticks_per_old: u64,
-    /// Old hellos count as of times this far apart, which lie behind the present by `OLD_AT_ONCE` at
-    /// most (GCRA, ITU-T I.371, annex A).
+    /// Old hellos count as if at times this far apart, at most `OLD_AT_ONCE` behind the present (GCRA,
+    /// ITU-T I.371, annex A).
     old_at: Ticks,
 }
 
 impl HelloGate {
-    /// Nothing was heard. `now` and `rate` are those of the worker's counter.
+    /// Starts without hellos. `now` and `rate` are those of the worker's counter.
     pub fn new(rate: TickRate, now: Ticks) -> Self {
         Self {
             known: [i64::MIN; KNOWN],
@@ -56,8 +54,8 @@ impl HelloGate {
         }
     }
 
-    /// Whether to look at a hello that claims `claim` at `now`; `kept_tai_ns` is this end's
-    /// time where its clock is kept.
+    /// Whether to check a hello with `claim` at `now`; `kept_tai_ns` is this end's time if its clock is
+    /// synchronised.
     ///
     /// # Errors
     /// How to count it otherwise.
@@ -90,7 +88,7 @@ impl HelloGate {
         Ok(())
     }
 
-    /// Its tag was right.
+    /// Notes that its tag was correct.
     pub fn accepted(&mut self, claim: Claim) {
         self.newest = self.newest.max(claim.tai_ns);
         if let Some(known) = self.known.get_mut(self.next) {

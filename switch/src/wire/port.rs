@@ -23,13 +23,13 @@ use crate::packet_io::{BURST, Burst, ClassIndex, PacketIo, Tag};
 /// Room for the largest envelope (Ethernet, IPv6, UDP) and a control frame.
 const ROOM: usize = 14 + 40 + 8 + FRAME_BYTES_DEFAULT;
 
-/// Frames of the control core that go in one pass at most.
+/// Most frames of the control core sent in one pass.
 const BULK_MAX: usize = 4;
 
-/// The segment of each class; what belongs to none is not measured.
+/// The segment of each class; packets without one are not measured.
 pub type WireClasses = [Option<u16>; CLASSES_MAX];
 
-/// What a wire is made of.
+/// Parts of a wire.
 #[derive(Debug)]
 pub struct WireSetup {
     /// Its port.
@@ -38,34 +38,34 @@ pub struct WireSetup {
     pub sender: Sender,
     /// The receiver's end.
     pub receiver: Receiver,
-    /// To the control core.
+    /// The rings to the control core.
     pub end: WireWorkerEnd,
     /// The segment of each packet.
     pub classes: WireClasses,
-    /// How control frames go.
+    /// Envelope of control frames.
     pub envelope: Envelope,
-    /// How many may go.
+    /// Their share of the link.
     pub share: Share,
-    /// Which hellos that come in are looked at.
+    /// Selects the hellos to check.
     pub hellos: HelloGate,
-    /// When epochs turn.
+    /// Times of rollovers.
     pub schedule: EpochSchedule,
-    /// Takes down every packet, for tests.
+    /// Records every packet, for tests.
     pub recorder: Option<Recorder>,
 }
 
-/// One wire, both directions of it.
+/// One wire, in both directions.
 #[derive(Debug)]
 pub struct WirePort<P> {
     setup: WireSetup,
-    /// The present epoch of the sender's; none before the clock is known.
+    /// The sender's current epoch; `None` before the clock is known.
     epoch: Option<Epoch>,
     next_turn: Ticks,
     /// The clock, and its version.
     line: (u64, TaiLine),
-    /// How often the clock was set.
+    /// Number of clock steps.
     steps: u64,
-    /// A control frame that the driver refused: nothing goes before it.
+    /// A control frame that the driver refused: nothing may precede it.
     held: Option<P>,
     observations: ArrayVec<Observation, BURST>,
     buffer: Box<[u8; ROOM]>,
@@ -94,8 +94,8 @@ impl<P> WirePort<P> {
         self.setup.end.is_blocked.load(Ordering::Relaxed)
     }
 
-    /// Does what the control core wants, looks at the clock and at the link, and turns the epoch. To
-    /// be called once a pass.
+    /// Processes orders of the control core, checks the clock and the link, and rolls over. Called once in
+    /// each pass.
     pub fn tick(&mut self, now: Ticks, is_up: bool) {
         while let Some(order) = self.setup.end.next_order() {
             match order {
@@ -139,7 +139,7 @@ impl<P> WirePort<P> {
         self.turn_at(now);
     }
 
-    /// Turns the epoch if it is time. To be called before data is sent.
+    /// Rolls over if due. Called before data is sent.
     #[inline]
     pub fn turn_at(&mut self, now: Ticks) {
         if self.line.0 != 0 && (now >= self.next_turn || self.epoch.is_none()) {
@@ -165,7 +165,7 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// Takes out of `burst` what has to wait for a reference that is due among its packets.
+    /// Removes packets from `burst` that must wait for a reference due among them.
     #[inline]
     pub fn behind_reference(&mut self, burst: &mut Burst<P>, now: Ticks) -> Burst<P> {
         if self.line.0 == 0 || !self.is_up {
@@ -179,8 +179,8 @@ impl<P> WirePort<P> {
         burst.drain(ahead.min(burst.len())..).collect()
     }
 
-    /// Counts packets that the driver has just taken: each left at the time of its departure inside
-    /// the switch, so that the delays of a path add up.
+    /// Counts packets that the driver has just accepted, at their departure times inside the switch, so
+    /// that the delays of a path add up.
     pub fn sent(&mut self, tags: &[Tag], departures: impl Iterator<Item = Ticks>, now: Ticks) {
         if self.line.0 == 0 {
             return;
@@ -188,9 +188,9 @@ impl<P> WirePort<P> {
         let (line, classes) = (self.line.1, self.setup.classes);
         let mut bytes = 0;
         self.observations.clear();
-        // Of one burst all times are alike, but where each packet is stamped.
+        // All times of a burst are equal, unless each packet is stamped.
         let mut last = (now, line.tai_ns(now));
-        // Where nothing else is measured, there are no departures.
+        // If nothing else is measured, there are no departures.
         let departures = departures.chain(std::iter::repeat(now));
         for (tag, left) in tags.iter().zip(departures) {
             bytes += u64::from(wire_bytes(tag.len_bytes));
@@ -222,7 +222,7 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// Counts data that has just come in, each packet of the class that it was found to be of.
+    /// Counts data that has just arrived, each packet in the class that it was classified into.
     pub fn received(&mut self, seen: impl Iterator<Item = (ClassIndex, Member)>, now: Ticks) {
         if self.line.0 == 0 {
             return;
@@ -240,7 +240,7 @@ impl<P> WirePort<P> {
         }
         self.setup.receiver.received(&self.observations);
         if let Some(recorder) = &mut self.setup.recorder {
-            // Without a session they are of no epoch.
+            // Without a session they belong to no epoch.
             let epoch = self
                 .setup
                 .receiver
@@ -250,13 +250,13 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// The control frame in a frame that came in; `None`: it is data.
+    /// The control frame in a received frame; `None` if it is data.
     #[inline]
     pub fn control_in<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         self.setup.envelope.open(frame)
     }
 
-    /// A control frame that came in at `now`, in a frame of `len_bytes`.
+    /// Processes a control frame that arrived at `now`, in a frame of `len_bytes`.
     pub fn control(&mut self, frame: &[u8], len_bytes: u32, now: Ticks) {
         let accepted = self.accept(frame, len_bytes, now);
         let counters = &self.setup.end.counters;
@@ -299,8 +299,8 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// Sends the markers and references that are due, which belong exactly here among the data;
-    /// false: the driver takes no more, and no data may go before them.
+    /// Sends the markers and references that are due exactly here among the data; returns false if the
+    /// driver accepts no more, so that no data may precede them.
     pub fn send_due<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: Ticks) -> bool {
         if !self.send_held(io) {
             return false;
@@ -326,7 +326,7 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// Sends what the control core has to say, as far as the share of the link allows.
+    /// Sends frames of the control core, as far as the link's share allows.
     pub fn send_bulk<I: PacketIo<Packet = P>>(&mut self, io: &mut I, now: Ticks) {
         if !self.send_held(io) || !self.is_up {
             return;
@@ -353,7 +353,7 @@ impl<P> WirePort<P> {
         }
     }
 
-    /// Sends the control frame that is in the buffer; false: it is held.
+    /// Sends the control frame in the buffer; returns false if it is held.
     fn send_frame<I: PacketIo<Packet = P>>(
         &mut self,
         io: &mut I,
@@ -369,7 +369,7 @@ impl<P> WirePort<P> {
             return true;
         };
         let Some(packet) = self.buffer.get(..whole).and_then(|bytes| io.make(bytes)) else {
-            // No memory: as good as lost on the way.
+            // No memory: equivalent to a loss on the way.
             return true;
         };
         let link_bytes = wire_bytes(u32::try_from(whole).unwrap_or(u32::MAX));

@@ -1,4 +1,4 @@
-//! The exact truth for tests: a record of every packet at a wire's ends, in a file.
+//! The exact truth for tests: a record of every packet at both ends of a wire, in a file.
 //!
 //! | bytes | field (little-endian) |
 //! |---|---|
@@ -26,10 +26,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 32;
 
-/// Records that wait at most, for each wire; what does not fit is counted.
+/// Most records queued for each wire; further ones are counted.
 const WAITING_MAX: usize = 1 << 20;
 
-/// How often the writer looks.
+/// Interval of the writer.
 const REST: Duration = Duration::from_millis(5);
 
 type Record = [u8; RECORD_BYTES];
@@ -43,7 +43,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Takes down packets of an epoch of the sender's; their times are TAI.
+    /// Records packets of an epoch of the sender; their times are TAI.
     #[cold]
     pub fn record(&mut self, end: End, epoch: u64, observations: &[Observation]) {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
@@ -67,7 +67,7 @@ impl Recorder {
     }
 }
 
-/// The file, and the thread that writes it, until it is dropped.
+/// The file, and the thread that writes it until it is dropped.
 #[derive(Debug)]
 pub struct Recording {
     sources: Arc<Mutex<Vec<Consumer<Record>>>>,
@@ -77,10 +77,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins a file; one that is there is overwritten.
+    /// Starts a file; overwrites an existing one.
     ///
     /// # Errors
-    /// When it cannot be made, or no thread be started.
+    /// If the file cannot be created, or no thread be started.
     pub fn begin(file: &Path) -> std::io::Result<Self> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(file)?);
         let sources: Arc<Mutex<Vec<Consumer<Record>>>> = Arc::default();

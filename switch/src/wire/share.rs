@@ -1,16 +1,16 @@
-//! The share of a link that control frames may take.
+//! The share of a link for control frames.
 
 use measure::time::{TickRate, Ticks};
 use wire::ReferenceShare;
 
-/// How much may go at once after a quiet time, in milliseconds of the share.
+/// Share that may be used at once after a quiet time, in milliseconds,
 const SAVED_MS: f64 = 20.0;
 
-/// And in bytes at least: a few whole frames, so that slow links carry any.
+/// and at least this many bytes: a few whole frames, so that slow links carry any.
 const SAVED_BYTES_LEAST: f64 = 6_000.0;
 
-/// Two token buckets in bytes on the link: over all control frames of a port, and over the references
-/// among them, so that these leave the rest to what is exchanged.
+/// Two token buckets in bytes on the link: for all control frames of a port, and for the references among
+/// them, so that these leave the rest to the exchange.
 #[derive(Debug, Clone)]
 pub struct Share {
     all: Bucket,
@@ -26,7 +26,7 @@ struct Bucket {
 }
 
 impl Share {
-    /// `share` (over 0, up to 1) of a link of `capacity_bps`, from `now` on; references may take
+    /// Starts with `share` (over 0, up to 1) of a link of `capacity_bps` at `now`; references may use
     /// `of_share` of it.
     pub fn new(capacity_bps: u64, share: f64, of_share: f64, rate: TickRate, now: Ticks) -> Self {
         let bytes_per_s = capacity_bps as f64 * share / 8.0;
@@ -36,14 +36,14 @@ impl Share {
         }
     }
 
-    /// Whether a frame that can wait may go at `now`.
+    /// Whether a frame that can wait may be sent at `now`.
     #[inline]
     pub fn allows(&mut self, now: Ticks) -> bool {
         self.all.allows(now)
     }
 
-    /// Whether a reference may go at `now`, whatever others have spent: one that waits for them is sent at a
-    /// time of theirs, not behind a packet of its own.
+    /// Whether a reference may be sent at `now`, regardless of other frames: if it waited for them, it would
+    /// not directly follow its packet.
     #[inline]
     pub fn of_references(&mut self, now: Ticks) -> ReferenceShare {
         if self.references.allows(now) {
@@ -53,8 +53,8 @@ impl Share {
         }
     }
 
-    /// A frame of so many bytes on the link has gone, allowed or not: what could not wait is made up
-    /// for by what can.
+    /// Counts a frame of this many bytes on the link, allowed or not: frames that can wait compensate for
+    /// those that cannot.
     #[inline]
     pub fn spend(&mut self, link_bytes: u32) {
         self.all.spend(link_bytes);

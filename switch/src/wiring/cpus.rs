@@ -1,9 +1,8 @@
-//! Which CPU each worker runs on.
+//! Chooses the CPU of each worker.
 //!
-//! A worker runs where the configuration says. Others get, in this order of importance, a CPU of
-//! their own, one that is not the first (which serves the kernel's housekeeping on most machines,
-//! and the control core), one on the NUMA node of their ports, a core of their own, and the last of
-//! those that are left.
+//! A worker runs where the configuration says. Other workers get, in descending importance, a CPU of their
+//! own, one other than the first (which serves the kernel's housekeeping on most machines, and the control
+//! core), one on the NUMA node of their ports, a core of their own, and the last of the remaining ones.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -24,10 +23,10 @@ pub struct Cpu {
     pub node: Option<u16>,
 }
 
-/// What is known of where a worker should run.
+/// Where a worker should run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wish {
-    /// The CPU that the configuration names.
+    /// The configured CPU.
     pub cpu: Option<usize>,
     /// The NUMA node of most of its receive queues.
     pub node: Option<u16>,
@@ -46,10 +45,10 @@ pub fn usable() -> Vec<Cpu> {
     allowed_cpus().into_iter().map(describe).collect()
 }
 
-/// A CPU for each worker.
+/// Chooses a CPU for each worker.
 ///
 /// # Errors
-/// When a worker is to run where this process may not.
+/// If a configured CPU is not usable by this process.
 pub fn place(wishes: &[Wish], usable: &[Cpu]) -> Result<Vec<usize>> {
     let numbers: Vec<usize> = usable.iter().map(|cpu| cpu.number).collect();
     for (worker, wish) in wishes.iter().enumerate() {
@@ -89,8 +88,7 @@ pub fn place(wishes: &[Wish], usable: &[Cpu]) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// Lets the calling thread, and the threads that it starts from now on, keep off the workers' CPUs
-/// if there are others.
+/// Keeps the calling thread, and threads that it starts later, off the workers' CPUs, if there are others.
 pub fn keep_off(workers: &[usize], usable: &[Cpu]) {
     let others: Vec<usize> = usable
         .iter()
@@ -109,10 +107,10 @@ pub(super) fn node_of(cpu: usize, usable: &[Cpu]) -> Option<u16> {
     usable.iter().find(|c| c.number == cpu)?.node
 }
 
-/// Runs `make` on the NUMA node of `cpu`, so that what it allocates and touches is there.
+/// Runs `make` on the NUMA node of `cpu`, so that the memory that it allocates and touches is there.
 ///
 /// # Errors
-/// When no thread can be started for that.
+/// If no thread can be started for it.
 pub fn near<T: Send>(cpu: usize, usable: &[Cpu], make: impl FnOnce() -> T + Send) -> Result<T> {
     let node = node_of(cpu, usable);
     if usable.iter().all(|other| other.node == node) {
@@ -127,7 +125,7 @@ pub fn near<T: Send>(cpu: usize, usable: &[Cpu], make: impl FnOnce() -> T + Send
         let maker = std::thread::Builder::new()
             .name("vernier-maker".to_owned())
             .spawn_scoped(scope, || {
-                // Memory further away is slower, and no reason to fail.
+                // Distant memory is slower, but no reason to fail.
                 let _ = keep_to_cpus(&there);
                 make()
             })

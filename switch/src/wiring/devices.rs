@@ -1,4 +1,4 @@
-//! The switch's devices: found, their queues counted, started, and let go.
+//! The switch's devices: attaches them, counts their queues, and starts them.
 
 use anyhow::{Context, Result};
 use contract::config::device::argument;
@@ -15,7 +15,7 @@ use crate::preflight::kernel_interface;
 /// chained.
 const DATA_ROOM_BYTES: u16 = 2048;
 
-/// How to start EAL.
+/// Options for starting EAL.
 pub fn eal_options(config: &Config) -> EalOptions {
     EalOptions {
         hugepages: config.dpdk.hugepages,
@@ -35,7 +35,7 @@ impl<'eal> Pools<'eal> {
     /// `mbufs` buffers, in equal parts on the nodes of the workers' `cpus`.
     ///
     /// # Errors
-    /// DPDK's: there is not memory enough, above all.
+    /// DPDK's, usually for lack of memory.
     pub fn new(eal: &'eal Eal, mbufs: u32, cpus: &[usize], usable: &[Cpu]) -> Result<Self> {
         let mut nodes: Vec<Option<u16>> = cpus.iter().map(|&cpu| node_of(cpu, usable)).collect();
         nodes.sort_unstable();
@@ -67,8 +67,8 @@ impl<'eal> Pools<'eal> {
     }
 }
 
-/// Finds the device of the port at `index`. A port with a source of ours, and a sink, is a `net_null`
-/// that receives nothing.
+/// Attaches the device of the port at `index`. A port with one of our own sources, and a sink, is a
+/// `net_null` that receives nothing.
 ///
 /// # Errors
 /// DPDK's, with the port's name.
@@ -86,7 +86,7 @@ pub fn attach<'eal>(config: &Config, index: usize, eal: &'eal Eal) -> Result<Att
         .with_context(|| format!("port {}", port.name))
 }
 
-/// Whether attaching the device anew may succeed: the interface or the server that it names is there.
+/// Whether attaching the device again may succeed, because its interface or server exists.
 pub fn is_back(device: &Device) -> bool {
     let Device::Dpdk(device) = device else {
         return false;
@@ -105,9 +105,9 @@ fn with_queues(device: &str, rx_queues: u16) -> String {
     }
 }
 
-/// Writes down in `config` what the device of the port at `index` really has: fewer receive queues
-/// than wished, so long as the user names none; fewer transmit queues than there are workers, so that
-/// one of them sends for all.
+/// Corrects `config` by the device of the port at `index`: fewer receive queues than wished, unless the
+/// user configured them; and a worker that transmits for all, if there are fewer transmit queues than
+/// workers.
 pub fn settle(config: &mut Config, index: usize, attached: &AttachedPort<'_>) {
     let info = attached.info();
     let is_left_open = config.ports[index].rx_queues.is_none()
@@ -122,8 +122,7 @@ pub fn settle(config: &mut Config, index: usize, attached: &AttachedPort<'_>) {
     }
 }
 
-/// Starts the port at `index`, each of its receive queues with buffers near the worker that serves
-/// it.
+/// Starts the port at `index`, each of its receive queues with buffers near the worker that serves it.
 ///
 /// # Errors
 /// DPDK's, with the port's name.

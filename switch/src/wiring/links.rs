@@ -1,30 +1,30 @@
-//! Links that come and go: what the data plane hears, and what a patch panel forwards.
+//! Links of ports: which changes the data plane sees, and which a patch panel forwards.
 //!
-//! A port that loses its link is down at once; one that has a link again is up when it has kept it
-//! for [`UP_HOLD`], so that a flapping port does not flap the switch. Between two ports with
-//! link-loss forwarding the loss of one takes the other down on purpose, so that the station behind
-//! it sees it, too. A port that was taken down so tells nothing of its own link; should that be lost,
-//! it shows when the port is let up again and does not come up within [`SETTLE`]. One that a switch before
-//! this took down, and was killed, begins as taken down: it is let up, not lost.
+//! A port that loses its link is down at once; its link must be up for [`UP_HOLD`] before the port is, so
+//! that a flapping port does not flap the switch. Between two ports with link-loss forwarding, the loss of
+//! one link takes the other port down on purpose, so that its neighbour sees it, too. A port taken down
+//! like this shows nothing of its own link; if that is lost, it shows when the port is brought up again and
+//! gets no link within [`SETTLE`]. A port that was taken down by a previous, killed switch starts as taken
+//! down: it is brought up, not lost.
 
 use std::time::{Duration, Instant};
 
-/// How long a link must be there before its port is up.
+/// How long a link must be up before its port is.
 pub const UP_HOLD: Duration = Duration::from_millis(300);
 
-/// How long a port that was let up, or just started, may take to find its link (negotiation).
+/// Time for a port that was brought up, or just started, to find its link (negotiation).
 pub const SETTLE: Duration = Duration::from_secs(4);
 
-/// What to do.
+/// An action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The data plane is to use the port no more.
+    /// The data plane must stop using the port.
     Down(usize),
     /// The data plane may use it again.
     Up(usize),
-    /// The link must be taken down.
+    /// Take the link down.
     Lower(usize),
-    /// The link may come up again.
+    /// Let the link come up again.
     Raise(usize),
 }
 
@@ -36,27 +36,27 @@ pub struct LinkWatch {
 
 #[derive(Debug)]
 struct Watched {
-    /// The port that shares its fate.
+    /// The port whose link follows its own.
     partner: Option<usize>,
-    /// As the data plane heard.
+    /// State as last sent to the data plane.
     is_up: bool,
-    /// Taken down on purpose.
+    /// Whether it was taken down on purpose.
     is_lowered: bool,
-    /// Since when the link has been seen without a break.
+    /// Since when the link has been up without interruption.
     seen_since: Option<Instant>,
-    /// Until when its absence is nothing to tell the partner of; none once it was there.
+    /// Until when a missing link is not forwarded to the partner; `None` once it was up.
     settles_until: Option<Instant>,
     flaps: u64,
 }
 
 impl LinkWatch {
-    /// Nothing watched.
+    /// Watches no port.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Watches the port at `index`, which counts as up for now, and joins its fate to `partner`'s if
-    /// there is one. What was known of it before is forgotten, but not how often it flapped.
+    /// Watches the port at `index`, which counts as up for now, with `partner`, if any. Previous state is
+    /// forgotten, except the number of flaps.
     pub fn watch(&mut self, index: usize, partner: Option<usize>, now: Instant) {
         let blank = |flaps| Watched {
             partner: None,
@@ -76,8 +76,8 @@ impl LinkWatch {
         };
     }
 
-    /// The same for a port whose link is down, and was taken down by a switch that could not let it up again: it is let
-    /// up at the next look.
+    /// The same for a port that a previous switch took down and could not bring up again: it is brought up at the
+    /// next check.
     pub fn watch_lowered(&mut self, index: usize, partner: Option<usize>, now: Instant) {
         self.watch(index, partner, now);
         let port = &mut self.ports[index];
@@ -85,7 +85,7 @@ impl LinkWatch {
         port.is_lowered = true;
     }
 
-    /// Forgets what is known of a port that is no longer used, but not how often it flapped. Whether its link is down on
+    /// Forgets a port that is no longer used, except its number of flaps. Returns whether its link is down on
     /// purpose: then it may come up again now.
     pub fn forget(&mut self, index: usize, now: Instant) -> bool {
         let was_lowered = self.ports.get(index).is_some_and(|port| port.is_lowered);
@@ -95,7 +95,7 @@ impl LinkWatch {
         was_lowered
     }
 
-    /// Joins a port's fate to another's, or parts them; if it was taken down for that, it is let up.
+    /// Sets or removes a port's partner; if it was taken down because of the old one, it is brought up.
     pub fn join(&mut self, index: usize, partner: Option<usize>) {
         if let Some(port) = self.ports.get_mut(index) {
             port.partner = partner;
@@ -107,18 +107,18 @@ impl LinkWatch {
         self.ports.get(index).is_none_or(|port| port.is_up)
     }
 
-    /// How often the port went down.
+    /// Number of times that the port went down.
     pub fn flaps(&self, index: usize) -> u64 {
         self.ports.get(index).map_or(0, |port| port.flaps)
     }
 
-    /// Ports whose links are down on purpose: to be let up before the switch ends.
+    /// Ports whose links are down on purpose, to be brought up before the switch stops.
     pub fn lowered(&self) -> impl Iterator<Item = usize> {
         let lowered = |(index, port): (usize, &Watched)| port.is_lowered.then_some(index);
         self.ports.iter().enumerate().filter_map(lowered)
     }
 
-    /// Looks at every link; the actions they need are added to `events`, in order.
+    /// Checks every link; appends the necessary actions to `events`, in order.
     pub fn look(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl LinkWatch {
         }
     }
 
-    /// Tells the data plane, if something is new to it.
+    /// Notifies the data plane of news.
     fn tell(&mut self, index: usize, now: Instant, events: &mut Vec<Event>) {
         let port = &mut self.ports[index];
         let is_up = port.is_usable(now);
@@ -185,7 +185,7 @@ impl Watched {
         !self.is_lowered && self.seen_since.is_some_and(has_held)
     }
 
-    /// Its own link is lost, and not for want of time.
+    /// Whether its own link is lost, and not only settling.
     fn is_lost(&self, now: Instant) -> bool {
         let has_settled = self.settles_until.is_none_or(|until| now >= until);
         !self.is_up && !self.is_lowered && has_settled

@@ -1,5 +1,5 @@
-//! Sockets of `net_memif`: what a killed server leaves, at which the next one could not listen, whether there is a server
-//! for a client, and what the driver refuses.
+//! Sockets of `net_memif`: a killed server's leftovers, which would prevent listening; whether a client has a server;
+//! and arguments that the driver refuses.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ const SOCKET_BYTES_MAX: usize = 107;
 /// Longest ring, as a power of two (`ETH_MEMIF_MAX_LOG2_RING_SIZE`).
 const RING_LOG2_MAX: u8 = 14;
 
-/// What the driver will refuse of a `net_memif` device: what is expected of its arguments, and what is there.
+/// An argument of a `net_memif` device that the driver will refuse: the valid values, and the one found.
 pub fn fault(device: &str) -> Option<(String, String)> {
     if !device.trim().starts_with("net_memif") {
         return None;
@@ -36,20 +36,20 @@ pub fn fault(device: &str) -> Option<(String, String)> {
         _ => Path::new("."),
     };
     if !folder.is_dir() {
-        let got = format!("{socket:?}, and no such folder; make it");
+        let got = format!("{socket:?}, and the folder does not exist; create it");
         return Some(("socket= with a path in a folder".to_owned(), got));
     }
     let is_other = fs::metadata(path).is_ok_and(|file| !file.file_type().is_socket());
     is_other.then(|| {
-        let got = format!("{socket:?}, which is another file; take another name");
+        let got = format!("{socket:?}, which is another file; choose another name");
         ("socket= with the path of a socket".to_owned(), got)
     })
 }
 
-/// Removes the socket file of a server device, if there is one without a listener.
+/// Removes the socket file of a server device, if nobody listens there.
 ///
 /// # Errors
-/// When there is no listener, and it cannot be removed.
+/// If nobody listens, and it cannot be removed.
 pub fn remove_orphan(device: &str) -> io::Result<()> {
     let Some(path) = server_socket(device).map(Path::new) else {
         return Ok(());
@@ -78,14 +78,14 @@ fn server_socket(device: &str) -> Option<&str> {
     socket_file(device).filter(|_| is_server(device))
 }
 
-/// Whether a client that is attached may find its server: its socket is not known to be without one.
+/// Whether an attached client may find its server: its socket is not known to be abandoned.
 pub fn has_server(device: &str) -> bool {
     let socket = socket_file(device).filter(|_| !is_server(device));
     let mut socket = socket.map(Path::new).into_iter();
     socket.all(|path| path.exists() && !is_orphan(path))
 }
 
-/// A server that lives takes the connection, or refuses its type (memif's is `SOCK_SEQPACKET`).
+/// A live server accepts the connection, or refuses its type (memif's is `SOCK_SEQPACKET`).
 fn is_orphan(path: &Path) -> bool {
     let tried = UnixStream::connect(path);
     tried.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
@@ -139,12 +139,12 @@ mod tests {
         fs::write(&path, "not a socket").unwrap();
         let other = refused(&path).unwrap();
         assert!(
-            other.ends_with("which is another file; take another name"),
+            other.ends_with("which is another file; choose another name"),
             "{other}"
         );
         let nowhere = refused(&folder.path().join("no/memif.sock")).unwrap();
         assert!(
-            nowhere.ends_with("and no such folder; make it"),
+            nowhere.ends_with("and the folder does not exist; create it"),
             "{nowhere}"
         );
         let long = "s".repeat(108);
