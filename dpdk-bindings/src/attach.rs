@@ -1,4 +1,4 @@
-//! Devices: how they become ports, and how they are let go.
+//! Attaches devices as ports, and detaches them.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -13,13 +13,13 @@ use crate::error::{DpdkLog, Errno, logged};
 /// Why a device did not become a port.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// A device string that C cannot hold.
+    /// The device string contains a NUL.
     #[error("device {device:?} contains a NUL byte; remove it")]
     Nul {
         /// The device string.
         device: String,
     },
-    /// A port of that name is attached.
+    /// A port with that name is already attached.
     #[error(
         "device name {name:?} is taken by another port; give each its own (net_pcap0, net_pcap1)"
     )]
@@ -27,14 +27,14 @@ pub enum AttachError {
         /// The device's name.
         name: String,
     },
-    /// The capture that a `net_pcap` device is to read cannot be opened.
+    /// The capture that a `net_pcap` device should read cannot be opened.
     #[error("device {device:?}: cannot open capture {}: {source}; check rx_pcap=", path.display())]
     Capture {
         /// The device string.
         device: String,
         /// The capture.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// No such device, or no driver for it.
@@ -46,9 +46,9 @@ pub enum AttachError {
     NotFound {
         /// The device string.
         device: String,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
-        /// Names of the ports there are.
+        /// Names of the existing ports.
         ports: Vec<String>,
     },
     /// The driver tried and failed.
@@ -58,12 +58,12 @@ pub enum AttachError {
         device: String,
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
 }
 
-/// What a port is and what its device can do.
+/// Properties of a port and its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
     /// The driver (`net_pcap`, `net_ixgbe`).
@@ -76,15 +76,15 @@ pub struct PortInfo {
     pub rx_queues_max: u16,
     /// Most transmit queues.
     pub tx_queues_max: u16,
-    /// The NUMA socket that the device is connected to, if it says so.
+    /// The NUMA socket of the device, if known.
     pub numa_socket: Option<u16>,
-    /// The kernel's index of the network interface behind the device, if there is one
-    /// (`net_af_packet`, `net_af_xdp`, `net_tap`).
+    /// The kernel's index of the network interface behind the device, if any (`net_af_packet`,
+    /// `net_af_xdp`, `net_tap`).
     pub interface: Option<NonZeroU32>,
 }
 
-/// A port whose device is found and whose queues are not set up yet: see
-/// [`start`](AttachedPort::start). Dropping it detaches the device.
+/// An attached port whose queues are not set up yet: see [`start`](AttachedPort::start). Dropping it
+/// detaches the device.
 #[derive(Debug)]
 pub struct AttachedPort<'eal> {
     eal: &'eal Eal,
@@ -94,15 +94,15 @@ pub struct AttachedPort<'eal> {
 }
 
 impl Eal {
-    /// Names of the devices of all ports there are.
+    /// Names of the devices of all existing ports.
     pub fn port_names(&self) -> Vec<String> {
         let _hotplug = self.hotplug();
         names_of_all()
     }
 
-    /// Makes a port of a device: a PCI address with optional arguments (`0000:03:00.0`) or a virtual
-    /// device (`net_pcap0,rx_pcap=in.pcap`, `net_af_packet0,iface=veth0`). It is plugged in, unless
-    /// EAL itself did so at its start. DPDK has room for 32 ports at a time; detached ones make room.
+    /// Attaches a device as a port: a PCI address with optional arguments (`0000:03:00.0`) or a virtual
+    /// device (`net_pcap0,rx_pcap=in.pcap`, `net_af_packet0,iface=veth0`). It is plugged in, unless EAL did
+    /// so at its start. DPDK has room for 32 ports at a time; detached ones make room.
     ///
     /// # Errors
     /// See [`AttachError`]; nothing is left behind.
@@ -166,8 +166,8 @@ impl Eal {
 }
 
 impl AttachedPort<'_> {
-    /// DPDK's number for the port; what [`Mbuf::port`](crate::Mbuf::port) says of packets received
-    /// here. Given to another device after this one is detached.
+    /// DPDK's number of the port, as in [`Mbuf::port`](crate::Mbuf::port) of packets received here. It is
+    /// reused after the device is detached.
     pub fn id(&self) -> u16 {
         self.id
     }
@@ -177,7 +177,7 @@ impl AttachedPort<'_> {
         &self.name
     }
 
-    /// What the device is and can do.
+    /// Properties of the device.
     pub fn info(&self) -> &PortInfo {
         &self.info
     }
@@ -193,15 +193,15 @@ impl Drop for AttachedPort<'_> {
     }
 }
 
-/// The kernel's index of the network interface of this name, if there is one.
+/// The kernel's index of the network interface with this name, if any.
 pub fn interface_index(name: &str) -> Option<NonZeroU32> {
     let name = CString::new(name).ok()?;
     // SAFETY: the string is NUL-terminated.
     NonZeroU32::new(unsafe { dpdk_sys::vernier_interface_index(name.as_ptr()) })
 }
 
-/// Names of the devices of all ports there are. To be called under the hot-plug lock of an initialised EAL, as
-/// all functions below.
+/// Names of the devices of all existing ports. Call it under the hot-plug lock of an initialised EAL, like all
+/// functions below.
 fn names_of_all() -> Vec<String> {
     let mut names = Vec::new();
     let mut from = 0;
@@ -249,7 +249,7 @@ pub(crate) fn text(name: &[u8]) -> String {
     )
 }
 
-/// `net_pcap` gives no reason why a capture cannot be opened; so the system is asked first.
+/// `net_pcap` gives no reason why a capture cannot be opened, so ask the system first.
 fn check_capture(device: &str) -> Result<(), AttachError> {
     if !device.starts_with("net_pcap") {
         return Ok(());
@@ -267,7 +267,7 @@ fn check_capture(device: &str) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// What a device of this kind needs.
+/// Requirements of a device of this kind.
 pub(crate) fn hint(device: &str) -> &'static str {
     const HINTS: [(&str, &str); 5] = [
         (

@@ -1,8 +1,8 @@
-//! What the kernel says of the system's clock.
+//! The kernel's view of the system's clock.
 
 use crate::Errno;
 
-/// How well the system's clock is kept, as set in the kernel by the program that keeps it (PTP or NTP):
+/// State of the system's clock, as set in the kernel by the program that synchronises it (PTP or NTP):
 /// `adjtimex(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
@@ -17,7 +17,7 @@ pub struct KernelClock {
 /// Asks the kernel, which needs no privilege.
 ///
 /// # Errors
-/// [`Errno`] where it does not say: a sandbox may forbid to ask.
+/// [`Errno`] if it refuses, for example in a sandbox.
 pub fn kernel_clock() -> Result<KernelClock, Errno> {
     let (mut is_synchronised, mut error_us, mut max_error_us) = (false, 0, 0);
     // SAFETY: three places of the right types, which live as long as the call.
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn the_kernel_says_no_less_than_it_estimates() {
-        // 16 s is what it says of a clock that no program keeps.
+        // 16 s is the kernel's value for a clock that no program synchronises.
         let clock = kernel_clock().unwrap();
         assert!(clock.estimated_error_us <= clock.error_us_max.max(16_000_000));
         assert!(clock.error_us_max > 0);

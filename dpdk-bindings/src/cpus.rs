@@ -11,10 +11,10 @@ pub fn allowed_cpus() -> Vec<usize> {
     all.filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
-/// Keeps the calling thread, and threads that it starts from now on, to these CPUs.
+/// Restricts the calling thread, and threads that it starts later, to these CPUs.
 ///
 /// # Errors
-/// The kernel's: none of them is one that this process may use.
+/// The kernel's, if this process may use none of them.
 pub fn keep_to_cpus(cpus: &[usize]) -> Result<(), Errno> {
     let mut kept = CpuSet::new();
     for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
@@ -23,8 +23,7 @@ pub fn keep_to_cpus(cpus: &[usize]) -> Result<(), Errno> {
     sched_setaffinity(None, &kept).or_else(|error| Errno::check(-error.raw_os_error()).map(drop))
 }
 
-/// The NUMA socket that a CPU belongs to, as the kernel numbers its nodes; `None` where it says
-/// nothing.
+/// The NUMA socket of a CPU, as the kernel numbers its nodes; `None` if unknown.
 pub fn numa_socket_of(cpu: usize) -> Option<u16> {
     let folder = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
     let mut names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -1,4 +1,4 @@
-//! The environment abstraction layer: DPDK's start and end.
+//! The environment abstraction layer: start and end of DPDK.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int};
@@ -9,24 +9,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::cpus::allowed_cpus;
 use crate::error::{DpdkLog, Errno, logged};
 
-/// EAL initialises once per process, and not again after its cleanup (`rte_eal.h`).
+/// EAL initialises once per process, and never again after its cleanup (`rte_eal.h`).
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// CPU numbers that EAL knows end here (`RTE_MAX_LCORE` of the distributions' builds).
+/// End of the CPU numbers known to EAL (`RTE_MAX_LCORE` of the distributions' builds).
 const EAL_CPUS: usize = 128;
 
-/// How EAL is started.
+/// Options for starting EAL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EalOptions {
-    /// Take memory from hugepages, which physical NICs need; otherwise ordinary memory, for which no
-    /// privilege is needed.
+    /// Use hugepages, which physical NICs need; otherwise ordinary memory, without any privilege.
     pub hugepages: bool,
     /// Memory for mempools and queues, MiB.
     pub memory_mib: u32,
-    /// Look for PCI devices and take those that are bound to a driver for userspace.
+    /// Look for PCI devices, and use those bound to a userspace driver.
     pub pci: bool,
-    /// Further EAL arguments, passed on last as they are. `-l`, `-c` or `--lcores` replaces the
-    /// choice of CPUs made here, `--log-level` the level (warning).
+    /// Further EAL arguments, appended unchanged. `-l`, `-c` or `--lcores` replaces the CPUs chosen here,
+    /// `--log-level` the level (warning).
     pub extra: Vec<String>,
 }
 
@@ -45,7 +44,7 @@ impl Default for EalOptions {
 /// Why EAL did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum EalError {
-    /// The second start in one process.
+    /// A second start in one process.
     #[error(
         "DPDK was started in this process before; it starts once per process, and not again after \
          it has ended"
@@ -57,7 +56,7 @@ pub enum EalError {
         /// The argument.
         argument: String,
     },
-    /// An argument that C cannot hold.
+    /// The argument contains a NUL.
     #[error("EAL argument {argument:?} contains a NUL byte; remove it")]
     Argument {
         /// The argument.
@@ -72,10 +71,10 @@ pub enum EalError {
     Hugepages {
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
-    /// Anything else.
+    /// Any other error.
     #[error(
         "DPDK did not start: {errno}{log}; check the memory asked for ({memory_mib} MiB) and the \
          further EAL arguments {extra:?}"
@@ -83,7 +82,7 @@ pub enum EalError {
     Init {
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
         /// [`EalOptions::memory_mib`].
         memory_mib: u32,
@@ -92,21 +91,21 @@ pub enum EalError {
     },
 }
 
-/// Whether EAL was, or is, this crate's own in this process.
+/// Whether EAL is, or was, started by this crate in this process.
 pub(crate) fn is_own() -> bool {
     STARTED.load(Ordering::Acquire)
 }
 
-/// DPDK, running. Everything else borrows from it; dropping it cleans up (`rte_eal_cleanup`).
+/// A running DPDK. Everything else borrows from it; dropping it cleans up (`rte_eal_cleanup`).
 #[derive(Debug)]
 pub struct Eal {
-    /// Ports that are attached by an `AttachedPort`; the lock also serialises hot-plugging.
+    /// Ports attached by an `AttachedPort`; the lock also serialises hot-plugging.
     attached: Mutex<BTreeSet<u16>>,
 }
 
 impl Eal {
-    /// Starts DPDK. The calling thread becomes its main lcore and floats over all CPUs that it was
-    /// allowed before; nothing is left in the file system, and there is no telemetry socket.
+    /// Starts DPDK. The calling thread becomes its main lcore and stays on all CPUs that it was allowed
+    /// before; no files are left behind, and there is no telemetry socket.
     ///
     /// # Errors
     /// See [`EalError`].
@@ -125,7 +124,7 @@ impl Eal {
             return Err(EalError::AlreadyInitialised);
         }
         let count = c_int::try_from(arguments.len()).unwrap_or(c_int::MAX);
-        // EAL keeps pointers into its arguments: they are given away for good, once per process.
+        // EAL keeps pointers into its arguments, so they are leaked, once per process.
         let pointers: Vec<_> = arguments
             .into_iter()
             .map(CString::into_raw)
@@ -158,9 +157,9 @@ impl Eal {
         dpdk_sys::vernier_tsc_hz()
     }
 
-    /// The ports that are attached; while it is held no port comes or goes.
+    /// The attached ports; while the guard is held, none is attached or detached.
     pub(crate) fn hotplug(&self) -> MutexGuard<'_, BTreeSet<u16>> {
-        // The set is right at any moment at which a holder could unwind.
+        // The set is consistent wherever a holder could unwind.
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,7 +171,7 @@ impl Drop for Eal {
     }
 }
 
-/// Whether getopt takes the argument for a question for help.
+/// Whether getopt takes the argument as a request for help.
 fn is_help(argument: &str) -> bool {
     argument == "-h" || (argument.len() >= "--he".len() && "--help".starts_with(argument))
 }
@@ -205,7 +204,7 @@ fn arguments(program: &str, options: &EalOptions, cpus: &[usize]) -> Vec<String>
         argument.starts_with("-l") || argument.starts_with("-c") || argument.starts_with("--lcores")
     };
     if !cpus.is_empty() && !options.extra.iter().any(chosen) {
-        // One lcore that floats: EAL would pin the caller and, with it, every thread it starts.
+        // One lcore without a fixed CPU: EAL would otherwise pin the caller and every thread it starts.
         arguments.push(format!("--lcores=0@({})", cpus.join(",")));
     }
     arguments.extend(options.extra.iter().cloned());

@@ -1,5 +1,4 @@
-//! DPDK's two ways to say that something failed, made one: an errno and the log lines that go with
-//! it.
+//! Combines DPDK's two ways to report errors: an errno, and the log lines that belong to it.
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
@@ -28,7 +27,7 @@ impl Errno {
         self.0
     }
 
-    /// The shim's convention: a negative errno, or a value.
+    /// Converts the shim's convention: a negative errno, or a value.
     pub(crate) fn check(rc: c_int) -> Result<u32, Self> {
         u32::try_from(rc).map_err(|_| Self(rc.saturating_neg()))
     }
@@ -46,8 +45,8 @@ impl fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-/// What DPDK and its drivers logged in this thread while an operation failed. Shown as
-/// `; DPDK says: ...`, or not at all when they logged nothing.
+/// Log lines of DPDK and its drivers in this thread during a failed operation. Shown as `; DPDK says: ...`,
+/// or not at all if there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DpdkLog(String);
 
@@ -68,8 +67,8 @@ impl fmt::Display for DpdkLog {
     }
 }
 
-/// Runs an operation of DPDK that logs its reasons. On failure they come with the errno, on success
-/// what was logged goes to stderr as it would have.
+/// Runs an operation of DPDK that logs its reasons. On failure they are returned with the errno, on success
+/// they go to stderr as usual.
 pub(crate) fn logged<T>(
     operation: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, (Errno, DpdkLog)> {
@@ -100,8 +99,8 @@ pub(crate) fn logged<T>(
     }
 }
 
-/// Messages of DPDK and its drivers since the process began that standard error did not take: it
-/// failed, or is not read. They are never waited for.
+/// Messages of DPDK and its drivers since the process began that could not be written to standard error,
+/// because it failed or was not read. Nothing ever waits for it.
 pub fn lost_log_messages() -> u64 {
     dpdk_sys::vernier_log_lost()
 }

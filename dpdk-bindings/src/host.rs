@@ -1,24 +1,24 @@
-//! The ports of a program that is not ours, and its packets on their way.
+//! The ports of a host program, and its packets in transit.
 //!
-//! Ports are the program's: it configures, starts, stops and closes them on threads of its own, at any
-//! time. DPDK has no lock that would keep a driver there meanwhile: it announces that a port goes
-//! (`RTE_ETH_EVENT_DESTROY`) only when the driver has freed its queues, and two threads must not ask one
-//! driver at the same time anyway. So drivers are not asked, with two exceptions:
+//! The program configures, starts, stops and closes its ports on its own threads, at any time. DPDK has no
+//! lock that would keep a driver alive meanwhile: it announces that a port is removed
+//! (`RTE_ETH_EVENT_DESTROY`) only after the driver has freed its queues, and two threads must not call one
+//! driver at the same time anyway. So drivers are not called, with two exceptions:
 //!
-//! | what | from where |
+//! | property | source |
 //! |---|---|
-//! | name, whether it is started, queues | DPDK's own tables, which stay until our callback for DESTROY returns, or are read by the kernel |
-//! | driver, interface of the kernel's | asked once in a port's life by the thread that polls a queue of it: a program must not close a port under its own poll |
-//! | link | the kernel's interface; else what the driver reported last (`RTE_ETH_EVENT_INTR_LSC`), asked within that report |
-//! | counters of the driver | not at all |
+//! | name, whether it is started, queues | DPDK's own tables, which are valid until our callback for DESTROY returns, or are read by the kernel |
+//! | driver, kernel interface | read once in a port's life on the thread that polls one of its queues: a program must not close a port during its own poll |
+//! | link | the kernel interface; else the driver's last report (`RTE_ETH_EVENT_INTR_LSC`), read within that report |
+//! | counters of the driver | not read |
 //!
-//! Callbacks belong to the number that a port has, not to the port: they outlive it, and serve whatever
-//! device gets the number next. So each queue of each number is tapped once.
+//! Callbacks belong to a port's number, not to the port: they outlive it, and serve whatever device gets the
+//! number next. So each queue of each number is tapped once.
 //!
 //! A port is seen from its first start on: before that it has no queues.
 //!
-//! Ports of vhost-user that the program serves itself are none of ethdev's; they have numbers behind those, and
-//! come by the preloaded object (`host/vhost.rs`).
+//! Vhost-user ports that the program serves itself are not ethdevs; they have numbers after those, and are
+//! reported by the preloaded object (`host/vhost.rs`).
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -43,7 +43,7 @@ mod vhost;
 use vhost::Direction;
 pub use vhost::attach as attach_vhost;
 
-/// Numbers of ports in a process end here (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
+/// End of the port numbers of a process (`RTE_MAX_ETHPORTS` is 32 in Debian's DPDK).
 const PORTS: u16 = 256;
 
 /// Most CPUs of a set (`CPU_SETSIZE`).
@@ -54,9 +54,9 @@ const CPUS_MAX: usize = 1024;
 pub struct HostPort {
     /// DPDK's number.
     pub id: u16,
-    /// How often a port has got this number, or lost it: both together identify a port.
+    /// Incremented whenever a port gets or loses this number: both together identify a port.
     pub life: u32,
-    /// The device's name (`net_pcap0`, `0000:03:00.0`); of a vhost-user device the path of its socket.
+    /// The device's name (`net_pcap0`, `0000:03:00.0`); for a vhost-user device the path of its socket.
     pub name: String,
     /// Receive queues.
     pub rx_queues: u16,
@@ -64,12 +64,12 @@ pub struct HostPort {
     pub tx_queues: u16,
 }
 
-/// What is behind a port of the program.
+/// The device behind a port of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostDevice {
     /// Its driver.
     pub driver: String,
-    /// The kernel's index of the network interface behind the device, if there is one.
+    /// The kernel's index of the network interface behind the device, if any.
     pub interface: Option<NonZeroU32>,
 }
 
@@ -89,14 +89,14 @@ impl HostDevice {
     }
 }
 
-/// Sees packets that pass a queue, on the thread that moves them, and only one burst of a queue at a
-/// time. It must neither wait nor panic: a panic is caught, and turns the plugin off.
+/// Sees packets that pass a queue, on the thread that moves them, one burst of a queue at a time. It must
+/// neither block nor panic: a panic is caught, and disables the plugin.
 pub trait Tap: Sync {
-    /// Packets that a receive queue has given, or that a transmit queue is offered.
+    /// Packets received from a receive queue, or offered to a transmit queue.
     fn pass(&self, burst: &mut [PassingMbuf<'_>]);
 
-    /// Packets that a vhost-user device has taken. They were offered to it when the time stamp counter was at `offered_tsc`,
-    /// with `refused` more behind them, which it had no room for.
+    /// Packets accepted by a vhost-user device. They were offered when the time stamp counter was at `offered_tsc`,
+    /// followed by `refused` packets for which it had no room.
     fn taken(&self, burst: &mut [PassingMbuf<'_>], refused: usize, offered_tsc: u64) {
         let _ = (refused, offered_tsc);
         self.pass(burst);

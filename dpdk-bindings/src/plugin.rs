@@ -1,12 +1,12 @@
-//! How a shared object that EAL loads (`-d FILE`) starts in a program that is not ours, and
-//! how it leaves that program alone when something goes wrong.
+//! How a shared object that EAL loads (`-d FILE`) starts in a host program, and how it leaves that program
+//! alone if something goes wrong.
 //!
 //! ```text
 //!  dlopen ── constructor ── starts a thread and returns at once        plugin!(start)
 //!            a second copy, from another file, leaves the program to the first
 //!  thread ── start() ── waits for ports, taps them, serves             host.rs
-//!  fork ──── the child measures nothing, and says so if it is asked to
-//!  panic ─── caught at every border; the plugin is off, the program goes on
+//!  fork ──── the child measures nothing, and logs it when packets pass
+//!  panic ─── caught at every boundary; the plugin is disabled, the program continues
 //! ```
 
 use std::ffi::{CStr, c_char};
@@ -14,7 +14,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How the plugin stands to the program.
+/// State of the plugin in the program.
 static STATE: AtomicU8 = AtomicU8::new(AT_WORK);
 const AT_WORK: u8 = 0;
 /// This process was forked from the one that the plugin's threads run in.
@@ -29,7 +29,7 @@ static OTHER_COPY: OnceLock<String> = OnceLock::new();
 /// Bytes of a file's path with its NUL (`PATH_MAX`).
 const PATH_BYTES: usize = 4096;
 
-/// How much a line of the log matters (`rte_log.h`).
+/// Level of a log line (`rte_log.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Level {
@@ -37,21 +37,21 @@ pub enum Level {
     Error = 4,
     /// `RTE_LOG_WARNING`.
     Warning = 5,
-    /// `RTE_LOG_INFO`: shown only with `--log-level=vernier:info`, so that a program in which all is
-    /// well says what it always did.
+    /// `RTE_LOG_INFO`: shown only with `--log-level=vernier:info`, so that a program without problems
+    /// prints the same as before.
     Info = 7,
     /// `RTE_LOG_DEBUG`.
     Debug = 8,
 }
 
-/// Writes a line where the program's DPDK logs.
+/// Writes a line to the program's DPDK log.
 pub fn log(level: Level, line: &str) {
     let line = line.trim_end();
     // SAFETY: so many bytes are read, and copied.
     unsafe { dpdk_sys::vernier_host_log(level as u32, line.as_ptr().cast(), line.len()) }
 }
 
-/// Turns the plugin off for good, and says why, once: nothing of the program's is touched any more.
+/// Disables the plugin permanently, and logs why, once: nothing of the program is touched any more.
 pub fn disable(why: &str) {
     if STATE.swap(OFF, Ordering::Relaxed) != OFF {
         log(
@@ -61,13 +61,13 @@ pub fn disable(why: &str) {
     }
 }
 
-/// Whether the plugin may do anything.
+/// Whether the plugin is active.
 #[inline]
 pub fn is_at_work() -> bool {
     STATE.load(Ordering::Relaxed) == AT_WORK
 }
 
-/// Runs `work` on behalf of the program, which no panic may reach.
+/// Runs `work` on behalf of the program, keeping panics from it.
 #[inline]
 pub(crate) fn guarded(work: impl FnOnce()) {
     if !is_at_work() {
@@ -78,7 +78,7 @@ pub(crate) fn guarded(work: impl FnOnce()) {
     }
 }
 
-/// A child that goes on with its parent's ports learns why nothing is measured.
+/// A child that keeps using its parent's ports learns why nothing is measured.
 #[cold]
 fn refuse() {
     if STATE.load(Ordering::Relaxed) == FORKED {
@@ -87,7 +87,7 @@ fn refuse() {
 }
 
 extern "C" fn in_child() {
-    // One that is off stays off.
+    // A disabled one stays disabled.
     let _ = STATE.compare_exchange(AT_WORK, FORKED, Ordering::Relaxed, Ordering::Relaxed);
 }
 
@@ -99,13 +99,13 @@ extern "C" fn run() {
     });
 }
 
-/// Returns the file of another copy of this plugin that was loaded before it, and has the program's packets. The loader
-/// recognises one file under several paths, but not a copy of the file.
+/// Returns the file of another copy of this plugin that was loaded before it and handles the program's packets. The
+/// loader recognises one file under several paths, but not a copy of the file.
 pub fn other_copy() -> Option<&'static str> {
     OTHER_COPY.get().map(String::as_str)
 }
 
-/// Looks for an object that defines `mark` elsewhere than at `own`.
+/// Finds another object that defines `mark` at an address other than `own`.
 fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
     let mut path: [c_char; PATH_BYTES] = [0; PATH_BYTES];
     // SAFETY: the name is NUL-terminated; at most PATH_BYTES are written, with a NUL. The loader holds its lock.
@@ -117,16 +117,16 @@ fn find_other_copy(mark: &CStr, own: *const u8) -> Option<String> {
     (is_found != 0).then(|| path.to_string_lossy().into_owned())
 }
 
-/// Called by [`plugin!`](crate::plugin!) as the object is loaded. Runs `attach` at once, unless another copy of the plugin is
-/// loaded, and `start` in a thread of its own, which takes no signals. Never waits. `mark` names the symbol at `own`, which
-/// every copy exports.
+/// Called by [`plugin!`](crate::plugin!) when the object is loaded. Runs `attach` at once, unless another copy of the
+/// plugin is loaded, and `start` in a separate thread, which takes no signals. Never blocks. `mark` names the symbol
+/// at `own`, which every copy exports.
 pub fn construct(start: fn(), attach: fn(), mark: &CStr, own: *const u8) {
     guarded(|| {
         if START.set(start).is_err() {
             return;
         }
         match find_other_copy(mark, own) {
-            // In vain only if it was set before.
+            // Fails only if it was set before.
             Some(path) => drop(OTHER_COPY.set(path)),
             None => attach(),
         }
@@ -143,9 +143,8 @@ pub fn construct(start: fn(), attach: fn(), mark: &CStr, own: *const u8) {
     });
 }
 
-/// Makes the shared object a plugin: `start`, a `fn()`, runs in a thread of its own once the object is
-/// loaded. To be linked with `-z nodelete`: callbacks stay where they are for as long as the process
-/// lives.
+/// Makes the shared object a plugin: `start`, a `fn()`, runs in a separate thread once the object is
+/// loaded. Link it with `-z nodelete`, because callbacks stay registered for the life of the process.
 #[macro_export]
 macro_rules! plugin {
     ($start:path) => {

@@ -1,4 +1,4 @@
-//! Ports: how they are started; their queues, statistics and link.
+//! Ports: their start, queues, statistics and link.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,13 +15,13 @@ use crate::error::{DpdkLog, Errno, logged};
 use crate::mbuf::{Mbuf, free_bulk};
 use crate::mempool::Mempool;
 
-/// Most packets that are fetched from each queue of a port that ends.
+/// Most packets fetched from each queue of a port that is closed.
 const DRAIN_PACKETS_MAX: usize = 4096;
 
 /// Why a port did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// More queues than there are, or none.
+    /// More queues than the device has, or none.
     #[error(
         "port {port}: {queues} {direction} queues asked for, {driver} offers 1 to {queues_max} here; \
          change the number of workers or the device's arguments"
@@ -33,27 +33,27 @@ pub enum StartError {
         driver: String,
         /// `receive` or `transmit`.
         direction: &'static str,
-        /// Queues asked for.
+        /// Queues requested.
         queues: u16,
-        /// Most that there are.
+        /// Most possible.
         queues_max: u16,
     },
-    /// Another number of pools than of receive queues.
+    /// The numbers of pools and receive queues differ.
     #[error("port {port}: {pools} pools for {queues} receive queues; give each queue one")]
     Pools {
         /// The port's device.
         port: String,
-        /// Receive queues asked for.
+        /// Receive queues requested.
         queues: u16,
         /// Pools given.
         pools: usize,
     },
-    /// An MTU that the device does not do.
+    /// An MTU that the device does not support.
     #[error("port {port}: MTU {mtu} is outside the device's {mtu_min} to {mtu_max} bytes")]
     Mtu {
         /// The port's device.
         port: String,
-        /// The MTU asked for.
+        /// The MTU requested.
         mtu: u16,
         /// Least.
         mtu_min: u16,
@@ -69,13 +69,13 @@ pub enum StartError {
         driver: String,
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
 }
 
 impl<'eal> AttachedPort<'eal> {
-    /// Sets up the queues, which all take their mbufs from `pool`, and starts the port.
+    /// Sets up the queues, all with mbufs from `pool`, and starts the port.
     ///
     /// # Errors
     /// See [`StartError`]; the device is then detached.
@@ -88,8 +88,8 @@ impl<'eal> AttachedPort<'eal> {
         self.start_with(config, &pools)
     }
 
-    /// Sets up the queues, each with mbufs from the pool of the same index, and starts
-    /// the port: so every queue has buffers near the worker that polls it.
+    /// Sets up the queues, each with mbufs from the pool of the same index, and starts the port, so that
+    /// every queue has buffers near the worker that polls it.
     ///
     /// # Errors
     /// See [`StartError`]; the device is then detached.
@@ -152,7 +152,7 @@ impl<'eal> AttachedPort<'eal> {
 /// Why a link was not set up or down.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The driver cannot.
+    /// The driver does not support it.
     #[error("the driver {driver} cannot set its link up or down")]
     Unsupported {
         /// The driver.
@@ -165,18 +165,18 @@ pub enum LinkError {
         driver: String,
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
 }
 
-/// A started port, as one of any number of handles: clones, and the queues that were taken from it.
-/// The last one gone, the packets that its driver holds go back to their pools, it stops, and its
-/// device is detached. That takes a driver's time (milliseconds and more), so let the last handle go
-/// where it may be taken: a worker gives its queues back rather than dropping them.
+/// A started port, as one of any number of handles: clones, and the queues taken from it. When the last one
+/// is dropped, the packets that its driver holds return to their pools, it stops, and its device is
+/// detached. That takes a driver's time (milliseconds and more), so drop the last handle where that does no
+/// harm: a worker returns its queues instead of dropping them.
 ///
-/// Queues may move to other threads and come back while the port runs, and ports may come and go
-/// while others run:
+/// Queues may move to other threads and back while the port runs, and ports may be added and removed while
+/// others run:
 ///
 /// ```no_run
 /// # use dpdk_bindings::{Eal, Mempool, PortConfig};
@@ -190,8 +190,8 @@ pub enum LinkError {
 /// # }
 /// ```
 ///
-/// It is invariant in `'pool`: what is transmitted here may stay with the driver until the port ends,
-/// so it must come from a pool that outlives the port:
+/// It is invariant in `'pool`: transmitted packets may stay with the driver until the port is closed, so
+/// they must come from a pool that outlives the port:
 ///
 /// ```compile_fail,E0597
 /// # use dpdk_bindings::{ArrayVec, Mbuf, Mempool, Port};
@@ -206,25 +206,24 @@ pub struct Port<'pool> {
     started: Arc<Started<'pool>>,
 }
 
-/// What the handles of a port share.
+/// State shared by the handles of a port.
 #[derive(Debug)]
 struct Started<'pool> {
     attached: AttachedPort<'pool>,
     rx_taken: Box<[AtomicBool]>,
     tx_taken: Box<[AtomicBool]>,
     chains: bool,
-    /// Its owner may ask the driver for what is not a queue's: DPDK's drivers take such calls from one
-    /// thread at a time (`rte_ethdev.h`).
+    /// Serialises calls to the driver other than those for queues, as DPDK requires (`rte_ethdev.h`).
     driver: Mutex<()>,
-    /// Chained packets passed for transmission where they are not supported.
+    /// Chained packets passed for transmission to a device that does not support them.
     tx_chains: AtomicU64,
     _pool: PhantomData<(&'pool Mempool<'pool>, Invariant<'pool>)>,
 }
 
-/// Neither grows nor shrinks, and is Send and Sync.
+/// Invariant, Send and Sync.
 type Invariant<'a> = fn(Cell<&'a ()>) -> Cell<&'a ()>;
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Direction {
     Receive,
@@ -247,7 +246,7 @@ impl<'pool> Port<'pool> {
         }
     }
 
-    /// DPDK's number for the port; what [`Mbuf::port`] says of packets received here.
+    /// DPDK's number of the port, as in [`Mbuf::port`] of packets received here.
     pub fn id(&self) -> u16 {
         self.started.attached.id()
     }
@@ -257,13 +256,13 @@ impl<'pool> Port<'pool> {
         self.started.attached.name()
     }
 
-    /// What the device is and can do.
+    /// Properties of the device.
     pub fn info(&self) -> &PortInfo {
         self.started.attached.info()
     }
 
-    /// Whether frames longer than a data room can be transmitted, as chains of segments: where the
-    /// MTU calls for them and the device can.
+    /// Whether frames longer than a data room can be transmitted, as chains of segments: if the MTU
+    /// requires them and the device supports them.
     pub fn transmits_chains(&self) -> bool {
         self.started.chains
     }
@@ -277,7 +276,7 @@ impl<'pool> Port<'pool> {
         count(&self.started.rx_taken)
     }
 
-    /// Says who owns each queue of a direction.
+    /// Flags of owned queues of a direction.
     pub(crate) fn marks(&self, direction: Direction) -> &[AtomicBool] {
         match direction {
             Direction::Receive => &self.started.rx_taken,
@@ -290,7 +289,7 @@ impl<'pool> Port<'pool> {
         driver.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port's counters since it was started, as its driver counts; zero where it does not.
+    /// The port's counters since it was started, from its driver; zero if it does not count.
     pub fn stats(&self) -> PortStats {
         let _alone = self.driver();
         let mut stats = PortStats::default();
@@ -300,9 +299,9 @@ impl<'pool> Port<'pool> {
         stats
     }
 
-    /// Whether there is a link, without waiting for one that is being negotiated; `false` where unknown. Where an
-    /// interface of the kernel's is behind the device, it must be running too, since not every driver
-    /// asks the kernel. Not for the fast path: this may make system calls.
+    /// Whether there is a link, without waiting for negotiation; `false` if unknown. If there is a kernel
+    /// interface behind the device, it must be running, too, because not every driver asks the kernel. Not for
+    /// the fast path: this may make system calls.
     pub fn is_up(&self) -> bool {
         let _alone = self.driver();
         // SAFETY: the port is attached.
@@ -311,24 +310,23 @@ impl<'pool> Port<'pool> {
         is_up && self.info().interface.is_none_or(runs)
     }
 
-    /// Whether the device is being pulled: with `vfio-pci` the kernel asks for it, and waits until it is
-    /// let go, which is when the last handle is dropped. The device works until then.
+    /// Whether the device is being pulled: with `vfio-pci` the kernel requests it, and waits until it is
+    /// released, when the last handle is dropped. The device works until then.
     pub fn is_pulled(&self) -> bool {
         dpdk_sys::vernier_port_is_pulled(self.id()) != 0
     }
 
-    /// Whether the port has lost what it leads to, and gets it back only if its device is attached again: the kernel's
-    /// interface behind it was deleted, or moved to another network namespace, or it is a client of `net_memif` and
-    /// has no connection.
+    /// Whether the port has lost its device, and gets it back only by attaching it again: the kernel interface behind
+    /// it was deleted or moved to another network namespace, or it is a `net_memif` client without a connection.
     pub fn is_lost(&self) -> bool {
         let _alone = self.driver();
         // SAFETY: the port is attached.
         unsafe { dpdk_sys::vernier_port_is_lost(self.id()) != 0 }
     }
 
-    /// Sets the link up or down, as an administrator does: the far end sees it too, where there is
-    /// one. Of the virtual devices `net_ring` and `net_tap` can; for others the interface behind the
-    /// device is set, if there is one (`net_af_packet`), which takes root.
+    /// Sets the link up or down, like an administrator: the far end, if any, sees it, too. Among virtual
+    /// devices `net_ring` and `net_tap` support it; for others the interface behind the device, if any, is
+    /// set (`net_af_packet`), which needs root.
     ///
     /// # Errors
     /// See [`LinkError`].
@@ -359,7 +357,7 @@ impl<'pool> Port<'pool> {
 
 impl Drop for Started<'_> {
     fn drop(&mut self) {
-        // A software ring (net_ring) that closes forgets its packets; fetch them first.
+        // A software ring (net_ring) forgets its packets when closed, so fetch them first.
         let mut burst: ArrayVec<Mbuf<'_>, 64> = ArrayVec::new();
         for number in 0..count(&self.rx_taken) {
             for _ in 0..DRAIN_PACKETS_MAX / burst.capacity() {
@@ -374,11 +372,11 @@ impl Drop for Started<'_> {
     }
 }
 
-/// Appends packets that wait at a queue.
+/// Appends packets from a queue.
 ///
 /// # Safety
-/// The port is started, has the queue, no other thread polls it, and the pools of what it gives
-/// outlive the packets' lifetime.
+/// The port is started, has the queue, no other thread polls it, and the pools of received packets outlive
+/// the packets' lifetime.
 #[inline]
 pub(crate) unsafe fn receive<const N: usize>(
     port_id: u16,
@@ -400,7 +398,7 @@ pub(crate) unsafe fn receive<const N: usize>(
     }
 }
 
-/// How many queues there are.
+/// Number of queues.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "it was made of a number of 16 bits"

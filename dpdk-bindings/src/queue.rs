@@ -7,23 +7,23 @@ use arrayvec::ArrayVec;
 use crate::mbuf::{FRAME_BYTES_MAX, Mbuf};
 use crate::port::{Direction, Port, receive};
 
-/// One receive queue, for one thread at a time; also a handle that keeps its [`Port`] going.
-/// Dropping it lets another take it.
+/// A receive queue, for one thread at a time; also a handle that keeps its [`Port`] open. Dropping it
+/// releases the queue.
 #[derive(Debug)]
 pub struct RxQueue<'pool> {
     taken: Taken<'pool>,
 }
 
-/// One transmit queue, for one thread at a time; also a handle that keeps its [`Port`] going.
-/// Dropping it lets another take it.
+/// A transmit queue, for one thread at a time; also a handle that keeps its [`Port`] open. Dropping it
+/// releases the queue.
 #[derive(Debug)]
 pub struct TxQueue<'pool> {
     taken: Taken<'pool>,
-    /// Longest chain of segments that may be sent, bytes; 0 for none.
+    /// Longest chain of segments that may be sent, in bytes; 0 for none.
     chain_bytes_max: u32,
 }
 
-/// A queue that is taken.
+/// An owned queue.
 #[derive(Debug)]
 struct Taken<'pool> {
     port_id: u16,
@@ -54,13 +54,13 @@ impl Drop for Taken<'_> {
 }
 
 impl<'pool> Port<'pool> {
-    /// Takes receive queue `number`, from 0; `None` if there is none or it is taken.
+    /// Takes receive queue `number`, from 0; `None` if it does not exist or is owned.
     pub fn rx_queue(&self, number: u16) -> Option<RxQueue<'pool>> {
         let taken = Taken::take(self, Direction::Receive, number)?;
         Some(RxQueue { taken })
     }
 
-    /// Takes transmit queue `number`, from 0; `None` if there is none or it is taken.
+    /// Takes transmit queue `number`, from 0; `None` if it does not exist or is owned.
     pub fn tx_queue(&self, number: u16) -> Option<TxQueue<'pool>> {
         let taken = Taken::take(self, Direction::Transmit, number)?;
         let chain_bytes_max = if self.transmits_chains() {
@@ -86,8 +86,8 @@ impl<'pool> RxQueue<'pool> {
         self.taken.queue
     }
 
-    /// Appends packets that wait, as far as there is room in `burst`; returns how many. Some drivers
-    /// give nothing unless there is room for 4 or more.
+    /// Appends received packets, as far as there is room in `burst`; returns their number. Some drivers
+    /// return nothing unless there is room for at least 4.
     #[inline]
     pub fn receive<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
         // SAFETY: the port is started while it has handles, and this queue is ours alone.
@@ -106,13 +106,13 @@ impl<'pool> TxQueue<'pool> {
         self.taken.queue
     }
 
-    /// Gives packets to the driver from the front of `burst`, removes exactly those that it accepted
-    /// (they are the driver's now) and returns how many; the rest stays in order.
+    /// Passes packets from the front of `burst` to the driver, removes exactly those that it accepted (they
+    /// belong to the driver now) and returns their number; the rest stays in order.
     ///
-    /// Drop frames over the port's MTU before. A chain of segments that would harm a driver (over
-    /// 65,535 bytes, or any on a port that [transmits none](Port::transmits_chains), where it is over
-    /// the MTU) counts as accepted and in [`PortStats::tx_errors`](crate::PortStats::tx_errors), as
-    /// drivers count a frame that they cannot send.
+    /// Drop frames over the port's MTU before. A chain of segments that would harm a driver (over 65,535
+    /// bytes, or over the MTU on a port that [transmits none](Port::transmits_chains)) counts as accepted
+    /// and in [`PortStats::tx_errors`](crate::PortStats::tx_errors), like a frame that a driver cannot
+    /// send.
     #[inline]
     pub fn transmit<const N: usize>(&mut self, burst: &mut ArrayVec<Mbuf<'pool>, N>) -> usize {
         const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
@@ -144,12 +144,12 @@ impl<'pool> TxQueue<'pool> {
         }
     }
 
-    /// How many packets from the front may be shown to the driver. Not every driver looks whether a
-    /// packet is a chain: `net_af_xdp` would read past its first segment. And the length of a longer
-    /// chain may be false, see [`FRAME_BYTES_MAX`].
+    /// Number of packets from the front that may be passed to the driver. Some drivers do not check for
+    /// chains: `net_af_xdp` would read past the first segment. And the length of a longer chain may be
+    /// wrong, see [`FRAME_BYTES_MAX`].
     #[inline]
     fn fit(&self, burst: &[Mbuf<'_>]) -> usize {
-        // Chains are rare, and a loop that looks at every packet takes fewer instructions than one that may end early.
+        // Chains are rare, and a loop over every packet takes fewer instructions than one that may end early.
         if burst.iter().fold(0, |all, mbuf| all | mbuf.segments()) <= 1 {
             return burst.len();
         }

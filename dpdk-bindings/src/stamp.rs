@@ -1,4 +1,4 @@
-//! Room in every mbuf for the switch's own 24 bytes, and the flag that says that they are valid.
+//! Room in every mbuf for the switch's own 24 bytes, and the flag that says whether they are valid.
 
 use std::ffi::CStr;
 
@@ -13,7 +13,7 @@ use crate::mbuf::Mbuf;
 const FIELD: &CStr = c"vernier_stamp";
 const FLAG: &CStr = c"vernier_stamp_valid";
 
-/// Why the field or its flag could not be had.
+/// Why the field or its flag is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum StampError {
     /// No room left in the mbuf.
@@ -24,7 +24,7 @@ pub enum StampError {
     Field {
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
     /// No flag left.
@@ -32,12 +32,12 @@ pub enum StampError {
     Flag {
         /// DPDK's error.
         errno: Errno,
-        /// DPDK's words.
+        /// DPDK's log lines.
         log: DpdkLog,
     },
 }
 
-/// A packet that takes a stamp: one that is owned, or one that passes a [`Tap`](crate::Tap).
+/// A packet that can carry a stamp: an owned one, or one that passes a [`Tap`](crate::Tap).
 pub trait Stampable: sealed::Packet {}
 
 impl Stampable for Mbuf<'_> {}
@@ -68,29 +68,29 @@ mod sealed {
 
 /// The stamp: a dynamic field of 24 bytes and a dynamic flag (`rte_mbuf_dyn.h`).
 ///
-/// The flag alone is proof. Copies carry both; a fresh mbuf, received or allocated, has the flag
-/// cleared, whatever an earlier packet left in the field.
+/// Only the flag proves a stamp. Copies carry both; a fresh mbuf, received or allocated, has the flag
+/// cleared, while its field may contain an earlier packet's stamp.
 #[derive(Debug, Clone, Copy)]
 pub struct StampField {
     offset: usize,
     flag: u64,
 }
 
-/// What the stamps of some packets of a burst have in common.
+/// The common part of the stamps of some packets in a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedStamp {
     /// The last word.
     pub last: u64,
-    /// The port that the mbufs say they came in by.
+    /// The ingress port according to the mbufs.
     port: u16,
-    /// Whether others of this last word and port need no flag.
+    /// Whether packets with this last word and port need no flag.
     is_vouched: bool,
 }
 
 impl StampField {
-    /// Reserves field and flag; again in the same process, the same ones. To be done before ports
-    /// are attached: drivers reserve fields too (`net_pcap` one for its timestamps), and 24 bytes is
-    /// the most that finds room beside them in 22.11.
+    /// Reserves field and flag; repeated calls in a process return the same. Call it before ports are
+    /// attached: drivers reserve fields, too (`net_pcap` one for its timestamps), and 24 bytes is the most
+    /// that fits beside them in 22.11.
     ///
     /// # Errors
     /// See [`StampError`].
@@ -98,8 +98,8 @@ impl StampField {
         Self::reserve()
     }
 
-    /// As [`register`](Self::register), in a program that is not ours, some of whose ports are there
-    /// already. Mbufs that are on their way have the flag cleared like all others.
+    /// Like [`register`](Self::register), in a host program that already has some ports. Mbufs in transit
+    /// have the flag cleared, like all others.
     ///
     /// # Errors
     /// See [`StampError`].
@@ -107,7 +107,7 @@ impl StampField {
         Self::reserve()
     }
 
-    /// To be called only while EAL is initialised.
+    /// Call this only while EAL is initialised.
     fn reserve() -> Result<Self, StampError> {
         let (size, align) = (size_of::<[u64; 3]>(), align_of::<[u64; 3]>());
         // SAFETY: EAL is initialised, as callers say; the name is NUL-terminated and copied.
@@ -149,14 +149,14 @@ impl StampField {
         unsafe {
             let words = mbuf.byte_add(self.offset).cast::<u64>();
             for (n, word) in stamp.into_iter().enumerate() {
-                // One by one: put together first, they would be stored, and waited for, on the way.
+                // One by one: combined first, they would be stored and waited for.
                 words.add(n).write_volatile(word);
             }
             (*mbuf).ol_flags |= self.flag;
         }
     }
 
-    /// Stamps the packet with a last word; the others are an earlier packet's.
+    /// Stamps the packet with a last word; the other words are left from an earlier packet.
     #[inline]
     pub fn set_last(&self, mbuf: &mut impl Stampable, word: u64) {
         let mbuf = mbuf.mbuf().as_ptr();
@@ -167,10 +167,10 @@ impl StampField {
         }
     }
 
-    /// Stamps a burst with one last word; the bytes of its frames.
+    /// Stamps a burst with one last word; returns the bytes of its frames.
     #[inline]
     pub fn set_last_of(&self, burst: &mut [impl Stampable], word: u64) -> u64 {
-        // A copy: no write to an mbuf changes it.
+        // A copy, because no write to an mbuf changes it.
         let field = *self;
         let mut bytes = 0;
         for mbuf in burst {
@@ -180,8 +180,8 @@ impl StampField {
         bytes
     }
 
-    /// The first two words, whosever they are: the packet's after its stamp was
-    /// [taken](Self::take_run), too.
+    /// The first two words, whatever they are: the packet's even after its stamp was
+    /// [taken](Self::take_run).
     #[inline]
     pub fn first_words(&self, mbuf: &impl Stampable) -> [u64; 2] {
         let mbuf = mbuf.mbuf().as_ptr();
@@ -189,9 +189,9 @@ impl StampField {
         unsafe { mbuf.byte_add(self.offset).cast::<[u64; 2]>().read() }
     }
 
-    /// What the stamp of the first packet of a burst shares with those behind it, if the flag or `vouches`
-    /// says that it is this packet's. For programs that clear flags which they do not know: the words
-    /// are then all that is left, and those of a fresh mbuf may be an earlier packet's.
+    /// The part of the first packet's stamp that is shared by those behind it, if the flag or `vouches`
+    /// says that it is this packet's. For programs that clear unknown flags: then only the words are left,
+    /// and those of a fresh mbuf may be an earlier packet's.
     #[inline]
     pub fn first_of(
         &self,
@@ -210,14 +210,15 @@ impl StampField {
         })
     }
 
-    /// Takes the stamps off the packets at the front of a burst that share that of [the first](Self::first_of):
-    /// afterwards they have none, and their last word is 0. How many, and the bytes of their frames.
+    /// Removes the stamps from packets at the front of a burst that share that of [the first](Self::first_of):
+    /// afterwards they have none, and their last word is 0. Returns their number, and the bytes of their
+    /// frames.
     #[inline]
     pub fn take_run(&self, burst: &mut [impl Stampable], shared: &SharedStamp) -> (usize, u64) {
         let Some((first, others)) = burst.split_first_mut() else {
             return (0, 0);
         };
-        // Whatever its words are by now: another process may have the mbuf, too, by a fork.
+        // Whatever its words are by now: after a fork, another process may have the mbuf, too.
         self.wipe(first);
         let bytes = u64::from(first.mbuf().len_bytes());
         let (more, more_bytes) = if shared.is_vouched {
@@ -228,14 +229,14 @@ impl StampField {
         (1 + more, bytes + more_bytes)
     }
 
-    /// The same of packets behind the first: where nothing vouches for words without it, all need the flag.
+    /// The same for packets behind the first: if nothing vouches for words without it, all need the flag.
     #[inline]
     fn take_others<const FLAG: bool>(
         &self,
         others: &mut [impl Stampable],
         shared: &SharedStamp,
     ) -> (usize, u64) {
-        // A copy: no write to an mbuf changes it.
+        // A copy, because no write to an mbuf changes it.
         let field = *self;
         let (mut packets, mut bytes) = (0, 0);
         for packet in others {
@@ -253,7 +254,7 @@ impl StampField {
         (packets, bytes)
     }
 
-    /// Makes the last word 0 and takes the flag off.
+    /// Clears the last word and the flag.
     #[inline]
     fn wipe(&self, mbuf: &mut impl Stampable) {
         let mbuf = mbuf.mbuf().as_ptr();
@@ -264,13 +265,13 @@ impl StampField {
         }
     }
 
-    /// Where a packet keeps its last word.
+    /// Address of a packet's last word.
     #[inline]
     fn last_word(&self, mbuf: *mut rte_mbuf) -> *mut u64 {
         mbuf.wrapping_byte_add(self.offset + 16).cast()
     }
 
-    /// Takes the stamp off.
+    /// Removes the stamp.
     #[inline]
     pub fn clear(&self, mbuf: &mut impl Stampable) {
         // SAFETY: as in get, and borrowed mutably.

@@ -1,4 +1,4 @@
-//! Commands of DPDK's telemetry (`dpdk-telemetry.py`) that the plugin answers, in the program's telemetry thread.
+//! Commands of DPDK's telemetry (`dpdk-telemetry.py`) answered by the plugin, in the program's telemetry thread.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use crate::error::Errno;
 use crate::host::Host;
 use crate::plugin::guarded;
 
-/// What a command is answered with: `None` where its parameters mean nothing.
+/// Answers a command; `None` for invalid parameters.
 type Answer = dyn Fn(Command, &str) -> Option<Vec<Column>> + Send + Sync;
 
 static ANSWER: OnceLock<Box<Answer>> = OnceLock::new();
@@ -46,28 +46,28 @@ impl Command {
     }
 }
 
-/// A column of an answer; all are of one length, at most 512.
+/// A column of an answer; all have the same length, at most 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Its name: letters, digits and `_`.
     pub name: &'static CStr,
-    /// What it lists.
+    /// Its values.
     pub values: Values,
 }
 
-/// What a column lists.
+/// Values of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Values {
-    /// Texts; what is beyond 127 bytes of one is left out.
+    /// Texts; bytes beyond 127 are cut.
     Texts(Vec<String>),
     /// Numbers.
     Numbers(Vec<u64>),
 }
 
-/// Answers telemetry's commands from now on, for as long as the process lives; once in a process.
+/// Registers the commands for the life of the process; once in a process.
 ///
 /// # Errors
-/// DPDK's: it has no room for more commands.
+/// DPDK's, if it has no room for more commands.
 pub fn offer(
     _: &Host<'_>,
     answer: impl Fn(Command, &str) -> Option<Vec<Column>> + Send + Sync + 'static,

@@ -1,7 +1,7 @@
-//! The time stamp counter: the only clock of the fast path. Its frequency is
-//! [`Eal::tsc_hz`](crate::Eal::tsc_hz).
+//! The time stamp counter: the only clock of the fast path. [`Eal::tsc_hz`](crate::Eal::tsc_hz) is its
+//! frequency.
 
-/// The counter's present value (`rte_rdtsc`). Not ordered against other instructions: a few
+/// The counter's current value (`rte_rdtsc`). Not ordered against other instructions: off by a few
 /// nanoseconds either way.
 #[inline]
 pub fn now() -> u64 {

@@ -17,8 +17,8 @@ fn main() -> ExitCode {
 
 fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed=shim");
-    // Finds and links the shared libraries. Drivers are not among what the shim calls, so the
-    // linker's --as-needed drops them: EAL loads them from its plugin folder.
+    // Finds and links the shared libraries. The shim does not call drivers, so the linker's --as-needed
+    // drops them: EAL loads them from its plugin folder.
     println!("cargo::rustc-link-arg=-Wl,--as-needed");
     pkg_config::Config::new()
         .atleast_version(OLDEST_DPDK)
@@ -37,7 +37,7 @@ fn build() -> Result<(), String> {
     .std("gnu11")
     .opt_level(3)
     .extra_warnings(true);
-    // `make sanitize` watches the shim, too.
+    // `make sanitize` instruments the shim, too.
     println!("cargo::rerun-if-env-changed=VERNIER_SANITIZER");
     if let Ok(sanitizer) = std::env::var("VERNIER_SANITIZER") {
         shim.flag(format!("-fsanitize={sanitizer}"))

@@ -5,15 +5,15 @@
 //!                           declarations    static inlines, bursts, one error convention
 //! ```
 //!
-//! DPDK's fast path is static inline functions, so something must be compiled in C; the shim is
-//! that, and no more. Its border shows scalars, opaque pointers and a few small structs, declared in
-//! `shim/shim.h` and once more here by hand.
+//! DPDK's fast path consists of static inline functions, so something must be compiled in C: the shim, and
+//! no more. Its interface has scalars, opaque pointers and a few small structs, declared in `shim/shim.h`
+//! and again here by hand.
 //!
-//! Functions that return [`c_int`] return a negative errno on error, whichever of DPDK's two
-//! conventions is beneath. All functions want EAL initialised, except where they say otherwise.
+//! Functions that return [`c_int`] return a negative errno on error, whichever of DPDK's two conventions is
+//! underneath. All functions need an initialised EAL, except where noted.
 //!
-//! What it is not: a binding of DPDK's headers, and nothing to call from anywhere but
-//! `dpdk-bindings`, which documents each operation.
+//! It does not bind DPDK's headers, and must only be called from `dpdk-bindings`, which documents each
+//! operation.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
@@ -25,8 +25,8 @@ pub mod vhost;
 /// Bytes of a name, with its terminating NUL (`RTE_ETH_NAME_MAX_LEN`).
 pub const NAME_BYTES: usize = 64;
 
-/// The part of `struct rte_mbuf` (`rte_mbuf_core.h`) that is read in place; dynamic fields lie in
-/// what is not named.
+/// The part of `struct rte_mbuf` (`rte_mbuf_core.h`) that is read in place; dynamic fields are in its
+/// unnamed parts.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct rte_mbuf {
@@ -73,7 +73,7 @@ const _: () = assert!(
 #[repr(C)]
 pub struct rte_mempool {
     _opaque: [u8; 0],
-    // Neither Send, Sync nor Unpin by itself.
+    // Not Send, Sync or Unpin.
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
@@ -82,15 +82,15 @@ pub struct rte_mempool {
 #[repr(C)]
 pub struct rte_tel_data {
     _opaque: [u8; 0],
-    // Neither Send, Sync nor Unpin by itself.
+    // Not Send, Sync or Unpin.
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// What telemetry calls with a command and its parameters (`telemetry_cb`).
+/// Telemetry's callback for a command and its parameters (`telemetry_cb`).
 pub type TelemetryAnswer =
     unsafe extern "C" fn(*const c_char, *const c_char, *mut rte_tel_data) -> c_int;
 
-/// What a port is and can do.
+/// Properties of a port.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct PortInfo {
@@ -112,7 +112,7 @@ pub struct PortInfo {
     pub interface: u32,
 }
 
-/// The device behind a port of a program that is not ours.
+/// The device behind a port of a host program.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct HostDevice {
@@ -122,21 +122,21 @@ pub struct HostDevice {
     pub interface: u32,
 }
 
-/// It goes, and is there until the call returns.
+/// It is being removed, and exists until the call returns.
 pub const HOST_GOES: c_int = 1;
-/// Its driver says that there is a link.
+/// Its driver reports a link.
 pub const HOST_LINK_UP: c_int = 2;
-/// Its driver says that there is no link.
+/// Its driver reports no link.
 pub const HOST_LINK_DOWN: c_int = 3;
 
-/// What DPDK calls with packets that a queue has given (`rte_rx_callback_fn`).
+/// DPDK's callback for received packets (`rte_rx_callback_fn`).
 pub type RxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, u16, *mut c_void) -> u16;
 
-/// What DPDK calls with packets that a queue is offered (`rte_tx_callback_fn`).
+/// DPDK's callback for packets to transmit (`rte_tx_callback_fn`).
 pub type TxTap = extern "C" fn(u16, u16, *mut *mut rte_mbuf, u16, *mut c_void) -> u16;
 
-/// How a port is started. No offload that merges, strips or rewrites is ever asked for; that a frame
-/// may be a chain of segments only where `mtu` exceeds the pool's data room.
+/// Configuration for starting a port. Offloads that merge, strip or rewrite are never requested; chains of
+/// segments only if `mtu` exceeds the pool's data room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct PortConfig {

@@ -1,8 +1,8 @@
-//! `libvernier_vhost.so`: shows the plugin what passes the vhost-user ports of a program that serves them itself.
+//! `libvernier_vhost.so`: shows the plugin the packets of vhost-user ports that a program serves itself.
 //!
-//! Open vSwitch moves the packets of its virtual machines by `rte_vhost_dequeue_burst` and `rte_vhost_enqueue_burst`; these
-//! ports are no ethdev, and DPDK calls nobody back. So this object is preloaded (`LD_PRELOAD`), and its functions stand
-//! before DPDK's:
+//! Open vSwitch moves the packets of its virtual machines by `rte_vhost_dequeue_burst` and `rte_vhost_enqueue_burst`.
+//! These ports are not ethdevs, so DPDK has no callbacks for them. Therefore this object is preloaded (`LD_PRELOAD`),
+//! and its functions take the place of DPDK's:
 //!
 //! ```text
 //!  program ── rte_vhost_dequeue_burst ──► here ──► librte_vhost, then dequeued ──► the plugin
@@ -10,10 +10,10 @@
 //!  librte_vhost ── new_device, destroy_device ──► here: came, went; and the program's own callback
 //! ```
 //!
-//! Without the plugin, a burst takes a load and a branch more, and the callbacks a call. The object needs no library of
-//! DPDK's, and runs nothing as it is loaded: a shell script that has the same environment is not disturbed.
+//! Without the plugin, a burst costs a load and a branch more, and the callbacks a call. The object needs no library
+//! of DPDK, and runs nothing when loaded: a shell script with the same environment is not disturbed.
 //!
-//! It is not for drivers of DPDK that use `librte_vhost` (`net_vhost`), whose ports DPDK shows to the plugin itself: where
+//! It is not for DPDK drivers that use `librte_vhost` (`net_vhost`), whose ports DPDK itself shows to the plugin: if
 //! only such a driver has loaded that library, nothing is shown.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -47,10 +47,10 @@ const LIBRARIES: [&CStr; 4] = [
 /// Bytes of a socket's path with its NUL: `sizeof(sockaddr_un::sun_path)` and more.
 const PATH_BYTES: usize = 128;
 
-/// The plugin, once it is there.
+/// The plugin, once it is loaded.
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(ptr::null_mut());
 
-/// A function of `librte_vhost`'s, found when it is first called.
+/// A function of `librte_vhost`, resolved when first called.
 struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -64,7 +64,7 @@ impl Next {
         }
     }
 
-    /// Its address, NULL where there is none.
+    /// Its address, NULL if there is none.
     #[inline]
     fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);
@@ -81,13 +81,13 @@ impl Next {
         found
     }
 
-    /// That of the library which the program is linked with.
+    /// The address in the library that the program is linked with.
     fn of_program(&self) -> *mut c_void {
         // SAFETY: the name is NUL-terminated.
         unsafe { dlsym(RTLD_NEXT, self.name.as_ptr()) }
     }
 
-    /// That of a library which a driver has loaded for itself.
+    /// The address in a library that a driver has loaded.
     fn of_driver(&self) -> *mut c_void {
         let loaded = |library: &CStr| {
             // SAFETY: the name is NUL-terminated; nothing is loaded that is not there, and what is there stays.
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn vernier_vhost_attach_1(hooks: *const Hooks) -> c_int {
     c_int::from(is_programs)
 }
 
-/// In place of `librte_vhost`'s.
+/// Replaces the function of `librte_vhost`.
 ///
 /// # Safety
 /// As of `librte_vhost`'s (`rte_vhost.h`).
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn rte_vhost_dequeue_burst(
     }
 }
 
-/// In place of `librte_vhost`'s.
+/// Replaces the function of `librte_vhost`.
 ///
 /// # Safety
 /// As of `librte_vhost`'s (`rte_vhost.h`).
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn rte_vhost_enqueue_burst(
     }
 }
 
-/// In place of `librte_vhost`'s: devices come and go by callbacks that tell the plugin, too.
+/// Replaces the function of `librte_vhost`, so that the plugin is notified of devices, too.
 ///
 /// # Safety
 /// As of `librte_vhost`'s (`rte_vhost.h`).
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn rte_vhost_driver_callback_register(
     unsafe { transmute::<*mut c_void, Register>(next)(socket, ops::ours(theirs)) }
 }
 
-/// A device is about to be given to the program.
+/// A device is about to be passed to the program.
 fn came(device: c_int) {
     let (name, rings) = (SOCKET_NAME.get(), RING_COUNT.get());
     let Some(hooks) = hooks().filter(|_| !name.is_null() && !rings.is_null()) else {
@@ -232,7 +232,7 @@ fn came(device: c_int) {
     }
 }
 
-/// The program has let go of a device.
+/// The program has released a device.
 fn went(device: c_int) {
     if let Some(hooks) = hooks() {
         (hooks.went)(device);

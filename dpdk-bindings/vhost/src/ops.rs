@@ -1,7 +1,7 @@
-//! The program's callbacks for devices that come and go, with ours around them.
+//! The program's callbacks for added and removed devices, with ours around them.
 //!
-//! `librte_vhost` tells a callback the device's number, not whose table of callbacks it is. So each table that a program has
-//! gets functions of its own: programs have one, or few.
+//! `librte_vhost` passes the device's number to a callback, but not the table that the callback belongs to. So each
+//! table of a program gets functions of its own; programs have one, or few.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::{came, went};
 
-/// `struct rte_vhost_device_ops` (`rte_vhost.h`). What is behind the first two is only copied.
+/// `struct rte_vhost_device_ops` (`rte_vhost.h`). Fields after the first two are only copied.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct DeviceOps {
@@ -19,13 +19,13 @@ pub struct DeviceOps {
     others: [*mut c_void; 6],
 }
 
-/// Tables of callbacks that a program may have; devices of others are not measured.
+/// Most tables of callbacks of a program; devices of further tables are not measured.
 const TABLES: usize = 4;
 
 /// The program's tables.
 static THEIRS: [AtomicPtr<DeviceOps>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
 
-/// The tables that `librte_vhost` has in their place.
+/// Our tables, which `librte_vhost` gets in their place.
 static MADE: [AtomicPtr<DeviceOps>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
 
 /// Held while a table is added.
@@ -43,8 +43,8 @@ const OURS: [Functions; TABLES] = [
     (new_device::<3>, destroy_device::<3>),
 ];
 
-/// A table that calls the program's functions, and ours around them; the program's own where there is no room for it, or it
-/// has no such functions.
+/// Returns a table that calls the program's functions, and ours around them; or the program's own table if there is
+/// no room, or it has no such functions.
 ///
 /// # Safety
 /// `theirs` is NULL, or a table that stays as long as it is registered for some socket.
@@ -79,7 +79,7 @@ pub unsafe fn ours(theirs: *const DeviceOps) -> *const DeviceOps {
     made
 }
 
-/// A table of the program's, which is registered.
+/// A registered table of the program.
 fn theirs<const TABLE: usize>() -> Option<DeviceOps> {
     let table = THEIRS[TABLE].load(Ordering::Acquire);
     // SAFETY: librte_vhost calls back for a socket for which this table is registered: it is there.
