@@ -1,4 +1,4 @@
-//! The segments of a path: what its delay consists of, and who measures each part.
+//! The segments of a path: the parts of its delay, and who measures each part.
 
 use crate::mset::Deployment;
 use crate::paths::{Listed, Paths};
@@ -7,18 +7,18 @@ use crate::topology::{Role, Router};
 /// A part of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Inside an m-router, from one link's port to another's. `None` at an end of the path, where packets come from a host
-    /// or go to one.
+    /// Inside an m-router, from one link's port to another's. An end of the path has `None`: packets come from or go
+    /// to a host.
     Inside {
         /// The m-router.
         at: Router,
         /// The router before it.
         from: Option<Router>,
-        /// The router behind it.
+        /// The router after it.
         to: Option<Router>,
     },
-    /// From one measuring node to another, no m-router between them: the last is in the m-set of the first, or the first in
-    /// that of the last.
+    /// From one measuring node to another without m-routers between them: the last is in the m-set of the first, or
+    /// vice versa.
     Between {
         /// All its routers; two are a link, more a virtual link.
         routers: Vec<Router>,
@@ -27,21 +27,21 @@ pub enum Part {
     Uncovered {
         /// All its routers.
         routers: Vec<Router>,
-        /// An m-server at each of these, or its upgrade, would cover it.
+        /// An m-server at each of these, or an upgrade of it, would cover the part.
         missing: Vec<Router>,
     },
 }
 
-/// One way from end to end.
+/// One path from end to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Of all ways of equal cost, from 1.
+    /// Counts all equal-cost paths, from 1.
     pub number: u64,
     /// From end to end.
     pub parts: Vec<Part>,
 }
 
-/// The ways between two routers.
+/// The paths between two routers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chains {
     /// How many there are.
@@ -50,7 +50,8 @@ pub struct Chains {
     pub chains: Vec<Chain>,
 }
 
-/// The segments of all ways of equal cost from one router to another. The deployment is of the network of `paths`.
+/// The segments of all equal-cost paths from one router to another. The deployment must belong to the network of
+/// `paths`.
 pub fn chains(paths: &Paths, deployment: &Deployment, from: Router, to: Router) -> Chains {
     let Listed {
         alternatives, ways, ..
@@ -65,7 +66,7 @@ pub fn chains(paths: &Paths, deployment: &Deployment, from: Router, to: Router) 
     }
 }
 
-/// The parts of one path, given as its routers. (Inside a router that is both ends only its upgrade measures.)
+/// The parts of one path, given as its routers. (If one router is both ends, only its upgrade measures.)
 pub fn parts(path: &[Router], deployment: &Deployment) -> Vec<Part> {
     let mut parts = Vec::new();
     if let &[only] = path
@@ -95,8 +96,8 @@ pub fn parts(path: &[Router], deployment: &Deployment) -> Vec<Part> {
     parts
 }
 
-/// A stretch without m-routers but at its ends: from its first measuring node to its last; what is before and behind is
-/// not covered.
+/// A stretch with m-routers only at its ends, from its first measuring node to its last; the parts before and after
+/// are not covered.
 fn stretch(path: &[Router], deployment: &Deployment, parts: &mut Vec<Part>) {
     let measures = |router: &Router| deployment.measures(*router);
     let uncovered = |routers: &[Router]| {
@@ -130,8 +131,8 @@ fn stretch(path: &[Router], deployment: &Deployment, parts: &mut Vec<Part>) {
 }
 
 impl Part {
-    /// The finer segments that m-servers inside a virtual link measure: from each to the next. They do not add up to the
-    /// whole exactly, since probes end at a server and packets pass through its router.
+    /// The finer segments that m-servers inside a virtual link measure: from each server to the next. Their sum is
+    /// not exactly the whole, since probes end at a server while packets pass through its router.
     pub fn finer(&self, deployment: &Deployment) -> Vec<Vec<Router>> {
         let Self::Between { routers } = self else {
             return Vec::new();

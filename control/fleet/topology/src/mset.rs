@@ -1,14 +1,14 @@
 //! Which node monitors which segments: m-sets (MPLANE, section VI).
 //!
-//! Each m-router and m-server takes the tree of shortest paths from itself, all alternatives of equal cost, and cuts it at
-//! the first m-router on each branch: what lies behind is monitored by that m-router. Of what is before the cut it
-//! monitors the way to every m-server, and to the m-router at the cut. An m-server does not end a branch: it stands at a
-//! router that does not measure, and packets that pass through that router are seen by nobody until the next m-router. So
-//! the m-sets of all nodes together are the segments that [`crate::paths`] counts.
+//! Each m-router and m-server takes the tree of shortest paths from itself, with all equal-cost alternatives, and
+//! cuts it at the first m-router on each branch: that m-router monitors what lies behind. Before the cut, the node
+//! monitors the path to every m-server, and to the m-router at the cut. An m-server does not end a branch: it stands
+//! at a router that does not measure, and nobody sees the packets that pass through that router until the next
+//! m-router. So the m-sets of all nodes together are the segments that [`crate::paths`] counts.
 //!
-//! Two m-routers are the exception that the paper's figure 8 has: C lists F, F does not list C. They measure the link
-//! between them in both directions at once, and one of them, the first by name, lists it. The other does only if some way
-//! does not lead back the same way, since weights differ by direction.
+//! The exception is two m-routers, as in the paper's figure 8: C lists F, F does not list C. They measure the link
+//! between them in both directions at once, and only the first by name lists it. The other lists it, too, if some
+//! path does not lead back the same way because weights differ by direction.
 
 use crate::paths::{Paths, Way};
 use crate::topology::{Role, Router, Topology};
@@ -21,8 +21,8 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// With these m-routers, and m-servers at these routers or, without a list, at all others. An m-router has no use for
-    /// a server: it stays an m-router.
+    /// Creates a deployment with these m-routers, and with m-servers at these routers or, without a list, at all
+    /// others. An m-router does not need a server: it stays an m-router.
     pub fn new(topology: &Topology, m_routers: &[Router], m_servers: Option<&[Router]>) -> Self {
         let role = |router| match m_servers {
             _ if m_routers.contains(&router) => Role::MRouter,
@@ -41,7 +41,7 @@ impl Deployment {
         self.roles[router.index()]
     }
 
-    /// By router.
+    /// By router, whether it is an m-router.
     pub fn m_routers(&self) -> &[bool] {
         &self.is_m_router
     }
@@ -54,18 +54,19 @@ impl Deployment {
 /// A node of an m-set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Which node.
+    /// The node's router.
     pub router: Router,
-    /// All ways of equal cost to it, monitored or not.
+    /// Number of equal-cost paths to it, monitored or not.
     pub alternatives: u64,
-    /// Ways without an m-router inside: these are monitored.
+    /// Number of paths without an m-router inside, which are monitored.
     pub monitored: u64,
-    /// The first [`crate::paths::WAYS_MAX`] of these. One hop is a link, more a virtual link.
+    /// The first [`crate::paths::WAYS_MAX`] of the monitored paths. One hop is a link, more are a virtual
+    /// link.
     pub ways: Vec<Way>,
 }
 
 impl Member {
-    /// As the paper writes it: `D`, or `D_2` for the second of several ways of equal cost.
+    /// The paper's notation: `D`, or `D_2` for the second of several equal-cost paths.
     pub fn labels<'a>(&'a self, topology: &'a Topology) -> impl Iterator<Item = String> + 'a {
         let name = topology.name(self.router);
         self.ways.iter().map(move |way| match self.alternatives {
@@ -75,10 +76,10 @@ impl Member {
     }
 }
 
-/// The m-set of one node, by the members' names; empty for a plain router.
+/// The m-set of one node, in the order of the members' names; empty for a plain router.
 ///
 /// # Panics
-/// If the deployment is of another network than the paths.
+/// The deployment belongs to another network than the paths.
 pub fn mset(paths: &Paths, deployment: &Deployment, of: Router) -> Vec<Member> {
     let blocked = deployment.m_routers();
     assert_eq!(blocked.len(), paths.routers(), "of another network");

@@ -1,12 +1,11 @@
-//! A network as OSPF knows it, live, from one router of it (FRR's ospfd with `-a`).
+//! The network as one of its routers (FRR's ospfd with `-a`) knows it through OSPF, live.
 //!
 //! ```text
 //!  ospfd --2607--> client: messages (api) --> Change --> Database: LSAs (lsa) --> View: topology, roles, addresses
 //! ```
 //!
-//! LSAs come in binary by FRR's OSPF API: first the whole database, then every change of it, so that nothing is polled;
-//! by the same connection a node advertises that it measures ([`presence`]). Only what the router itself has in its
-//! database is known: the areas that it is in.
+//! FRR's OSPF API sends LSAs in binary: first the whole database, then every change, so that nothing is polled. Over
+//! the same connection a node advertises that it measures ([`presence`]). Only the areas of that router are known.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -18,10 +17,11 @@ pub mod database;
 pub mod lsa;
 pub mod presence;
 
-/// Where an ospfd's API is: an IPv4 address or `localhost`, with a port or without (2607).
+/// Parses the address of an ospfd's API: an IPv4 address or `localhost`, optionally with a port (default
+/// 2607).
 ///
 /// # Errors
-/// What was expected instead.
+/// A description of what was expected.
 pub fn server(text: &str) -> Result<SocketAddrV4, String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().ok()),
@@ -34,7 +34,7 @@ pub fn server(text: &str) -> Result<SocketAddrV4, String> {
     let server = address.zip(port);
     let server = server.map(|(address, port)| SocketAddrV4::new(address, port));
     server.ok_or_else(|| {
-        format!("expected an IPv4 address, as 127.0.0.1 or 127.0.0.1:2607, not {text:?}")
+        format!("expected an IPv4 address, such as 127.0.0.1 or 127.0.0.1:2607, not {text:?}")
     })
 }
 

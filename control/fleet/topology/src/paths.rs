@@ -1,8 +1,9 @@
-//! Shortest paths between all routers with all alternatives of equal cost, and the segments that m-routers cut them into.
+//! Shortest paths between all routers, including all equal-cost alternatives, and the segments into which m-routers
+//! cut them.
 //!
-//! Paths are counted, not listed: their number can grow exponentially with the size of a network. It works because of
-//! this: a part of a shortest path is a shortest path itself, and the shortest paths between all routers are in the set
-//! from the start. So the segments that remain once a set U of routers is upgraded, the same ones counted once, are
+//! Paths are counted, not listed, since their number can grow exponentially with the size of a network. Counting
+//! suffices: a part of a shortest path is itself a shortest path, and the shortest paths between all routers are in
+//! the set from the start. So once a set U of routers is upgraded, the remaining segments, each counted once, are
 //! exactly the shortest paths with no router of U inside.
 
 use petgraph::algo::dijkstra;
@@ -11,17 +12,18 @@ use petgraph::visit::EdgeRef;
 
 use crate::topology::{Router, Topology};
 
-/// A network with more paths than can be counted.
+/// The network has more paths than can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the shortest paths have more than 2^64 hops in all: too many links of equal weight")]
 pub struct TooManyPaths;
 
-/// Shortest paths from one router, all alternatives: a graph without circles.
+/// All shortest paths from one router: an acyclic graph.
 #[derive(Debug)]
 pub(crate) struct Reach {
-    /// Routers that can be reached, the nearest (the source itself) first.
+    /// The reachable routers, the nearest (the source itself) first.
     order: Vec<u32>,
-    /// Where the next hops of each router of `order` end in `next`; they begin where those before it end.
+    /// For each router of `order`, where its next hops end in `next`; they begin where those of its
+    /// predecessor end.
     ends: Vec<u32>,
     next: Vec<u32>,
 }
@@ -32,39 +34,39 @@ pub struct Paths {
     from: Vec<Reach>,
 }
 
-/// The segments between measuring points.
+/// The segments between measurement points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Segments {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// Sum of their lengths: the probe hop count.
     pub hops: u64,
-    /// Hops of the longest.
+    /// Length of the longest.
     pub greatest_hops: u32,
 }
 
 impl Segments {
-    /// Localisation granularity: hops of a segment on average, 0 without any.
+    /// Localisation granularity: mean hops of a segment; 0 without segments.
     pub fn mean_hops(&self) -> f64 {
         self.hops as f64 / self.count.max(1) as f64
     }
 
-    /// Hops of the shortest: the first hop of a shortest path is a segment, too.
+    /// Length of the shortest: the first hop of a shortest path is also a segment.
     pub fn least_hops(&self) -> u32 {
         u32::from(self.count > 0)
     }
 }
 
-/// Most ways between two routers that are listed; their number is counted all the same. FRR installs at most 64, too.
+/// Limit of paths listed between two routers; all are counted. FRR also installs at most 64.
 pub const WAYS_MAX: usize = 64;
 
 /// One shortest path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Way {
-    /// From 1, of all ways of equal cost between its ends in the order of their routers' names: the paper's `D_2` is the
-    /// second way to D.
+    /// Counts all equal-cost paths between its ends from 1, in the order of their routers' names: the paper's `D_2`
+    /// is the second path to D.
     pub number: u64,
-    /// From end to end, both included.
+    /// From end to end, including both ends.
     pub routers: Vec<Router>,
 }
 
@@ -75,29 +77,29 @@ impl Way {
     }
 }
 
-/// Shortest paths between two routers, or those of them that were asked for.
+/// The shortest paths between two routers, or a selection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// All ways of equal cost between the two routers.
+    /// Number of all equal-cost paths between the two routers.
     pub alternatives: u64,
-    /// Those asked for.
+    /// Number of selected ones.
     pub count: u64,
-    /// These, by their numbers; the first [`WAYS_MAX`].
+    /// The selected ones with their numbers; only the first [`WAYS_MAX`].
     pub ways: Vec<Way>,
 }
 
-/// Numbers of ways from each router to one target, by router.
+/// Numbers of paths from each router to one target, by router.
 struct Onward {
-    /// All shortest paths of the source that end there.
+    /// All shortest paths of the source that end at the target.
     all: Vec<u64>,
-    /// Without a blocked router from here on; the target may be blocked.
+    /// Those without a blocked router from here on; the target may be blocked.
     free: Vec<u64>,
 }
 
-/// Segments by router: those that end there, continue from there, or pass through.
+/// Segments by router: that end at it, continue from it, or pass through it.
 #[derive(Debug)]
 pub struct ByRouter {
-    /// How many.
+    /// Their number.
     pub count: Vec<u64>,
     /// Their hops.
     pub hops: Vec<u64>,
@@ -118,10 +120,10 @@ impl ByRouter {
 }
 
 impl Paths {
-    /// Finds the shortest paths.
+    /// Computes the shortest paths.
     ///
     /// # Errors
-    /// If there are too many to be counted.
+    /// There are too many to count.
     pub fn new(topology: &Topology) -> Result<Self, TooManyPaths> {
         let from = topology
             .routers()
@@ -132,13 +134,13 @@ impl Paths {
         paths.check().map(|()| paths)
     }
 
-    /// Number of routers.
+    /// The number of routers.
     pub fn routers(&self) -> usize {
         self.from.len()
     }
 
-    /// That no sum which is made later can overflow: with upgrades there are fewer paths, and those through a router
-    /// are part of all.
+    /// Checks that no later sum can overflow: upgrades reduce the number of paths, and those through a router are
+    /// part of all.
     fn check(&self) -> Result<(), TooManyPaths> {
         let mut total: u64 = 0;
         for reach in &self.from {
@@ -159,7 +161,7 @@ impl Paths {
         Ok(())
     }
 
-    /// The segments that remain with these routers upgraded (`upgraded` has an entry for each router).
+    /// The segments that remain if these routers are upgraded (`upgraded` has an entry for each router).
     pub fn segments(&self, upgraded: &[bool]) -> Segments {
         let mut segments = Segments::default();
         let mut ends = ByRouter::none(self.routers());
@@ -175,7 +177,7 @@ impl Paths {
         segments
     }
 
-    /// The probe hop count alone, in half the time.
+    /// Only the probe hop count, in half the time.
     pub fn hops(&self, upgraded: &[bool]) -> u64 {
         let mut ends = ByRouter::none(self.routers());
         let hops = self.from.iter().map(|reach| {
@@ -186,8 +188,9 @@ impl Paths {
         hops.sum()
     }
 
-    /// Segments that pass through each router that is not upgraded, between their ends; 0 for those that are. All of them end
-    /// when the router is upgraded, and the probe hop count falls by their hops: what they are split into is in the set already.
+    /// For each router that is not upgraded, the segments that pass through it; 0 for upgraded ones. Upgrading the
+    /// router ends all of them, and reduces the probe hop count by their hops: the set already has the parts into
+    /// which they are split.
     pub fn through(&self, upgraded: &[bool]) -> ByRouter {
         let [mut through, mut before, mut after] = [(); 3].map(|()| ByRouter::none(self.routers()));
         for reach in &self.from {
@@ -199,12 +202,12 @@ impl Paths {
         through
     }
 
-    /// The shortest paths from one router to another that have no `blocked` router inside (an entry for each router).
+    /// The shortest paths between two routers with no `blocked` router inside (an entry for each router).
     pub fn list(&self, from: Router, to: Router, blocked: &[bool]) -> Listed {
         self.from[from.index()].list(to, blocked)
     }
 
-    /// Whether every way between the two without a `blocked` router inside is a shortest path back, too.
+    /// Whether every path between the two without a `blocked` router inside is also a shortest path back.
     pub(crate) fn lead_back(&self, from: Router, to: Router, blocked: &[bool]) -> bool {
         let (there, back) = (&self.from[from.index()], &self.from[to.index()]);
         let position = there.positions(self.routers());
@@ -231,8 +234,8 @@ impl Paths {
 }
 
 impl Topology {
-    /// The shortest paths from one router to another, all alternatives but at most `paths_max` (and [`WAYS_MAX`]), the first
-    /// by name first; each begins and ends with these two. None where no path leads there.
+    /// The shortest paths from one router to another, at most `paths_max` (and [`WAYS_MAX`]), in the order of names.
+    /// Each begins and ends with these two. Empty if no path leads there.
     pub fn between(&self, from: Router, to: Router, paths_max: usize) -> Vec<Vec<Router>> {
         let none = vec![false; self.routers().len()];
         let ways = Reach::new(self, from).list(to, &none).ways.into_iter();
@@ -250,7 +253,7 @@ impl Reach {
             .iter()
             .map(|(&node, &distance)| (distance, node))
             .collect();
-        // Weights are above 0: every router comes after all that lead to it.
+        // Weights are positive: every router comes after all that lead to it.
         order.sort_unstable();
         let mut reach = Self {
             order: Vec::with_capacity(order.len()),
@@ -272,13 +275,13 @@ impl Reach {
         reach
     }
 
-    /// The next hops of a router by its place in the order.
+    /// The next hops of a router, by its index in the order.
     fn next(&self, index: usize) -> &[u32] {
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.next[begin as usize..self.ends[index] as usize]
     }
 
-    /// The shortest paths from the source to a router that have no `blocked` router inside.
+    /// The shortest paths from the source to a router with no `blocked` router inside.
     pub(crate) fn list(&self, to: Router, blocked: &[bool]) -> Listed {
         let position = self.positions(blocked.len());
         let onward = self.onward(to, &position, blocked);
@@ -300,7 +303,7 @@ impl Reach {
         listed
     }
 
-    /// Where each router is in the order, if it is reached.
+    /// The index of each router in the order, if it is reachable.
     fn positions(&self, routers: usize) -> Vec<Option<usize>> {
         let mut positions = vec![None; routers];
         for (index, &router) in self.order.iter().enumerate() {
@@ -309,7 +312,7 @@ impl Reach {
         positions
     }
 
-    /// No sum overflows where [`Paths::new`] has counted more.
+    /// No sum overflows, since [`Paths::new`] has counted more.
     fn onward(&self, to: Router, position: &[Option<usize>], blocked: &[bool]) -> Onward {
         let mut onward = Onward {
             all: vec![0; position.len()],
@@ -333,7 +336,7 @@ impl Reach {
         onward
     }
 
-    /// Routers with their next hops, but for those at which segments end; the nearest first.
+    /// Routers with their next hops, except those at which segments end; the nearest first.
     fn inner<'a>(
         &'a self,
         upgraded: &'a [bool],
@@ -343,7 +346,7 @@ impl Reach {
             .map(|(index, &router)| (router as usize, self.next(index)))
     }
 
-    /// Segments that end at each router; one of no hops at the source.
+    /// Segments that end at each router; at the source, one of no hops.
     fn arrive(&self, upgraded: &[bool], ends: &mut ByRouter) {
         ends.count[self.order[0] as usize] = 1;
         for (router, next) in self.inner(upgraded) {
@@ -355,7 +358,8 @@ impl Reach {
         }
     }
 
-    /// Continuations of segments from each router (`after`), and with what arrives there (`before`) those through it.
+    /// Continuations of segments from each router (`after`); combined with those that arrive there (`before`), the
+    /// segments through it.
     fn depart(
         &self,
         upgraded: &[bool],
@@ -367,7 +371,7 @@ impl Reach {
         for (router, next) in self.inner(upgraded).rev().filter(|&(at, _)| at != source) {
             let (mut count, mut hops) = (0, 0);
             for &next in next {
-                // To end there, or to go on.
+                // A segment may end there or continue.
                 let onward = 1 + after.count[next as usize];
                 count += onward;
                 hops += onward + after.hops[next as usize];
@@ -384,7 +388,7 @@ impl Reach {
         hops.resize(upgraded.len(), 0);
         let mut longest = 0;
         for (router, next) in self.inner(upgraded) {
-            // A router behind an upgraded one only is not reached from here.
+            // A router that lies only behind upgraded ones is not reached from here.
             if router != self.order[0] as usize && hops[router] == 0 {
                 continue;
             }
@@ -398,7 +402,7 @@ impl Reach {
     }
 }
 
-/// A list while it is made.
+/// A list under construction.
 struct List<'a> {
     reach: &'a Reach,
     position: &'a [Option<usize>],
@@ -407,8 +411,9 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Adds the ways that begin as `way`; `number` is that of the first of all that do. It only goes where a free way
-    /// leads, so that it takes no more steps than it lists routers. Not deeper than a shortest path is long.
+    /// Adds the paths that begin with `way`; `number` is that of the first of them. Follows only hops from which a
+    /// free path leads on, so that it takes no more steps than it lists routers. The depth is limited by the length
+    /// of a shortest path.
     fn extend(&self, way: &mut Vec<Router>, mut number: u64, ways: &mut Vec<Way>) {
         let Some(&last) = way.last() else { return };
         if last == self.to {

@@ -1,7 +1,7 @@
 //! Which routers to upgrade to m-routers, and in which order.
 //!
 //! Three methods: Algorithm 1 of MPLANE (ToN 2012, VI-A), a search for the least probe hop count, and random upgrades
-//! to compare with. All end early when nothing is left to divide: then each segment is a link.
+//! for comparison. All stop early once every segment is a single link.
 
 use std::cmp::Reverse;
 
@@ -12,13 +12,13 @@ use rand_pcg::Pcg64;
 use crate::paths::{Paths, Segments};
 use crate::topology::Router;
 
-/// Orders that [`random`] makes: an odd number, so that one is the median.
+/// Number of orders from [`random`]: odd, so that one of them is the median.
 pub const RANDOM_RUNS: u64 = 11;
 
-/// Routers more or fewer in a detour, at most.
+/// Limit of routers that a detour adds or removes.
 const DETOUR_MAX: usize = 6;
 
-/// A set of upgraded routers as [`Paths`] takes it.
+/// A set of upgraded routers in the form that [`Paths`] takes.
 fn set_of(paths: &Paths, routers: &[Router]) -> Vec<bool> {
     let mut set = vec![false; paths.routers()];
     for router in routers {
@@ -27,15 +27,14 @@ fn set_of(paths: &Paths, routers: &[Router]) -> Vec<bool> {
     set
 }
 
-/// The first of the greatest, unless it is 0.
+/// The first of the greatest counts, unless it is 0.
 fn greatest(counts: &[u64]) -> Option<Router> {
     let counts = (0..).map(Router).zip(counts);
     let (router, count) = counts.max_by_key(|&(router, count)| (count, Reverse(router)))?;
     (*count > 0).then_some(router)
 }
 
-/// Algorithm 1: upgrades the router that most of the present segments pass through, again and again. Of routers with
-/// equal counts the first by name.
+/// Algorithm 1: repeatedly upgrades the router inside most of the present segments; on a tie, the first by name.
 pub fn greedy(paths: &Paths, upgrades: usize) -> Vec<Router> {
     let mut set = set_of(paths, &[]);
     let mut order = Vec::new();
@@ -48,7 +47,7 @@ pub fn greedy(paths: &Paths, upgrades: usize) -> Vec<Router> {
     order
 }
 
-/// Upgrades in random order, [`RANDOM_RUNS`] times.
+/// Upgrades in [`RANDOM_RUNS`] random orders.
 pub fn random(paths: &Paths, upgrades: usize, seed: u64) -> Vec<Vec<Router>> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut routers: Vec<_> = (0..).take(paths.routers()).map(Router).collect();
@@ -65,18 +64,18 @@ pub fn course(paths: &Paths, order: &[Router]) -> Vec<Segments> {
     prefixes.map(|prefix| segments(paths, prefix)).collect()
 }
 
-/// The segments with these routers upgraded.
+/// The segments if these routers are upgraded.
 pub fn segments(paths: &Paths, upgraded: &[Router]) -> Segments {
     paths.segments(&set_of(paths, upgraded))
 }
 
-/// A search on the probe hop count itself.
+/// Searches for the least probe hop count.
 ///
-/// By how much a set of upgrades reduces the count is the sum of hops of all shortest paths that it meets: weighted
-/// coverage. For that, greedy upgrades by hops are within 1 - 1/e of the best set. Exchanges of single routers improve on
-/// them, and so does a detour: to some routers more or fewer than asked for, and back.
+/// A set of upgrades reduces the count by the sum of hops of all shortest paths that it meets: weighted coverage. So
+/// greedy upgrades by hops are within 1 - 1/e of the best set. They are improved by exchanges of single routers, and
+/// by detours: to a few routers more or fewer than requested, and back.
 ///
-/// Returns the best set found of so many upgrades, never worse than Algorithm 1's; in the order in which each reduces the probe
+/// Returns the best set found, never worse than Algorithm 1's, in the order in which each upgrade reduces the probe
 /// hop count the most.
 pub fn search(paths: &Paths, upgrades: usize) -> Vec<Router> {
     let by_hops = Set::of(paths, &[]).resized(upgrades);
@@ -89,7 +88,7 @@ pub fn search(paths: &Paths, upgrades: usize) -> Vec<Router> {
             let there = best.clone().resized(by_way_of).exchanged();
             best = Set::better(best, there.resized(upgrades).exchanged());
         }
-        // Each time the count falls, so that this ends.
+        // The count falls with each iteration, so that this terminates.
         detour = if best.hops < before { 1 } else { detour + 1 };
     }
     best.order()
@@ -113,7 +112,7 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// The one of fewer hops; the first if they are alike.
+    /// The one with fewer hops; on a tie, the first.
     fn better(first: Self, second: Self) -> Self {
         if second.hops < first.hops {
             second
@@ -128,8 +127,8 @@ impl<'a> Set<'a> {
             .collect()
     }
 
-    /// Of so many routers: upgrades those that reduce the count the most, or leaves out those that matter least. Fewer if
-    /// nothing is left to divide.
+    /// Changes the number of upgrades: adds those that reduce the count the most, or removes those that matter least.
+    /// Stops early once every segment is a single link.
     fn resized(mut self, upgrades: usize) -> Self {
         for _ in upgrades..self.routers().len() {
             self.remove_least();
@@ -149,7 +148,7 @@ impl<'a> Set<'a> {
         self.hops -= gains[router.index()];
     }
 
-    /// One router after another exchanged for a better one, until none can be.
+    /// Exchanges single routers for better ones until there are none.
     fn exchanged(mut self) -> Self {
         loop {
             let before = self.hops;

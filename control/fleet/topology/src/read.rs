@@ -1,4 +1,4 @@
-//! Topologies from files: our own JSON, Rocketfuel's `.intra`, GML as the Topology Zoo writes it.
+//! Reads topologies from files: our own JSON, Rocketfuel's `.intra`, GML as written by the Topology Zoo.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,9 +15,9 @@ mod gml;
 #[cfg(test)]
 mod tests;
 
-/// Longest file that is read.
+/// Limit of a file's size.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Longest name of a router, as that of anything in a report.
+/// Limit of a router's name, the same as for all names in reports.
 const NAME_BYTES_MAX: usize = 256;
 
 /// Why there is no topology.
@@ -31,19 +31,19 @@ pub enum ReadError {
         /// Why.
         reason: io::Error,
     },
-    /// What is written there is no topology.
+    /// The file's content is not a topology.
     #[error("{file}{place}: {problem}")]
     Content {
         /// The file's name.
         file: String,
         /// Where in it.
         place: Place,
-        /// What was expected, and what is there instead.
+        /// What was expected, and what was found.
         problem: String,
     },
 }
 
-/// Where in a file.
+/// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// The file as a whole.
@@ -64,23 +64,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong, and where.
+/// A problem and its place.
 type Problem = (Place, String);
 
-/// How a topology is written.
+/// Format of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// `{ "nodes": [{ "name": "a" }, ...], "links": [{ "from": "a", "to": "b", "weight": 2.5 }, ...] }`. A link has
-    /// weight 1 and both directions unless it says otherwise (`"both_directions": false`).
+    /// `{ "nodes": [{ "name": "a" }, ...], "links": [{ "from": "a", "to": "b", "weight": 2.5 }, ...] }`. By
+    /// default, a link has weight 1 and both directions; `"both_directions": false` changes the latter.
     Json,
-    /// Rocketfuel: `from to weight` a line, a line for each direction.
+    /// Rocketfuel: each line has `from to weight` for one direction.
     Rocketfuel,
     /// Graph Modelling Language: `node [ id 1 label "a" ]` and `edge [ source 1 target 2 weight 2.5 ]` in a `graph`.
     Gml,
 }
 
 impl Format {
-    /// By the end of a file's name.
+    /// From a file's extension.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_lowercase().as_str() {
             "json" => Some(Self::Json),
@@ -91,10 +91,10 @@ impl Format {
     }
 }
 
-/// Reads a topology; the end of the file's name says how it is written. `-` is standard input, in our own format.
+/// Reads a topology in the format given by the file's extension. `-` reads our own format from standard input.
 ///
 /// # Errors
-/// If the file cannot be read, or is not what its name says.
+/// The file cannot be read, or its content does not match its extension.
 pub fn file(path: &Path) -> Result<Topology, ReadError> {
     let name = path.display().to_string();
     let is_input = name == "-";
@@ -125,10 +125,10 @@ pub fn file(path: &Path) -> Result<Topology, ReadError> {
     self::bytes(&bytes, file, format)
 }
 
-/// Reads a topology from memory; errors say that it is from `file`.
+/// Reads a topology from memory; errors name `file`.
 ///
 /// # Errors
-/// If it is not in that format.
+/// The bytes are not in that format.
 pub fn bytes(bytes: &[u8], file: &str, format: Format) -> Result<Topology, ReadError> {
     let content = |(place, problem)| ReadError::Content {
         file: file.to_owned(),
@@ -151,7 +151,7 @@ fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
         let problem = "expected UTF-8, not UTF-16; save it as UTF-8";
         return Err((Place::File, problem.to_owned()));
     }
-    // Editors of other systems begin UTF-8 with a byte order mark.
+    // Some editors begin UTF-8 with a byte order mark.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
@@ -175,7 +175,7 @@ fn parse(bytes: &[u8], format: Format) -> Result<Topology, Problem> {
     Ok(topology)
 }
 
-/// A network while it is read.
+/// A network under construction.
 #[derive(Debug, Default)]
 struct Network {
     names: Vec<String>,
@@ -189,7 +189,7 @@ impl Network {
         self.index.get(&clean(name)).copied()
     }
 
-    /// The router of this name, which is [cleaned](clean), and whether it is new.
+    /// The router with this name, which is [cleaned](clean) first, and whether it is new.
     fn router(&mut self, name: &str) -> Result<(u32, bool), String> {
         if let Some(index) = self.find(name) {
             return Ok((index, false));
@@ -219,7 +219,7 @@ impl Network {
         }
         if self.links.len() + 1 + usize::from(both) > LINKS_MAX {
             return Err(format!(
-                "expected at most {LINKS_MAX} links, each direction for itself"
+                "expected at most {LINKS_MAX} links, counting each direction"
             ));
         }
         self.links.push((from, to, weight));
@@ -230,8 +230,8 @@ impl Network {
     }
 }
 
-/// A name that can be shown: line breaks and tabs are spaces, other control characters and those that turn the direction of
-/// writing are U+FFFD, and byte order marks, as files that were joined have them, are left out.
+/// Makes a name safe to show. Line breaks and tabs become spaces; other control characters and those that change the
+/// direction of writing become U+FFFD. Byte order marks, which joined files may contain, are removed.
 pub(crate) fn clean(name: &str) -> String {
     let shown = |c: char| match c {
         '\u{feff}' => None,
@@ -254,9 +254,9 @@ fn weight(text: &str) -> Result<Weight, String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Routers.
+    /// The routers.
     pub nodes: Vec<Node>,
-    /// Links between them.
+    /// The links between them.
     pub links: Vec<Link>,
 }
 
@@ -264,15 +264,15 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// No other has it.
+    /// Unique name.
     pub name: String,
-    /// Its router id, if it is from OSPF.
+    /// Router ID, if the topology is from OSPF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What it says it measures.
+    /// Its role in measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Addresses that are behind it or its own, with the length of the prefix.
+    /// Its own addresses and those behind it, with prefix lengths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefixes: Vec<String>,
 }
@@ -281,18 +281,18 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// Name of a node.
+    /// Name of one node.
     pub from: String,
-    /// Name of another.
+    /// Name of the other.
     pub to: String,
-    /// Its cost, 0.000001 to 1000000000; 1 if it is missing.
+    /// Cost, 0.000001 to 1000000000, default 1.
     pub weight: Option<f64>,
-    /// Whether it leads back at the same cost; it does if this is missing.
+    /// Whether the link leads back at the same cost, default true.
     pub both_directions: Option<bool>,
 }
 
 impl Record {
-    /// Of a topology: each direction by itself.
+    /// Converts a topology; each direction becomes a link.
     pub fn of(topology: &Topology) -> Self {
         let name = |router| topology.name(router).to_owned();
         let node = |router| Node {
@@ -314,7 +314,7 @@ impl Record {
     }
 }
 
-/// Reads our own format.
+/// Parses our own format.
 fn json(text: &str) -> Result<Network, Problem> {
     let mut read = serde_json::Deserializer::from_str(text);
     let record: Record = serde_path_to_error::deserialize(&mut read).map_err(|error| {
@@ -323,7 +323,7 @@ fn json(text: &str) -> Result<Network, Problem> {
             "." | "?" => Place::File,
             path => Place::Path(clean(path)),
         };
-        // It says the line.
+        // The message names the line.
         (place, clean(&error.inner().to_string()))
     })?;
     read.end()
@@ -362,7 +362,8 @@ fn json(text: &str) -> Result<Network, Problem> {
     Ok(network)
 }
 
-/// Reads Rocketfuel's inferred weights (and latencies): `from to weight` a line. Names have no spaces; Rocketfuel writes `+`.
+/// Parses Rocketfuel's inferred weights (and latencies), with `from to weight` on each line. Names have no spaces;
+/// Rocketfuel writes `+`.
 fn rocketfuel(text: &str) -> Result<Network, Problem> {
     let mut network = Network::default();
     for (number, line) in (1..).zip(text.lines()) {

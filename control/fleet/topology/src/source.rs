@@ -1,4 +1,4 @@
-//! Where the topology comes from: a file that is read again when it changes, or OSPF.
+//! Sources of a topology: a file that is read again when it changes, or OSPF.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -12,22 +12,22 @@ use crate::ospf::database::{Addresses, Database, Names};
 use crate::ospf::presence::Presence;
 use crate::{Topology, read};
 
-/// Longest wait for an answer of ospfd.
+/// How long to wait for an answer of ospfd.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two looks.
+/// Interval between checks of the source.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A topology, and the prefixes that OSPF has.
 pub type Found = (Topology, Addresses);
 
-/// Between two attempts to connect.
+/// Interval between attempts to connect.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Longest time for which changes wait for others.
+/// Limit of the time for which changes wait for further ones.
 const SETTLE_MAX: Duration = Duration::from_secs(3);
 
-/// What is known of a file's content without reading it.
+/// A file's modification time and size, to detect changes without reading it.
 pub type Stamp = Option<(SystemTime, u64)>;
 
 /// A source of topologies.
@@ -35,46 +35,47 @@ pub type Stamp = Option<(SystemTime, u64)>;
 pub enum Source {
     /// A file.
     File {
-        /// Where it is.
+        /// Path of the file.
         file: PathBuf,
-        /// What it was when it was read last.
+        /// Its stamp when it was last read.
         read: Option<Stamp>,
     },
-    /// A router.
+    /// A router running OSPF.
     Ospf(Box<Ospf>),
 }
 
-/// FRR's ospfd, to which it connects again when it has to.
+/// FRR's ospfd; lost connections are made again.
 #[derive(Debug)]
 pub struct Ospf {
     server: SocketAddrV4,
     names: Names,
     presence: Option<Presence>,
     connected: Option<(Client, Database)>,
-    /// Since when there are changes that were not published.
+    /// Since when changes have been waiting to be published.
     changed: Option<Instant>,
     again: Instant,
     counts: Arc<Counts>,
-    /// Counts of the connections before this one.
+    /// Counts of earlier connections.
     before: [u64; 2],
 }
 
-/// What of OSPF could not be taken up, in all.
+/// OSPF messages and LSAs that could not be used, in total.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Messages of ospfd's that could not be read.
+    /// Messages of ospfd that could not be parsed.
     pub unreadable_messages: AtomicU64,
-    /// LSAs for which there was no room.
+    /// LSAs refused because the database was full.
     pub refused_lsas: AtomicU64,
 }
 
 impl Source {
-    /// A file, as [`read::file`] reads it.
+    /// A file that [`read::file`] reads.
     pub fn file(file: PathBuf) -> Self {
         Self::File { file, read: None }
     }
 
-    /// OSPF, by the API of ospfd; with `presence` the router advertises it meanwhile.
+    /// OSPF, through the API of ospfd. With `presence`, the router advertises it as long as the source
+    /// exists.
     pub fn ospf(server: SocketAddrV4, names: Names, presence: Option<Presence>) -> Self {
         Self::Ospf(Box::new(Ospf {
             server,
@@ -88,7 +89,7 @@ impl Source {
         }))
     }
 
-    /// What could not be taken up, for other threads; all 0 for a file.
+    /// The counts, for other threads; all 0 for a file.
     pub fn counts(&self) -> Arc<Counts> {
         match self {
             Self::Ospf(ospf) => Arc::clone(&ospf.counts),
@@ -96,10 +97,11 @@ impl Source {
         }
     }
 
-    /// Follows it on a thread of its own, until `take` returns `false`. A file or a router is looked at twice a second.
+    /// Follows the source on a thread of its own until `take` returns `false`. A file or a router is checked twice a
+    /// second.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// The system refuses a thread.
     pub fn follow(
         mut self,
         thread: &str,
@@ -110,10 +112,10 @@ impl Source {
         thread.spawn(run).map(drop)
     }
 
-    /// Waits about so long; the topology, if it may have changed, and the prefixes that OSPF has.
+    /// Waits about `wait`; returns the topology, if it may have changed, and the prefixes in OSPF.
     ///
     /// # Errors
-    /// Why it is not known, in words.
+    /// A description of why the topology is unknown.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Found>, String> {
         match self {
             Self::Ospf(ospf) => ospf.next(wait),
@@ -142,7 +144,7 @@ impl Ospf {
         found
     }
 
-    /// Counts for other threads; of a connection that is lost its last counts were added before.
+    /// Publishes the counts for other threads. Those of lost connections have been added to `before`.
     fn count(&mut self) {
         let [mut unreadable, mut refused] = self.before;
         if let Some((client, database)) = &self.connected {
@@ -167,7 +169,7 @@ impl Ospf {
             self.changed = Some(Instant::now());
             return Ok(None);
         };
-        // Changes that follow each other at once are taken up together, but not for ever.
+        // Changes in quick succession are applied together, within a limit.
         match client.next(Instant::now() + wait) {
             Ok(Some(change)) => {
                 if database.apply(change) {
@@ -192,7 +194,7 @@ impl Ospf {
         Ok(None)
     }
 
-    /// The network as it is now.
+    /// The present network.
     fn publish(&mut self) -> Result<Option<Found>, String> {
         self.changed = None;
         let Some((_, database)) = &self.connected else {

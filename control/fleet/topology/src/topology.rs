@@ -6,31 +6,31 @@ use petgraph::graph::DiGraph;
 use petgraph::visit::EdgeRef;
 use serde::{Deserialize, Serialize};
 
-/// Most routers of a topology.
+/// Limit of routers.
 pub const ROUTERS_MAX: usize = 2_048;
-/// Most links of a topology, each direction for itself. With [`ROUTERS_MAX`] it bounds the memory for all shortest
-/// paths: a quarter of a GiB.
+/// Limit of links, counting each direction. With [`ROUTERS_MAX`] it bounds the memory for all shortest paths to a
+/// quarter of a GiB.
 pub const LINKS_MAX: usize = 32_768;
 
-/// Steps of a weight of 1.
+/// Units of a weight of 1.
 const PARTS: f64 = 1e6;
 
-/// Cost of a link in millionths, 1 to 10^15. Whole numbers, since paths of equal cost must add up to equal sums,
-/// which decimal fractions as `f64` do not.
+/// Cost of a link in millionths, 1 to 10^15. An integer, since equal-cost paths must have equal sums, which
+/// decimal fractions as `f64` do not guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u64);
 
 impl Weight {
-    /// Of a link that has none.
+    /// The default weight.
     pub const ONE: Self = Self(1_000_000);
 
-    /// The least.
+    /// The smallest weight.
     pub const LEAST: Self = Self(1);
 
-    /// What [`Weight::new`] accepts.
+    /// The range that [`Weight::new`] accepts.
     pub const RANGE: &str = "0.000001 to 1000000000";
 
-    /// `None` unless it is within [`Weight::RANGE`].
+    /// `None` unless the value is within [`Weight::RANGE`].
     pub fn new(weight: f64) -> Option<Self> {
         let parts = (weight * PARTS).round();
         #[expect(
@@ -42,12 +42,12 @@ impl Weight {
         (1.0..=1e15).contains(&parts).then_some(Self(whole))
     }
 
-    /// In millionths.
+    /// The weight in millionths.
     pub const fn millionths(self) -> u64 {
         self.0
     }
 
-    /// As [`Weight::new`] takes it.
+    /// The value for [`Weight::new`].
     pub fn value(self) -> f64 {
         self.0 as f64 / PARTS
     }
@@ -63,7 +63,7 @@ impl Router {
     }
 }
 
-/// What a node can measure.
+/// The role of a node in measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -76,7 +76,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As it is written in JSON.
+    /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -94,8 +94,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// From names, each once, and links between their indices. Of parallel links the one of least weight stays; links of
-    /// a router to itself are left out: no shortest path takes them.
+    /// Creates a network from unique names and links between their indices. Of parallel links, the one of least
+    /// weight remains; links of a router to itself are dropped, since no shortest path uses them.
     pub(crate) fn new(names: &[String], links: &[(u32, u32, Weight)]) -> Self {
         let mut by_name: Vec<u32> = (0..).take(names.len()).collect();
         by_name.sort_by_key(|&old| &names[old as usize]);
@@ -117,12 +117,12 @@ impl Topology {
         Self { graph, roles }
     }
 
-    /// Routers joined by links of weight 1, in both directions, by their names.
+    /// Creates a network from links of weight 1 in both directions, by routers' names.
     pub fn of_links<'n>(links: impl IntoIterator<Item = (&'n str, &'n str)>) -> Self {
         Self::of_weighted_links(links.into_iter().map(|(a, b)| (a, b, Weight::ONE)))
     }
 
-    /// Routers joined by links of these weights, the same in both directions.
+    /// Creates a network from links with the same weight in both directions.
     pub fn of_weighted_links<'n>(
         links: impl IntoIterator<Item = (&'n str, &'n str, Weight)>,
     ) -> Self {
@@ -151,7 +151,7 @@ impl Topology {
         (0..u32::try_from(self.graph.node_count()).unwrap_or(u32::MAX)).map(Router)
     }
 
-    /// Number of links, each direction for itself.
+    /// Number of links, counting each direction.
     pub fn links(&self) -> usize {
         self.graph.edge_count()
     }
@@ -165,26 +165,26 @@ impl Topology {
         links.map(move |link| (router(link.source()), router(link.target()), *link.weight()))
     }
 
-    /// What the routers say of themselves (in a file, or in OSPF), where they do.
+    /// The roles that routers declare, in a file or in OSPF.
     pub const fn roles(&self) -> &BTreeMap<Router, Role> {
         &self.roles
     }
 
-    /// A router says what it is; of a name that is not here nothing changes.
+    /// Sets the role of a router; an unknown name is ignored.
     pub fn set_role(&mut self, name: &str, role: Role) {
         if let Some(router) = self.find(name) {
             self.roles.insert(router, role);
         }
     }
 
-    /// The routers of a role; `None` if there are none.
+    /// The routers with a role; `None` if there are none.
     pub fn with_role(&self, role: Role) -> Option<Vec<Router>> {
         let roles = self.roles.iter().filter(|(_, has)| **has == role);
         let routers: Vec<_> = roles.map(|(router, _)| *router).collect();
         (!routers.is_empty()).then_some(routers)
     }
 
-    /// The router of this name.
+    /// The router with this name.
     pub fn find(&self, name: &str) -> Option<Router> {
         let routers: Vec<_> = self.routers().collect();
         let at = routers.binary_search_by(|&router| self.name(router).cmp(name));

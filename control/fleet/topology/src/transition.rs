@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Most ways of former m-sets that are kept; of more those that would end first go.
+/// Limit of paths of former m-sets; beyond it, those that would expire first are dropped.
 pub const FORMER_MAX: usize = 65_536;
 
-/// A way as the names of its routers: indices change with the topology.
+/// A path as the names of its routers, since indices change with the topology.
 pub type NamedWay = Vec<String>;
 
-/// What one node monitors, now and for a while after a change. It has no clock: every call says what time it is, since
-/// any origin, and time does not go back.
+/// The paths that one node monitors, now and for a while after a change. It has no clock: every call passes the time
+/// since any origin, which must not go back.
 #[derive(Debug)]
 pub struct Transition {
     hold: Duration,
-    /// When a way's time ends; `None` if it is of the present m-set.
+    /// When a path expires; `None` if it is in the present m-set.
     ways: BTreeMap<NamedWay, Option<Duration>>,
 }
 
 impl Transition {
-    /// Former m-sets are monitored for `hold` after the change.
+    /// Creates an empty set; former m-sets are monitored for `hold` after a change.
     pub const fn new(hold: Duration) -> Self {
         Self {
             hold,
@@ -27,7 +27,7 @@ impl Transition {
         }
     }
 
-    /// The m-set as it is from now on.
+    /// Replaces the present m-set.
     pub fn change(&mut self, now: Duration, mset: impl IntoIterator<Item = NamedWay>) {
         self.expire(now);
         let until = now.saturating_add(self.hold);
@@ -37,12 +37,12 @@ impl Transition {
         for way in mset {
             self.ways.insert(way, None);
         }
-        // Those whose time is up at once (`hold` is 0), and what is too much.
+        // Drops those that expire at once (`hold` is 0), and any beyond the limit.
         self.expire(now);
         self.limit();
     }
 
-    /// The nodes to monitor: the present m-set, and former ones whose time has not ended.
+    /// The paths to monitor: those of the present m-set, and former ones that have not expired.
     pub fn monitored(&mut self, now: Duration) -> impl Iterator<Item = &NamedWay> {
         self.expire(now);
         self.ways.keys()
@@ -90,7 +90,7 @@ mod tests {
         transition.change(Duration::from_secs(0), ways(&["D", "E", "F"]));
         transition.change(Duration::from_secs(100), ways(&["D", "G"]));
         assert_eq!(monitored(&mut transition, 104), ways(&["D", "E", "F", "G"]));
-        // Another change meanwhile prolongs nothing that was former already, and a way can come back.
+        // Another change in the meantime does not prolong former paths; a path can come back.
         transition.change(Duration::from_secs(105), ways(&["E", "G"]));
         assert_eq!(monitored(&mut transition, 109), ways(&["D", "E", "F", "G"]));
         assert_eq!(monitored(&mut transition, 110), ways(&["D", "E", "G"]));
@@ -104,13 +104,14 @@ mod tests {
         for second in 0..4 {
             transition.change(Duration::from_secs(second as u64), wave(second));
         }
-        // The present set, and of the three former ones the last two.
+        // The present set, and the last two of the three former ones.
         assert_eq!(monitored(&mut transition, 4).len(), FORMER_MAX * 3 / 2);
         assert!(!monitored(&mut transition, 4).contains(&vec!["0-0".to_owned()]));
     }
 
     proptest! {
-        /// Against a list of all changes: monitored is what was in a set within the last `hold`.
+        /// Compared with a list of all changes: a path is monitored if it was in a set within the last
+        /// `hold`.
         #[test]
         fn it_is_the_union_of_the_sets_of_the_last_while(
             hold in 0_u64..6,

@@ -1,7 +1,7 @@
 //! Messages of FRR's OSPF API (`ospfd/ospf_api.h`; all numbers in network byte order).
 //!
-//! Requests are answered on the connection that they came by; what changes is announced on a second one, which ospfd opens
-//! to the client's port plus 1.
+//! Requests are answered on the connection on which they arrive. Changes are announced on a second connection, which
+//! ospfd opens to the client's port plus 1.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use super::lsa::{AGE_MAX_S, HEADER_BYTES, Header, Lsa, LsaError, OPAQUE_AREA, Re
 
 /// Length of a message's header: version, type, length of the body (two bytes), sequence number (four).
 pub const HEADER: usize = 8;
-/// Version of the interface, since FRR began.
+/// Version of the interface, the same since FRR's first release.
 pub const VERSION: u8 = 1;
 
 const REGISTER_OPAQUE: u8 = 1;
@@ -22,30 +22,31 @@ const UPDATED: u8 = 12;
 const DELETED: u8 = 13;
 const ROUTER_ID: u8 = 20;
 
-/// What is asked of ospfd.
+/// A request to ospfd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Announces changes of LSAs of these types from now on.
+    /// Announce changes of LSAs of these types from now on.
     Watch(&'static [u8]),
-    /// Sends all LSAs of these types.
+    /// Send all LSAs of these types.
     Database(&'static [u8]),
-    /// Says which router this is; the answer comes behind all that was announced before.
+    /// Send the router ID; the answer follows all earlier announcements.
     RouterId,
-    /// Allows this client to originate opaque LSAs of an area, of an opaque type.
+    /// Allow this client to originate area-wide opaque LSAs of an opaque type.
     Register(u8),
-    /// Originates an opaque LSA in an area, or replaces it.
+    /// Originate an opaque LSA in an area, or replace it.
     Originate {
         /// The area.
         area: Ipv4Addr,
-        /// The opaque type, registered before.
+        /// The opaque type, which must be registered.
         opaque_type: u8,
-        /// The LSA's body; its length is a multiple of 4.
+        /// The LSA's body; its length must be a multiple of 4.
         body: Vec<u8>,
     },
 }
 
 impl Request {
-    /// The message. No body is empty: ospfd 8.4 ends at such a message (an assertion in `stream_new`).
+    /// Encodes the message. No body is empty, since ospfd 8.4 crashes on such a message (an assertion in
+    /// `stream_new`).
     pub fn emit(&self, sequence: u32) -> Vec<u8> {
         let (kind, body) = match self {
             Self::Watch(types) => (REGISTER_EVENT, filter(types)),
@@ -67,7 +68,8 @@ impl Request {
     }
 }
 
-/// `lsa_filter_type`: a bit for each type, from bit 0 for type 1; of any origin (2); of all areas (0).
+/// Encodes an `lsa_filter_type`: a bit for each type, from bit 0 for type 1; of any origin (2); of all
+/// areas (0).
 fn filter(types: &[u8]) -> Vec<u8> {
     let mask = types
         .iter()
@@ -77,10 +79,10 @@ fn filter(types: &[u8]) -> Vec<u8> {
 }
 
 fn originate(area: Ipv4Addr, opaque_type: u8, body: &[u8]) -> Vec<u8> {
-    // No interface: that is for LSAs of a link.
+    // No interface, which only LSAs of a link need.
     let mut message = vec![0; 4];
     message.extend(area.octets());
-    // Age and options; ospfd fills in what else is 0 here.
+    // Age and options; ospfd fills in the other zeros.
     message.extend([0, 1, 0, OPAQUE_AREA]);
     message.extend([opaque_type, 0, 0, 0]);
     message.extend([0; 10]);
@@ -90,69 +92,69 @@ fn originate(area: Ipv4Addr, opaque_type: u8, body: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What ospfd says.
+/// A message from ospfd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// A request is done, or refused.
+    /// A request succeeded or was refused.
     Reply {
-        /// Which request.
+        /// The request's sequence number.
         sequence: u32,
-        /// 0, or why not.
+        /// 0, or an error code.
         code: i8,
     },
-    /// An LSA has changed, or was asked for.
+    /// An LSA has changed, or was requested.
     Changed(Change),
-    /// Which router this is.
+    /// The router's ID.
     RouterId {
-        /// Which request asked, 0 for none.
+        /// The request's sequence number; 0: unsolicited.
         sequence: u32,
-        /// The router's id.
+        /// The router ID.
         id: Ipv4Addr,
     },
-    /// What is not of interest here.
+    /// Anything else.
     Other,
 }
 
-/// An LSA that is new, has changed, or is gone.
+/// A new, changed or withdrawn LSA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It is valid.
+    /// The LSA is valid.
     Valid {
         /// Its area.
         area: Ipv4Addr,
         /// The LSA.
         lsa: Lsa,
     },
-    /// It is gone.
+    /// The LSA is withdrawn.
     Gone {
         /// Its area.
         area: Ipv4Addr,
-        /// Which it was.
+        /// Its header.
         header: Header,
     },
 }
 
-/// Why a message cannot be read.
+/// Why a message cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Another version of the interface.
+    /// The interface has another version.
     #[error("version {0} of the OSPF API, expected {VERSION}")]
     Version(u8),
-    /// What is in it is not as it should be.
+    /// The content is invalid.
     #[error("message of type {kind}: {reason}")]
     Content {
         /// The message's type (`ospf_api.h`).
         kind: u8,
-        /// What is wrong.
+        /// The error.
         reason: LsaError,
     },
 }
 
-/// Takes the first message off the bytes received; `None` if it has not arrived whole. A message is never longer than 64
-/// KiB. What cannot be read is taken off, too, so that the next can be.
+/// Removes the first message from the received bytes and parses it; `None` if it is incomplete. A message is at most
+/// 64 KiB long. An invalid message is removed, too, so that the next one can be parsed.
 ///
 /// # Errors
-/// If the message cannot be read. After another version nothing can.
+/// The message cannot be parsed. After one of another version, nothing can.
 pub fn next(received: &mut Vec<u8>) -> Result<Option<Answer>, MessageError> {
     let Some((&[version, kind, high, low, s3, s2, s1, s0], rest)) =
         received.split_first_chunk::<HEADER>()

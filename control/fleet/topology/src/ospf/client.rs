@@ -1,7 +1,7 @@
 //! A client of FRR's OSPF API (`ospfd -a`, TCP port 2607, IPv4).
 //!
-//! What the kernel knows of an ospfd in the network namespace of this thread (`proc_net(5)`) says whether it runs OSPF, and
-//! which connections are its own.
+//! The kernel's tables of sockets in this thread's network namespace (`proc_net(5)`) tell whether an ospfd of this
+//! machine runs OSPF, and which connections are its own.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,18 +18,18 @@ use super::presence::{OPAQUE_TYPE, Presence};
 /// The port of ospfd's API.
 pub const PORT: u16 = 2_607;
 
-/// How often a pair of free ports is looked for.
+/// Number of attempts to find a pair of free ports.
 const PORT_ATTEMPTS: usize = 50;
-/// How many bytes are read at once.
+/// Bytes to read at once.
 const READ_BYTES: usize = 1 << 13;
-/// Changes that wait while a reply is waited for, at most.
+/// Limit of changes queued while a reply is pending.
 const WAITING_MAX: usize = 1 << 20;
 
-/// Why ospfd cannot be asked.
+/// Why a request to ospfd failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{at}: {problem}")]
 pub struct ClientError {
-    /// The server, or one's own address where that is the problem's.
+    /// The server, or this end's address if the problem is here.
     at: String,
     /// What happened.
     pub problem: Problem,
@@ -45,13 +45,13 @@ impl ClientError {
     }
 }
 
-/// What can happen to a client.
+/// Problems of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// No connection.
+    /// There is no connection.
     #[error("cannot connect to ospfd's API: {0}; ospfd needs the option -a")]
     Connect(io::Error),
-    /// No two free ports in a row.
+    /// There are no two adjacent free ports.
     #[error(
         "no two free ports in a row after {PORT_ATTEMPTS} attempts: ospfd connects back to the second"
     )]
@@ -62,29 +62,29 @@ pub enum Problem {
          since ospfd of FRR up to 10.3 ends when it is asked before"
     )]
     NoInstance,
-    /// ospfd did not connect back to this port, within so many seconds.
+    /// ospfd did not connect back to this port within this many seconds.
     #[error("ospfd did not connect back to port {0} within {1} s: {2}")]
     Back(u16, u64, io::Error),
     /// The connection is lost.
     #[error("the connection to ospfd is lost: {0}")]
     Lost(io::Error),
-    /// What ospfd says cannot be read.
+    /// A message from ospfd cannot be parsed.
     #[error("{0}")]
     Message(MessageError),
-    /// ospfd refuses a request, by this code.
+    /// ospfd refused a request.
     #[error("ospfd refuses to {request}: {}", reason(*code))]
     Refused {
-        /// What was asked.
+        /// The request.
         request: &'static str,
-        /// Its code.
+        /// The error code.
         code: i8,
     },
-    /// No reply in time.
+    /// There was no reply in time.
     #[error("ospfd did not answer the request to {0} in time")]
     Silent(&'static str),
 }
 
-/// By `ospfd/ospf_api.h`.
+/// Describes a code of `ospfd/ospf_api.h`.
 fn reason(code: i8) -> &'static str {
     match code {
         -2 => "it is not in that area",
@@ -119,13 +119,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects. `patience` bounds every wait for an answer.
+    /// Connects. `patience` limits every wait for an answer.
     ///
     /// # Errors
-    /// If ospfd is not there, does not connect back, or is on this machine and runs no OSPF yet.
+    /// ospfd is not there, does not connect back, or is on this machine and does not run OSPF yet.
     pub fn connect(server: SocketAddrV4, patience: Duration) -> Result<Self, ClientError> {
         let connected = Self::open(server, patience).and_then(|client| {
-            // What ospfd of another machine runs is not known here.
+            // What an ospfd of another machine runs is unknown here.
             let own = client.requests.stream.local_addr();
             let is_here = own.is_ok_and(|own| own.ip() == *server.ip());
             if is_here && runs_ospf() == Some(false) {
@@ -136,7 +136,7 @@ impl Client {
         connected.map_err(|problem| ClientError::of(server, problem))
     }
 
-    /// Connects, and asks nothing.
+    /// Connects without sending a request.
     fn open(server: SocketAddrV4, patience: Duration) -> Result<Self, Problem> {
         let address = own_address(server).map_err(Problem::Connect)?;
         let (listener, port) = ports(address)?;
@@ -161,10 +161,11 @@ impl Client {
         })
     }
 
-    /// The whole database of LSAs; [`Client::next`] has what changes from then on. Also the router's own id.
+    /// Returns the whole database of LSAs and the router's own ID. [`Client::next`] returns all later
+    /// changes.
     ///
     /// # Errors
-    /// If the connection is lost, or ospfd does not answer in time.
+    /// The connection is lost, or ospfd does not answer in time.
     pub fn synchronise(&mut self) -> Result<(Database, Ipv4Addr), ClientError> {
         let mut database = Database::default();
         self.ask(&Request::Watch(TYPES), "announce changes")?;
@@ -174,7 +175,7 @@ impl Client {
         loop {
             match self.answer(deadline)? {
                 Some(Answer::Changed(change)) => drop(database.apply(change)),
-                // It comes behind all LSAs.
+                // It follows all LSAs.
                 Some(Answer::RouterId { sequence, id }) if sequence == mark => {
                     return Ok((database, id));
                 }
@@ -187,10 +188,10 @@ impl Client {
         }
     }
 
-    /// The next change, if one comes until `deadline`.
+    /// The next change before `deadline`, if any.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// The connection is lost.
     pub fn next(&mut self, deadline: Instant) -> Result<Option<Change>, ClientError> {
         loop {
             match self.answer(deadline)? {
@@ -201,15 +202,15 @@ impl Client {
         }
     }
 
-    /// Advertises in an area what a node is, as long as this connection stands: ospfd withdraws the LSA when it ends. It
-    /// can be advertised anew with other content.
+    /// Advertises in an area what a node is, for as long as this connection lasts: then ospfd withdraws the LSA. A
+    /// second call replaces its content.
     ///
     /// # Errors
-    /// If ospfd refuses, or the connection is lost.
+    /// ospfd refuses, or the connection is lost.
     pub fn advertise(&mut self, area: Ipv4Addr, presence: &Presence) -> Result<(), ClientError> {
         let registered = self.ask(&Request::Register(OPAQUE_TYPE), "register an opaque type");
         if let Err(error) = registered {
-            // This client has it already, or another: then the next request fails.
+            // Either this client has registered it already, or another has: then the next request fails.
             let Problem::Refused { code: -5, .. } = error.problem else {
                 return Err(error);
             };
@@ -222,19 +223,19 @@ impl Client {
         self.ask(&request, "originate an opaque LSA").map(drop)
     }
 
-    /// Messages that could not be read, in all; they are skipped.
+    /// Messages that could not be parsed and were skipped, in total.
     pub const fn unreadable(&self) -> u64 {
         self.unreadable
     }
 
-    /// Sends a request and waits for its reply; its sequence number.
+    /// Sends a request and waits for its reply; returns its sequence number.
     fn ask(&mut self, request: &Request, what: &'static str) -> Result<u32, ClientError> {
         let answered = self.reply(request, what);
         answered.map_err(|problem| ClientError::of(self.server, problem))
     }
 
     fn reply(&mut self, request: &Request, what: &'static str) -> Result<u32, Problem> {
-        // 0 is for what nobody asked.
+        // 0 marks unsolicited messages.
         self.sequence = self.sequence % 0x7fff_ffff + 1;
         let message = request.emit(self.sequence);
         let sent = self.requests.stream.write_all(&message);
@@ -258,7 +259,7 @@ impl Client {
         }
     }
 
-    /// What is announced next.
+    /// The next announcement.
     fn answer(&mut self, deadline: Instant) -> Result<Option<Answer>, ClientError> {
         loop {
             let next = self.changes.next(deadline);
@@ -272,7 +273,7 @@ impl Client {
 }
 
 impl Channel {
-    /// The next message, or that it cannot be read; `None` if there is none until `deadline`.
+    /// The next message, or why it cannot be parsed; `None` if there is none before `deadline`.
     fn next(&mut self, deadline: Instant) -> Result<Option<Result<Answer, MessageError>>, Problem> {
         loop {
             match api::next(&mut self.received) {
@@ -284,7 +285,7 @@ impl Channel {
                 Ok(None) => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            // A wait of 0 would be one for ever.
+            // A time-out of 0 would mean none.
             let wait = Some(left.max(Duration::from_millis(1)));
             self.stream.set_read_timeout(wait).map_err(Problem::Lost)?;
             debug_assert!(self.received.len() < WAITING_MAX);
@@ -308,7 +309,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// The address by which this machine reaches the server.
+/// The address from which this machine reaches the server.
 fn own_address(server: SocketAddrV4) -> io::Result<Ipv4Addr> {
     let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     probe.connect(server)?;
@@ -318,7 +319,7 @@ fn own_address(server: SocketAddrV4) -> io::Result<Ipv4Addr> {
     }
 }
 
-/// A listener on a port whose predecessor is free; that predecessor.
+/// A listener on a port with a free predecessor, and that predecessor.
 fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), Problem> {
     for _ in 0..PORT_ATTEMPTS {
         let Ok(listener) = TcpListener::bind((address, 0)) else {
@@ -331,7 +332,7 @@ fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), Problem> {
         else {
             continue;
         };
-        // ospfd connects to nobody on its own port.
+        // ospfd does not connect back from the port of its API.
         let is_free = port > 1_024 && TcpListener::bind((address, port)).is_ok();
         if is_free && port + 1 != PORT {
             return Ok((listener, port));
@@ -343,28 +344,29 @@ fn ports(address: Ipv4Addr) -> Result<(TcpListener, u16), Problem> {
 fn bound(address: Ipv4Addr, port: u16, patience: Duration) -> io::Result<rustix::fd::OwnedFd> {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // It bounds the connection's start, too (socket(7)).
+    // This also limits connecting (socket(7)).
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     net::bind(&socket, &SocketAddrV4::new(address, port))?;
     Ok(socket)
 }
 
-/// Whether the connection from `peer` to the port after `own` may be ospfd's: of a program here, if it has the user that has
-/// the server's end of the connection from `own`. Any program here could connect first, and pretend another network.
+/// Whether the connection from `peer` to the port after `own` may be ospfd's. A program of this machine must have the
+/// same user as the server's end of the connection from `own`: otherwise any program here could connect first and
+/// fake a network.
 fn may_be_of(server: SocketAddrV4, own: SocketAddrV4, peer: SocketAddrV4) -> bool {
     if peer.ip() != server.ip() {
         return false;
     }
     let back = SocketAddrV4::new(*own.ip(), own.port() + 1);
     match owners([(server, own), (peer, back)]) {
-        // It is elsewhere, or the kernel does not say.
+        // It is on another machine, or the kernel's tables are not available.
         [None, _] => true,
         [Some(Owner::User(server)), Some(Owner::User(peer))] => server == peer,
         _ => false,
     }
 }
 
-/// The connection back, from ospfd; others are closed.
+/// Accepts the connection back from ospfd; others are closed.
 fn accept(
     listener: &TcpListener,
     server: SocketAddrV4,
@@ -396,24 +398,24 @@ fn accept(
 /// IP protocol of OSPF.
 const OSPF: u16 = 89;
 
-/// Whether some program here runs OSPF: FRR's ospfd has a raw socket for each instance, and none before its configuration
-/// has a `router ospf`. `None` where the kernel does not say.
+/// Whether a program of this machine runs OSPF: FRR's ospfd has a raw socket for each instance, and none before its
+/// configuration has a `router ospf`. `None` if the kernel's tables are not available.
 fn runs_ospf() -> Option<bool> {
     let table = fs::read_to_string("/proc/thread-self/net/raw").ok()?;
     Some(sockets(&table).any(|socket| socket.local.port() == OSPF))
 }
 
-/// The user of a connection's end that is here and belongs to a program.
+/// The owner of a connection's local end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// A program of this user has it.
+    /// A program of this user.
     User(u32),
-    /// No program has it yet, or any more.
+    /// No program yet, or none any more.
     Nobody,
 }
 
-/// Owners of the ends at `local` of connections to `remote`, for several of them at one time; `None` for an end that is
-/// not here.
+/// Owners of the local ends of connections, given as (local, remote) pairs and looked up at the same time; `None` for
+/// an end that is not on this machine.
 fn owners<const N: usize>(ends: [(SocketAddrV4, SocketAddrV4); N]) -> [Option<Owner>; N] {
     let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap_or_default();
     ends.map(|(local, remote)| owner(&table, local, remote))
@@ -435,8 +437,8 @@ struct Socket {
     inode: u64,
 }
 
-/// The lines of a table but its heading: number, local and remote address, state, queues, timer, retransmissions, user,
-/// timeouts, inode.
+/// The lines of a table without its heading: number, local and remote address, state, queues, timer, retransmissions,
+/// user, timeouts, inode.
 fn sockets(table: &str) -> impl Iterator<Item = Socket> {
     table.lines().skip(1).filter_map(|line| {
         let mut fields = line.split_whitespace().skip(1);
@@ -453,7 +455,7 @@ fn sockets(table: &str) -> impl Iterator<Item = Socket> {
     })
 }
 
-/// An address as the kernel writes it: the number that its bytes are in memory, and the port.
+/// Parses the kernel's notation of an address: the bytes as a number in native order, and the port.
 fn address(text: &str) -> Option<SocketAddrV4> {
     let (address, port) = text.split_once(':')?;
     let address = u32::from_str_radix(address, 16).ok()?.to_ne_bytes();
@@ -470,8 +472,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(15);
 
-    /// An ospfd that is no ospfd: it takes one connection, calls `before` with the address that it has to connect to, and
-    /// connects.
+    /// A fake ospfd: accepts one connection, calls `before` with the address to connect back to, and connects.
     fn server(
         before: impl FnOnce(SocketAddrV4) + Send + 'static,
     ) -> (
@@ -495,7 +496,7 @@ mod tests {
             return testkit::skip("another user's program needs root");
         }
         let (address, served) = server(|back| {
-            // It ends when the other end is closed.
+            // It ends when the other end closes.
             let script = format!("exec 3<>/dev/tcp/{}/{} && cat <&3", back.ip(), back.port());
             let mut stranger = Command::new("bash");
             let stranger = stranger

@@ -1,4 +1,4 @@
-//! The LSAs that are valid, and the network that they describe (RFC 2328, section 16.1, its first stage).
+//! The valid LSAs, and the network that they describe (RFC 2328, section 16.1, first stage).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::Ipv4Addr;
@@ -12,24 +12,24 @@ use crate::topology::{LINKS_MAX, ROUTERS_MAX, Router, Topology, Weight};
 #[cfg(test)]
 mod tests;
 
-/// Types of LSAs that are kept.
+/// Types of LSAs in the database.
 pub const TYPES: &[u8] = &[
     super::lsa::ROUTER,
     super::lsa::NETWORK,
     super::lsa::OPAQUE_AREA,
 ];
-/// Most LSAs that are kept; more are counted.
+/// Limit of LSAs in the database; further ones are counted.
 pub const LSAS_MAX: usize = 16_384;
-/// Most prefixes of a view.
+/// Limit of prefixes in a view.
 pub const PREFIXES_MAX: usize = 65_536;
 
 /// Area, type, link state ID, advertising router.
 type Key = (Ipv4Addr, u8, Ipv4Addr, Ipv4Addr);
 
-/// Area, router, and what its link leads to.
+/// Area, router, and the link's target.
 type Held = (Ipv4Addr, Ipv4Addr, LinkKind, Ipv4Addr);
 
-/// Names of routers by their ids, as an operator gives them.
+/// The operator's names of routers, by router ID.
 pub type Names = BTreeMap<Ipv4Addr, String>;
 
 /// The LSAs of one router's areas.
@@ -39,7 +39,7 @@ pub struct Database {
     refused: u64,
 }
 
-/// Why LSAs make no topology.
+/// Why LSAs do not form a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     /// There is no link between two routers.
@@ -53,18 +53,18 @@ pub enum ViewError {
     Links,
 }
 
-/// A network at one time.
+/// A network at a point in time.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// Routers, links, and who measures.
+    /// Routers, links and roles.
     pub topology: Topology,
     /// Router ids, by router.
     pub ids: Vec<Ipv4Addr>,
-    /// Prefixes and who has them.
+    /// Prefixes and their routers.
     pub addresses: Addresses,
 }
 
-/// Which routers an address is at.
+/// The routers of each prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// By length and network.
@@ -72,7 +72,7 @@ pub struct Addresses {
 }
 
 impl Database {
-    /// Takes a change up; whether anything is different now (a refresh changes nothing).
+    /// Applies a change; returns whether it made a difference (a refresh does not).
     pub fn apply(&mut self, change: Change) -> bool {
         match change {
             Change::Gone { area, header } => self.lsas.remove(&key(area, &header)).is_some(),
@@ -91,16 +91,16 @@ impl Database {
         }
     }
 
-    /// LSAs beyond [`LSAS_MAX`], in all.
+    /// LSAs beyond [`LSAS_MAX`], in total.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The network. A link counts if both of its ends have it, since else no router uses it. A transit network is a link
-    /// from each of its routers to each other.
+    /// Builds the network. A link counts if both of its ends list it, since otherwise no router uses it. A transit
+    /// network is a link between each pair of its routers.
     ///
     /// # Errors
-    /// If there are no links, or too many routers or links.
+    /// There are no links, or too many routers or links.
     pub fn view(&self, names: &Names) -> Result<View, ViewError> {
         let held = self.held();
         let mut links = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Database {
         let index: BTreeMap<_, _> = names.keys().copied().zip(0_u32..).collect();
         let all: Vec<_> = names.values().cloned().collect();
         let links = links.iter().map(|(&(from, to), &cost)| {
-            // A cost of 0 is not allowed between routers; the least that there is comes next to it.
+            // A weight of 0 is invalid between routers; the smallest valid one is the nearest.
             let weight = Weight::new(f64::from(cost)).unwrap_or(Weight::LEAST);
             (index[&from], index[&to], weight)
         });
@@ -178,7 +178,7 @@ impl Database {
         held.collect()
     }
 
-    /// The routers that a link of `from` leads to, and that have it, too.
+    /// The routers that a link of `from` leads to and that list it, too.
     fn ends(&self, held: &HashSet<Held>, (area, from, kind, id): Held) -> Vec<Ipv4Addr> {
         match kind {
             LinkKind::PointToPoint => {
@@ -195,12 +195,12 @@ impl Database {
                     .filter(|other| *other != from && held.contains(&(area, *other, kind, id)));
                 others.collect()
             }
-            // Of a virtual link the path is in the area that it crosses.
+            // The path of a virtual link is in the area that it crosses.
             LinkKind::Stub | LinkKind::Virtual => Vec::new(),
         }
     }
 
-    /// The routers at a transit network, by the address of its designated router.
+    /// The routers of a transit network, by the address of its designated router.
     fn attached(&self, area: Ipv4Addr, id: Ipv4Addr) -> &[Ipv4Addr] {
         let (low, high) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
         let kind = super::lsa::NETWORK;
@@ -213,7 +213,7 @@ impl Database {
         }
     }
 
-    /// What nodes say of themselves; what cannot be read says nothing.
+    /// The roles that nodes advertise; unreadable ones are ignored.
     fn presences(&self) -> BTreeMap<Ipv4Addr, Presence> {
         let opaque = self.lsas.iter().filter_map(|(key, lsa)| match &lsa.body {
             Body::Opaque(body) => Some((key.3, body)),
@@ -259,10 +259,10 @@ fn key(area: Ipv4Addr, header: &Header) -> Key {
     (area, header.kind, header.id, header.advertiser)
 }
 
-/// Whether it is of a type that is kept.
+/// Whether its type is one of [`TYPES`].
 fn is_ours(lsa: &Lsa) -> bool {
     match lsa.body {
-        // Its id is its router's (A.4.2).
+        // Its ID is its router's (A.4.2).
         Body::Router(_) => lsa.header.id == lsa.header.advertiser,
         Body::Network { .. } => true,
         Body::Opaque(_) => lsa.header.id.octets() == [OPAQUE_TYPE, 0, 0, 0],
@@ -270,7 +270,8 @@ fn is_ours(lsa: &Lsa) -> bool {
     }
 }
 
-/// A name for each router: the operator's, its own, else its id. Of two with one name both have their ids.
+/// Names each router: the operator's name, its own, or its ID. Routers that share a name both get their
+/// IDs.
 fn name_all(
     ids: &BTreeSet<Ipv4Addr>,
     names: &Names,
@@ -295,7 +296,7 @@ fn name_all(
 }
 
 impl View {
-    /// In the planner's format, with ids, roles and prefixes.
+    /// Converts the view to the planner's format, with IDs, roles and prefixes.
     pub fn record(&self) -> Record {
         let mut record = Record::of(&self.topology);
         let nodes = record.nodes.iter_mut().zip(self.topology.routers());
@@ -311,7 +312,7 @@ impl View {
 }
 
 impl Addresses {
-    /// Adds a prefix, unless its mask is none or there are [`PREFIXES_MAX`].
+    /// Adds a prefix, unless its mask is invalid or there are [`PREFIXES_MAX`] already.
     fn add(&mut self, network: Ipv4Addr, mask: Ipv4Addr, router: Router) {
         let mask = u32::from(mask);
         let length = mask.leading_ones();
@@ -325,7 +326,7 @@ impl Addresses {
             .insert(router);
     }
 
-    /// The routers that have the longest prefix of an address: one, or all at a transit network, or none.
+    /// The routers of an address's longest prefix: one, all of a transit network, or none.
     pub fn find(&self, address: Ipv4Addr) -> Vec<Router> {
         let address = u32::from(address);
         let found = (0..=32_u32).rev().find_map(|length| {

@@ -1,4 +1,4 @@
-//! Link state advertisements as they are on the wire (RFC 2328, appendix A.4; RFC 5250, appendix A.2).
+//! Link state advertisements in wire format (RFC 2328, appendix A.4; RFC 5250, appendix A.2).
 
 use std::net::Ipv4Addr;
 
@@ -11,15 +11,15 @@ pub const AGE_MAX_S: u16 = 3_600;
 
 /// Types of LSAs, `LS type`.
 pub const ROUTER: u8 = 1;
-/// Those of transit networks.
+/// Transit networks.
 pub const NETWORK: u8 = 2;
-/// Opaque ones that stay in their area.
+/// Opaque LSAs that stay in their area.
 pub const OPAQUE_AREA: u8 = 10;
 
-/// What an LSA begins with.
+/// The header of an LSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// In seconds; from [`AGE_MAX_S`] on it is withdrawn.
+    /// In seconds; at [`AGE_MAX_S`], the LSA is withdrawn.
     pub age_s: u16,
     /// `LS type`.
     pub kind: u8,
@@ -27,7 +27,7 @@ pub struct Header {
     pub id: Ipv4Addr,
     /// The router that originated it.
     pub advertiser: Ipv4Addr,
-    /// Length with this header, in bytes.
+    /// Length including this header, in bytes.
     pub length: u16,
 }
 
@@ -36,42 +36,44 @@ pub struct Header {
 pub struct Lsa {
     /// Its header.
     pub header: Header,
-    /// What follows.
+    /// Its content.
     pub body: Body,
 }
 
-/// What follows a header.
+/// Content of an LSA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A router's links (A.4.2).
     Router(Vec<Link>),
-    /// The routers at a transit network (A.4.3).
+    /// The routers of a transit network (A.4.3).
     Network {
         /// The network's mask.
         mask: Ipv4Addr,
-        /// Ids of its routers.
+        /// IDs of its routers.
         attached: Vec<Ipv4Addr>,
     },
-    /// What an application says to its area; the high byte of the link state ID is the application's type.
+    /// An application's message to its area; the high byte of the link state ID is the application's type.
     Opaque(Vec<u8>),
-    /// Of another type: not read.
+    /// Another type, which is not parsed.
     Other,
 }
 
 /// A link of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// What it leads to.
+    /// The kind of its target.
     pub kind: LinkKind,
-    /// Id of the neighbour, address of the transit network's designated router, or the stub network's address.
+    /// ID of the neighbour, address of the transit network's designated router, or address of the stub
+    /// network.
     pub id: Ipv4Addr,
-    /// The router's own address there (or the interface's index, if it has none); of a stub network the mask.
+    /// The router's own address on the link (or the interface's index if it has none); for a stub network,
+    /// the mask.
     pub data: Ipv4Addr,
-    /// Cost of leaving the router by this link.
+    /// Cost of sending over this link.
     pub cost: u16,
 }
 
-/// What a link leads to.
+/// Target of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// Another router.
@@ -80,11 +82,11 @@ pub enum LinkKind {
     Transit,
     /// A network without another router.
     Stub,
-    /// A router at the other end of an area.
+    /// A virtual link to a router at another border of an area.
     Virtual,
 }
 
-/// Why bytes are no LSA.
+/// Why bytes are not a valid LSA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum LsaError {
     /// Bytes are missing.
@@ -92,38 +94,38 @@ pub enum LsaError {
     Short {
         /// The field.
         place: &'static str,
-        /// Its length.
+        /// Bytes needed.
         needed: usize,
-        /// What is left.
+        /// Bytes left.
         found: usize,
     },
-    /// The length in the header is not that of the bytes.
+    /// The length in the header differs from the number of bytes.
     #[error("length: {length} bytes by the header, {found} received")]
     Length {
-        /// By the header.
+        /// Length in the header.
         length: u16,
-        /// Received.
+        /// Bytes received.
         found: usize,
     },
-    /// A link of no known type.
+    /// A link of unknown type.
     #[error("link {index}: type {kind} is not between 1 and 4 (RFC 2328, A.4.2)")]
     LinkKind {
-        /// Which link, from 0.
+        /// Index of the link, from 0.
         index: usize,
         /// Its type.
         kind: u8,
     },
-    /// Bytes behind the end.
+    /// There are bytes after the end.
     #[error("{place}: {bytes} bytes too many")]
     Long {
-        /// Behind what.
+        /// What they follow.
         place: &'static str,
-        /// How many.
+        /// Their number.
         bytes: usize,
     },
 }
 
-/// Bytes that are read from the front.
+/// Reads bytes from the front.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -157,10 +159,10 @@ impl<'a> Reader<'a> {
 }
 
 impl Header {
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// If bytes are missing.
+    /// Bytes are missing.
     pub fn parse(bytes: &[u8]) -> Result<Self, LsaError> {
         let mut read = Reader(bytes);
         let age_s = read.u16("LS age")?;
@@ -179,10 +181,10 @@ impl Header {
 }
 
 impl Lsa {
-    /// Reads one LSA, which is all of the bytes. (Its checksum was verified by the router that received it.)
+    /// Parses one LSA, which takes all of the bytes. (The receiving router has verified its checksum.)
     ///
     /// # Errors
-    /// If it is not as RFC 2328 has it.
+    /// It violates RFC 2328.
     pub fn parse(bytes: &[u8]) -> Result<Self, LsaError> {
         let header = Header::parse(bytes)?;
         if usize::from(header.length) != bytes.len() {
@@ -231,7 +233,7 @@ fn link(index: usize, read: &mut Reader<'_>) -> Result<Link, LsaError> {
         kind => return Err(LsaError::LinkKind { index, kind }),
     };
     let cost = read.u16("metric of a link")?;
-    // Of types of service (A.4.2); nobody uses them.
+    // For types of service (A.4.2), which nobody uses.
     read.take("TOS metrics of a link", 4 * usize::from(metrics))?;
     Ok(Link {
         kind,
@@ -257,7 +259,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An LSA in bytes; its length is set.
+    /// An LSA in wire format, with its length set.
     pub fn lsa(kind: u8, id: [u8; 4], advertiser: [u8; 4], body: &[u8]) -> Vec<u8> {
         let length = u16::try_from(HEADER_BYTES + body.len()).unwrap();
         let mut bytes = vec![0, 1, 2, kind];
@@ -282,7 +284,7 @@ pub(crate) mod tests {
         body
     }
 
-    /// What FRR 8.4 sent of a router with two links.
+    /// A router LSA with two links, sent by FRR 8.4.
     const FROM_FRR: &str = "000002010aff00020aff000280000006cddf0048000000040a090100fffffffc030000010a\
         ff00060a090301010000010a090300fffffffc030000010aff0002ffffffff03000000";
 
@@ -349,7 +351,7 @@ pub(crate) mod tests {
             let _ = Lsa::parse(&bytes);
         }
 
-        /// Bodies behind a good header go further into the parser.
+        /// Bodies after a valid header reach deeper into the parser.
         #[test]
         fn any_body_is_read_or_an_error(kind in 0_u8..12, body in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = Lsa::parse(&lsa(kind, [1; 4], [2; 4], &body));

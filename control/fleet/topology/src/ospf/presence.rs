@@ -1,39 +1,39 @@
-//! How a node says to its area that it measures: an opaque LSA of our own.
+//! How a node advertises to its area that it measures: in an opaque LSA of our own.
 //!
-//! The paper proposes a bit of OSPF's *Options*; those that were free have been assigned since. An opaque LSA of a type
-//! for private use (RFC 5250, section 9: 128 to 255) is flooded by routers that know nothing of it.
+//! The paper proposes a bit of OSPF's *Options*, but all have been assigned since. Routers flood an opaque LSA of a
+//! type for private use (RFC 5250, section 9: 128 to 255) without knowing it.
 //!
 //! ```text
 //!  0      4         5      6           8
 //!  | VRNR | version | role | reserved | TLVs: type u16, length u16, value, padded to 4 bytes (as RFC 3630, 2.3.2)
 //! ```
 //!
-//! TLV 1 is the node's name. Others are skipped, and so are LSAs that do not begin like this: other programs may use the
-//! same type.
+//! TLV 1 is the node's name. Unknown TLVs are skipped, and so are LSAs with another beginning: other programs may use
+//! the same type.
 
 use super::lsa::{LsaError, Reader};
 use crate::topology::Role;
 
 /// The opaque type.
 pub const OPAQUE_TYPE: u8 = 200;
-/// Longest name, in bytes.
+/// Limit of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 
 const MAGIC: &[u8; 4] = b"VRNR";
 const VERSION: u8 = 1;
 const TLV_NAME: u16 = 1;
 
-/// What a node says of itself.
+/// A node's advertisement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presence {
-    /// What it can measure.
+    /// Its role in measurement.
     pub role: Role,
-    /// Its name, where it has one; longer than [`NAME_BYTES_MAX`] is cut.
+    /// Its name, if any, cut to [`NAME_BYTES_MAX`].
     pub name: Option<String>,
 }
 
 impl Presence {
-    /// The body of its LSA.
+    /// Encodes the body of the LSA.
     pub fn emit(&self) -> Vec<u8> {
         let role = match self.role {
             Role::Plain => 0,
@@ -45,7 +45,7 @@ impl Presence {
         if let Some(name) = &self.name {
             let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
             body.extend(TLV_NAME.to_be_bytes());
-            // It is 64 at most.
+            // At most 64.
             body.extend([0, u8::try_from(name.len()).unwrap_or(0)]);
             body.extend(name.as_bytes());
             body.resize(body.len().next_multiple_of(4), 0);
@@ -53,10 +53,10 @@ impl Presence {
         body
     }
 
-    /// Reads it; `None` if it is not ours, or of a version that is not known.
+    /// Parses the body of an LSA; `None` if it is not ours, or of an unknown version.
     ///
     /// # Errors
-    /// If bytes are missing.
+    /// Bytes are missing.
     pub fn parse(body: &[u8]) -> Result<Option<Self>, LsaError> {
         let Some(body) = body.strip_prefix(MAGIC) else {
             return Ok(None);
@@ -122,7 +122,7 @@ mod tests {
             error.to_string(),
             "value of a TLV: expected 9 more bytes, found 1"
         );
-        // A TLV from later.
+        // A TLV of a later version.
         let later = b"VRNR\x01\x02\0\0\0\x09\0\x01x\0\0\0";
         let expected = Presence {
             role: Role::MServer,

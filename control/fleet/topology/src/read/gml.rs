@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Network, Place, Problem, clean, weight};
 use crate::topology::Weight;
 
-/// Lists within lists.
+/// Limit of nested lists.
 const DEPTH_MAX: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,8 +88,8 @@ struct Entry<'a> {
     value: Value<'a>,
 }
 
-/// Whether a word can be a key. Other characters than those of the format are taken, too, but for those that are in a
-/// text which ended early, at a quotation mark within it.
+/// Whether a word can be a key. Characters that the format excludes are accepted, except those of a text that ended
+/// early, at a quotation mark within it.
 fn is_key(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
         && word
@@ -97,7 +97,7 @@ fn is_key(word: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
 }
 
-/// What is up to the end of a list; at depth 0 up to the end of the file.
+/// Parses a list up to its end; at depth 0, up to the end of the file.
 fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Problem> {
     let mut entries = Vec::new();
     loop {
@@ -121,7 +121,7 @@ fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Pro
             Some((Token::Open, line)) => {
                 return Err(at(
                     line,
-                    format!("expected at most {DEPTH_MAX} lists within lists"),
+                    format!("expected at most {DEPTH_MAX} nested lists"),
                 ));
             }
             Some((Token::Close, _)) | None => {
@@ -132,7 +132,7 @@ fn list<'a>(tokens: &mut Tokens<'a>, depth: usize) -> Result<Vec<Entry<'a>>, Pro
     }
 }
 
-/// The one value of a key; `None` if it is missing.
+/// The single value of a key; `None` if it is missing.
 fn one<'a>(entries: &[Entry<'a>], key: &str) -> Result<Option<&'a str>, Problem> {
     let mut found = None;
     for entry in entries.iter().filter(|entry| entry.key == key) {
@@ -147,7 +147,7 @@ fn one<'a>(entries: &[Entry<'a>], key: &str) -> Result<Option<&'a str>, Problem>
     Ok(found)
 }
 
-/// The lists of a key, and where each begins.
+/// The lists of a key with the lines where they begin.
 fn lists<'a, 'b>(entries: &'b [Entry<'a>], key: &str) -> Vec<(usize, &'b [Entry<'a>])> {
     let lists = entries.iter().filter_map(|entry| match &entry.value {
         Value::List(list) if entry.key == key => Some((entry.line, list.as_slice())),
@@ -193,13 +193,13 @@ pub(super) fn parse(text: &str) -> Result<Network, Problem> {
     Ok(network)
 }
 
-/// Routers by id. Their names are the labels, with the id where several have the same or there is none (blanks are none). A label that looks
-/// like such a name stays what it is, and the other gets its id once more: `A`, `A` and `A #1` are `A #1 #1`, `A #2` and
-/// `A #1`.
+/// Routers by ID. Their names are the labels. Labels that several share get the ID appended, and missing or blank
+/// labels are replaced by it. A label that already looks like such a name stays as it is, and the other gets its ID
+/// twice: `A`, `A` and `A #1` become `A #1 #1`, `A #2` and `A #1`.
 fn nodes<'a>(graph: &[Entry<'a>], network: &mut Network) -> Result<HashMap<&'a str, u32>, Problem> {
     let nodes = lists(graph, "node");
     let label = |node: &[Entry<'_>]| {
-        // Characters beyond ASCII are entities of HTML.
+        // Characters beyond ASCII are HTML entities.
         let shown = |label: &str| clean(&html_escape::decode_html_entities(label));
         let label = one(node, "label")?.map(shown);
         Ok(label.filter(|label| !label.trim().is_empty()))

@@ -349,7 +349,7 @@ fn what_is_wrong_in_gml_is_said_with_its_place() {
 fn there_are_limits() {
     use Format::{Gml, Rocketfuel};
     let deep = format!("graph [ {}", "a [ ".repeat(100_000));
-    assert!(refused(&deep, Gml).contains("expected at most 16 lists within lists"));
+    assert!(refused(&deep, Gml).contains("expected at most 16 nested lists"));
     let many: String = (0..3_000).fold(String::new(), |text, at| text + &format!("a {at} 1\n"));
     assert_eq!(
         refused(&many, Rocketfuel),
