@@ -18,16 +18,17 @@ use crate::table;
 use crate::wire::Kind;
 use crate::{daemon, opener};
 
-/// Most packets of one measurement by command line: all are in one interval.
+/// Limit of packets for a measurement from the command line: all are in one interval.
 const COUNT_MAX: u64 = 100_000;
 
-/// Measures the path to a STAMP reflector (RFC 8762), or is one.
+/// Measures the path to a STAMP reflector (RFC 8762), or runs a reflector.
 ///
-/// With an address: sends packets to its reflector and prints delays and losses of both directions. With --reflect: answers
-/// others. With --config: any number of sessions, and a reflector, until it is stopped; results over HTTP.
+/// With an address, sends packets to its reflector and prints delays and losses of both directions. With --reflect,
+/// answers other senders. With --config, runs any number of sessions and a reflector until stopped, with results over
+/// HTTP.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "switches of the command line, each for itself"
+    reason = "independent switches of the command line"
 )]
 #[derive(Debug, Parser)]
 #[command(
@@ -36,23 +37,23 @@ const COUNT_MAX: u64 = 100_000;
     after_help = "Exit codes: 0 ended cleanly, 1 failed or no packet was answered, 2 bad usage or configuration."
 )]
 pub struct Arguments {
-    /// The reflector: address or name, with a port or without (862)
+    /// The reflector's address or name, optionally with a port (default: 862)
     #[arg(required_unless_present_any = ["reflect", "config"], conflicts_with_all = ["reflect", "config"])]
     address: Option<String>,
 
-    /// Configuration (JSON)
+    /// Configuration file (JSON)
     #[arg(long, value_name = "FILE", conflicts_with = "reflect")]
     config: Option<PathBuf>,
 
-    /// Check the configuration, and end
+    /// Check the configuration and exit
     #[arg(long, requires = "config")]
     check: bool,
 
-    /// Answer others
+    /// Run a reflector
     #[arg(long)]
     reflect: bool,
 
-    /// Address to answer at, with a port or without (862); may be repeated [default: all]
+    /// Address to listen on, optionally with a port (default: 862); may be repeated [default: all]
     #[arg(long, value_name = "ADDRESS", requires = "reflect", value_parser = named::<Address>)]
     listen: Vec<Address>,
 
@@ -64,15 +65,15 @@ pub struct Arguments {
     #[arg(long, short = 'i', value_name = "MS", default_value_t = 100.0)]
     interval_ms: f64,
 
-    /// Equal gaps; without, they are exponentially distributed
+    /// Send at equal gaps (default: exponentially distributed gaps)
     #[arg(long)]
     periodic: bool,
 
-    /// How long a reply is waited for, in ms
+    /// How long to wait for a reply, in ms
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     timeout_ms: u64,
 
-    /// Bytes of a packet, without UDP header [default: the fewest]
+    /// Bytes of a packet, without the UDP header [default: the minimum]
     #[arg(long)]
     length: Option<usize>,
 
@@ -80,23 +81,23 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0)]
     dscp: u8,
 
-    /// Address to send from, with a port or without
+    /// Address to send from, optionally with a port
     #[arg(long, value_parser = named::<Address>)]
     from: Option<Address>,
 
-    /// File with the key (32 to 128 hexadecimal digits): authenticated mode
+    /// File with the key (32 to 128 hexadecimal digits); turns on authenticated mode
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// File with the key of TLVs, where it is another, or base packets have none
+    /// File with the key of TLVs, if it differs from --key-file or only TLVs are authenticated
     #[arg(long, value_name = "FILE")]
     tlv_key_file: Option<PathBuf>,
 
-    /// What the reflector is asked for, by the names that `tlvs` has in the configuration, with commas between
+    /// TLVs to request, comma-separated; the names are those of `tlvs` in the configuration
     #[arg(long, value_delimiter = ',', value_parser = named::<Kind>)]
     tlvs: Vec<Kind>,
 
-    /// Whose timestamps: hardware, kernel, program
+    /// Preferred source of timestamps: hardware, kernel, program
     #[arg(long, default_value = "kernel", value_parser = named::<Stamped>)]
     timestamps: Stamped,
 
@@ -105,16 +106,16 @@ pub struct Arguments {
     json: bool,
 }
 
-/// As the configuration has it.
+/// Parses a value as the configuration does.
 fn named<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     let value = serde_json::Value::String(text.to_owned());
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// What went wrong, and with which code the program ends: 1: while running; 2: usage or configuration.
+/// The error, and the exit code: 1 while running, 2 for usage or configuration.
 pub type Failure = (anyhow::Error, u8);
 
-/// Does what the command line says, until `stop` is set.
+/// Runs the command line until `stop` is set.
 ///
 /// # Errors
 /// [`Failure`]
@@ -186,12 +187,12 @@ impl Arguments {
     }
 }
 
-/// Options are checked as a configuration's keys are. There is no server.
+/// Checks options as keys of a configuration. There is no HTTP server.
 fn checked(mut config: Config) -> Result<Config> {
     config.http.listen = None;
     config.check().map_err(|faults| {
         let Some(invalid) = faults.0.into_iter().next() else {
-            return anyhow::anyhow!("options that mean nothing");
+            return anyhow::anyhow!("invalid options");
         };
         let path = invalid.path.to_string();
         let key = path.rsplit('.').next().unwrap_or_default();
@@ -208,27 +209,28 @@ fn checked(mut config: Config) -> Result<Config> {
     Ok(config)
 }
 
-/// An address, or a name that has one.
+/// Parses an address, or resolves a name.
 fn resolve(name: &str) -> Result<SocketAddr> {
     match Address::try_from(name.to_owned()) {
         Ok(address) => return Ok(address.with_port(PORT)),
-        // No name has one: it is an address with a zone.
+        // A name has no `%`: this is an address with a zone.
         Err(why) if name.contains('%') => bail!(why),
         Err(_) => {}
     }
     let found = name
         .to_socket_addrs()
         .or_else(|_| (name, PORT).to_socket_addrs());
-    let mut found =
-        found.with_context(|| format!("{name:?} is no address, and no name that has one"))?;
+    let mut found = found.with_context(|| {
+        format!("{name:?} is neither an address nor a name that resolves to one")
+    })?;
     found
         .next()
         .with_context(|| format!("{name:?} has no address"))
 }
 
-/// One session until its packets are sent, and answered or timed out.
+/// Runs one session until all its packets are sent, and answered or timed out.
 fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<()> {
-    // Longer than any measurement: there is one interval.
+    // Longer than any measurement, so that there is one interval.
     let interval = Duration::from_secs(u64::from(u32::MAX));
     let (mut engine, _) = opener::ready(config, Some(interval), Some(arguments.count))?;
     let mut outlet = Outlet::default();
@@ -250,7 +252,7 @@ fn measure(arguments: &Arguments, config: &Config, stop: &AtomicBool) -> Result<
     Ok(())
 }
 
-/// What is known of a measurement without a single reply.
+/// Explains a measurement without a reply.
 fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> String {
     let SessionResult { id, counts, .. } = result;
     let to = id.to;
@@ -268,7 +270,7 @@ fn unanswered(arguments: &Arguments, result: &SessionResult, strangers: u64) -> 
     let timeout_ms = arguments.timeout_ms;
     if counts.late > 0 {
         return format!(
-            "no reply from {to} within {timeout_ms} ms: {} came later; take a longer --timeout-ms",
+            "no reply from {to} within {timeout_ms} ms: {} came later; raise --timeout-ms",
             counts.late
         );
     }

@@ -1,4 +1,5 @@
-//! Detects clocks that were set: this machine's, by a clock that never steps, and the reflector's, as distinct from a changed network.
+//! Tells clocks that were set from a network that changed. This machine's clock is compared with one that never
+//! steps, the reflector's with the delays of both directions.
 //!
 //! ```text
 //!                        least forward   least backward   least round trip
@@ -7,11 +8,12 @@
 //!  other clock is set           + s             - s                  0
 //! ```
 //!
-//! A session's least delays of an interval are compared with the medians of those before: half the difference of what
-//! both directions rose by may be a step, and what the least round trip rose by is what the network did. A network that only gets
-//! longer, or only shorter, changes the round trip by at least twice that half difference; a step does not. That holds of the interval in which
-//! the clock is set, too: there the least delays are from before in one direction, and from after in the other. What counts as a
-//! step is measured by the usual deviation of the offset, so that neither jitter nor a clock that drifts is one.
+//! A session's least delays of an interval are compared with the medians of earlier intervals. Half the difference of
+//! what both directions rose by may be a step; the rise of the least round trip is due to the network. A network
+//! whose paths only get longer, or only shorter, changes the round trip by at least twice that half difference; a
+//! step does not. The same is true of the interval in which the clock is set: there, the least delay of one direction
+//! is from before the step, and that of the other from after it. The threshold of a step is a multiple of the
+//! offset's usual deviation, so that neither jitter nor a drifting clock counts as one.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -20,21 +22,21 @@ use serde::Serialize;
 
 use crate::wire::UnixNs;
 
-/// This machine's clock is set where it differs by more than this from one that never steps: more than it may be slewed by in a
-/// loop.
+/// This machine's clock was set if it differs by more than this from a clock that never steps. The kernel cannot slew
+/// it by as much in one loop.
 const LOCAL_STEP_NS_MIN: f64 = 100_000.0;
 
-/// Two readings of clocks so far apart say nothing.
+/// Two readings of clocks further apart than this are ignored.
 const READING_NS_MAX: u128 = 20_000;
 
-/// What happened to the system's clock of this machine.
+/// Steps of this machine's system clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LocalClock {
     /// How often it was set since the start.
     pub steps: u32,
-    /// By how many ns the last time; over 0: ahead.
+    /// The last step in ns; positive if the clock was set ahead.
     pub step_ns: f64,
-    /// The system's clock less the one that never steps, in ns.
+    /// The system's clock minus the one that never steps, in ns.
     ahead_ns: Option<f64>,
 }
 
@@ -47,7 +49,7 @@ impl LocalClock {
             return;
         }
         let monotonic = before.duration_since(start).as_secs_f64() * 1e9;
-        // Both are under 2^61, so that a difference is exact to a quarter of a microsecond.
+        // Both are below 2^61, so that their difference is exact to a quarter of a microsecond.
         let ahead_ns = wall.0 as f64 - monotonic;
         let moved_ns = self.ahead_ns.map_or(0.0, |before| ahead_ns - before);
         if moved_ns.abs() > LOCAL_STEP_NS_MIN {
@@ -62,30 +64,31 @@ impl LocalClock {
     }
 }
 
-/// Intervals that the present one is compared with, at most.
+/// Limit of earlier intervals that the present one is compared with.
 const HISTORY: usize = 16;
 
-/// Fewer say nothing.
+/// With fewer intervals there is no verdict.
 const HISTORY_MIN: usize = 3;
 
-/// A step is so many times the median deviation of the offset,
+/// A step is at least this many times the median deviation of the offset,
 const DEVIATIONS: f64 = 8.0;
 
-/// and no less than this: less is also seen where the timestamps of programs wait for a busy CPU.
+/// and at least this. Timestamps taken by programs differ by less if they wait for a busy CPU.
 const STEP_NS_MIN: f64 = 500_000.0;
 
-/// What is known of the difference of two clocks in an interval.
+/// What the difference of two clocks did in an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockState {
-    /// Too few intervals with replies since the start, or since a step.
+    /// There are too few intervals with replies since the start, or since a step.
     #[default]
     Unknown,
-    /// As in the intervals before, or drifting as it did.
+    /// As in the intervals before, or drifting steadily.
     Steady,
     /// The clock of the session-sender's machine was set in this interval.
     SenderStepped,
-    /// The difference of the clocks has stepped, and not by the sender's clock: the reflector's was set.
+    /// The difference of the clocks has stepped without a step of the sender's clock: the reflector's was
+    /// set.
     ReflectorStepped,
 }
 
@@ -101,23 +104,23 @@ impl ClockState {
 pub struct Offset {
     /// Whether a clock was set.
     pub state: ClockState,
-    /// The reflector's clock less the sender's in ns, where both directions take equally long: half the difference of the
-    /// least delays. `None` without replies.
+    /// The reflector's clock minus the sender's in ns, if both directions take equally long: half the difference of
+    /// the least delays. `None` without replies.
     pub offset_ns: Option<f64>,
-    /// By how much it stepped in ns, where it did and that is known.
+    /// The step in ns, if there was one and its size is known.
     pub step_ns: Option<f64>,
 }
 
-/// Least delays of an interval, in ns.
+/// The least delays of an interval, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Least {
     /// To the reflector.
     pub forward_ns: f64,
     /// Back from it.
     pub backward_ns: f64,
-    /// There and back, of one packet.
+    /// There and back, of the same packet.
     pub round_trip_ns: f64,
-    /// The offset by the last reply: after a step, where there was one.
+    /// The offset by the last reply: after the step, if there was one.
     pub last_offset_ns: f64,
 }
 
@@ -134,13 +137,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes an interval: its least delays, if there were replies, and by how much the sender's clock was set in it, if it was.
+    /// Records an interval: its least delays, if there were replies, and the step of the sender's clock in it, if
+    /// any.
     pub fn take(&mut self, least: Option<Least>, sender_step_ns: Option<f64>) -> Offset {
         if let Some(step_ns) = sender_step_ns {
             self.history.clear();
             return Offset {
                 state: ClockState::SenderStepped,
-                // A clock that goes ahead makes the other fall behind.
+                // A clock that is set ahead makes the other fall behind.
                 step_ns: Some(-step_ns),
                 ..Offset::default()
             };
@@ -155,7 +159,7 @@ impl Watch {
         if self.history.len() >= HISTORY_MIN {
             let step_ns = self.step_ns(least);
             if step_ns.is_some() {
-                // Delays of before and after are mixed in this interval: the next is the first of the new ones.
+                // This interval mixes delays from before and after the step; the next starts a new history.
                 self.history.clear();
                 return Offset {
                     state: ClockState::ReflectorStepped,
@@ -188,7 +192,7 @@ impl Watch {
     }
 }
 
-/// The median; 0 of none.
+/// The median; 0 if there are no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     measure::statistics::median(&mut values.collect::<Vec<_>>()).unwrap_or(0.0)
 }
@@ -239,7 +243,7 @@ mod tests {
     #[test]
     fn a_step_within_an_interval_is_flagged_there() {
         let mut watch = watched(10);
-        // Set ahead by 2 ms: forward the least is from before, backward from after.
+        // Set ahead by 2 ms: the least forward delay is from before, the least backward delay from after.
         let mixed = Least {
             forward_ns: 100e3,
             backward_ns: 120e3 - 2e6,
@@ -319,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// Queues make delays longer than the least possible, in each direction for itself, by any seed.
+        /// Queues make delays longer than the minimum, in each direction independently, whatever the seed.
         #[test]
         fn queues_are_no_steps(
             queues in proptest::collection::vec((1e-9..1.0_f64, 1e-9..1.0_f64), 4..200), mean_us in 1.0..1e5_f64,
@@ -328,7 +332,7 @@ mod tests {
             for (forward, backward) in queues {
                 let delay = |share: f64| 100.0 - mean_us * share.ln();
                 let offset = watch.take(Some(least(delay(forward), delay(backward))), None);
-                // Of few intervals the deviation is a guess.
+                // With few intervals, the deviation is a guess.
                 if watch.history.len() == HISTORY {
                     prop_assert!(!offset.state.has_stepped());
                 }

@@ -29,27 +29,27 @@ pub const SESSIONS_MAX: usize = 50_000;
 /// Bytes around a UDP payload on Ethernet: preamble 8, header 14, checksum 4, gap 12, IP 20 or 40, UDP 8.
 const OVERHEAD_BYTES: (u32, u32) = (66, 86);
 
-/// A whole configuration.
+/// The configuration file.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Answers others; `None`: no reflector.
+    /// The reflector; `None`: there is none.
     pub reflector: Option<ReflectorConfig>,
-    /// What is measured, at most 50,000.
+    /// Sessions to measure, at most 50,000.
     pub sessions: Vec<SessionConfig>,
     /// Length of an interval in ms, 100 to 3,600,000, default 1,000.
     #[default = 1_000]
     pub interval_ms: u64,
-    /// Whose timestamps are taken, default `kernel`. If there are none, the next best are.
+    /// Preferred source of timestamps, default `kernel`. If it has none, the next best is used.
     pub timestamps: Stamped,
     /// The clock of this machine.
     pub clock: Clock,
-    /// Where answers are served, default `127.0.0.1:9469`.
+    /// HTTP server for results, default `127.0.0.1:9469`.
     #[default(Http { listen: Some(SocketAddr::from(([127, 0, 0, 1], 9469))), ..Http::default() })]
     pub http: Http,
-    /// Sessions that follow the m-set of a node; `None`: there are none but `sessions`.
+    /// Sessions that follow the m-set of a node; `None`: only `sessions`.
     pub mset: Option<MsetConfig>,
-    /// Reports of every interval to NATS JetStream; `None`: there are none.
+    /// Reports of every interval to NATS JetStream; `None`: no reports.
     pub report: Option<ReportConfig>,
 }
 
@@ -57,70 +57,72 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReflectorConfig {
-    /// Addresses, with ports or without (862); 1 to 64. Default all of IPv4 and of IPv6.
+    /// Addresses to listen on, optionally with ports (default 862); 1 to 64. Default all of IPv4 and of
+    /// IPv6.
     #[default(vec![
         IpAddr::from(Ipv4Addr::UNSPECIFIED).into(),
         IpAddr::from(Ipv6Addr::UNSPECIFIED).into(),
     ])]
     pub listen: Vec<Address>,
-    /// File with the key of base packets: requests have to be authenticated by it.
+    /// File with the key of base packets; requests must be authenticated with it.
     pub key_file: Option<PathBuf>,
     /// File with the key of TLVs. `None`: that of `key_file`.
     pub tlv_key_file: Option<PathBuf>,
-    /// Most sessions that it keeps counts of, 0 (stateless) to 1,000,000, default 10,000. Others are answered without.
+    /// Limit of sessions with counts, 0 (stateless) to 1,000,000, default 10,000. Requests of further sessions are
+    /// answered without state.
     #[default = 10_000]
     pub sessions_max: usize,
-    /// Seconds after which a silent session makes room for another, 1 to 86,400, default 300.
+    /// Seconds after which a silent session may be evicted, 1 to 86,400, default 300.
     #[default = 300]
     pub idle_s: u64,
-    /// Most packets a second that one source address is answered, 1 to 10,000,000, default 20,000. `None`: any number.
+    /// Limit of answers a second to one source address, 1 to 10,000,000, default 20,000. `None`: no limit.
     #[default(Some(20_000))]
     pub limit_pps: Option<u32>,
-    /// Values of DSCP that a class of service TLV may ask for, 0 to 63 each. `None`: all.
+    /// DSCP values that a class of service TLV may request, 0 to 63 each. `None`: all.
     pub allowed_dscp: Option<Vec<u8>>,
 }
 
-/// A session; the default is a template, whose name and address stand for any (RFC 5737).
+/// A session. The default is a template with a placeholder for its name and address (RFC 5737).
 #[derive(Debug, Clone, PartialEq, SmartDefault, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionConfig {
-    /// Its name in results, of its own: 1 to 64 letters, digits, `.`, `_` or `-`.
+    /// Unique name in results: 1 to 64 letters, digits, `.`, `_` or `-`.
     #[default("mset".to_owned())]
     pub name: String,
-    /// Name of the node where the reflector stands, for reports. `None`: the session's name.
+    /// Name of the reflector's node, for reports. `None`: the session's name.
     pub node: Option<String>,
-    /// Class of the traffic that this session stands for, for reports; default `all`.
+    /// Class of the traffic that this session represents, for reports; default `all`.
     #[serde(default = "class")]
     #[default(class())]
     pub class: String,
-    /// The reflector: address, with a port or without (862).
+    /// The reflector's address, optionally with a port (default 862).
     #[default(SocketAddr::from(([192, 0, 2, 1], PORT)).into())]
     pub to: Address,
-    /// Address, with a port or without, that is sent from. `None`: any.
+    /// Address to send from, optionally with a port. `None`: any.
     pub from: Option<Address>,
     /// DSCP of requests, 0 to 63, default 0.
     #[serde(default)]
     pub dscp: u8,
-    /// Mean gap between packets in ms, 0.01 to 3,600,000. Either this, or `share` and `link_bps`; default 1,000.
+    /// Mean gap between packets in ms, 0.01 to 3,600,000; default 1,000. Excludes `share` and `link_bps`.
     pub interval_ms: Option<f64>,
-    /// Share of the link that requests take, over 0 to 1, Ethernet's overhead with them.
+    /// Share of the link that requests use, above 0 and at most 1, including Ethernet's overhead.
     pub share: Option<f64>,
     /// Bit rate of the link, 1,000 to 1,000,000,000,000.
     pub link_bps: Option<u64>,
     /// How packets are spaced, default `poisson`.
     #[serde(default)]
     pub schedule: Spacing,
-    /// Bytes of a request, without its UDP header: 44 (with a key 112) and what TLVs need, up to 9,000. `None`: the fewest.
+    /// Bytes of a request, without its UDP header: 44 (112 with a key) plus TLVs, up to 9,000. `None`: the minimum.
     pub length: Option<usize>,
-    /// File with the key of base packets: with it the session is authenticated.
+    /// File with the key of base packets; turns on authenticated mode.
     pub key_file: Option<PathBuf>,
     /// File with the key of TLVs. `None`: that of `key_file`.
     pub tlv_key_file: Option<PathBuf>,
-    /// How long a reply is waited for, in ms, 10 to 60,000, default 1,000.
+    /// How long to wait for a reply, in ms, 10 to 60,000, default 1,000.
     #[serde(default = "number::<u64, 1_000>")]
     #[default = 1_000]
     pub timeout_ms: u64,
-    /// What else is requested of the reflector.
+    /// TLVs to request of the reflector.
     #[serde(default)]
     pub tlvs: Vec<Kind>,
 }
@@ -129,20 +131,21 @@ pub struct SessionConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
-    /// Gaps are exponentially distributed (RFC 2330, section 11.1.1): what is periodic in the network is not missed.
+    /// Exponentially distributed gaps (RFC 2330, section 11.1.1), which do not miss what is periodic in the network.
     #[default]
     Poisson,
-    /// All gaps are equal (RFC 3432).
+    /// Equal gaps (RFC 3432).
     Periodic,
 }
 
-/// The clock of this machine, as other ends are informed of it.
+/// The clock of this machine, as packets describe it to the other end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clock {
-    /// You vouch for the clock: it is off UTC by so many nanoseconds at most, 0 to 1,000,000,000. `None`: it is not synchronised.
+    /// Set this only if you vouch for the clock: its greatest error against UTC, 0 to 1,000,000,000 ns. `None`: it is
+    /// not synchronised.
     pub error_ns: Option<u32>,
-    /// Where it gets its time from, default `local`.
+    /// The source of its time, default `local`.
     pub source: ClockSource,
 }
 
@@ -151,9 +154,9 @@ fn class() -> String {
 }
 
 impl Clock {
-    /// As packets carry it.
+    /// The error estimate as packets carry it.
     pub fn estimate(&self) -> ErrorEstimate {
-        // An unsynchronised clock may be off by anything: the format's greatest whole second.
+        // An unsynchronised clock may be off by any amount: use the greatest whole second of the format.
         let error_ns = self.error_ns.map_or(1_000_000_000, u64::from);
         ErrorEstimate::new(self.error_ns.is_some(), Format::Ntp, error_ns)
     }
@@ -190,7 +193,8 @@ impl SessionConfig {
 }
 
 impl Config {
-    /// The node whose m-set is followed, where one is: its own, that of reports, or the host's name.
+    /// The node whose m-set is followed, if there is an `mset`: its own `node`, else that of `report`, else
+    /// the host's name.
     pub fn mset_node(&self) -> Option<String> {
         let own = self.mset.as_ref()?.node.clone();
         let reports = || self.report.as_ref().map(ReportConfig::node);
@@ -200,13 +204,14 @@ impl Config {
     /// Reads and checks a configuration file.
     ///
     /// # Errors
-    /// [`ConfigError`]: not readable, not JSON, an unknown key, a value out of range.
+    /// [`ConfigError`]: the file is not readable or not JSON, or it has an unknown key or a value out of
+    /// range.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         document::load(path, Self::check)
     }
 }
 
-/// An address, with a port or without.
+/// An address, optionally with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address {
@@ -214,12 +219,12 @@ pub struct Address {
     pub ip: IpAddr,
     /// The port, if there is one.
     pub port: Option<u16>,
-    /// The zone of an IPv6 address of link-local scope: the number of an interface; 0: none.
+    /// The zone of a link-local IPv6 address, as the number of an interface; 0: none.
     pub scope_id: u32,
 }
 
 impl Address {
-    /// With a port: its own, or this one.
+    /// With its own port, or else this one.
     pub fn with_port(self, port: u16) -> SocketAddr {
         let mut address = SocketAddr::new(self.ip, self.port.unwrap_or(port));
         if let SocketAddr::V6(v6) = &mut address {
@@ -228,7 +233,7 @@ impl Address {
         address
     }
 
-    /// Whether it is a link-local address that names no link.
+    /// Whether this is a link-local address without a zone.
     fn lacks_zone(&self) -> bool {
         let is_link_local = matches!(self.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         is_link_local && self.scope_id == 0
@@ -277,7 +282,7 @@ impl TryFrom<String> for Address {
                  [fe80::1%eth0]:862"
             )
         })?;
-        // Sockets for IPv6 do not reach IPv4.
+        // IPv6 sockets do not reach IPv4.
         address.ip = address.ip.to_canonical();
         if let Some(zone) = zone {
             if !matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
@@ -293,7 +298,7 @@ impl TryFrom<String> for Address {
     }
 }
 
-/// An address without its zone, and the zone: all from `%` to the bracket, or the end.
+/// An address without its zone, and the zone: everything from `%` to the bracket or the end.
 fn without_zone(text: &str) -> (String, Option<&str>) {
     let Some((head, rest)) = text.split_once('%') else {
         return (text.to_owned(), None);
@@ -307,7 +312,7 @@ fn without_zone(text: &str) -> (String, Option<&str>) {
     (format!("{head}{tail}"), Some(zone))
 }
 
-/// The number of an interface, by itself or by name.
+/// The number of an interface, from its number or name.
 fn interface(zone: &str) -> Option<u32> {
     let by_number = zone.parse().ok().filter(|number| *number > 0);
     by_number.or_else(|| if_nametoindex(zone).ok())
@@ -323,46 +328,50 @@ impl From<Address> for String {
     }
 }
 
-/// Probes what the m-set of a node asks for, as it changes. Either `topology` or `ospf`.
+/// Probes the nodes of a node's m-set, as it changes. Needs either `topology` or `ospf`.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MsetConfig {
-    /// The network: a file as `vernier mset` reads it. It is read again when it changes.
+    /// The network, as a file that `vernier mset` reads. It is read again whenever it changes.
     pub topology: Option<PathBuf>,
-    /// FRR's ospfd on a router of the area: the IPv4 address of its API, with its port unless that is 2607.
+    /// The IPv4 address of the API of FRR's ospfd on a router of the area, optionally with its port
+    /// (default 2607).
     #[serde(default, deserialize_with = "deserialize_server")]
     pub ospf: Option<SocketAddrV4>,
-    /// Names of routers by their ids, with `ospf`.
+    /// Names of routers by router ID; only with `ospf`.
     #[serde(default)]
     pub names: BTreeMap<Ipv4Addr, String>,
-    /// With `ospf`: what this node advertises itself as, `m-server` or `m-router`. `None`: nothing.
+    /// The role that this node advertises, `m-server` or `m-router`; only with `ospf`. `None`: it
+    /// advertises nothing.
     pub advertise: Option<Role>,
-    /// The node whose m-set it is. `None`: that of `report`, or the host's name.
+    /// The node whose m-set to follow. `None`: that of `report`, or the host's name.
     pub node: Option<String>,
-    /// The m-routers. `None`: those that the topology names so.
+    /// The m-routers. `None`: those that the topology marks as such.
     pub routers: Option<Vec<String>>,
-    /// Routers with an m-server. `None`: those that the topology names so or, if it names none, all that are no m-routers.
+    /// Routers with an m-server. `None`: those that the topology marks as such, or if it marks none, all except the
+    /// m-routers.
     pub servers: Option<Vec<String>>,
-    /// Reflectors by node. With `ospf`, a node without one is reached at its router's own address (a prefix of 32 bits).
+    /// Reflectors by node. With `ospf`, a node without one is probed at its router's own address (a prefix of 32
+    /// bits).
     #[serde(default)]
     pub addresses: BTreeMap<String, Address>,
-    /// How long an old m-set is measured beside a new one, in s, 0 to 86,400, default 60.
+    /// How long the old m-set is measured beside a new one, in s, 0 to 86,400, default 60.
     #[serde(default = "number::<u64, 60>")]
     pub transition_s: u64,
-    /// How each session is: the keys of `sessions` without `name`, `node` and `to`.
+    /// Template of the sessions: the keys of `sessions` without `name`, `node` and `to`.
     #[serde(default, deserialize_with = "session")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub session: SessionConfig,
 }
 
-/// Keys that each session gets by its node.
+/// Keys that each session gets from its node.
 const OWN_KEYS: [&str; 3] = ["name", "node", "to"];
 
 fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error> {
     let mut keys = serde_json::Map::deserialize(from)?;
     if let Some(key) = OWN_KEYS.iter().find(|key| keys.contains_key(**key)) {
         return Err(D::Error::custom(format!(
-            "`{key}` is each node's own: leave it out"
+            "`{key}` differs by node; omit it"
         )));
     }
     let template = SessionConfig::default();
@@ -372,7 +381,7 @@ fn session<'de, D: Deserializer<'de>>(from: D) -> Result<SessionConfig, D::Error
 }
 
 impl MsetConfig {
-    /// The session to a reflector at a node; `lane` is from 0 where there are several.
+    /// The session to a reflector at a node. `lane` counts from 0 if there are several.
     pub fn session(&self, node: &str, to: Address, lane: usize) -> SessionConfig {
         let number = if lane == 0 {
             String::new()
@@ -387,7 +396,7 @@ impl MsetConfig {
         }
     }
 
-    /// Checks names, times, and what goes with `ospf` only.
+    /// Checks names, times, and the keys that need `ospf`.
     fn check(&self, path: &KeyPath) -> Check {
         ensure(
             self.topology.is_some() != self.ospf.is_some(),
@@ -419,7 +428,7 @@ impl MsetConfig {
         within(path.key("transition_s"), self.transition_s, 0..=86_400)
     }
 
-    /// The template, with an address of the family that it is sent from.
+    /// The template with an address of the same family as `from`.
     fn example(&self) -> SessionConfig {
         let mut example = self.session.clone();
         if example.from.is_some_and(|from| from.ip.is_ipv6()) {
@@ -429,26 +438,28 @@ impl MsetConfig {
     }
 }
 
-/// For documentation (RFC 3849).
+/// Reserved for documentation (RFC 3849).
 const IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
-/// Longest name of a node or a prober.
+/// Limit of the name of a node or a prober.
 const NAME_MAX: usize = 64;
 
-/// What the name of a prober is that has none of its own: its node's with this at the end, as a switch may have the node's.
+/// Suffix of the default name of a prober: its node's name alone may be that of a switch.
 const SUFFIX: &str = ".probe";
 
-/// Reports of every interval to NATS JetStream; needs `nats.servers` only.
+/// Reports of every interval to NATS JetStream. Only `nats.servers` is required.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportConfig {
-    /// Name of the node where this prober stands: of the switch there, or of the router in the topology. `None`: the host's name.
+    /// Name of this prober's node: that of the switch there, or of the router in the topology. `None`: the host's
+    /// name.
     pub node: Option<String>,
-    /// Name that no other prober and no switch reports under. `None`: the node's, with `.probe` at the end.
+    /// Name under which no other prober and no switch reports. `None`: the node's name with `.probe`
+    /// appended.
     pub name: Option<String>,
-    /// The connection, as a switch's.
+    /// The connection, with the same keys as in a switch.
     pub nats: Nats,
-    /// Memory in KiB for reports that no server has taken yet, 64 to 1,048,576; default 16,384.
+    /// Memory in KiB for reports that no server has acknowledged yet, 64 to 1,048,576; default 16,384.
     #[serde(default = "number::<u32, 16_384>")]
     pub spool_kib: u32,
 }
@@ -460,18 +471,18 @@ fn host() -> String {
 }
 
 impl ReportConfig {
-    /// Where this prober stands.
+    /// The node of this prober.
     pub fn node(&self) -> String {
         self.node.clone().unwrap_or_else(host)
     }
 
-    /// The name that it reports under.
+    /// The name under which it reports.
     pub fn name(&self) -> String {
         let of_node = || format!("{}{SUFFIX}", self.node());
         self.name.clone().unwrap_or_else(of_node)
     }
 
-    /// As the sender takes it.
+    /// The settings of the sender.
     pub fn settings(&self) -> config::Report {
         config::Report {
             nats: self.nats.clone(),
@@ -480,7 +491,7 @@ impl ReportConfig {
         }
     }
 
-    /// Checks names, connection and spool; `timeout_ms` is the longest of a session, and holds reports up.
+    /// Checks names, connection and spool. `timeout_ms` is the longest of a session; reports wait for it.
     fn check(&self, path: &KeyPath, interval_ms: u64, timeout_ms: u64) -> Check {
         name(path.key("node"), &self.node())?;
         let own = self.name();
@@ -505,14 +516,14 @@ impl ReportConfig {
     }
 }
 
-/// Most packets that are under way or in open intervals, over all sessions: about 100 bytes each.
+/// Limit of packets that are under way or in open intervals, over all sessions: about 100 bytes each.
 const PACKETS_MAX: f64 = 4e6;
 
-/// The same of one session.
+/// The same for one session.
 const SESSION_PACKETS_MAX: f64 = 1e5;
 
 impl Config {
-    /// Checks every range and reference; the first that does not hold is the error.
+    /// Checks every range and reference; the first violation is the error.
     ///
     /// # Errors
     /// [`Faults`](document::Faults)
@@ -536,7 +547,7 @@ impl Config {
             let path = sessions.index(index);
             let (at, own) = (path.key("name"), session.name.as_str());
             name(at.clone(), own)?;
-            unique(&mut names, own, at, "a name of its own")?;
+            unique(&mut names, own, at, "a unique name")?;
             packets += self.check_session(&path, session)?;
         }
         ensure(
@@ -569,7 +580,7 @@ impl Config {
         )
     }
 
-    /// Sessions of an m-set that there is room for, beside those that are configured.
+    /// How many sessions an m-set may add to the configured ones.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -592,7 +603,7 @@ impl Config {
         kept_ms as f64 / 1e3 / session.gap().as_secs_f64().max(1e-9)
     }
 
-    /// Checks a session; packets of it that are in memory.
+    /// Checks a session; returns how many of its packets are in memory.
     fn check_session(&self, path: &KeyPath, session: &SessionConfig) -> Check<f64> {
         if let Some(node) = &session.node {
             name(path.key("node"), node)?;
@@ -636,13 +647,13 @@ impl Config {
     }
 }
 
-/// Checks that an address can be one reflector's.
+/// Checks that an address can be that of one reflector.
 fn check_target(path: KeyPath, to: Address) -> Check {
     let is_broadcast = matches!(to.ip, IpAddr::V4(ip) if ip.is_broadcast());
     let expected = if to.port == Some(0) || to.ip.is_unspecified() {
         "the reflector's address and port"
     } else if to.ip.is_multicast() || is_broadcast {
-        "the address of one reflector: multicast and broadcast addresses are of many"
+        "the address of one reflector, not a multicast or broadcast address"
     } else if to.lacks_zone() {
         "a link-local address with its zone, such as [fe80::1%eth0]:862"
     } else {

@@ -1,4 +1,4 @@
-//! From a configuration to an engine; `vernier-probe --config`: sessions and reflector until the program is stopped.
+//! Builds an engine from a configuration; `vernier-probe --config` runs sessions and reflector until it is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use crate::opener::ready;
 use crate::published::Outlet;
 use crate::reporting::{self, Prober};
 
-/// Runs what is configured until `stop` is set.
+/// Runs the configuration until `stop` is set.
 ///
 /// # Errors
-/// Sockets, keys, secrets and threads that cannot be had; the system's, where it cannot wait for packets.
+/// Sockets, keys, secrets or threads are unavailable, or the system cannot wait for packets.
 pub fn run(config: &Config, stop: &AtomicBool) -> Result<()> {
     let server = api::http::Server::of(&config.http)?;
     let settings = config.report.as_ref().map(ReportConfig::settings);

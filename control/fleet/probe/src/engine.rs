@@ -1,4 +1,4 @@
-//! The loop: one thread that sends what is due, receives what has come, reflects, and closes intervals.
+//! The loop of one thread: sends due requests, receives replies, reflects, and closes intervals.
 //!
 //! ```text
 //!  due sessions --> send --+                        +--> reflector --> reply
@@ -6,8 +6,8 @@
 //!  every 50 ms: time-outs, intervals that end ------+--> results --> outlet
 //! ```
 //!
-//! Sessions of the same source address and DSCP share a socket. Replies find their session by the reflector's address and the SSID. Of
-//! each socket at most 256 packets are received before it is another's turn.
+//! Sessions of the same source address and DSCP share a socket. Replies find their session by the reflector's address
+//! and the SSID. At most 256 packets are received from a socket before the next one has its turn.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -28,55 +28,55 @@ use crate::session::{Intervals, Session};
 use crate::socket::{Report, Socket, SocketError, Stamped};
 use crate::wire::{Mode, Reply, UnixNs};
 
-/// Packets of one socket in a row.
+/// Packets received from one socket in a row.
 const BATCH: usize = 256;
 
-/// Between two looks at time-outs and intervals.
+/// Time between two checks of time-outs and intervals.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Bytes of the longest packet that is received: of a longer one the rest is lost, and its reply shorter.
+/// Bytes of the longest packet; the rest of a longer one is lost, and its reply is shorter.
 const PACKET_BYTES: usize = 16 << 10;
 
-/// Times of transmission that are waited for, of each socket.
+/// Limit of pending times of transmission, for each socket.
 const REPORTS_MAX: usize = 4_096;
 
-/// Which session: counts all that were ever added.
+/// Identifies a session; counts all sessions ever added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey(u64);
 
-/// Which socket: sessions of the same source, class and lane share one.
+/// Identifies a socket: sessions of the same source, class and lane share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderKey {
-    /// Source address; port 0 takes one that is free.
+    /// Source address; port 0 takes a free one.
     pub from: SocketAddr,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// From 0; sockets of another lane have another port.
+    /// Counts from 0; each lane has a port of its own.
     pub lane: usize,
 }
 
-/// A socket that requests leave by, and the sessions that share it.
+/// A socket for requests, and the sessions that share it.
 #[derive(Debug)]
 struct Sender {
     socket: Socket,
     key: SenderKey,
     /// By address.
     reflectors: HashMap<SocketAddr, Asked>,
-    /// Packets whose time of transmission is not known yet: number, session, sequence number.
+    /// Packets whose time of transmission is pending: number, session, sequence number.
     reports: VecDeque<(u32, SessionKey, u32)>,
 }
 
 /// The sessions of one socket to one reflector.
 #[derive(Debug, Default)]
 struct Asked {
-    /// By mode and SSID: the mode says where the SSID is.
+    /// By mode and SSID; the position of the SSID depends on the mode.
     sessions: HashMap<(Mode, u16), SessionKey>,
-    /// The SSID that was given last.
+    /// The SSID assigned last.
     last_ssid: u16,
 }
 
 impl Asked {
-    /// An SSID that no session has, and the last one longest ago; `None`: all are taken.
+    /// A free SSID, the one unused for longest; `None`: all are taken.
     fn free_ssid(&mut self) -> Option<u16> {
         for _ in 0..u16::MAX {
             self.last_ssid = self.last_ssid.checked_add(1).unwrap_or(1);
@@ -88,33 +88,33 @@ impl Asked {
         None
     }
 
-    /// The session that a packet may be a reply to. It verifies the rest.
+    /// The session that a packet may be a reply to. The session itself verifies the rest.
     fn session_of(&self, packet: &[u8]) -> Option<SessionKey> {
         let by_ssid = |mode: Mode| {
             let ssid = Reply::read(mode, packet)?.own.ssid;
             self.sessions.get(&(mode, ssid)).copied()
         };
-        // A reflector that does not know SSIDs returns none, which does where there is one session.
+        // A reflector without SSIDs returns none, which is enough if there is one session.
         let only = || self.sessions.values().next().copied();
         let found = by_ssid(Mode::Open).or_else(|| by_ssid(Mode::Authenticated));
         found.or_else(|| only().filter(|_| self.sessions.len() == 1))
     }
 }
 
-/// Everything that one thread does.
+/// The state of the engine's thread.
 #[derive(Debug)]
 pub struct Engine {
     start: Instant,
     intervals: Intervals,
-    /// With the index of each one's socket.
+    /// Each with the index of its socket.
     sessions: BTreeMap<SessionKey, (Session, usize)>,
-    /// Sessions that were ever added.
+    /// Sessions ever added.
     added: u64,
     senders: Vec<Sender>,
     due: BinaryHeap<Reverse<(Duration, SessionKey)>>,
     reflector: Option<Reflector>,
     listeners: Vec<Socket>,
-    /// All sockets behind one descriptor, which `ppoll` waits for: unlike `epoll_wait`, to the nanosecond.
+    /// All sockets behind one descriptor for `ppoll`, which, unlike `epoll_wait`, waits to the nanosecond.
     readable: OwnedFd,
     wanted: Stamped,
     clock: LocalClock,
@@ -124,10 +124,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine whose time begins now, with no sessions and no reflector.
+    /// Creates an engine whose time starts now, with no sessions and no reflector.
     ///
     /// # Errors
-    /// The system's, where it has no more descriptors.
+    /// The system has no more descriptors.
     pub fn new(intervals: Intervals, wanted: Stamped) -> io::Result<Self> {
         Ok(Self {
             start: Instant::now(),
@@ -164,14 +164,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Where the reflector listens, with the ports that were taken for 0.
+    /// The addresses of the reflector, with the actual ports in place of 0.
     pub fn listening(&self) -> impl Iterator<Item = SocketAddr> {
         self.listeners.iter().map(Socket::local)
     }
 
     fn open(&self, local: SocketAddr, requests: Option<u8>) -> Result<Socket, SocketError> {
         let opened = Socket::open(local, requests, self.wanted).and_then(|socket| {
-            // Nobody asks which socket it was: all are looked at.
+            // All sockets are polled, so that the event need not say which it was.
             let none = EventData::new_u64(0);
             epoll::add(&self.readable, &socket, none, EventFlags::IN)?;
             Ok(socket)
@@ -179,8 +179,8 @@ impl Engine {
         opened.map_err(|error| SocketError { local, error })
     }
 
-    /// The socket for a session to `to`, opened where there is none. Returns its index, for [`Engine::add`], where it is, and
-    /// an identifier for the session; `None` where all 65,535 are taken.
+    /// Returns the index of the socket for a session to `to`, for [`Engine::add`], its address, and an SSID; `None`
+    /// if all 65,535 are taken. Opens the socket if there is none.
     ///
     /// # Errors
     /// [`SocketError`]
@@ -206,7 +206,7 @@ impl Engine {
         Ok((index, sender.socket.local(), ssid))
     }
 
-    /// Adds a session to the socket of that index.
+    /// Adds a session to the socket with this index.
     pub fn add(&mut self, session: Session, sender: usize) -> SessionKey {
         let key = SessionKey(self.added);
         self.added += 1;
@@ -220,15 +220,15 @@ impl Engine {
         key
     }
 
-    /// Ends a session: no more is sent, and it leaves when what is under way is answered or timed out, and its last interval
-    /// is closed.
+    /// Ends a session. It sends no more, and is removed once its packets are answered or timed out and its last
+    /// interval is closed.
     pub fn end(&mut self, key: SessionKey) {
         if let Some((session, _)) = self.sessions.get_mut(&key) {
             session.end(self.start.elapsed());
         }
     }
 
-    /// When intervals begin.
+    /// When intervals start.
     pub fn intervals(&self) -> Intervals {
         self.intervals
     }
@@ -238,10 +238,10 @@ impl Engine {
         self.start.elapsed()
     }
 
-    /// Sends what is due, waits 50 ms at most for packets, and takes them.
+    /// Sends due requests, waits at most 50 ms for packets, and receives them.
     ///
     /// # Errors
-    /// The system's, where it cannot wait for packets.
+    /// The system cannot wait for packets.
     pub fn step(&mut self, outlet: &mut Outlet) -> io::Result<()> {
         self.clock.watch(self.start);
         self.send_due();
@@ -255,7 +255,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Closes all intervals as they are. To be called last.
+    /// Closes all intervals as they are. Call this last.
     pub fn finish(&mut self, outlet: &mut Outlet) {
         self.tick(self.now(), outlet);
         for (session, _) in self.sessions.values_mut() {
@@ -268,7 +268,7 @@ impl Engine {
         outlet.closed(ends.max().unwrap_or(present));
     }
 
-    /// Whether all sessions are over, and there is no reflector.
+    /// Whether all sessions have ended and there is no reflector.
     pub fn is_over(&self) -> bool {
         self.reflector.is_none() && self.sessions.values().all(|of| of.0.is_over())
     }
@@ -291,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// Sends the request of a session; when the next is due. `None` where it has left, or was ended.
+    /// Sends the request of a session; returns when the next is due, or `None` if the session has ended.
     fn send(&mut self, key: SessionKey, now: Duration) -> Option<Duration> {
         let (session, sender) = self.sessions.get_mut(&key)?;
         let sender = self.senders.get_mut(*sender)?;
@@ -334,7 +334,7 @@ impl Engine {
         }
     }
 
-    /// Takes what has come. Sockets do not wait: one that has nothing says so.
+    /// Receives packets until no socket has any. Sockets do not block.
     fn receive(&mut self) {
         for index in 0..self.senders.len() {
             self.reports(index);
@@ -343,7 +343,7 @@ impl Engine {
         self.requests();
     }
 
-    /// Reads the error queue: times of transmission, before their replies, and undelivered requests.
+    /// Reads the error queue: times of transmission, which precede their replies, and undelivered requests.
     fn reports(&mut self, index: usize) {
         let now = self.now();
         let sender = &mut self.senders[index];
@@ -361,7 +361,8 @@ impl Engine {
                 }
                 None => return,
             };
-            // In order; one that is missing is not waited for. A number of before the count began anew is none of these.
+            // Numbers are in order, and missing ones are skipped. A number from before a restart of the count is
+            // unknown.
             let is_known = sender
                 .reports
                 .back()
@@ -422,7 +423,7 @@ impl Engine {
         }
     }
 
-    /// Time-outs, intervals that have ended, and sessions that leave.
+    /// Handles time-outs, intervals that have ended, and sessions that are done.
     fn tick(&mut self, now: Duration, outlet: &mut Outlet) {
         for (session, _) in self.sessions.values_mut() {
             while let Some(result) = session.poll(now, self.clock) {
@@ -453,7 +454,7 @@ impl Engine {
     }
 }
 
-/// Without flow label, which a reply has of its own.
+/// Without the flow label, since a reply has its own.
 fn plain(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(v6) = &mut address {
         v6.set_flowinfo(0);

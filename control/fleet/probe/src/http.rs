@@ -1,4 +1,5 @@
-//! Answers over HTTP: JSON, and Prometheus. The server with its limits and access is that of the switch ([`api::http`]).
+//! HTTP answers in JSON and for Prometheus. The server, its limits and access control are those of the switch
+//! ([`api::http`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,7 @@ use crate::metrics;
 use crate::mset::View;
 use crate::published::{Board, Published};
 
-/// Sessions that take as many bytes of an answer as a segment of a switch.
+/// So many sessions take as many bytes of an answer as one segment of a switch.
 const SESSIONS_PER_SEGMENT: usize = 16;
 
 /// What is served.
@@ -27,13 +28,13 @@ const SESSIONS_PER_SEGMENT: usize = 16;
 pub struct Sources {
     /// Results.
     pub board: Board,
-    /// Names of the sessions that are configured.
+    /// Names of the configured sessions.
     pub sessions: Vec<String>,
-    /// What an m-set asks for, where one is followed.
+    /// What an m-set requires, if one is followed.
     pub mset: Option<View>,
-    /// What the sender of reports counts, where there is one.
+    /// Counters of the sender of reports, if there is one.
     pub reports: Option<Arc<ReportCounters>>,
-    /// Answers under way.
+    /// Answers in progress.
     pub in_flight: InFlight,
 }
 
@@ -58,17 +59,17 @@ struct Filter {
     name: Option<String>,
 }
 
-/// All paths, what they answer in words, and what answers.
+/// All paths, their descriptions and handlers.
 fn routes() -> [(&'static str, &'static str, MethodRouter<Arc<Sources>>); 7] {
     let live = get(async || "ok\n");
     let ready = "200 once every session has a result and sends, else 503 and why";
     let results = "sessions: the last interval and totals (JSON); ?name=";
-    let counts = "the reflector's counts (JSON)";
-    let nodes = "nodes that an m-set asks for, and the ways to them (JSON)";
+    let counts = "the reflector's counters (JSON)";
+    let nodes = "nodes of the m-set and the paths to them (JSON)";
     [
         ("/", "this page", get(index)),
-        ("/metrics", "everything, for Prometheus", get(metrics_page)),
-        ("/healthz", "200 as long as the program works", live),
+        ("/metrics", "all metrics, for Prometheus", get(metrics_page)),
+        ("/healthz", "200 while the program works", live),
         ("/readyz", ready, get(readyz)),
         ("/api/v1/sessions", results, get(sessions)),
         ("/api/v1/reflector", counts, get(reflector)),
@@ -76,10 +77,10 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Arc<Sources>>); 7] {
     ]
 }
 
-/// Serves these on a thread of its own, until it is dropped.
+/// Serves on a thread of its own until the result is dropped.
 ///
 /// # Errors
-/// When the system gives no thread or no event queue.
+/// The system refuses a thread or an event queue.
 pub fn serve(server: Server, sources: Sources) -> io::Result<Running> {
     let mut router = Router::new();
     for (path, _, answer) in routes() {
@@ -106,7 +107,7 @@ async fn readyz(State(sources): Shared) -> (StatusCode, String) {
     ok_unless(unready(&sources).as_slice(), "ok\n")
 }
 
-/// Why it is not ready, if it is not.
+/// Why it is not ready, if so.
 fn unready(sources: &Sources) -> Option<String> {
     let Sources {
         board, sessions, ..
@@ -168,7 +169,7 @@ async fn mset(State(sources): Shared, _: Parameters<Nothing>) -> Answered {
     answered(&sources, "mset", &mset)
 }
 
-/// An object of one key.
+/// An object with one key.
 fn answered(sources: &Sources, key: &str, value: &impl Serialize) -> Answered {
     sources.answer().json(&BTreeMap::from([(key, value)]))
 }

@@ -9,9 +9,9 @@
 //!             mset: file or OSPF --> topology --> sessions that come and go
 //! ```
 //!
-//! Sessions and reflector have neither sockets nor clocks, so that tests drive them with times of their own.
+//! Sessions and reflector have neither sockets nor clocks, so that tests can set the time.
 //!
-//! What it is not: it knows no switch, and localises nothing.
+//! This crate knows nothing of switches and does not locate anything.
 #![forbid(unsafe_code)]
 
 pub mod cli;

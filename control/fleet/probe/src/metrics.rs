@@ -1,4 +1,4 @@
-//! Metrics of sessions and reflector, for Prometheus: those that are not declared beside the fields that they show.
+//! Prometheus metrics of sessions and reflector, except those declared beside their fields.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use crate::result::{ClockQuality, Counts, Delays};
 const GAUGES: [Metric<Published>; 3] = [
     Metric::gauge(
         "vernier_probe_least_round_trip_seconds",
-        "Least round trip of the last interval.",
+        "Least round-trip time of the last interval.",
         |p, each| {
             let round_trip = p.last.round_trip;
             round_trip
@@ -24,12 +24,12 @@ const GAUGES: [Metric<Published>; 3] = [
     ),
     Metric::gauge(
         "vernier_probe_clock_offset_seconds",
-        "The reflector's clock less this one, where both directions take equally long.",
+        "The reflector's clock minus this machine's, assuming that both directions take equally long.",
         |p, each| p.last.clocks.offset_ns.show(1e9, each),
     ),
     Metric::gauge(
         "vernier_probe_clock_stepped",
-        "Whether a clock was set in the last interval.",
+        "1 if a clock was set in the last interval, else 0.",
         |p, each| p.last.clocks.state.has_stepped().show(1.0, each),
     ),
 ];
@@ -60,17 +60,17 @@ pub fn families(page: &mut Page, board: &Board) {
     let round_trips = totals.map(|(labels, total)| (labels, total.round_trips, total.round_trip_s));
     page.summary(
         "vernier_probe_round_trip_seconds",
-        "Round trips since the start.",
+        "Round-trip times since the start.",
         round_trips,
     );
     page.gauge(
         "vernier_probe_delay_seconds",
-        "Delays of the last interval, by direction (round_trip, forward, backward) and statistic.",
+        "Delays of the last interval by direction (round_trip, forward, backward) and statistic.",
         sessions.flat_map(|(_, session)| delays(session)),
     );
     let state = board.read();
     let strangers = [(Labels::new(), state.strangers as f64)];
-    let help = "Packets to sockets of sessions that belong to none.";
+    let help = "Packets received by senders that belong to no session.";
     page.counter("vernier_probe_unknown_packets_total", help, strangers);
     let reflector = state.reflector;
     drop(state);
@@ -78,17 +78,17 @@ pub fn families(page: &mut Page, board: &Board) {
     page.metrics(ReflectorCounts::metrics(), counts);
 }
 
-/// Adds the counts of unusable messages and LSAs of OSPF.
+/// Adds the counts of unusable OSPF messages and LSAs.
 pub fn ospf(page: &mut Page, counts: &OspfCounts) {
     let count = |of: &AtomicU64| [(Labels::new(), of.load(Ordering::Relaxed) as f64)];
     page.counter(
         "vernier_probe_ospf_unreadable_messages_total",
-        "Messages of ospfd's that could not be read.",
+        "Messages of ospfd that could not be parsed.",
         count(&counts.unreadable_messages),
     );
     page.counter(
         "vernier_probe_ospf_refused_lsas_total",
-        "LSAs of OSPF for which there was no room.",
+        "OSPF LSAs refused because the database is full.",
         count(&counts.refused_lsas),
     );
 }

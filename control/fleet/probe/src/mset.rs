@@ -1,4 +1,4 @@
-//! Follows a topology: which nodes to probe, as its m-set changes.
+//! Follows a topology and updates the nodes to probe whenever its m-set changes.
 //!
 //! ```text
 //!  a thread of its own: file or OSPF --> topology --> m-set --> old beside new --> Wanted --> MsetSessions opens and ends sessions
@@ -25,7 +25,7 @@ use crate::config::{Address, Config, MsetConfig, PORT};
 use crate::engine::{Engine, SessionKey};
 use crate::opener::Opener;
 
-/// Most sessions to one node: for twice its ways of equal cost, which they take by their ports.
+/// Limit of sessions to one node: twice its equal-cost paths, which ports select.
 const LANES_MAX: usize = 16;
 
 /// A node to probe.
@@ -33,14 +33,15 @@ const LANES_MAX: usize = 16;
 pub struct Target {
     /// Its name.
     pub node: String,
-    /// Its reflector; `None` where none is known: it is not probed.
+    /// Its reflector; a node without one is not probed.
     pub to: Option<Address>,
-    /// Ways to it: those of the present m-set, and former ones for a while.
+    /// Paths to it: those of the present m-set and, for a while, former ones.
     pub ways: Vec<NamedWay>,
 }
 
 impl Target {
-    /// Sessions that cover its ways: one for one, else two for each, since a port may take any way.
+    /// How many sessions cover its paths: one for a single path, else two for each, since a port may select
+    /// any path.
     pub fn lanes(&self) -> usize {
         match self.ways.len() {
             ways @ 0..=1 => ways,
@@ -49,30 +50,30 @@ impl Target {
     }
 }
 
-/// The nodes to probe, or why they are not known.
+/// The nodes to probe, or why they are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Wanted {
     /// The nodes, by name.
     pub targets: Vec<Target>,
-    /// Why the topology is not known, or not known any more: `targets` are those of before.
+    /// Why the topology is unknown or outdated; `targets` are those of the last one.
     pub problem: Option<String>,
-    /// Whether a topology was ever read.
+    /// Whether a topology has ever been read.
     pub is_known: bool,
 }
 
-/// What is wanted, and whether it has changed since the engine's thread took it.
+/// The nodes to probe, and whether they have changed since the engine's thread took them.
 type Shared = Mutex<(Wanted, bool)>;
 
-/// What the thread publishes, for other threads.
+/// What the thread publishes for other threads.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     wanted: Arc<Shared>,
-    /// What of OSPF could not be taken up; all 0 without.
+    /// OSPF messages and LSAs that could not be used; all 0 without OSPF.
     pub ospf: Arc<Counts>,
 }
 
 impl View {
-    /// As it is now.
+    /// The current state.
     pub fn read(&self) -> Wanted {
         self.wanted.lock().0.clone()
     }
@@ -84,10 +85,10 @@ impl View {
     }
 }
 
-/// Follows what is configured, for `node`, on a thread of its own for as long as somebody has the view.
+/// Follows the topology for `node` on a thread of its own until the view is dropped.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// The system refuses a thread.
 fn follow(config: MsetConfig, node: String) -> io::Result<View> {
     let presence = config.advertise.map(|role| Presence {
         role,
@@ -119,18 +120,18 @@ fn follow(config: MsetConfig, node: String) -> io::Result<View> {
     Ok(view)
 }
 
-/// The thread's own.
+/// State of the thread.
 struct Following {
     config: MsetConfig,
     node: String,
     transition: Transition,
     began: Instant,
-    /// The last address of each node that OSPF had.
+    /// The last address of each node in OSPF.
     addresses: BTreeMap<String, Address>,
 }
 
 impl Following {
-    /// Takes what was read, if anything was, and publishes the nodes to probe now.
+    /// Takes what was read, if anything, and publishes the nodes to probe now.
     fn take(&mut self, read: Result<Option<Found>, String>, wanted: &Shared) {
         let taken = read.and_then(|read| match read {
             Some((topology, addresses)) => self.change(&topology, &addresses).map(Some),
@@ -144,10 +145,10 @@ impl Following {
         self.publish(wanted);
     }
 
-    /// Takes another topology up.
+    /// Switches to another topology.
     fn change(&mut self, topology: &Topology, addresses: &Addresses) -> Result<(), String> {
         let mut ways = ways(topology, &self.config, &self.node)?;
-        // Others would be no names in reports.
+        // Other names are invalid in reports.
         ways.retain(|way| {
             let node = way.last().map_or("", String::as_str);
             let is_name = name(KeyPath::default(), node).is_ok();
@@ -197,7 +198,7 @@ impl Following {
     }
 }
 
-/// Publishes why the topology is not known; `None`: it is.
+/// Publishes why the topology is unknown; `None`: it is known.
 fn note(problem: Option<String>, wanted: &Shared) {
     let former = {
         let wanted = &mut wanted.lock().0;
@@ -220,7 +221,7 @@ fn log(targets: &[Target]) {
     }
 }
 
-/// The ways of a node's m-set.
+/// The paths of a node's m-set.
 fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<NamedWay>, String> {
     let find = |key: &str, name: &str| {
         let found = topology.find(name);
@@ -233,7 +234,7 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
         };
         let known = names.iter().filter(|name| !name.is_empty());
         let known = known.map(|name| find(key, name));
-        // One that is gone for a while is no reason to stop.
+        // A router that is missing for a while is no reason to stop.
         let noted = known.inspect(|found| {
             if let Err(problem) = found {
                 tracing::debug!("{problem}");
@@ -254,20 +255,20 @@ fn ways(topology: &Topology, config: &MsetConfig, node: &str) -> Result<Vec<Name
     Ok(names.collect())
 }
 
-/// When what could not be opened is tried again.
+/// Interval between attempts to open what failed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A session: node, reflector, lane.
+/// Identifies a session: node, reflector, lane.
 type Lane = (String, SocketAddr, usize);
 
-/// The sessions of an m-set, opened and ended on the thread that measures.
+/// The sessions of an m-set, opened and ended on the measuring thread.
 #[derive(Debug)]
 pub struct MsetSessions {
-    /// What they follow.
+    /// The m-set that they follow.
     pub view: View,
     opener: Opener,
     config: MsetConfig,
-    /// Most sessions.
+    /// Limit of sessions.
     room: usize,
     wanted: Vec<Lane>,
     open: HashMap<Lane, SessionKey>,
@@ -276,10 +277,10 @@ pub struct MsetSessions {
 }
 
 impl MsetSessions {
-    /// Those that are configured, none of them open yet; `None` without an m-set.
+    /// The sessions of the configuration, none open yet; `None` without an m-set.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// The system refuses a thread.
     pub fn of(config: &Config, opener: Opener) -> io::Result<Option<Self>> {
         let Some((mset, node)) = config.mset.clone().zip(config.mset_node()) else {
             return Ok(None);
@@ -296,7 +297,7 @@ impl MsetSessions {
         }))
     }
 
-    /// Makes sessions as they are wanted now; tries again what failed.
+    /// Opens and ends sessions to match the m-set; retries what failed.
     pub fn step(&mut self, engine: &mut Engine) {
         if let Some(targets) = self.view.take() {
             self.change(&targets, engine);
@@ -316,7 +317,7 @@ impl MsetSessions {
         self.wanted = wanted.flatten().collect();
         if self.wanted.len() > self.room {
             tracing::warn!(
-                "mset: {} sessions are wanted, {} are made: give `session` a longer interval_ms",
+                "mset: {} sessions are needed, but only {} fit: give `session` a longer interval_ms",
                 self.wanted.len(),
                 self.room
             );
@@ -347,7 +348,7 @@ impl MsetSessions {
                     self.again = Some(engine.now() + AGAIN);
                     let complaint = format!("mset: {node} is not probed: {error}");
                     if self.complaint != complaint {
-                        tracing::warn!("{complaint}; tried again every {} s", AGAIN.as_secs());
+                        tracing::warn!("{complaint}; retrying every {} s", AGAIN.as_secs());
                         self.complaint = complaint;
                     }
                 }

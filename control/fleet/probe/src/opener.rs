@@ -1,4 +1,4 @@
-//! Opens the sockets and reads the keys that a configuration asks for.
+//! Opens the sockets and reads the keys of a configuration.
 
 use crate::config::{Address, Config, PORT, ReflectorConfig, SessionConfig};
 use crate::engine::{Engine, SenderKey, SessionKey};
@@ -19,16 +19,16 @@ use std::time::Duration;
 pub struct Opener {
     error: ErrorEstimate,
     count: Option<u64>,
-    /// By the names of their files, each read once.
+    /// By the names of their files; each is read once.
     keys: HashMap<PathBuf, Key>,
     random: Pcg64Mcg,
 }
 
-/// Opens all sockets and reads all keys. `interval` overrides the configuration's length, `count` limits the packets of each
-/// session.
+/// Opens all sockets and reads all keys. `interval` overrides the configured length, `count` limits the packets of
+/// each session.
 ///
 /// # Errors
-/// What cannot be opened or read, with the JSON path of its key; nothing is left behind then.
+/// A socket or key failed, with the JSON path of its key. Nothing stays open.
 pub fn ready(
     config: &Config,
     interval: Option<Duration>,
@@ -41,7 +41,7 @@ pub fn ready(
         start: UnixNs::now(),
     };
     let mut engine = Engine::new(intervals, config.timestamps)
-        .context("the system gives no descriptor to wait for packets")?;
+        .context("the system provides no descriptor to wait for packets")?;
     let mut opener = Opener {
         error: config.clock.estimate(),
         count,
@@ -62,10 +62,10 @@ pub fn ready(
 }
 
 impl Opener {
-    /// Adds a session, by a socket of this lane; `path` names it in errors.
+    /// Adds a session on a socket of this lane; `path` names it in errors.
     ///
     /// # Errors
-    /// What cannot be opened or read, with the JSON path of its key.
+    /// A socket or key failed, with the JSON path of its key.
     pub fn open(
         &mut self,
         engine: &mut Engine,
@@ -85,7 +85,7 @@ impl Opener {
         let opened = engine.sender(key, to);
         let (sender, from, ssid) = opened.map_err(|error| anyhow!("{path}.from: {error}"))?;
         let ssid = ssid.with_context(|| {
-            format!("{path}: there are 65,535 sessions to this reflector; give some another `from` or `dscp`")
+            format!("{path}: this reflector has 65,535 sessions already; give some of them another `from` or `dscp`")
         })?;
         let key = self.key(session.key_file.as_deref(), path, "key_file")?;
         let tlv_key = self.key(session.tlv_key_file.as_deref(), path, "tlv_key_file")?;
@@ -123,7 +123,7 @@ impl Opener {
         })
     }
 
-    /// The key in a file, if one is named; `path` and `name` are those of the file's name in the configuration.
+    /// The key in a file, if there is one; `path` and `name` locate the file's name in the configuration.
     fn key(&mut self, file: Option<&Path>, path: &str, name: &str) -> Result<Option<Key>> {
         let Some(file) = file else { return Ok(None) };
         if let Some(key) = self.keys.get(file) {

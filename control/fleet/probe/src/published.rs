@@ -1,4 +1,4 @@
-//! Where results go: the last ones and totals for readers in other threads, and all of them to reports.
+//! Where results go: the latest and the totals to readers in other threads, all of them to reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ contract::record! {
     /// Sums over all closed intervals of a session.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
     pub struct Totals {
-        /// Packets and replies.
+        /// Counts of packets and replies.
         #[serde(flatten)]
         pub counts: Counts,
         /// Intervals in which the clock of either end was set.
         #[metric(Counter = "vernier_probe_clock_steps_total")]
         pub clock_steps: u64,
-        /// Round trips that were measured.
+        /// Round trips measured.
         pub round_trips: u64,
         /// Their sum in seconds.
         pub round_trip_s: f64,
     }
 }
 
-/// A session, as it is published.
+/// A session as it is published.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
     /// The last closed interval.
     pub last: SessionResult,
     /// All closed intervals.
     pub total: Totals,
-    /// The last interval in which a clock was set; `None`: none was.
+    /// The last interval in which a clock was set; `None`: there was none.
     pub last_step: Option<Step>,
 }
 
@@ -45,14 +45,14 @@ pub struct Published {
 pub struct Step {
     /// Its number.
     pub interval: u64,
-    /// When it began, in ms since 1970.
+    /// Its start, in ms since 1970.
     pub start_unix_ms: u64,
-    /// Whose clock, and by how much.
+    /// Whose clock was set, and by how much.
     pub clocks: Offset,
 }
 
 impl Published {
-    /// A further result of a session.
+    /// Adds another result of a session.
     fn after(former: Option<&Self>, result: SessionResult) -> Self {
         let mut total = former.map_or_else(Totals::default, |former| former.total);
         total.counts += result.counts;
@@ -78,7 +78,7 @@ impl Published {
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<RwLock<State>>);
 
-/// What is on the board.
+/// The published state.
 #[derive(Debug, Default)]
 pub struct State {
     /// Sessions with a result, by name.
@@ -92,12 +92,13 @@ pub struct State {
 }
 
 impl Board {
-    /// What is on it now. The thread that measures waits while this is held.
+    /// Reads the state. The measuring thread waits while the guard is held.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.0.read()
     }
 
-    /// All sessions by name. They are shared, not copied, and the thread that measures does not wait for who reads them.
+    /// All sessions by name. They are shared rather than copied, so that the measuring thread does not wait for
+    /// readers.
     pub fn sessions(&self) -> Vec<Arc<Published>> {
         self.read().sessions.values().cloned().collect()
     }
@@ -108,17 +109,17 @@ impl Board {
     }
 }
 
-/// Where results go.
+/// Destinations of results.
 #[derive(Debug, Default)]
 pub struct Outlet {
     /// For HTTP.
     pub board: Board,
-    /// For reports, where there are any.
+    /// For reports, if configured.
     pub reports: Option<Collector>,
 }
 
 impl Outlet {
-    /// Takes a session's interval.
+    /// Publishes a session's interval.
     pub fn result(&mut self, result: SessionResult) {
         if let Some(reports) = &mut self.reports {
             reports.result(result.clone());
@@ -126,13 +127,13 @@ impl Outlet {
         let name = result.id.name.clone();
         let former = self.board.session(&name);
         let published = Arc::new(Published::after(former.as_deref(), result));
-        // The former result is freed when the lock is free again.
+        // The former result is freed after the lock is released.
         let former = self.board.0.write().sessions.insert(name, published);
         drop(former);
     }
 
-    /// Takes what the reflector did so far, replies so far that belong to no session, and sessions that cannot send; every 50 ms
-    /// or so.
+    /// Publishes the reflector's counts so far, the replies so far that belong to no session, and the sessions that
+    /// cannot send. Called about every 50 ms.
     pub fn counted(&self, reflector: Option<ReflectorCounts>, strangers: u64, faults: &SendFaults) {
         let mut state = self.board.0.write();
         state.reflector = reflector;
@@ -142,7 +143,7 @@ impl Outlet {
         faults.log_changes(&former);
     }
 
-    /// All results of intervals before this one have come; every 50 ms or so.
+    /// Marks all intervals before this one as complete. Called about every 50 ms.
     pub fn closed(&mut self, before: u64) {
         if let Some(reports) = &mut self.reports {
             reports.closed(before);

@@ -1,13 +1,15 @@
-//! The session-reflector: makes of a request its reply, in place, so that no reply is longer than its request.
+//! The session-reflector: turns a request into its reply, in place, so that no reply is longer than its
+//! request.
 //!
 //! ```text
 //!  request --> long enough? no loop? HMAC? limit? --> session's counts --> TLVs answered --> reply without its timestamp
 //!                       \--> counted and dropped                                  finish: timestamp, HMACs
 //! ```
 //!
-//! It has no socket and no clock. Memory is bounded: a table of sessions of fixed size, and of buckets for the limit of
-//! rates. Two reflectors, or one and itself, would answer each other for ever if somebody forged a first packet: so it never
-//! answers a reply to one of its own replies. Requests of a session that finds no room are answered without state, as RFC 8762, section 4, has it.
+//! It has no socket and no clock. Memory is bounded: the table of sessions and the buckets of the rate limit have
+//! fixed sizes. A forged packet could make two reflectors, or one and itself, answer each other for ever; so a
+//! reflector never answers a reply to its own reply. If the table is full, further sessions are answered without
+//! state, as RFC 8762, section 4, provides.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,44 +25,44 @@ use crate::wire::{
     Mode, Reply, Request, Tlv, UNRECOGNISED, UnixNs, Walk, put,
 };
 
-/// How a reflector answers.
+/// Settings of a reflector.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its limits, and the values of DSCP that may be asked for.
+    /// Its limits, and the DSCP values that may be requested.
     pub config: ReflectorConfig,
-    /// The key of base packets; with it, all have to be authenticated.
+    /// The key of base packets; if set, all requests must be authenticated.
     pub key: Option<Key>,
-    /// The key of TLVs; in authenticated mode that of base packets, unless there is another.
+    /// The key of TLVs; in authenticated mode, that of base packets unless another is set.
     pub tlv_key: Option<Key>,
     /// This end's clock.
     pub error: ErrorEstimate,
-    /// Where it gets its time from.
+    /// The source of its time.
     pub clock: ClockSource,
 }
 
 contract::record! {
-    /// What a reflector did, from its start.
+    /// Counters of the reflector since its start.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
     pub struct ReflectorCounts {
-        /// Requests that were answered.
+        /// Requests answered.
         #[metric(Counter = "vernier_probe_reflector_answered_packets_total")]
         pub answered: u64,
-        /// Requests of sessions without room in the table.
+        /// Requests of sessions without room in the table, answered without state.
         #[metric(Counter = "vernier_probe_reflector_stateless_packets_total")]
         pub answered_without_state: u64,
         /// Requests shorter than a base packet.
         #[metric(Counter = "vernier_probe_reflector_short_packets_total")]
         pub too_short: u64,
-        /// Replies to its own replies, by another reflector or itself; they are not answered.
+        /// Replies to the reflector's own replies, dropped to avoid a loop.
         #[metric(Counter = "vernier_probe_reflector_looped_packets_total")]
         pub looped: u64,
-        /// Requests whose HMAC was not checked: too many were wrong just before.
+        /// Requests whose HMAC was not checked because too many were wrong just before.
         #[metric(Counter = "vernier_probe_reflector_unchecked_packets_total")]
         pub unchecked: u64,
-        /// Requests with a wrong HMAC, or without.
+        /// Requests with a wrong HMAC, or without one.
         #[metric(Counter = "vernier_probe_reflector_unauthentic_packets_total")]
         pub not_authentic: u64,
-        /// Requests over the limit of their source.
+        /// Requests over the rate limit of their source.
         #[metric(Counter = "vernier_probe_reflector_limited_packets_total")]
         pub over_limit: u64,
         /// Requests whose TLVs failed verification.
@@ -69,7 +71,7 @@ contract::record! {
         /// Requests with a malformed TLV.
         #[metric(Counter = "vernier_probe_reflector_malformed_tlv_packets_total")]
         pub tlv_malformed: u64,
-        /// Replies that the system did not take.
+        /// Replies that the system refused to send.
         #[metric(Counter = "vernier_probe_reflector_not_sent_packets_total")]
         pub not_sent: u64,
         /// Sessions in the reflector's table.
@@ -78,20 +80,20 @@ contract::record! {
     }
 }
 
-/// A reply that lacks its timestamp.
+/// A reply without its timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the reply lacks its timestamp and HMACs until `finish`"]
 pub struct Pending {
     mode: Mode,
     /// DSCP and ECN of the reply.
     pub traffic_class: u8,
-    /// Offset in the tail of an HMAC TLV that is made anew.
+    /// Offset in the tail of an HMAC TLV that is computed again.
     hmac_at: Option<usize>,
     session: SessionKey,
     sequence: u32,
 }
 
-/// Who a session is (RFC 8972, section 3).
+/// Identifies a session (RFC 8972, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SessionKey {
     from: SocketAddr,
@@ -99,8 +101,8 @@ struct SessionKey {
     ssid: u16,
 }
 
-/// How much older than the last reply the one is, in ns, to which a looped packet may be the answer: no packet is under way
-/// for longer than a minute. A clock may have been set back by a second meanwhile.
+/// A looped packet answers a reply that is older than the last one by an age in this range, in ns: no packet is under
+/// way for longer than a minute, and a clock may have been set back by a second meanwhile.
 const LOOP_NS: std::ops::Range<i64> = -1_000_000_000..60_000_000_000;
 
 /// Answers requests.
@@ -109,7 +111,7 @@ pub struct Reflector {
     settings: Settings,
     sessions: Sessions,
     limit: Option<Limit>,
-    /// Limits the work for HMACs that are wrong, over all sources: addresses are easily forged. Right ones cost nothing here.
+    /// Limits the work on wrong HMACs over all sources, since addresses are easily forged. Right ones are free.
     checks: Bucket,
     /// The time in the last reply.
     last_written: Option<UnixNs>,
@@ -117,7 +119,7 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// A reflector that has seen nothing.
+    /// Creates a reflector without sessions.
     pub fn new(settings: Settings) -> Self {
         let config = &settings.config;
         let idle = Duration::from_secs(config.idle_s);
@@ -131,7 +133,7 @@ impl Reflector {
         }
     }
 
-    /// What it did.
+    /// The counters.
     pub fn counts(&self) -> ReflectorCounts {
         ReflectorCounts {
             sessions: self.sessions.states.len() as u64,
@@ -139,8 +141,8 @@ impl Reflector {
         }
     }
 
-    /// Makes of a request the reply to it, of the same length, all but its timestamp and what depends on it. `now` is by a
-    /// clock that never steps. Counts a request that gets no reply, and returns `None`.
+    /// Turns a request into its reply of the same length, except for the timestamp and what depends on it. `now` is
+    /// from a clock that never steps. Counts a request that gets no reply, and returns `None`.
     pub fn reflect(
         &mut self,
         packet: &mut [u8],
@@ -200,7 +202,7 @@ impl Reflector {
         })
     }
 
-    /// Verifies a request before any state is touched.
+    /// Verifies a request before any state changes.
     fn admit(
         &mut self,
         packet: &[u8],
@@ -225,7 +227,7 @@ impl Reflector {
             self.was_wrong(mode.bytes());
             return refused(&mut self.counts.not_authentic);
         }
-        // Last, so that forged packets do not use up what their victim may send.
+        // Checked last, so that forged packets do not use up the victim's limit.
         let limit = self.limit.as_mut();
         if limit.is_some_and(|limit| !limit.takes(arrival.from.ip(), now)) {
             return refused(&mut self.counts.over_limit);
@@ -233,23 +235,22 @@ impl Reflector {
         Some((mode, request))
     }
 
-    /// Whether a packet is a reply to a reply of this reflector: as the sender's timestamp it has a time that this reflector
-    /// wrote not long before its last reply. A request has zeros there (RFC 8762, section 4.2), or padding in TWAMP. Ports
-    /// would tell nothing, since reflectors may have any, and senders that of reflectors. The time in the last reply is
-    /// compared, not the present: it is of the same clock as the others, whatever clock stamps what arrives.
+    /// Whether a packet is a reply to a reply of this reflector: its sender's timestamp is a time that this reflector
+    /// wrote shortly before its last reply. A request has zeros there (RFC 8762, section 4.2), or padding in TWAMP.
+    /// Ports do not help, since reflectors may have any, and senders may have those of reflectors. The reference is
+    /// the time in the last reply, not the present, since it is from the same clock, whatever clock stamps arrivals.
     fn is_looped(&self, mode: Mode, packet: &[u8]) -> bool {
         let Some(last) = self.last_written else {
             return false;
         };
         let bits = Reply::read(mode, packet).map_or(0, |reply| reply.sender_timestamp);
-        // Zero is a time, too, of each era of NTP.
+        // Zero is also a time of each NTP era.
         let written = Some(bits).filter(|bits| *bits != 0);
         let written = written.and_then(|bits| self.settings.error.format.decode(bits, last));
         written.is_some_and(|written| LOOP_NS.contains(&last.since(written)))
     }
 
-    /// Writes the timestamp `at` and all HMACs into a reply that [`Reflector::reflect`] made: the last thing before it is
-    /// sent.
+    /// Writes the timestamp `at` and all HMACs into a reply made by [`Reflector::reflect`], just before it is sent.
     pub fn finish(&mut self, packet: &mut [u8], pending: Pending, at: UnixNs) {
         let format = self.settings.error.format;
         self.last_written = Some(at);
@@ -273,7 +274,7 @@ impl Reflector {
         self.checks.left -= (bytes + CHECK_BYTES) as f64;
     }
 
-    /// Counts a reply that the system did not take.
+    /// Counts a reply that the system refused to send.
     pub fn not_sent(&mut self) {
         self.counts.not_sent += 1;
     }
@@ -285,22 +286,22 @@ fn refused<T>(count: &mut u64) -> Option<T> {
     None
 }
 
-/// Between two searches for sessions that make room, in a table that is full.
+/// Minimum time between two searches for sessions to evict from a full table.
 const SEARCH: Duration = Duration::from_secs(1);
 
-/// What is remembered of one session.
+/// State of one session.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// Requests that were received, modulo 2^32.
+    /// Requests received, modulo 2^32.
     received: u32,
-    /// Replies that were sent, modulo 2^32: the next one's sequence number.
+    /// Replies sent, modulo 2^32; the sequence number of the next one.
     sent: u32,
-    /// The last reply: its sequence number, when it was sent, and who says so.
+    /// The last reply: its sequence number, its time, and the source of that time.
     last: Option<(u32, UnixNs, Stamped)>,
     seen: Duration,
 }
 
-/// What is remembered of each session: a table of bounded size.
+/// A bounded table of session states.
 #[derive(Debug)]
 struct Sessions {
     states: HashMap<SessionKey, State>,
@@ -319,7 +320,7 @@ impl Sessions {
         }
     }
 
-    /// The state of a session that is seen now, a new one where there is room.
+    /// The state of a session, created if there is room.
     fn see(&mut self, key: SessionKey, now: Duration) -> Option<&mut State> {
         if self.states.len() >= self.most && !self.states.contains_key(&key) {
             self.make_room(now);
@@ -332,8 +333,8 @@ impl Sessions {
         Some(state)
     }
 
-    /// Forgets sessions that have said nothing for long. Looks through the table once a second at most, so that packets of
-    /// ever new sessions do not make it look each time.
+    /// Evicts sessions that have been silent for long. Searches the table at most once a second, so that packets of
+    /// ever new sessions do not each cause a search.
     fn make_room(&mut self, now: Duration) {
         if self
             .searched
@@ -347,21 +348,21 @@ impl Sessions {
     }
 }
 
-/// Buckets: addresses that share one share its limit.
+/// Number of buckets; addresses that share one share its limit.
 const BUCKETS: usize = 4_096;
 
-/// Bytes that are hashed each second for HMACs that turn out to be wrong: at most a tenth of a CPU.
+/// Bytes to hash each second for HMACs that turn out wrong: at most a tenth of a CPU.
 const WRONG_BYTES_PER_S: f64 = (16 << 20) as f64;
 
-/// Bytes that a check hashes in addition to the packet: a block for the key and one for the outer hash.
+/// Bytes that a check hashes in addition to the packet: one block for the key, one for the outer hash.
 const CHECK_BYTES: usize = 128;
 
-/// A token bucket, as deep as a second's tokens.
+/// A token bucket that holds a second's tokens.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     per_s: f64,
     left: f64,
-    /// When it was filled last.
+    /// When it was last filled.
     filled: Duration,
 }
 
@@ -374,7 +375,7 @@ impl Bucket {
         }
     }
 
-    /// Adds the tokens of the time that has passed, and returns what there is.
+    /// Adds the tokens of the elapsed time, and returns the total.
     fn left(&mut self, now: Duration) -> f64 {
         let passed = now.saturating_sub(self.filled).as_secs_f64();
         self.left = (self.left + passed * self.per_s).min(self.per_s);

@@ -1,10 +1,11 @@
-//! From results to reports: one of every interval, with the segments from this prober's node to others and back.
+//! Turns results into reports: one for each interval, with the segments from this prober's node to others and
+//! back.
 //!
 //! ```text
 //!  measuring thread: results --Collector--> (shared, by interval) --Composer--> report::sender, a thread of its own
 //! ```
 //!
-//! Sessions to one node in one class are one segment.
+//! Sessions to the same node in the same class are one segment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,44 +20,44 @@ use crate::config::Clock;
 use crate::result::{Delays, OneWay, SessionResult};
 use crate::session::Intervals;
 
-/// Results that wait for the reports' thread, at most, about 800 bytes each: of more, whole intervals are left out.
+/// Limit of queued results, about 800 bytes each. Beyond it, whole intervals are left out.
 const WAITING_MAX: usize = 1 << 17;
 
-/// Results on their way, and the number of the first interval that is not closed.
+/// Queued results, and the number of the first interval that is not closed.
 #[derive(Debug, Default)]
 struct Waiting {
     /// By interval.
     results: BTreeMap<u64, Vec<SessionResult>>,
-    /// How many have come since the reports' thread looked last.
+    /// Results added since the reports' thread last looked.
     new: usize,
     closed: u64,
-    /// Intervals before this one have results missing, and are not reported.
+    /// Intervals before this one miss results, and are not reported.
     lost_before: u64,
 }
 
-/// Takes the results on the thread that measures.
+/// Collects the results on the measuring thread.
 #[derive(Debug)]
 pub struct Collector(Arc<Mutex<Waiting>>);
 
-/// Makes the reports on the thread that sends them.
+/// Composes the reports on the sending thread.
 #[derive(Debug)]
 pub struct Composer {
     shared: Arc<Mutex<Waiting>>,
     prober: Prober,
-    /// The next interval to be reported, and the first that the last report does not cover.
+    /// The next interval to report, and the first that the last report does not cover.
     next: u64,
     uncovered: u64,
     left_out: u64,
 }
 
-/// Who reports.
+/// The reporting prober.
 #[derive(Debug, Clone)]
 pub struct Prober {
     /// Random number of this run.
     pub incarnation: u64,
     /// The name in reports.
     pub name: String,
-    /// The node where it stands.
+    /// Its node.
     pub node: String,
     /// The clock of this machine.
     pub clock: Clock,
@@ -64,7 +65,7 @@ pub struct Prober {
     pub intervals: Intervals,
 }
 
-/// Both ends of the way from results to reports.
+/// Both ends of the queue from results to reports.
 pub fn pair(prober: Prober) -> (Collector, Composer) {
     let shared = Arc::<Mutex<Waiting>>::default();
     let collector = Collector(Arc::clone(&shared));
@@ -79,7 +80,7 @@ pub fn pair(prober: Prober) -> (Collector, Composer) {
 }
 
 impl Collector {
-    /// Takes a session's interval.
+    /// Adds a session's interval.
     pub fn result(&mut self, result: SessionResult) {
         let mut waiting = self.0.lock();
         waiting.new += 1;
@@ -87,12 +88,12 @@ impl Collector {
         of_interval.push(result);
     }
 
-    /// Lets the intervals before this one be reported: all their results have come.
+    /// Releases the intervals before this one for reporting: all their results are here.
     pub fn closed(&mut self, before: u64) {
         let mut waiting = self.0.lock();
         waiting.closed = waiting.closed.max(before);
         if waiting.new > WAITING_MAX {
-            // Some are of intervals that are not closed yet.
+            // Some belong to intervals that are not closed yet.
             let newest = std::mem::take(&mut waiting.results).pop_last();
             let newest = newest.map_or(0, |(interval, _)| interval + 1);
             waiting.lost_before = waiting.lost_before.max(newest);
@@ -131,7 +132,7 @@ impl Reporter for Composer {
 }
 
 impl Prober {
-    /// The report of one interval, which it counts alone.
+    /// The report of a single interval.
     fn report(&self, interval: u64, results: &[SessionResult]) -> Report {
         let mut names = Names::default();
         let mut ways: BTreeMap<(&str, &str), Vec<&SessionResult>> = BTreeMap::new();
@@ -223,10 +224,10 @@ impl Prober {
     }
 }
 
-/// Half-width of the nominal 98 % interval in standard deviations, as other segments have it.
+/// Half-width of the nominal 98 % interval in standard deviations, as for other segments.
 const WIDTH: f64 = 2.326;
 
-/// Of some sessions in one direction.
+/// Statistics of several sessions in one direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     packets: u64,
@@ -237,7 +238,7 @@ struct Sums {
     /// The greatest error of clocks.
     error_ns: f64,
     medians_ns: f64,
-    /// All but the median.
+    /// Everything but the median.
     quantiles: Option<Quantiles>,
 }
 
@@ -247,7 +248,7 @@ impl Sums {
         self.lost += result.counts.lost;
     }
 
-    /// Delays, whose clocks may add so much.
+    /// Adds delays, to which the clocks may contribute an error of `error_ns`.
     fn add(&mut self, delays: Option<Delays>, error_ns: f64) {
         let Some(delays) = delays else { return };
         let n = delays.samples as f64;
@@ -270,7 +271,7 @@ impl Sums {
         all.p999_ns = all.p999_ns.max(ones.p999_ns);
     }
 
-    /// A segment without names. Of several sessions the median is the mean of theirs, other percentiles are the greatest.
+    /// A segment without names. The median is the mean of the sessions' medians; other percentiles are the greatest.
     fn segment(&self) -> msp::Segment {
         let counted = msp::Segment {
             packets: self.packets,
@@ -283,7 +284,7 @@ impl Sums {
         let n = self.samples as f64;
         let mean_ns = self.sum_ns / n;
         let deviation_ns = (self.squares_ns2 / n - mean_ns.powi(2)).max(0.0).sqrt();
-        // One packet says nothing of others.
+        // With one packet there is no deviation.
         let bound_ns = (self.samples > 1).then(|| self.error_ns + WIDTH * deviation_ns / n.sqrt());
         msp::Segment {
             samples: self.samples,

@@ -1,4 +1,4 @@
-//! What is measured of a session in an interval: plain records, with serde, for any reporter.
+//! Results of a session for an interval: plain serde records for any reporter.
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
@@ -12,14 +12,14 @@ use crate::clock::Offset;
 use crate::socket::Stamped;
 use crate::wire::{ClockSource, Format, Kind, UnixNs, number};
 
-/// Which session.
+/// Identifies a session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionId {
     /// Its name.
     pub name: String,
     /// Name of the node where the reflector stands.
     pub node: String,
-    /// The class of traffic that it stands for.
+    /// The class of traffic that it represents.
     pub class: String,
     /// The sender's address and port.
     pub from: SocketAddr,
@@ -31,7 +31,7 @@ pub struct SessionId {
     pub dscp: u8,
 }
 
-/// One session in one interval: all packets that were sent in it, each answered or timed out.
+/// One session in one interval: all packets sent in it, each answered or timed out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionResult {
     /// The session.
@@ -39,69 +39,70 @@ pub struct SessionResult {
     pub id: SessionId,
     /// Number of the interval since the start of the program, from 0.
     pub interval: u64,
-    /// When it began, in ms since 1970.
+    /// Its start, in ms since 1970.
     pub start_unix_ms: u64,
-    /// How long it was, in ms.
+    /// Its length, in ms.
     pub length_ms: u64,
-    /// Packets and replies.
+    /// Counts of packets and replies.
     #[serde(flatten)]
     pub counts: Counts,
-    /// From the sending of requests to the arrival of replies, less the time in the reflector. `None` without replies.
+    /// Time from sending a request to receiving its reply, minus the time in the reflector. `None` without replies.
     pub round_trip: Option<Delays>,
-    /// From sender to reflector, as the clocks say: see `one_way`.
+    /// From sender to reflector, by the clocks: see `one_way`.
     pub forward: Option<Delays>,
     /// From reflector to sender, likewise.
     pub backward: Option<Delays>,
-    /// What one-way delays are worth.
+    /// How to read one-way delays.
     pub one_way: OneWay,
     /// The sender's clock.
     pub sender_clock: ClockQuality,
-    /// The reflector's clock, as its last reply says. `None` without replies.
+    /// The reflector's clock, by its last reply. `None` without replies.
     pub reflector_clock: Option<ClockQuality>,
     /// The difference of both clocks, and whether one was set.
     pub clocks: Offset,
-    /// Who took this end's timestamps: the farthest from the wire that occurred. `None` without replies.
+    /// The source of this end's timestamps, the one farthest from the wire if there were several. `None`
+    /// without replies.
     pub stamps: Option<StampedBy>,
-    /// What the last reply's TLVs say.
+    /// Contents of the last reply's TLVs.
     pub extensions: Option<Extensions>,
-    /// Why replies were rejected. `None`: none was.
+    /// Why replies were rejected. `None`: none were.
     pub rejected_for: Option<String>,
-    /// Why the system did not send the last request that it did not. `None`: it sent all.
+    /// Why the system refused to send the last request that failed. `None`: it sent all.
     pub not_sent_for: Option<String>,
-    /// Why requests were not delivered, as the last ICMP message has it. `None`: there was none.
+    /// Why requests were not delivered, by the last ICMP message. `None`: there was none.
     pub unreachable: Option<String>,
 }
 
 contract::record! {
-    /// Packets and replies. Every packet is in one of `received` and `lost`; their sum is `sent`. Duplicates, late and unusable
-    /// replies are counted beside.
+    /// Counts of packets and replies. `sent` is the sum of `received` and `lost`. Duplicates, late and unusable
+    /// replies are counted separately.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
     pub struct Counts {
-        /// Packets that were sent, of closed intervals.
+        /// Packets sent, in closed intervals.
         #[metric(Counter = "vernier_probe_sent_packets_total")]
         pub sent: u64,
-        /// Packets that were answered in time.
+        /// Packets answered in time.
         #[metric(Counter = "vernier_probe_received_packets_total")]
         pub received: u64,
-        /// Packets that were not answered in time.
+        /// Packets not answered in time.
         #[metric(Counter = "vernier_probe_lost_packets_total")]
         pub lost: u64,
-        /// Replies to packets that were answered already.
+        /// Replies to packets that had been answered already.
         #[metric(Counter = "vernier_probe_duplicate_packets_total")]
         pub duplicates: u64,
-        /// Replies that arrived behind the reply to a later packet.
+        /// Replies that arrived after the reply to a later packet.
         #[metric(Counter = "vernier_probe_reordered_packets_total")]
         pub reordered: u64,
-        /// Replies to packets whose time was over.
+        /// Replies that arrived after their time-out.
         #[metric(Counter = "vernier_probe_late_packets_total")]
         pub late: u64,
-        /// Packets that were due and not sent.
+        /// Packets that were due but not sent.
         #[metric(Counter = "vernier_probe_not_sent_packets_total")]
         pub not_sent: u64,
-        /// Replies whose delays are not counted: a clock was set.
+        /// Replies whose delays are not counted because a clock was set.
         #[metric(Counter = "vernier_probe_unusable_packets_total")]
         pub unusable: u64,
-        /// Replies that failed verification or belong to no packet.
+        /// Replies that failed verification or match no packet.
         #[metric(Counter = "vernier_probe_rejected_packets_total")]
         pub rejected: u64,
     }
@@ -121,45 +122,46 @@ impl AddAssign for Counts {
     }
 }
 
-/// Delays of packets, in ns. One-way delays are below 0 where the clocks differ by more.
+/// Delays of packets, in ns. One-way delays are negative if the clocks differ by more than the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Delays {
-    /// Packets.
+    /// Number of packets.
     pub samples: u64,
     /// Mean.
     pub mean_ns: f64,
     /// Standard deviation, over n.
     pub deviation_ns: f64,
-    /// Least.
+    /// Minimum.
     pub min_ns: i64,
     /// Median, to an eighth of an octave.
     pub p50_ns: f64,
-    /// What 90 % did not exceed, likewise.
+    /// 90th percentile, with the same precision.
     pub p90_ns: f64,
-    /// What 99 % did not exceed, likewise.
+    /// 99th percentile, with the same precision.
     pub p99_ns: f64,
-    /// What 99.9 % did not exceed, likewise.
+    /// 99.9th percentile, with the same precision.
     pub p999_ns: f64,
-    /// Greatest.
+    /// Maximum.
     pub max_ns: i64,
 }
 
-/// What one-way delays are worth.
+/// How to read one-way delays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OneWay {
-    /// Both clocks are synchronised: to within both error estimates.
+    /// Both clocks are synchronised: one-way delays are right to within the sum of both error estimates.
     Absolute,
-    /// They are not: differences and deviations hold, means and quantiles have the clocks' offset in them.
+    /// The clocks are not synchronised: differences and deviations are valid, means and quantiles include
+    /// the clocks' offset.
     #[default]
     Relative,
 }
 
 contract::record! {
-    /// How good a clock is; metrics are those of the reflector's.
+    /// Quality of a clock; the metrics are those of the reflector's.
     #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
     pub struct ClockQuality {
-        /// Whether the reflector says that its clock is synchronised.
+        /// Whether the reflector reports a synchronised clock.
         #[metric(Gauge = "vernier_probe_reflector_clock_synchronised")]
         pub is_synchronised: bool,
         /// Error estimate of the reflector's clock.
@@ -168,48 +170,49 @@ contract::record! {
     }
 }
 
-/// Who took timestamps.
+/// Sources of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StampedBy {
-    /// Of requests that left.
+    /// Of outgoing requests.
     pub sent: Stamped,
-    /// Of replies that arrived.
+    /// Of incoming replies.
     pub received: Stamped,
 }
 
-/// What a reflector says in its TLVs (RFC 8972, section 4). A field is `None` where the TLV was not asked for, or not answered.
+/// Contents of a reflector's TLVs (RFC 8972, section 4). A field is `None` if the TLV was not requested or not
+/// answered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Extensions {
-    /// How the reflector's clock is synchronised.
+    /// Source of the reflector's time.
     pub clock: Option<ClockSource>,
-    /// How the reflector took the time of arrival: 1 hardware, 2 software, 3 control plane.
+    /// How the reflector timestamped the arrival: 1 hardware, 2 software, 3 control plane.
     pub received_method: Option<u8>,
-    /// How it took the time of the reply, likewise.
+    /// How it timestamped the reply, with the same codes.
     pub sent_method: Option<u8>,
-    /// DSCP of the request, as it arrived.
+    /// DSCP of the request on arrival.
     pub dscp_received: Option<u8>,
-    /// ECN of the request, as it arrived.
+    /// ECN of the request on arrival.
     pub ecn_received: Option<u8>,
-    /// Whether the reflector's policy refused the DSCP that was asked for the way back.
+    /// Whether the reflector's policy refused the requested DSCP of the reply.
     pub is_dscp_refused: Option<bool>,
-    /// Packets that the reflector has received in this session.
+    /// Packets received by the reflector in this session.
     pub reflector_received: Option<u32>,
-    /// Packets that the reflector has sent in this session.
+    /// Packets sent by the reflector in this session.
     pub reflector_sent: Option<u32>,
-    /// Sequence number of the reply before, and when it really left in ns since 1970.
+    /// Sequence number of the previous reply, and its actual time of transmission in ns since 1970.
     pub follow_up: Option<(u32, u64)>,
     /// The request's source and destination ports at the reflector.
     pub ports: Option<(u16, u16)>,
-    /// TLVs that the reflector did not know.
+    /// TLVs unknown to the reflector.
     pub unrecognised: u32,
-    /// Whether it found one malformed.
+    /// Whether the reflector found a malformed TLV.
     pub is_malformed: bool,
-    /// Whether the HMAC of TLVs failed, there or here: nothing else is said then.
+    /// Whether the TLVs' HMAC failed at either end; if so, all other fields are `None`.
     pub is_not_authentic: bool,
 }
 
 impl Extensions {
-    /// Takes up what one TLV says.
+    /// Adds the contents of one TLV.
     pub(crate) fn take(&mut self, kind: Kind, value: &[u8], format: Format, near: UnixNs) {
         match (kind, value) {
             (Kind::TimestampInformation, &[source, received, _, sent]) => {
@@ -242,14 +245,15 @@ impl Extensions {
     }
 }
 
-/// Beyond this the least delay is the clocks' offset.
+/// A least delay beyond this is the clocks' offset.
 const OFFSET_NS: i64 = 1 << 40;
 
 impl Delays {
-    /// Of samples in ns; `None` of none.
+    /// Statistics of samples in ns; `None` if there are none.
     pub fn of(samples: impl ExactSizeIterator<Item = i64> + Clone) -> Option<Self> {
         let min_ns = samples.clone().min()?;
-        // Buckets are an eighth of a delay wide: with an offset in it that would be nothing. Taken off first, it does not matter.
+        // A bucket is an eighth of a delay wide, which is too coarse for a delay that includes an offset: subtract it
+        // first.
         let base_ns = if (0..OFFSET_NS).contains(&min_ns) {
             0
         } else {

@@ -1,19 +1,19 @@
-//! Sessions whose requests the system does not send.
+//! Sessions whose requests the system refuses to send.
 
 use std::fmt;
 
 use crate::session::Session;
 use crate::socket::SendError;
 
-/// Sessions that are named in [`SendFaults`].
+/// How many sessions [`SendFaults`] names.
 const NAMED_MAX: usize = 16;
 
-/// Sessions whose requests the system does not send, and why: the first of them, and one more where there are more.
+/// Sessions whose requests the system refuses to send, and why: the first ones, and whether there are more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SendFaults(Vec<(String, SendError)>);
 
 impl SendFaults {
-    /// Of these sessions.
+    /// The faults of these sessions.
     pub fn of<'s>(sessions: impl Iterator<Item = &'s Session>) -> Self {
         let failing = sessions.filter_map(|session| {
             let error = session.send_error()?;
@@ -22,7 +22,7 @@ impl SendFaults {
         Self(failing.take(NAMED_MAX + 1).collect())
     }
 
-    /// Those that are named, and whether there are more.
+    /// The named sessions, and whether there are more.
     fn named(&self) -> (&[(String, SendError)], bool) {
         let named = self.0.len().min(NAMED_MAX);
         (&self.0[..named], self.0.len() > named)
@@ -43,7 +43,7 @@ impl SendFaults {
         if has_more && !had_others {
             tracing::warn!("requests of further sessions cannot be sent");
         }
-        // Where there are more than are named, one that is named no more may fail all the same.
+        // If there are more than are named, one that is no longer named may still fail.
         if has_more {
             return;
         }

@@ -1,4 +1,4 @@
-//! One session of a session-sender: what it sends and when, what it makes of replies, and its results.
+//! One session of a session-sender: when it sends what, how it evaluates replies, and its results.
 //!
 //! ```text
 //!  schedule --> request --> window (packets that may be answered) --> reply: delays --> interval
@@ -6,8 +6,8 @@
 //!                                        when all its packets are answered or timed out: SessionResult
 //! ```
 //!
-//! It has no socket and no clock: times are passed in. A packet counts for the interval in which it was sent, and an interval
-//! is closed when none of its packets is under way any more; so no packet in flight is taken for lost.
+//! It has no socket and no clock: times are passed in. A packet counts for the interval in which it was sent. An
+//! interval is closed once none of its packets is under way, so that no packet in flight is taken for lost.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,37 +30,38 @@ use crate::wire::{
 /// A request leaves the machine within this time, in ns.
 const TRANSMIT_NS_MAX: i64 = 10_000_000_000;
 
-/// Most intervals that are open at once: more than the longest time-out has of the shortest intervals.
+/// Limit of intervals that are open at once: more than the longest time-out spans of the shortest
+/// intervals.
 const OPEN_MAX: usize = 1 << 12;
 
-/// How one session is.
+/// Settings of one session.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
-    /// Which it is; its `ssid` is over 0.
+    /// Its identity; `ssid` is above 0.
     pub id: SessionId,
     /// Its TLVs, length, gaps and time-out.
     pub config: SessionConfig,
-    /// The key of base packets; with it, they are authenticated.
+    /// The key of base packets; if set, they are authenticated.
     pub key: Option<Key>,
-    /// The key of TLVs; without it, they have no HMAC.
+    /// The key of TLVs; if `None`, they have no HMAC.
     pub tlv_key: Option<Key>,
-    /// How many are sent; `None`: no end.
+    /// Number of requests to send; `None`: no limit.
     pub count: Option<u64>,
     /// The sender's clock.
     pub error: ErrorEstimate,
 }
 
-/// When intervals begin: all sessions of a program have the same.
+/// When intervals begin; the same for all sessions of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Intervals {
-    /// Length of an interval, over 0.
+    /// Length of an interval, above 0.
     pub length: Duration,
-    /// When the first began, in ns since 1970.
+    /// Start of the first, in ns since 1970.
     pub start: UnixNs,
 }
 
 impl Intervals {
-    /// The interval of a time since the first one's beginning.
+    /// The interval that contains a time since the start of the first one.
     pub fn at(&self, now: Duration) -> u64 {
         let number = now.as_nanos() / self.length.as_nanos().max(1);
         u64::try_from(number).unwrap_or(u64::MAX)
@@ -71,7 +72,7 @@ impl Intervals {
         self.length.saturating_mul(factor)
     }
 
-    /// When an interval begins, in ms since 1970.
+    /// Start of an interval, in ms since 1970.
     pub fn start_unix_ms(&self, number: u64) -> u64 {
         let since_ms = u128::from(number) * self.length.as_millis();
         let since_ms = u64::try_from(since_ms).unwrap_or(u64::MAX);
@@ -79,7 +80,7 @@ impl Intervals {
     }
 }
 
-/// A session under way.
+/// A running session.
 #[derive(Debug)]
 pub struct Session {
     settings: SessionSettings,
@@ -90,23 +91,23 @@ pub struct Session {
     random: Pcg64Mcg,
     window: Window,
     intervals: Intervals,
-    /// Those that are not closed, the oldest first.
+    /// Open intervals, the oldest first.
     open: VecDeque<Interval>,
-    /// Number of the first of them.
+    /// Number of the first open one.
     first_open: u64,
     watch: Watch,
     clock_steps_seen: u32,
     greatest_answered: Option<u32>,
     /// Requests that were sent, or that the system refused to send.
     tried: u64,
-    /// Why the system refused the last one.
+    /// Why the system refused the last request.
     send_error: Option<SendError>,
-    /// The last interval of a session that was ended.
+    /// The last interval of an ended session.
     last: Option<u64>,
 }
 
 impl Session {
-    /// A session that begins at `now`, a time since the beginning of the first interval; `seed` is of its gaps and padding.
+    /// Starts a session at `now`, a time since the start of the first interval. `seed` determines gaps and padding.
     pub fn new(settings: SessionSettings, intervals: Intervals, now: Duration, seed: u64) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mode = Mode::of(settings.key.is_some());
@@ -134,7 +135,7 @@ impl Session {
         }
     }
 
-    /// How it is.
+    /// The settings.
     pub fn settings(&self) -> &SessionSettings {
         &self.settings
     }
@@ -151,17 +152,17 @@ impl Session {
         (!is_over).then_some(self.schedule.next)
     }
 
-    /// Sends nothing any more; the interval of `now` is its last.
+    /// Stops sending; the interval of `now` is the last.
     pub fn end(&mut self, now: Duration) {
         self.last.get_or_insert(self.intervals.at(now));
     }
 
-    /// Whether it was ended, and its last interval is closed.
+    /// Whether the session was ended and its last interval is closed.
     pub fn has_left(&self) -> bool {
         self.last.is_some_and(|last| self.first_open > last)
     }
 
-    /// The first interval that is not closed.
+    /// The first open interval.
     pub fn first_open(&self) -> u64 {
         self.first_open
     }
@@ -171,7 +172,8 @@ impl Session {
         self.due().is_none() && self.open.iter().all(Interval::is_settled)
     }
 
-    /// The next request, with the time `wall` in it. `None` where too many packets are under way: it is counted, and left out.
+    /// The next request, with the time `wall` in it. `None` if too many packets are under way; the request is counted
+    /// as not sent.
     pub fn request(&mut self, now: Duration, wall: UnixNs) -> Option<&[u8]> {
         if self.window.is_full() {
             self.leave_out(now);
@@ -189,7 +191,7 @@ impl Session {
             wire::sign_base(key, &mut self.packet);
         }
         let (base, tail) = self.packet.split_at_mut(self.mode.bytes());
-        // The count of packets, this one among them, is one more than its number.
+        // The count includes this packet, so it is one more than its number.
         self.tail.finish(
             tail,
             &base[..4],
@@ -199,7 +201,7 @@ impl Session {
         Some(&self.packet)
     }
 
-    /// The request was sent at `now`, with the time `wall` in it; returns its sequence number.
+    /// Records that the request was sent at `now` with the time `wall` in it; returns its sequence number.
     pub fn was_sent(&mut self, now: Duration, wall: UnixNs, clock: LocalClock) -> u32 {
         let sequence = self.window.next_sequence();
         let number = self.intervals.at(now);
@@ -223,7 +225,8 @@ impl Session {
         sequence
     }
 
-    /// Notes that the system refused to send the request. It counts as an attempt, so that a session with a `count` ends.
+    /// Records that the system refused to send the request. It counts as an attempt, so that a session with a `count`
+    /// ends.
     pub fn was_refused(&mut self, now: Duration, error: SendError) {
         self.tried += 1;
         if !error.is_passing() {
@@ -233,17 +236,17 @@ impl Session {
         self.leave_out(now);
     }
 
-    /// Why requests cannot be sent now; `None`: they can, as far as is known.
+    /// Why requests cannot be sent now; `None`: no failure is known.
     pub fn send_error(&self) -> Option<SendError> {
         self.send_error
     }
 
-    /// A request of this session was not delivered, as an ICMP message has it.
+    /// Records an ICMP message that a request of this session was not delivered.
     pub fn was_unreachable(&mut self, now: Duration, why: Unreachable) {
         self.present(now).unreachable = Some(why);
     }
 
-    /// There is no room for the request, or the system did not take it.
+    /// Skips a request for which there is no room, or that the system refused.
     fn leave_out(&mut self, now: Duration) {
         self.present(now).counts.not_sent += 1;
         self.go_on(now);
@@ -256,7 +259,8 @@ impl Session {
         }
     }
 
-    /// When a request really left. A time before it was written, or long after, is another packet's.
+    /// Records when a request actually left. A time before it was written, or long after, belongs to
+    /// another packet.
     pub fn transmitted(&mut self, sequence: u32, stamps: Stamps) {
         let Some(sent) = self.window.get(sequence) else {
             return;
@@ -268,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Takes a reply that arrived at this time, by the clocks.
+    /// Evaluates a reply that arrived at this time, by both clocks.
     pub fn answered(&mut self, packet: &[u8], came: Stamps, clock: LocalClock, now: Duration) {
         let reply = match self.verified(packet) {
             Ok(reply) => reply,
@@ -300,14 +304,14 @@ impl Session {
         if !is_reordered {
             self.greatest_answered = Some(sequence);
         }
-        // The clock here may have been set between.
+        // The clock here may have been set in between.
         let sample = Sample::of(&reply, &sent, came).filter(|_| sent.clock_steps == clock.steps);
         let tail = packet.get(self.mode.bytes()..).unwrap_or_default();
         let sequence = reply.own.sequence.to_be_bytes();
         let key = self.settings.tlv_key.as_ref();
         let (format, near) = (reply.own.error.format, came.system);
         let extensions = self.tail.read(tail, &sequence, key, format, near);
-        // Its interval is open, since it has been under way until now.
+        // Its interval is open, since the packet was still under way.
         let interval = self.interval(sent.interval);
         interval.outstanding = interval.outstanding.saturating_sub(1);
         interval.counts.received += 1;
@@ -322,7 +326,7 @@ impl Session {
         interval.take(sample);
     }
 
-    /// The reply of this session's mode and key.
+    /// The reply, if it has this session's mode and key.
     fn verified(&self, packet: &[u8]) -> Result<Reply, Rejection> {
         let too_short = Rejection::TooShort {
             bytes: packet.len(),
@@ -333,7 +337,7 @@ impl Session {
         if key.is_some_and(|key| !wire::is_authentic(key, packet)) {
             return Err(Rejection::NotAuthentic);
         }
-        // Zero is from a reflector that does not know SSIDs (RFC 8972, section 3): the session goes on.
+        // Zero is from a reflector without SSIDs (RFC 8972, section 3), with which the session goes on.
         let (got, expected) = (reply.own.ssid, self.settings.id.ssid);
         if got != expected && got != 0 {
             return Err(Rejection::OtherSession { got, expected });
@@ -341,16 +345,16 @@ impl Session {
         Ok(reply)
     }
 
-    /// The interval at `now`, or the last that will be closed.
+    /// The interval at `now`, or the last one of an ended session.
     fn present(&mut self, now: Duration) -> &mut Interval {
         let present = self.intervals.at(now);
         self.interval(self.last.map_or(present, |last| last.min(present)))
     }
 
-    /// The interval of that number, opened if it is not.
+    /// The interval with this number, opened if necessary.
     fn interval(&mut self, number: u64) -> &mut Interval {
         let index = usize::try_from(number.saturating_sub(self.first_open)).unwrap_or(usize::MAX);
-        // Time-outs bound how many are open: see `poll`.
+        // Time-outs bound the number of open ones: see `poll`.
         let index = index.min(OPEN_MAX);
         while self.open.len() <= index {
             self.open.push_back(Interval::default());
@@ -358,8 +362,8 @@ impl Session {
         &mut self.open[index]
     }
 
-    /// Counts packets whose time is over as lost, and closes an interval that has ended and has no packet under way.
-    /// To be called until it returns `None`, several times an interval.
+    /// Counts packets that timed out as lost, and closes an interval that has ended and has no packet under way.
+    /// Call this several times an interval, each time until it returns `None`.
     pub fn poll(&mut self, now: Duration, clock: LocalClock) -> Option<SessionResult> {
         let timeout = Duration::from_millis(self.settings.config.timeout_ms);
         let before = now.checked_sub(timeout);
@@ -376,7 +380,8 @@ impl Session {
         (has_ended && is_settled).then(|| self.close(clock))
     }
 
-    /// Closes the oldest interval that is open, at the end of the program; `None`: none is. Packets that are under way then are not counted.
+    /// Closes the oldest open interval at the end of the program; `None`: there is none. Packets still under way are
+    /// not counted.
     pub fn finish(&mut self, clock: LocalClock) -> Option<SessionResult> {
         let interval = self.open.front_mut()?;
         interval.counts.sent -= interval.outstanding.min(interval.counts.sent);
@@ -429,10 +434,10 @@ impl Session {
     }
 }
 
-/// A session that is later than this by so much leaves out what was due.
+/// A session that is later than this skips the packets that were due.
 const BEHIND_MAX: Duration = Duration::from_millis(500);
 
-/// The times of one session.
+/// The schedule of one session.
 #[derive(Debug)]
 struct Schedule {
     spacing: Spacing,
@@ -442,7 +447,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Begins within a gap of `now`, so that sessions do not send at the same time.
+    /// Starts at a random time within one gap of `now`, so that sessions do not send at the same time.
     fn new(spacing: Spacing, gap: Duration, now: Duration, random: &mut Pcg64Mcg) -> Self {
         Self {
             spacing,
@@ -451,7 +456,7 @@ impl Schedule {
         }
     }
 
-    /// Goes on after a packet; returns how many are left out, since they were due long ago.
+    /// Schedules the next packet; returns how many are skipped because they were due long ago.
     fn advance(&mut self, now: Duration, random: &mut Pcg64Mcg) -> u64 {
         let gap = match self.spacing {
             Spacing::Periodic => self.gap,
@@ -474,26 +479,26 @@ impl Schedule {
     }
 }
 
-/// Most packets in the window of a session; no more are sent while it is full.
+/// Limit of packets in the window of a session; while it is full, none are sent.
 const PACKETS_MAX: usize = 1 << 17;
 
-/// A packet that was sent.
+/// A sent packet.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     /// The time in the packet.
     written: UnixNs,
-    /// When it left, as far as that is known.
+    /// When it left, as far as known.
     stamps: Stamps,
-    /// By the clock that never steps.
+    /// When it was sent, by the clock that never steps.
     at: Duration,
-    /// Number of the interval it counts for.
+    /// Number of the interval that it counts for.
     interval: u64,
-    /// How often the system's clock had been set.
+    /// How often the system's clock had been set by then.
     clock_steps: u32,
     is_answered: bool,
 }
 
-/// The packets by sequence number, without gaps.
+/// The sent packets by sequence number, without gaps.
 #[derive(Debug, Default)]
 struct Window {
     packets: VecDeque<Sent>,
@@ -519,26 +524,26 @@ impl Window {
         self.packets.push_back(sent);
     }
 
-    /// The packet of that number, if it is in the window.
+    /// The packet with this number, if it is in the window.
     fn get(&mut self, sequence: u32) -> Option<&mut Sent> {
         let index = usize::try_from(sequence.wrapping_sub(self.first)).ok()?;
         self.packets.get_mut(index)
     }
 
-    /// The first packet, out of the window, if it was sent before `before`.
+    /// Removes the first packet from the window if it was sent before `before`.
     fn pop_before(&mut self, before: Duration) -> Option<Sent> {
         let sent = self.packets.pop_front_if(|sent| sent.at <= before)?;
         self.first = self.first.wrapping_add(1);
         Some(sent)
     }
 
-    /// Whether a number is of a packet that has left the window.
+    /// Whether a sequence number is that of a packet that has left the window.
     fn is_past(&self, sequence: u32) -> bool {
         sequence.wrapping_sub(self.first).cast_signed() < 0
     }
 }
 
-/// Why a reply is not taken.
+/// Why a reply is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Rejection {
     #[error("too short, {bytes} of {least} bytes")]
@@ -561,11 +566,11 @@ struct Sample {
     stamps: StampedBy,
 }
 
-/// No delay is so long, and no two clocks are so far apart: two hundred years.
+/// Limit of delays and of the difference of clocks: more than a century.
 const DELAY_NS_MAX: i64 = 1 << 62;
 
 impl Sample {
-    /// `None` where the reflector's times make no sense.
+    /// `None` if the reflector's times are implausible.
     fn of(reply: &Reply, sent: &Sent, came: Stamps) -> Option<Self> {
         let left = sent.stamps;
         // Both by the interface's clock, or both by the system's.
@@ -586,13 +591,13 @@ impl Sample {
         })
     }
 
-    /// The time under way, without that in the reflector; 0 where clocks are coarser than that.
+    /// The time under way, without that in the reflector; 0 if clocks are too coarse to tell.
     fn round_trip_ns(self) -> i64 {
         (self.forward_ns + self.backward_ns).max(0)
     }
 }
 
-/// The interval.
+/// An open interval.
 #[derive(Debug, Default)]
 struct Interval {
     counts: Counts,
@@ -601,11 +606,11 @@ struct Interval {
     reflector_clock: Option<ClockQuality>,
     extensions: Option<Extensions>,
     stamps: Option<StampedBy>,
-    /// Why the last request that was not sent was not.
+    /// Why the last failed request was not sent.
     not_sent_for: Option<SendError>,
-    /// Why a request was not delivered, as the last ICMP message has it.
+    /// Why a request was not delivered, by the last ICMP message.
     unreachable: Option<Unreachable>,
-    /// Why the last reply was rejected, and whether others were for other reasons.
+    /// Why the last reply was rejected, and whether others had other reasons.
     rejection: Option<(Rejection, bool)>,
     samples: Vec<Delay>,
 }
@@ -621,30 +626,30 @@ const WAYS: [fn(&Delay) -> i64; 3] = [
 ];
 
 impl Interval {
-    /// Whether all packets are answered or timed out.
+    /// Whether all its packets are answered or timed out.
     fn is_settled(&self) -> bool {
         self.outstanding == 0
     }
 
-    /// Counts a reply that is not taken.
+    /// Counts a rejected reply.
     fn reject(&mut self, why: Rejection) {
         self.counts.rejected += 1;
         let differs = |(before, differed): (Rejection, bool)| differed || before != why;
         self.rejection = Some((why, self.rejection.is_some_and(differs)));
     }
 
-    /// Why replies were rejected, in words.
+    /// Describes why replies were rejected.
     fn rejected_for(&self) -> Option<String> {
         let (last, differs) = self.rejection?;
         let others = if differs {
-            " (the last; others for other reasons)"
+            " (the last one; others had other reasons)"
         } else {
             ""
         };
         Some(format!("{last}{others}"))
     }
 
-    /// Takes the delays of a reply.
+    /// Adds the delays of a reply.
     fn take(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample else {
             self.counts.unusable += 1;
@@ -679,7 +684,7 @@ impl Interval {
     }
 }
 
-/// Where things are in what follows the base packet.
+/// The layout of the tail, which follows the base packet.
 #[derive(Debug)]
 struct Tail {
     hmac_at: Option<usize>,
@@ -689,7 +694,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// Adds the TLVs to the base packet.
+    /// Appends the TLVs to the base packet.
     fn build(
         settings: &SessionSettings,
         mode: Mode,
@@ -710,7 +715,7 @@ impl Tail {
             append(packet, Kind::Hmac, &[0; TAG_BYTES]);
         }
         if length >= packet.len() + HEADER_BYTES {
-            // Pseudorandom, so that links that compress do not (RFC 8972, section 4.1).
+            // Pseudorandom, so that compressing links do not shorten it (RFC 8972, section 4.1).
             let mut padding = vec![0; length - packet.len() - HEADER_BYTES];
             random.fill_bytes(&mut padding);
             append(packet, Kind::ExtraPadding, &padding);
@@ -722,7 +727,7 @@ impl Tail {
         }
     }
 
-    /// Writes what differs from request to request.
+    /// Writes the fields that differ from request to request.
     fn finish(&self, tail: &mut [u8], sequence: &[u8], count: u32, key: Option<&Key>) {
         if let Some(at) = self.count_at {
             put(tail, at, &count.to_be_bytes());
@@ -732,7 +737,7 @@ impl Tail {
         }
     }
 
-    /// What a reply's TLVs say; `None` where none was sent.
+    /// Reads the TLVs of a reply; `None` if none were sent.
     fn read(
         &self,
         tail: &[u8],
@@ -747,7 +752,7 @@ impl Tail {
         let mut said = Extensions::default();
         let is_flagged = Walk::new(tail).any(|tlv| tlv.flags & INTEGRITY != 0);
         let integrity = wire::integrity(key, sequence, tail);
-        // A reflector that does not know TLVs copies the HMAC, which is still that of the request.
+        // A reflector without TLVs copies the HMAC, which is still that of the request.
         let is_wrong = key.is_some() && !matches!(integrity, Integrity::Right(_));
         if is_flagged || is_wrong {
             said.is_not_authentic = true;

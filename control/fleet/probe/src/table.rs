@@ -1,4 +1,4 @@
-//! A result as a table for people.
+//! A result as a table.
 
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
     let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
     for row in &rows {
         for (column, cell) in row.iter().enumerate() {
-            // Clocks that are decades apart need more digits than columns are wide.
+            // If clocks are decades apart, the numbers are wider than the columns.
             let longest = rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
             match column {
                 0 => write!(text, "{cell:<11}")?,
@@ -68,7 +68,7 @@ fn write(text: &mut String, result: &SessionResult) -> std::fmt::Result {
     notes(text, result)
 }
 
-/// How many replies were not taken, and why.
+/// How many replies were rejected, and why.
 pub fn rejected(count: u64, why: &str) -> String {
     let replies = if count == 1 { "reply" } else { "replies" };
     because(&format!("{count} {replies} rejected"), Some(why))

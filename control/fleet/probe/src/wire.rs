@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// Seconds from 1900, where NTP counts from, to 1970.
+/// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_UNIX_S: u64 = 2_208_988_800;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -35,13 +35,13 @@ impl UnixNs {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Nanoseconds since `earlier`; below 0 where that is later.
+    /// Nanoseconds since `earlier`; negative if that is later.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.wrapping_sub(earlier.0).cast_signed()
     }
 }
 
-/// Where a clock gets its time from (RFC 8972, table 7).
+/// Source of a clock's time (RFC 8972, table 7).
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -55,13 +55,13 @@ pub enum ClockSource {
     Ssu,
     /// A satellite system or radio.
     Satellite,
-    /// It runs freely.
+    /// None: it runs freely.
     #[default]
     Local,
 }
 
 impl ClockSource {
-    /// By its number in a timestamp information TLV.
+    /// From its number in a timestamp information TLV.
     pub fn of(number: u8) -> Option<Self> {
         use ClockSource::{Local, Ntp, Ptp, Satellite, Ssu};
         let mut all = [Ntp, Ptp, Ssu, Satellite, Local].into_iter();
@@ -69,7 +69,7 @@ impl ClockSource {
     }
 }
 
-/// How a timestamp is written: the Z bit of the error estimate (RFC 8186, section 2.3).
+/// Format of timestamps: the Z bit of the error estimate (RFC 8186, section 2.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Seconds since 1900 and parts of 2^32 of a second (RFC 5905): the default.
@@ -80,18 +80,18 @@ pub enum Format {
 }
 
 impl Format {
-    /// A time as 64 bits.
+    /// Encodes a time as 64 bits.
     pub fn encode(self, time: UnixNs) -> u64 {
         let (seconds, ns) = (time.0 / NS_PER_S, time.0 % NS_PER_S);
         let (seconds, fraction) = match self {
-            // Rounded up, so that decoding, which rounds down, gives the same nanosecond.
+            // Rounded up, so that decoding, which rounds down, returns the same nanosecond.
             Self::Ntp => (seconds + NTP_UNIX_S, (ns << 32).div_ceil(NS_PER_S)),
             Self::Ptp => (seconds, ns),
         };
         seconds << 32 | fraction
     }
 
-    /// The time that 64 bits say, in the era that is nearest to `near`. `None` where nanoseconds are a second or more.
+    /// Decodes a time, in the era nearest to `near`. `None` if its nanoseconds are a second or more.
     pub fn decode(self, bits: u64, near: UnixNs) -> Option<UnixNs> {
         let (seconds, fraction) = (bits >> 32, bits & 0xffff_ffff);
         let (from, ns) = match self {
@@ -110,21 +110,21 @@ impl Format {
     }
 }
 
-/// How far off a clock may be, and whether it is synchronised (RFC 4656, section 4.1.2; RFC 8762, figure 3).
+/// Error estimate of a clock, and whether it is synchronised (RFC 4656, section 4.1.2; RFC 8762, figure 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorEstimate {
     /// The S bit: the clock is synchronised to UTC by an outside source.
     pub is_synchronised: bool,
-    /// The Z bit: how timestamps are written.
+    /// The Z bit: the format of timestamps.
     pub format: Format,
     /// Exponent, 0 to 63.
     pub scale: u8,
-    /// Factor; 0 is not allowed on the wire, and says that the estimate is void.
+    /// Factor; 0 is not allowed on the wire, and marks the estimate as void.
     pub multiplier: u8,
 }
 
 impl ErrorEstimate {
-    /// The least that is no less than `error_ns`.
+    /// The smallest estimate that is at least `error_ns`.
     pub fn new(is_synchronised: bool, format: Format, error_ns: u64) -> Self {
         // In units of 2^-32 seconds.
         let mut units = (u128::from(error_ns) << 32).div_ceil(u128::from(NS_PER_S));
@@ -141,14 +141,14 @@ impl ErrorEstimate {
         }
     }
 
-    /// As it is on the wire.
+    /// Encodes it for the wire.
     pub fn to_bits(self) -> u16 {
         let flags =
             u16::from(self.is_synchronised) << 15 | u16::from(self.format == Format::Ptp) << 14;
         flags | u16::from(self.scale & 0x3f) << 8 | u16::from(self.multiplier)
     }
 
-    /// From the wire.
+    /// Decodes it from the wire.
     pub fn from_bits(bits: u16) -> Self {
         let [high, multiplier] = bits.to_be_bytes();
         let is_ptp = high & 0x40 != 0;
@@ -169,48 +169,48 @@ impl ErrorEstimate {
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 16;
 
-/// Bytes of a key: what one line of a file has, in hexadecimal digits.
+/// Bytes of a key, which a file has as hexadecimal digits on one line.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 16..=64;
 
 /// A key, ready to use.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
-/// Why a file has no key.
+/// Why a key could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It cannot be read, or others could have read or changed it.
+    /// The file cannot be read, or other users may read or change it.
     #[error(transparent)]
     Secret(#[from] SecretFault),
-    /// Its content is no key.
+    /// The file does not contain a key.
     #[error(
         "expected 32 to 128 hexadecimal digits in one line, an even number, got {got}; make a key with \
          `openssl rand -hex 32 > FILE`"
     )]
     NoKey {
-        /// What it is instead; never the content itself.
+        /// What it contains instead; never the content itself.
         got: String,
     },
 }
 
 impl fmt::Debug for Key {
-    /// Without the key, which does not belong in logs.
+    /// Omits the key, which does not belong in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
     }
 }
 
 impl Key {
-    /// A key of these bytes; any number of them.
+    /// A key of any number of bytes.
     pub fn new(bytes: &[u8]) -> Self {
-        // Longer keys are hashed (RFC 2104): there is no wrong length.
+        // Longer keys are hashed (RFC 2104), so that every length is valid.
         Self(
             Hmac::new_from_slice(bytes)
                 .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default())),
         )
     }
 
-    /// Reads a key from a file of one line that other users may neither read nor change.
+    /// Reads a key from a file with one line that other users can neither read nor change.
     ///
     /// # Errors
     /// [`KeyError`]
@@ -231,7 +231,7 @@ impl Key {
         Ok(Self::new(&Zeroizing::new(bytes.collect::<Vec<_>>())))
     }
 
-    /// The tag of several parts, one after the other.
+    /// The tag of several parts, concatenated.
     pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let whole = self.over(parts).finalize().into_bytes();
         let mut tag = [0; TAG_BYTES];
@@ -239,7 +239,7 @@ impl Key {
         tag
     }
 
-    /// Whether `tag` is that of the parts, in a time that does not depend on where it differs.
+    /// Whether `tag` is that of the parts. Takes constant time wherever it differs.
     pub fn verifies(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         tag.len() == TAG_BYTES && self.over(parts).verify_truncated_left(tag).is_ok()
     }
@@ -265,7 +265,7 @@ pub enum Mode {
 /// Bytes before the HMAC of an authenticated packet.
 const SIGNED: usize = 96;
 
-/// A field of a base packet behind its sequence number.
+/// A field of a base packet after its sequence number.
 #[derive(Debug, Clone, Copy)]
 enum Field {
     Timestamp,
@@ -278,12 +278,12 @@ enum Field {
     SenderTtl,
 }
 
-/// Where the fields of a mode are.
+/// Offsets of the fields of each mode.
 const OPEN: [usize; 8] = [4, 12, 14, 16, 24, 28, 36, 40];
 const AUTHENTICATED: [usize; 8] = [16, 24, 26, 32, 48, 64, 72, 80];
 
 impl Mode {
-    /// With an HMAC, or without.
+    /// With or without an HMAC.
     pub fn of(is_authenticated: bool) -> Self {
         if is_authenticated {
             Self::Authenticated
@@ -300,8 +300,8 @@ impl Mode {
         }
     }
 
-    /// Bytes of a reply that has all that a sender needs. Reflectors of TWAMP Light answer with 41 bytes (RFC 5357, section
-    /// 4.2.1) or fewer; of the 44 of RFC 8762 the last that matter are those of the sender's timestamp.
+    /// Bytes of a reply with everything that a sender needs. Reflectors of TWAMP Light answer with 41 bytes (RFC
+    /// 5357, section 4.2.1) or fewer; of the 44 bytes of RFC 8762, the last needed are the sender's timestamp.
     pub const fn reply_bytes_min(self) -> usize {
         match self {
             Self::Open => self.at(Field::SenderError),
@@ -316,31 +316,32 @@ impl Mode {
         }
     }
 
-    /// The `N` bytes of a field; zeros beyond the end, where callers do not look.
+    /// The `N` bytes of a field; zeros past the end of the packet.
     fn read<const N: usize>(self, packet: &[u8], field: Field) -> [u8; N] {
         let rest = packet.get(self.at(field)..).unwrap_or_default();
         rest.first_chunk().copied().unwrap_or([0; N])
     }
 }
 
-/// What a session-sender writes.
+/// The fields that a session-sender writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// From 0, one more with each packet, modulo 2^32.
+    /// Counts packets from 0, modulo 2^32.
     pub sequence: u32,
-    /// When it was sent, in the format that `error` says.
+    /// When it was sent, in the format of `error`.
     pub timestamp: u64,
     /// The sender's clock.
     pub error: ErrorEstimate,
-    /// The session among those between the same addresses and ports; 0: not used.
+    /// Distinguishes sessions between the same addresses and ports; 0: not used.
     pub ssid: u16,
 }
 
-/// What a session-reflector writes.
+/// The fields that a session-reflector writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// What the reflector writes where a sender does: its own count of the session's packets if it keeps state, else the request's
-    /// sequence number; when the reply was sent; its clock; the request's SSID, or 0 if it does not know RFC 8972.
+    /// The same fields as in a request: the reflector's own count of the session's packets if it keeps state, else
+    /// the request's sequence number; when the reply was sent; its clock; the request's SSID, or 0 if it does not
+    /// implement RFC 8972.
     pub own: Request,
     /// When the request arrived, in the same format.
     pub received: u64,
@@ -350,17 +351,17 @@ pub struct Reply {
     pub sender_timestamp: u64,
     /// The request's error estimate.
     pub sender_error: ErrorEstimate,
-    /// Time to live (hop limit) with which the request arrived; 0 in a reply that is too short for it.
+    /// Time to live (hop limit) of the request on arrival; 0 in a reply that is too short for it.
     pub sender_ttl: u8,
 }
 
-/// The number of four bytes at `at`; `None` beyond the end.
+/// The number in the four bytes at `at`; `None` past the end.
 pub(crate) fn number(packet: &[u8], at: usize) -> Option<u32> {
     let bytes = packet.get(at..)?.first_chunk()?;
     Some(u32::from_be_bytes(*bytes))
 }
 
-/// Writes `bytes` at `at`; nothing beyond the end.
+/// Writes `bytes` at `at`; does nothing past the end.
 pub(crate) fn put(packet: &mut [u8], at: usize, bytes: &[u8]) {
     if let Some(place) = packet.get_mut(at..at + bytes.len()) {
         place.copy_from_slice(bytes);
@@ -368,12 +369,13 @@ pub(crate) fn put(packet: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 impl Request {
-    /// Reads the base packet; `None` of fewer bytes than the mode's. What must be zero is ignored, and no HMAC verified.
+    /// Reads the base packet; `None` if it is shorter than the mode requires. Must-be-zero fields are ignored, and no
+    /// HMAC is verified.
     pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
         (packet.len() >= mode.bytes()).then(|| Self::head(mode, packet))
     }
 
-    /// Reads the fields that requests and replies share; fields beyond the packet's end are zero.
+    /// Reads the fields that requests and replies share; fields past the packet's end are zero.
     fn head(mode: Mode, packet: &[u8]) -> Self {
         let error = u16::from_be_bytes(mode.read(packet, Field::Error));
         Self {
@@ -384,8 +386,8 @@ impl Request {
         }
     }
 
-    /// Writes the base packet over the first bytes of `packet`, which has as many as the mode's; all that must be zero is
-    /// zero, the HMAC too.
+    /// Writes the base packet to the start of `packet`, which is at least as long as the mode requires. All
+    /// must-be-zero fields are zero, and so is the HMAC.
     pub fn write(&self, mode: Mode, packet: &mut [u8]) {
         debug_assert!(packet.len() >= mode.bytes(), "room for the base packet");
         packet
@@ -401,8 +403,8 @@ impl Request {
 }
 
 impl Reply {
-    /// Reads the base packet; `None` of fewer bytes than [`Mode::reply_bytes_min`]. What must be zero is ignored, and no HMAC
-    /// verified.
+    /// Reads the base packet; `None` if it is shorter than [`Mode::reply_bytes_min`]. Must-be-zero fields are
+    /// ignored, and no HMAC is verified.
     pub fn read(mode: Mode, packet: &[u8]) -> Option<Self> {
         if packet.len() < mode.reply_bytes_min() {
             return None;
@@ -437,7 +439,7 @@ impl Reply {
     }
 }
 
-/// Writes when the packet is sent.
+/// Writes the time at which the packet is sent.
 pub fn set_timestamp(mode: Mode, packet: &mut [u8], timestamp: u64) {
     put(packet, mode.at(Field::Timestamp), &timestamp.to_be_bytes());
 }
@@ -450,7 +452,7 @@ pub fn sign_base(key: &Key, packet: &mut [u8]) {
     put(rest, 0, &key.tag(&[signed]));
 }
 
-/// Whether the HMAC of an authenticated base packet is right, in a time that does not depend on where it is wrong.
+/// Whether the HMAC of an authenticated base packet is right. Takes constant time wherever it is wrong.
 pub fn is_authentic(key: &Key, packet: &[u8]) -> bool {
     let base = packet.get(..Mode::Authenticated.bytes());
     base.is_some_and(|base| {
@@ -462,32 +464,33 @@ pub fn is_authentic(key: &Key, packet: &[u8]) -> bool {
 /// Bytes before the value.
 pub const HEADER_BYTES: usize = 4;
 
-/// The type is not known to who answered; a sender sets it.
+/// The reflector does not know the type; a sender sets this flag.
 pub const UNRECOGNISED: u8 = 0x80;
 /// The length is wrong.
 pub const MALFORMED: u8 = 0x40;
-/// The HMAC TLV is wrong, or where it may not be.
+/// The HMAC TLV is wrong or misplaced.
 pub const INTEGRITY: u8 = 0x20;
 
-/// Types (RFC 8972, table 2), by their numbers on the wire. A configuration has names for those that a session asks for.
+/// Types (RFC 8972, table 2), by their numbers on the wire. Those that a session may request have names in the
+/// configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Bytes of no meaning.
+    /// Padding.
     #[serde(skip)]
     ExtraPadding = 1,
     /// Addresses and ports at the reflector.
     Location,
-    /// The reflector's clock, and how it takes timestamps.
+    /// The reflector's clock, and its method of taking timestamps.
     TimestampInformation,
-    /// DSCP and ECN on the way there, DSCP of the way back.
+    /// DSCP and ECN of the request on arrival, DSCP of the reply.
     ClassOfService,
     /// Packets sent and received at both ends.
     DirectMeasurement,
     /// State of an access network.
     #[serde(skip)]
     AccessReport,
-    /// When the last reply was really sent.
+    /// When the last reply was actually sent.
     FollowUpTelemetry,
     /// HMAC of the TLVs before it.
     #[serde(skip)]
@@ -510,7 +513,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Whether a value may have so many bytes.
+    /// Whether a value may have this many bytes.
     fn takes(self, bytes: usize) -> bool {
         match self {
             Self::ExtraPadding => true,
@@ -523,32 +526,32 @@ impl Kind {
     }
 }
 
-/// One TLV, by where it is.
+/// One TLV, by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tlv {
     /// Offset of its flags.
     pub at: usize,
     /// Its flags.
     pub flags: u8,
-    /// Its type; `None`: not one of ours.
+    /// Its type; `None`: unknown.
     pub kind: Option<Kind>,
     /// Its type on the wire.
     pub number: u8,
-    /// Bytes of its value, as many as there are.
+    /// Bytes of its value that are present.
     pub bytes: usize,
-    /// Whether the length is right for the type and within the packet. Behind one that is not, nothing is read.
+    /// Whether the length is right for the type and within the packet. TLVs after a malformed one are not read.
     pub is_well_formed: bool,
 }
 
 impl Tlv {
-    /// Where its value is.
+    /// The position of its value.
     pub fn value(&self) -> std::ops::Range<usize> {
         let begin = self.at + HEADER_BYTES;
         begin..begin + self.bytes
     }
 }
 
-/// The TLVs of what follows a base packet, one after the other. Fewer than four bytes are none.
+/// Iterates over the TLVs after a base packet. Fewer than four bytes are none.
 #[derive(Debug, Clone)]
 pub struct Walk<'p> {
     tail: &'p [u8],
@@ -556,7 +559,7 @@ pub struct Walk<'p> {
 }
 
 impl<'p> Walk<'p> {
-    /// Of all that follows the base packet.
+    /// The TLVs of everything after the base packet.
     pub fn new(tail: &'p [u8]) -> Self {
         // Zeros are padding of TWAMP Light (RFC 8762, section 4.6): type 0 is reserved.
         let is_padding = tail.iter().all(|byte| *byte == 0);
@@ -566,7 +569,7 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// Of what follows a TLV.
+    /// The TLVs of everything after another TLV.
     pub fn behind(rest: &'p [u8]) -> Self {
         Self { tail: rest, at: 0 }
     }
@@ -598,7 +601,7 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// Bytes of a request with these TLVs and no padding.
+/// Length of a request with these TLVs and no padding.
 pub fn least_bytes(mode: Mode, extensions: &[Kind], has_hmac: bool) -> usize {
     let hmac = Some(Kind::Hmac).filter(|_| has_hmac && !extensions.is_empty());
     let values = extensions.iter().copied().chain(hmac);
@@ -606,41 +609,42 @@ pub fn least_bytes(mode: Mode, extensions: &[Kind], has_hmac: bool) -> usize {
     mode.bytes() + values.sum::<usize>()
 }
 
-/// A value as a sender writes it: all but its own fields is zero (RFC 8972, sections 4.2 to 4.7).
+/// A value as a sender writes it: all except its own fields is zero (RFC 8972, sections 4.2 to 4.7).
 pub(crate) fn value(kind: Kind, dscp: u8) -> Vec<u8> {
     match kind {
         Kind::ExtraPadding => Vec::new(),
         Kind::Location => {
             let mut value = vec![0; 4];
-            // Destination and source address are asked for.
+            // Requests destination and source address.
             for sub in [4, 7] {
                 value.extend([UNRECOGNISED, sub, 0, 16]);
                 value.extend([0; 16]);
             }
             value
         }
-        // The way back as the way there.
+        // The same class on the way back as on the way there.
         Kind::ClassOfService => vec![dscp << 2, 0, 0, 0],
         Kind::TimestampInformation => vec![0; 4],
-        // The network that is reported, others than 3GPP's, is available.
+        // The reported network, which is not 3GPP's, is available.
         Kind::AccessReport => vec![2 << 4, 1, 0, 0],
         Kind::DirectMeasurement => vec![0; 12],
         Kind::FollowUpTelemetry | Kind::Hmac => vec![0; 16],
     }
 }
 
-/// Whether the HMAC TLV is there, and right (RFC 8972, section 4.8).
+/// Whether there is an HMAC TLV, and whether it is right (RFC 8972, section 4.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Integrity {
     /// There is none.
     Absent,
-    /// It is right: the offset of its flags.
+    /// It is right; with the offset of its flags.
     Right(usize),
-    /// It is wrong, elsewhere than behind all but padding, or there is no key to verify it by.
+    /// It is wrong, misplaced (only padding may follow it), or there is no key to verify it.
     Wrong,
 }
 
-/// Verifies the HMAC TLV: of the base packet's sequence number, its first four bytes, and the TLVs before.
+/// Verifies the HMAC TLV, which covers the base packet's sequence number, its first four bytes, and the
+/// TLVs before it.
 pub fn integrity(key: Option<&Key>, sequence: &[u8], tail: &[u8]) -> Integrity {
     let mut found: Option<Tlv> = None;
     for tlv in Walk::new(tail) {
@@ -665,7 +669,7 @@ pub fn integrity(key: Option<&Key>, sequence: &[u8], tail: &[u8]) -> Integrity {
     }
 }
 
-/// Writes the HMAC TLV whose flags are at `at`.
+/// Writes the HMAC TLV with its flags at `at`.
 pub fn sign_tlvs(key: &Key, sequence: &[u8], tail: &mut [u8], at: usize) {
     let Some((before, rest)) = tail.split_at_mut_checked(at) else {
         return;
@@ -673,7 +677,7 @@ pub fn sign_tlvs(key: &Key, sequence: &[u8], tail: &mut [u8], at: usize) {
     put(rest, HEADER_BYTES, &key.tag(&[sequence, before]));
 }
 
-/// Adds a TLV as a sender writes it: with the U flag (RFC 8972, section 4), of at most 65,535 bytes.
+/// Appends a TLV of at most 65,535 bytes as a sender does, with the U flag (RFC 8972, section 4).
 pub fn append(tail: &mut Vec<u8>, kind: Kind, value: &[u8]) {
     let bytes = u16::try_from(value.len()).unwrap_or(u16::MAX);
     tail.extend([UNRECOGNISED, kind as u8]);

@@ -188,7 +188,7 @@ fn errors_say_where_and_what() {
         ),
         (
             r#"{"sessions": [{"name": "a", "to": "::1"}, {"name": "a", "to": "::1"}]}"#.to_owned(),
-            "sessions[1].name: expected a name of its own, got \"a\" again",
+            "sessions[1].name: expected a unique name, got \"a\" again",
         ),
         (
             r#"{"reflector": {"listen": []}}"#.to_owned(),
@@ -240,7 +240,7 @@ fn errors_of_reports_and_m_sets_say_where_and_what() {
         ),
         (
             r#"{"mset": {"topology": "a.json", "session": {"to": "::1"}}}"#.to_owned(),
-            "`to` is each node's own",
+            "`to` differs by node",
         ),
         (
             r#"{"mset": {"topology": "a.json", "session": {"dscp": 64}}}"#.to_owned(),
