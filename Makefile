@@ -6,16 +6,16 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Prometheus, NATS and collectors of IPFIX are unpacked beside the sources, not installed: their packages would start services.
+# Prometheus, NATS and IPFIX collectors are unpacked here instead of installed, because their packages would start services.
 TOOLS := $(CURDIR)/.tools
 export PATH := $(TOOLS)/usr/bin:$(TOOLS)/usr/sbin:$(HOME)/.cargo/bin:$(PATH)
 
-# Programs in target/debug. In CI with the tests, which give dependencies other features: all is built once.
+# Programs in target/debug. CI builds the tests, too: they select other features of dependencies, which are then built only once.
 BUILD_DEBUG = $(CARGO) build --locked --workspace --bins --lib $(if $(CI),--tests)
 
-# How long `make fuzz` stays with each target.
+# Time that `make fuzz` spends on each target.
 SECONDS_PER_TARGET ?= 60
-# How many targets `make fuzz` runs at a time.
+# Targets that `make fuzz` runs at a time.
 FUZZ_JOBS ?= $(shell nproc)
 
 # What a Debian machine needs to build and run, and further to test.
@@ -36,16 +36,16 @@ OVS_PACKAGES := openvswitch-common openvswitch-switch openvswitch-switch-dpdk
 OVS_DPDK := usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk
 OVS_ROOT = $(if $(wildcard /$(OVS_DPDK)),/,$(TOOLS))
 
-# Further packages of `make wire`, among them a tool for hand-made attacks.
+# Further packages of `make wire`, including a tool for crafting attacks.
 WIRE_PACKAGES := python3-scapy util-linux procps
 
-# Further packages of `make nic`. The guest's kernel is unpacked beside the sources, not installed.
+# Further packages of `make nic`. The guest's kernel is unpacked, not installed.
 NIC_PACKAGES := qemu-system-x86 busybox-static cpio iproute2
 NIC_KERNEL := linux-image-amd64
 NIC_FILES := boot/vmlinuz-* 9p/* netfs/* fscache/* vfio/* virtio/* virtio_console.ko irqbypass.ko
 
 .PHONY: help
-help: ## What can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: run
@@ -55,48 +55,48 @@ run: setup-run ## Build and run the switch with a live table; PCAP=file, CONFIG=
 	  $(if $(CONFIG),--config '$(CONFIG)') $(if $(PCAP),--pcap '$(PCAP)') \
 	  $(if $(DURATION),--duration '$(DURATION)')
 
-# The station's port, and those of the switches and of NATS: this one and the next three.
+# The station's port; the switches and NATS use the next three.
 STATION_PORT ?= 9465
 
 .PHONY: station
-station: setup-station ## NATS, two switches with a wire between them, a station: the path from one to the other; DURATION=seconds
+station: setup-station ## Run NATS, two switches with a wire between them, and a station, and show the path; DURATION=seconds
 	@$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p station
 	@STATION_PORT='$(STATION_PORT)' examples/station.sh $(DURATION)
 
-# Tests that run at a time: most wait for other programs, so that two for each CPU keep it busy.
+# Tests that run at a time. Most wait for other programs, so two for each CPU keep it busy.
 TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
 
 .PHONY: test
-test: setup-test ## Install what is missing and run the whole test suite
+test: setup-test ## Install missing packages and run the whole test suite
 	$(CARGO) nextest run --workspace --locked --test-threads $(TEST_THREADS) $(NEXTEST_ARGS)
 
-# How long `make soak` goes on.
+# Duration of `make soak`.
 SOAK_SECONDS ?= 600
 
 .PHONY: soak
-soak: setup-test ## Disturb a running switch for ten minutes: leaks, counts, marked epochs; SOAK_SECONDS
+soak: setup-test ## Disturb a running switch for ten minutes; check leaks, counts and marked epochs; SOAK_SECONDS
 	VERNIER_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) nextest run -p switch -p daemon -E 'test(/^soak::/)' --locked --no-capture
 
-# How long NATS is away in `make outage`.
+# Duration of the NATS outage in `make outage`.
 OUTAGE_SECONDS ?= 60
 
 .PHONY: outage
-outage: setup-test ## NATS away for a minute, a station and a switch killed, and NATS without its store: what is counted; OUTAGE_SECONDS
+outage: setup-test ## Stop NATS for a minute, kill a station and a switch, delete the NATS store; check all counts; OUTAGE_SECONDS
 	VERNIER_OUTAGE_SECONDS=$(OUTAGE_SECONDS) $(CARGO) nextest run --workspace -E 'test(/^outage::/)' --locked --no-capture
 
 # `make simulate`: HOURS or MINUTES of wall time on all CPUs, or one SEED. It is built as part of the workspace, so that
-# crates are built once for it and for `make test`: by itself it would ask for other features of them.
+# it shares crates with `make test`: built alone, it would select other features.
 HOURS ?= 0
 MINUTES ?= $(if $(filter 0,$(HOURS)),1,0)
 
 .PHONY: simulate
-simulate: setup-run ## Whole switches in a world with faults, by seeds: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one; FLEET=1: hostile reports to stations
+simulate: setup-run ## Simulate switches with faults, seed after seed: HOURS=1 or MINUTES=1 of wall time; SEED=n replays one; FLEET=1: hostile reports to stations
 	$(BUILD_DEBUG)
 	@target/debug/vernier-simulate $(if $(SEED),--seed '$(SEED)',--hours '$(HOURS)' --minutes '$(MINUTES)') \
 	  $(if $(FLEET),--fleet) $(if $(PLANTED),--planted '$(PLANTED)')
 
 .PHONY: simulate-planted
-simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds each within a minute on idle CPUs; this fails after three
+simulate-planted: setup-run ## Check that the simulation finds planted bugs: within a minute each on idle CPUs; fails after three
 	$(BUILD_DEBUG)
 	@for bug in counted-twice doubled-marker early-close stale-shard; do \
 	  echo "planted: $$bug"; target/debug/vernier-simulate --minutes 3 --planted $$bug --expect-violation; \
@@ -104,7 +104,7 @@ simulate-planted: setup-run ## Bugs planted in the engine: the simulation finds 
 	target/debug/vernier-simulate --fleet --minutes 3 --planted foreign-report --expect-violation
 
 .PHONY: lint
-lint: setup-run ## Formatting, words, sizes, clippy, documentation, licences: all must be silent
+lint: setup-run ## Check formatting, words, sizes, clippy, documentation and licences
 	$(call install_tool,deny,2)
 	.ci/words
 	.ci/size
@@ -113,11 +113,11 @@ lint: setup-run ## Formatting, words, sizes, clippy, documentation, licences: al
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(CARGO) deny --locked --log-level error check bans licenses sources
 
-# Where the advisories of crates are.
+# The database of advisories.
 ADVISORIES := https://github.com/rustsec/advisory-db
 
 .PHONY: audit
-audit: setup-run ## Look the crates up among known advisories; says "skipped" where the network does not reach them
+audit: setup-run ## Check dependencies against known advisories; prints "skipped" without network
 	$(call install_tool,deny,2)
 	@if ! timeout 30 git ls-remote --exit-code --quiet $(ADVISORIES) HEAD >/dev/null 2>&1; then \
 	  echo 'audit: skipped, $(ADVISORIES) cannot be reached from here'; \
@@ -126,12 +126,12 @@ audit: setup-run ## Look the crates up among known advisories; says "skipped" wh
 	fi
 
 .PHONY: docs
-docs: ## Write the references in docs/ anew: configuration, its JSON Schema, metrics, what measurement keys change
+docs: ## Regenerate the references in docs/: configuration, JSON Schema, metrics, measurement keys, report
 	VERNIER_WRITE_DOCS=1 $(CARGO) nextest run -p api -p simulate -p report --locked -E 'test(/^(documents|measured|msp::tests)::.*_is_current$$/)'
 
 # Further arguments of `make bench`, such as `--only io,everything` or `--rounds 9`.
 BENCH_ARGS ?=
-# Another commit whose vernierd runs in the same rounds: BASE=COMMIT. Its sources and its build stay in target/base.
+# A commit to compare with in the same rounds: BASE=COMMIT. Its sources and build are kept in target/base.
 BASE ?=
 ifneq ($(BASE),)
 BASE_COMMIT := $(or $(shell git rev-parse --short=7 --verify --quiet '$(BASE)^{commit}'),$(error BASE: $(BASE) is no commit))
@@ -139,7 +139,7 @@ BASE_FOLDER := target/base/$(BASE_COMMIT)
 endif
 
 .PHONY: bench
-bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS=1: the cost of each step; BASE=COMMIT
+bench: setup-bench ## Compare throughput with testpmd and Open vSwitch; STEPS=1: cost of each step; BASE=COMMIT: compare with a commit
 	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
 	$(if $(BASE),mkdir -p '$(BASE_FOLDER)'; git archive '$(BASE_COMMIT)' | tar -x -C '$(BASE_FOLDER)'; \
 	  cd '$(BASE_FOLDER)'; $(CARGO) build --release --locked --bin vernierd)
@@ -149,32 +149,32 @@ bench: setup-bench ## Throughput beside testpmd and Open vSwitch, in turn; STEPS
 	done; exit $$status
 
 .PHONY: instructions
-instructions: setup-test ## Fail where a step takes 3 % more instructions than in .ci/instructions.txt; RENEW=1 writes it
+instructions: setup-test ## Fail if a step takes 3 % more instructions than in .ci/instructions.txt; RENEW=1 rewrites the file
 	$(CARGO) build --release --locked -p daemon
 	$(BUILD_DEBUG)
 	target/debug/vernier-lab bench instructions .ci/instructions.txt --core 0 --programs target/release $(if $(RENEW),--renew)
 
-# What `make profile` shows: a step (off_patch, off, stamps, lda, lds, flows, everything), and how finely it is divided.
+# The step that `make profile` shows (off_patch, off, stamps, lda, lds, flows, everything), and its level of detail.
 STEP ?= everything
 BY ?= function
 
 .PHONY: profile
-profile: setup-bench ## Nanoseconds and instructions of a STEP (everything) BY file, function or line
+profile: setup-bench ## Show nanoseconds and instructions of a STEP (everything) BY file, function or line
 	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
 	target/release/vernier-lab bench profile '$(STEP)' --by '$(BY)'
 
 .PHONY: bench-plugin
-bench-plugin: setup-bench ## What the plugin costs testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
+bench-plugin: setup-bench ## Measure the cost of the plugin in testpmd and Open vSwitch, beside latencystats; BENCH_ARGS
 	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p plugin -p vhost
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab bench plugin --ovs '$(OVS_ROOT)' $(BENCH_ARGS)
 
 .PHONY: bench-micro
-bench-micro: setup-test ## What measuring costs a packet: nanoseconds, and instructions by callgrind
+bench-micro: setup-test ## Measure the cost of measuring a packet: nanoseconds, and instructions by callgrind
 	$(CARGO) build --release --locked -p lab@0.1.0
 	target/release/vernier-lab bench micro
 
 .PHONY: bench-scrape
-bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what it does to the workers
+bench-scrape: setup-test ## Measure the cost of a scrape of ten thousand series, and its effect on the workers
 	$(CARGO) build --release --locked -p daemon -p lab@0.1.0
 	target/release/vernier-lab bench scrape $(BENCH_ARGS)
 
@@ -182,16 +182,16 @@ bench-scrape: setup-test ## What a scrape of ten thousand series costs, and what
 WIRE_ARGS ?=
 
 .PHONY: wire
-wire: setup-wire ## Reports of two switches on the path between them, compared with what happened; WIRE_ARGS
+wire: setup-wire ## Compare what two switches report about the path between them with the truth; WIRE_ARGS
 	$(CARGO) build --release --locked -p console@0.1.0 -p daemon -p lab@0.1.0
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab wire $(WIRE_ARGS)
 
-# The version that machines are upgraded from, and its programs, where they are built already.
+# The version to upgrade from, and its programs if they are already built.
 UPGRADE_FROM ?= 78f1034
 OLD_PROGRAMS ?=
 
 .PHONY: upgrade
-upgrade: setup-station ## Programs of 78f1034 beside these, as on machines upgraded one at a time; UPGRADE_FROM=COMMIT, OLD_PROGRAMS=folder
+upgrade: setup-station ## Run programs of 78f1034 beside current ones, as during an upgrade; UPGRADE_FROM=COMMIT, OLD_PROGRAMS=folder
 	$(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station
 	$(if $(OLD_PROGRAMS),,mkdir -p 'target/base/$(UPGRADE_FROM)'; git archive '$(UPGRADE_FROM)' | tar -x -C 'target/base/$(UPGRADE_FROM)'; \
 	  cd 'target/base/$(UPGRADE_FROM)'; $(CARGO) build --locked -p console@0.1.0 -p daemon -p probe -p station)
@@ -202,7 +202,7 @@ upgrade: setup-station ## Programs of 78f1034 beside these, as on machines upgra
 MPLANE_ARGS ?=
 
 .PHONY: mplane
-mplane: setup-mplane ## Six routers with OSPF, two of them m-routers: faults, and whether the station names their place; MPLANE_ARGS
+mplane: setup-mplane ## Put faults into a network of six OSPF routers; check that the station locates them; MPLANE_ARGS
 	$(CARGO) build --release --locked -p daemon -p lab@0.1.0 -p probe -p station
 	$(SUDO) env "PATH=$$PATH" target/release/vernier-lab mplane $(MPLANE_ARGS)
 
@@ -210,15 +210,15 @@ mplane: setup-mplane ## Six routers with OSPF, two of them m-routers: faults, an
 SCALE_ARGS ?=
 
 .PHONY: scale
-scale: setup-station ## Reports as if from 1,000 switches, through one NATS server and two stations; SCALE_ARGS
+scale: setup-station ## Send reports of 1,000 simulated switches through one NATS server to two stations; SCALE_ARGS
 	$(CARGO) build --release --locked -p station -p lab@0.1.0
 	target/release/vernier-lab scale $(SCALE_ARGS)
 
-# The networks that `make plan` takes: Rocketfuel's six autonomous systems.
+# The networks of `make plan`: Rocketfuel's six autonomous systems.
 PLANNED ?= $(sort $(wildcard ../shared/topologies/rocketfuel/*.weights.intra))
 
 .PHONY: plan
-plan: ## Which routers of six networks to upgrade, into benches/results/plan.md; PLANNED=files
+plan: ## Compute which routers of six networks to upgrade, into benches/results/plan.md; PLANNED=files
 	$(if $(PLANNED),,$(error PLANNED: there are no files; ../shared/topologies has Rocketfuel's))
 	$(CARGO) build --release --locked -p console@0.1.0
 	@{ echo '# Upgrades of networks'; \
@@ -234,15 +234,15 @@ plan: ## Which routers of six networks to upgrade, into benches/results/plan.md;
 NIC_ARGS ?=
 
 .PHONY: nic
-nic: setup-nic ## Real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine: a table of what was shown; NIC_ARGS
+nic: setup-nic ## Test real PCI drivers (e1000e, vmxnet3, virtio) in a virtual machine; NIC_ARGS
 	$(BUILD_DEBUG)
 	$(SUDO) env "PATH=$$PATH" unshare --net target/debug/vernier-lab nic $(NIC_ARGS)
 
-# The capture of `make accuracy`, beside the project where there is one.
+# The capture of `make accuracy`, if it exists.
 CAPTURE ?= ../shared/traces/mix-dev-60s.pcap
 
 .PHONY: accuracy
-accuracy: ## Every method beside its paper's figures: tables into benches/results; CAPTURE=file
+accuracy: ## Compare every method with the figures of its paper; tables into benches/results; CAPTURE=file
 	$(CARGO) build --release --locked -p accuracy
 	@status=0; \
 	target/release/vernier-accuracy tables || status=$$?; \
@@ -258,7 +258,7 @@ TARGETS ?=
 FUZZ_ARGS ?=
 
 .PHONY: fuzz
-fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS, FUZZ_ARGS
+fuzz: setup-test ## Fuzz parsers of outside data and the state behind them, SECONDS_PER_TARGET (60) each; TARGETS, FUZZ_JOBS, FUZZ_ARGS
 	RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/rustc-fuzz' CARGO_INCREMENTAL=0 \
 	  $(CARGO) build --locked -p fuzz -p testkit --bin fuzz-targets --features fuzz/libfuzzer
 	@seeds=$$(mktemp -d); trap 'rm -rf "$$seeds"' EXIT; \
@@ -266,18 +266,18 @@ fuzz: setup-test ## Fuzz parsers of bytes from outside and the state behind, SEC
 	printf '%s\n' $(or $(TARGETS),$$all) | xargs -P '$(FUZZ_JOBS)' -n 1 \
 	  env FUZZ_ARGS='$(FUZZ_ARGS)' benches/fuzz/run.sh target/debug/fuzz-targets "$$seeds" '$(SECONDS_PER_TARGET)'
 
-# What runs: the bindings' tests, the engine's in memory and with devices, the plugin's, in virtual machines' switches, too.
+# The sanitized tests: of the bindings, of the engine in memory and with devices, and of the plugin, including vhost ports.
 SANITIZED_PACKAGES ?= -p dpdk-bindings -p switch -p plugin
 SANITIZED_TESTS ?= --lib $(patsubst %.rs,--test %,$(notdir $(wildcard dpdk-bindings/tests/*.rs))) \
   $(addprefix --test ,host testpmd ports vhost) $(if $(findstring -p switch,$(SANITIZED_PACKAGES)),--test engine)
 SANITIZED := target/sanitize/debug
 
-# Other crates are those of `make test`, where they are built; the folder is another, since the plugin's library has one name in both. What
-# another build removes meanwhile is built again.
-# Leaks are not looked for: EAL keeps its arguments and DPDK much else until the process ends. Little that is freed is kept back, since
-# a test watches what testpmd grows by.
+# Third-party crates are copied from `make test` if they are built there. The folder is a separate one, because the plugin's library has the
+# same name in both. Crates that another build removes meanwhile are rebuilt.
+# Leaks are not checked, because EAL and DPDK keep much memory until the process ends. The quarantine is small, because a test watches
+# testpmd's memory.
 .PHONY: sanitize
-sanitize: setup-test ## Tests of the bindings, the engine and the plugin under AddressSanitizer
+sanitize: setup-test ## Run the tests of bindings, engine and plugin under AddressSanitizer
 	@mkdir -p $(SANITIZED)/deps
 	@if [ -d target/debug/deps ]; then \
 	  cp --archive --no-clobber target/debug/.fingerprint target/debug/build $(SANITIZED) || :; \
@@ -296,27 +296,27 @@ sanitize: setup-test ## Tests of the bindings, the engine and the plugin under A
 	echo "sanitize: AddressSanitizer saw no fault in $$(wc -w <<<"$$binaries") test binaries:" \
 	  $$(sed -E 's|.*/||; s|-[0-9a-f]+$$||' <<<"$$binaries")
 
-# Preemptions of a thread that `make loom` tries in one run, at most.
+# Most preemptions of a thread that `make loom` tries in one run.
 PREEMPTIONS ?= 3
 
 .PHONY: loom
-loom: setup-test ## What threads share in the control core, in every order that loom finds; PREEMPTIONS (3)
+loom: setup-test ## Check thread interleavings of the control core with loom; PREEMPTIONS (3)
 	LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) nextest run --workspace --test orderings --features control/loom --locked
 
 .PHONY: install
-install: ## Install vernierd, vernier, vernier-probe, vernier-station and the plugin for other DPDK programs into PREFIX (default /usr/local)
+install: ## Install the programs and the plugin into PREFIX (default /usr/local)
 	$(CARGO) build --release --locked -p daemon -p console -p plugin -p vhost -p probe -p station
 	$(SUDO) install -D -t $(or $(PREFIX),/usr/local)/bin target/release/vernierd target/release/vernier target/release/vernier-probe \
 	  target/release/vernier-station
 	$(SUDO) install -D -m 644 -t $(or $(PREFIX),/usr/local)/lib/vernier target/release/librte_vernier.so target/release/libvernier_vhost.so
 
-# The program that makes the book, and what the book is made from: the documents, and what they link to.
+# The program that makes the book, and the contents of the book: the documents, and the files that they link to.
 MDBOOK_VERSION := 0.5.4
 BOOK_FILES := *.md LICENSE-* docs examples dashboards packages benches/results benches/lab/pktgen/README.md \
   control/contract/src/config/demo.json control/src/decode/tests.rs
 
 .PHONY: book
-book: setup-book ## The documents as a book with a search: target/book/html/docs/quick-start.html
+book: setup-book ## Build the documentation as a searchable book: target/book/html/docs/quick-start.html
 	@rm -rf target/book && mkdir -p target/book/src
 	@tar --create $(wildcard $(BOOK_FILES)) | tar --extract --directory target/book/src
 	@mv target/book/src/docs/book.toml target/book/src
@@ -330,19 +330,19 @@ setup-book: setup-run
 	  echo 'Compiling mdbook: about two minutes'; \
 	  CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --no-default-features --features search --version =$(MDBOOK_VERSION) mdbook; }
 
-# What goes into packages depends on the commit alone: its time is that of all files, and paths of this machine are in none.
-# Both apply to all that `make deb` runs.
+# Packages depend on the commit alone: all files have its time, and none contains a path of this machine.
+# Both settings apply to everything that `make deb` runs.
 COMMIT_TIME = $(or $(shell git log -1 --format=%ct 2>/dev/null),$(error SOURCE_DATE_EPOCH: give one, this is no clone))
 CARGO_FOLDER = $(or $(CARGO_HOME),$(HOME)/.cargo)
 deb: export SOURCE_DATE_EPOCH ?= $(COMMIT_TIME)
 deb: export RUSTFLAGS := --remap-path-prefix=$(CURDIR)=/vernier --remap-path-prefix=$(CARGO_FOLDER)=/cargo
 deb: export CFLAGS := -ffile-prefix-map=$(CURDIR)=/vernier -ffile-prefix-map=$(CARGO_FOLDER)=/cargo
 
-# What is in the packages, by the crates that their programs are made of.
+# The crates whose bills of materials are in the packages.
 BILLS := daemon console probe station plugin vhost
 
 .PHONY: deb
-deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/debian, with bills of materials in target/deb/bills
+deb: setup-deb ## Build the Debian packages vernier and vernier-plugin-dpdk23 in target/debian, with bills of materials in target/deb/bills
 	$(CARGO) build --release --locked -p daemon -p console@0.1.0 -p probe -p station -p plugin -p vhost -p manual
 	@rm -rf target/deb && mkdir -p target/deb/bills
 	@packages/bills target/deb/bills $(BILLS)
@@ -356,7 +356,7 @@ deb: setup-deb ## Debian packages vernier and vernier-plugin-dpdk23, in target/d
 	$(CARGO) deb --quiet -p plugin --no-build --locked --strip
 
 .PHONY: reproducible
-reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail unless they have the same bytes
+reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail unless they are identical
 	@rm -rf target/reproducible
 	@for folder in one another/of-longer-name; do \
 	  mkdir -p target/reproducible/$$folder; \
@@ -365,21 +365,21 @@ reproducible: setup-deb ## Build the packages of HEAD in two folders, and fail u
 	done
 	@packages/same target/reproducible/one target/reproducible/another/of-longer-name
 
-# A Debian root by debootstrap. $(1): folder, $(2): packages in addition to the smallest set.
+# Makes a Debian root with debootstrap. $(1): folder, $(2): packages in addition to the minimal set.
 define debian_root
 	@[ -x $(1)/usr/bin/apt-get ] || { $(SUDO) rm -rf $(1) && mkdir -p $(dir $(1)) && \
 	  $(SUDO) debootstrap --variant=minbase --include=$$(tr ' ' , <<< 'ca-certificates $(2)') bookworm $(1) http://deb.debian.org/debian >/dev/null; }
 endef
 
 .PHONY: deb-test
-deb-test: deb ## Install the packages in a clean Debian, start the unit under systemd, purge them; root
+deb-test: deb ## Install the packages in a clean Debian, start the unit under systemd, purge them; needs root
 	$(call install_packages,debootstrap systemd-container)
 	@$(SUDO) rm -rf target/deb-root
 	$(call debian_root,target/deb-root,systemd systemd-sysv dbus curl)
 	$(SUDO) packages/test.sh target/deb-root
 
 .PHONY: container-root
-container-root: deb ## What the Containerfiles in packages/container begin with, in target/container
+container-root: deb ## Prepare the root file system for the Containerfiles in packages/container, in target/container
 	$(call install_packages,debootstrap)
 	$(call debian_root,target/container/root,curl)
 	@$(SUDO) tar --create --directory target/container/root --file target/container/root.tar .
@@ -393,7 +393,7 @@ setup-deb: setup-run
 	$(call install_tool,deb,2)
 	@command -v cargo-cyclonedx >/dev/null || $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =0.5.9 cargo-cyclonedx
 
-# Installs the packages in $(1) that are missing, and says so first.
+# Installs the missing packages of $(1), and prints them first.
 define install_packages
 	@missing=$$(for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || echo $$package; \
@@ -406,7 +406,7 @@ define install_packages
 	@command -v $(CARGO) >/dev/null || { echo "No Rust toolchain: install it with rustup (https://rustup.rs), then try again." >&2; exit 1; }
 endef
 
-# Compiles cargo-$(1) if it is missing, which takes about $(2) minutes; without optimisation, which would take longer than it saves.
+# Compiles cargo-$(1) if it is missing, in about $(2) minutes; unoptimised, because optimising takes longer than it saves.
 define install_tool
 	@command -v cargo-$(1) >/dev/null || { echo 'Compiling cargo-$(1): about $(2) minutes'; \
 	  CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug cargo-$(1); }
@@ -428,7 +428,7 @@ setup-test: $(TOOLS)/usr/bin/promtool $(TOOLS)/usr/sbin/nats-server $(TOOLS)/usr
 	  echo 'Open vSwitch cannot be unpacked: tests and benchmarks do without.' >&2
 	@[ -e /$(FRR_OSPFD) ] || [ -e '$(TOOLS)/$(FRR_OSPFD)' ] || { $(call unpack,frr); } || echo 'FRR cannot be unpacked: tests do without.' >&2
 
-# Routers, NATS and all else are what tests need.
+# The tests need the same routers, NATS and tools.
 .PHONY: setup-mplane
 setup-mplane: setup-test
 
@@ -451,7 +451,7 @@ setup-nic: setup-run
 setup-bench: setup-test
 	$(call install_packages,$(BENCH_PACKAGES))
 
-# The peer of vernier-probe's tests, built without optimisation: sixty packets need none.
+# The STAMP peer of vernier-probe's tests, unoptimised: enough for sixty packets.
 $(TOOLS)/usr/bin/stamp-suite:
 	@echo 'Compiling stamp-suite, the STAMP peer of the tests: about a minute'
 	@CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked --debug --root $(TOOLS)/usr --version =1.0.0 stamp-suite
