@@ -1,4 +1,4 @@
-//! From the published snapshot to records.
+//! Composes records from published snapshots.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,21 +16,22 @@ use records::snapshot::{
 use crate::element::Element;
 use crate::encoder::{Record, rounded, rounded_signed};
 
-/// Takes records, until it breaks.
+/// Receives records until it fails.
 pub(crate) trait Sink {
     fn take(&mut self, record: &Record) -> ControlFlow<()>;
 }
 
-/// Makes records of what was counted since the last. What the sink did not take stays for the next time.
+/// Composes records of what was counted since the previous ones. Counts that the sink did not accept stay
+/// for the next export.
 #[derive(Debug, Default)]
 pub(crate) struct Composer {
-    /// The last epoch whose records were all taken.
+    /// The last epoch whose records were all accepted.
     pub exported: Option<u64>,
     points: Names,
     classes: Names,
-    /// How many names were taken, of points and of classes.
+    /// Number of accepted names, of points and of classes.
     named: [usize; 2],
-    /// By name, ends and first epoch: a flow that comes back is another one.
+    /// Keyed by name, ends and first epoch: a returning flow is a new one.
     flows: Taken<(FlowName, Ends, u64)>,
     segments: Taken<(Kind, Ends)>,
 }
@@ -58,7 +59,7 @@ enum Kind {
 }
 
 impl Composer {
-    /// Gives the types of our own elements, and all names again.
+    /// Sends the types of our own elements, and all names again.
     pub fn describe(&mut self, enterprise: u32, sink: &mut impl Sink) -> ControlFlow<()> {
         self.named = [0; 2];
         for element in Element::own() {
@@ -77,7 +78,7 @@ impl Composer {
         self.name(sink)
     }
 
-    /// Gives names that were not given yet.
+    /// Sends new names.
     fn name(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
         let elements = [
             (Element::IngressInterface, Element::InterfaceName),
@@ -95,7 +96,7 @@ impl Composer {
         Continue(())
     }
 
-    /// Gives all that is new in `snapshot`.
+    /// Sends everything new in `snapshot`.
     pub fn export(&mut self, snapshot: &Snapshot, sink: &mut impl Sink) -> ControlFlow<()> {
         let Some(epoch) = snapshot.epoch else {
             return Continue(());
@@ -176,7 +177,7 @@ impl Composer {
         self.segment(key, (now, last), &line, times, sink)
     }
 
-    /// Options of a segment: a collector that adds up data records would count its packets beside those of its flows.
+    /// Options of a segment. As data records, a collector would add their packets to those of the flows.
     fn segment(
         &mut self,
         key @ (kind, ends): (Kind, Ends),
@@ -261,7 +262,7 @@ impl Composer {
         }
     }
 
-    /// The first epoch that no record was taken of.
+    /// The first epoch not covered by an accepted record.
     fn next_epoch(&self) -> u64 {
         self.exported.map_or(0, |exported| exported + 1)
     }
@@ -311,7 +312,7 @@ fn put_key(record: &mut Record, key: &FlowKey) {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Counted {
     pub packets: u64,
-    /// `None` where they are not known, like losses.
+    /// `None` if unknown, like losses.
     pub bytes: Option<u64>,
     pub lost: Option<u64>,
     pub delays: Sums,
@@ -385,7 +386,7 @@ impl Counted {
         }
     }
 
-    /// What was counted since `earlier`; all of it, where counting began anew.
+    /// The rise since `earlier`; everything if counting restarted.
     pub fn since(self, earlier: Self) -> Self {
         let earlier = Some(earlier).filter(|earlier| earlier.packets <= self.packets);
         let earlier = earlier.unwrap_or_default();
@@ -404,19 +405,19 @@ impl Counted {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_nothing(&self) -> bool {
         self.packets == 0 && self.lost.unwrap_or_default() == 0
     }
 }
 
-/// What a record says beside its names or addresses.
+/// Contents of a record in addition to names or addresses.
 #[derive(Debug)]
 pub(crate) struct Line<'e> {
     pub since: Counted,
     pub first_epoch: u64,
     pub last_epoch: u64,
-    /// By stamps.
+    /// From stamps.
     pub delay: Option<Delay<'e>>,
     pub estimate: Option<Delay<'e>>,
 }
@@ -458,7 +459,7 @@ impl Line<'_> {
         }
     }
 
-    /// RFC 9951. The mean is the estimate's where delays are not stamped.
+    /// RFC 9951. The mean is an estimate unless delays are stamped.
     fn put_microseconds(&self, record: &mut Record) {
         let delay = self.delay.unwrap_or_default();
         let estimated_ns = || Some(self.estimate?.mean_ns).filter(|ns| *ns >= 0.0);
@@ -496,7 +497,7 @@ pub(crate) struct Taken<K>(HashMap<K, Entry>);
 /// Size of a value.
 pub(crate) const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// What had been counted, and the epoch of the last delays.
+/// Counts so far, and the epoch of the last delays.
 #[derive(Debug)]
 struct Entry {
     counted: Counted,
@@ -511,7 +512,7 @@ impl<K> Default for Taken<K> {
 }
 
 impl<K: Hash + Eq> Taken<K> {
-    /// What is new at `key`, and the epoch of the last delays that were taken.
+    /// The rise at `key`, and the epoch of the last accepted delays.
     pub fn since(&mut self, key: &K, now: Counted) -> (Counted, Option<u64>) {
         let Some(entry) = self.0.get_mut(key) else {
             return (now, None);
@@ -520,7 +521,7 @@ impl<K: Hash + Eq> Taken<K> {
         (now.since(entry.counted), entry.epoch)
     }
 
-    /// A record of `now` was taken.
+    /// Notes that a record of `now` was accepted.
     pub fn enter(&mut self, key: K, counted: Counted, epoch: Option<u64>) {
         let entry = Entry {
             counted,
@@ -530,7 +531,7 @@ impl<K: Hash + Eq> Taken<K> {
         self.0.insert(key, entry);
     }
 
-    /// Forgets what was not asked for since the last time.
+    /// Forgets entries that were not used since the last call.
     pub fn forget_absent(&mut self) {
         (self.0).retain(|_, entry| std::mem::take(&mut entry.is_present));
     }

@@ -1,4 +1,4 @@
-//! Information elements: those of IANA's registry that are used, and Vernier's own.
+//! Information elements: the used ones of IANA's registry, and Vernier's own.
 
 /// Type of an element's values (RFC 7012, section 3.1; numbers of RFC 5610, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Octets of a value that is no text.
+    /// Octets of a value other than text.
     const fn length(self) -> u16 {
         match self {
             Self::Unsigned8 => 1,
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// As documents call it.
+    /// Its name in documents.
     #[cfg(test)]
     pub const fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What a number says (RFC 5610, section 3.6).
+/// Semantics of a number (RFC 5610, section 3.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Semantics {
@@ -80,7 +80,7 @@ macro_rules! elements {
         iana { $($iana:ident = $iana_id:literal $iana_kind:ident,)* }
         own { $($own:ident = $id:literal $kind:ident $semantics:ident $units:ident $name:literal $text:literal,)* }
     )*) => {
-        /// An element. Records have theirs in this order; scopes of options come first.
+        /// An element. Records contain their elements in this order; scopes of options come first.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub(crate) enum Element { $($($iana,)* $($own,)*)* }
@@ -176,7 +176,8 @@ elements! {
 }
 
 impl Element {
-    /// Octets of a value. Texts have a fixed length, with zeros behind: pmacct 1.7.7 loops for ever on options of a length that varies.
+    /// Octets of a value. Texts have a fixed length and are padded with zeros, because pmacct 1.7.7 loops for ever on
+    /// options of variable length.
     pub const fn length(self) -> u16 {
         match self {
             Self::EstimateMethod => 16,
@@ -196,7 +197,7 @@ impl Element {
     }
 }
 
-// A set of elements is a number of 64 bits.
+// A set of elements is a 64-bit number.
 const _: () = assert!(Element::ALL.len() <= 64);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From records to messages (RFC 7011, section 3).
+//! Encodes records as messages (RFC 7011, section 3).
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ const HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 const TEMPLATES: u16 = 2;
 const OPTIONS_TEMPLATES: u16 = 3;
-/// The first id of a template; sets of data go by it.
+/// The first id of a template, and of sets with its data.
 const FIRST_ID: u16 = 256;
 
-/// A whole message.
+/// A complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub bytes: Vec<u8>,
@@ -22,19 +22,19 @@ pub(crate) struct Message {
     pub records: u32,
 }
 
-/// Packs records of one stream into messages. A template goes before the first record that needs it.
+/// Packs the records of one stream into messages. A template precedes the first record that needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     enterprise: u32,
     domain: u32,
     bytes_max: usize,
     templates: HashMap<Shape, Template>,
-    /// Data records in the messages that were finished.
+    /// Data records in the finished messages.
     sequence: u32,
-    /// The message under way; empty, or a header and sets.
+    /// The current message: empty, or a header and sets.
     bytes: Vec<u8>,
     records: u32,
-    /// The last set: its id, and where it begins.
+    /// The last set: its id and offset.
     set: Option<(u16, usize)>,
 }
 
@@ -61,7 +61,7 @@ impl Encoder {
         }
     }
 
-    /// A new connection: numbers begin anew, and what was not sent is dropped; how many records that were.
+    /// Starts a new connection: numbers restart, and unsent records are dropped; returns their number.
     pub fn restart(&mut self) -> u32 {
         self.announce_again();
         self.sequence = 0;
@@ -70,7 +70,7 @@ impl Encoder {
         dropped
     }
 
-    /// Adds a record; the message before it, where that is full.
+    /// Adds a record; returns the previous message if it is full.
     pub fn push(&mut self, record: &Record, unix_s: u32) -> Option<Message> {
         let next = FIRST_ID + u16::try_from(self.templates.len()).unwrap_or(u16::MAX - FIRST_ID);
         let template = self.templates.entry(record.shape).or_insert(Template {
@@ -98,7 +98,7 @@ impl Encoder {
         full
     }
 
-    /// The message under way, if there is one.
+    /// The current message, if any.
     pub fn finish(&mut self, unix_s: u32) -> Option<Message> {
         if self.bytes.is_empty() {
             return None;
@@ -117,7 +117,7 @@ impl Encoder {
         Some(Message { bytes, records })
     }
 
-    /// Appends to the last set, where it has this id, or to a new one.
+    /// Appends to the last set if it has this id, else to a new one.
     fn append(&mut self, set: u16, bytes: &[u8]) {
         if self.bytes.is_empty() {
             self.bytes.resize(HEADER_BYTES, 0);
@@ -145,12 +145,12 @@ impl Encoder {
     }
 }
 
-/// Which elements a record has.
+/// The elements of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     /// A bit for each element.
     elements: u64,
-    /// How many of them, from the first, are the scope of options; 0 for data.
+    /// Number of leading elements that are the scope of options; 0 for data.
     pub scopes: u16,
 }
 
@@ -218,7 +218,7 @@ impl Record {
         }
     }
 
-    /// Adds text, as much as fits, and zeros behind it.
+    /// Adds text, truncated or padded with zeros.
     pub fn text(&mut self, element: Element, text: &str) -> &mut Self {
         debug_assert!(element.description().kind == Kind::String);
         let length = usize::from(element.length());
@@ -227,7 +227,7 @@ impl Record {
         self.octets(element, &octets)
     }
 
-    /// Adds octets as they are.
+    /// Adds raw octets.
     pub fn octets(&mut self, element: Element, octets: &[u8]) -> &mut Self {
         debug_assert_eq!(usize::from(element.length()), octets.len());
         self.enter(element);

@@ -1,4 +1,4 @@
-//! Exports: a thread of its own, which reads what is published and waits for nobody but the collector.
+//! Exports from a separate thread, which reads published snapshots and waits for nothing but the collector.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -19,19 +19,19 @@ use crate::encoder::{Encoder, Message, Record};
 /// Longest pause between two messages over UDP.
 const GAP_MAX: Duration = Duration::from_millis(2);
 
-/// Shorter pauses are left out.
+/// Shorter pauses are skipped.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Octets of a flow's record, about.
+/// Approximate octets of a flow's record.
 const RECORD_BYTES: u64 = 180;
 
-/// An exporter at work, until it is dropped.
+/// A running exporter; stopped when dropped.
 pub type Running = control::running::Running<Sender<()>>;
 
-/// Exports what appears in `published`, by these settings.
+/// Exports new epochs in `published`, by these settings.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// If the system cannot start a thread.
 pub fn start(settings: Ipfix, published: Arc<Published>) -> io::Result<Running> {
     let counters = Arc::new(IpfixCounters::default());
     let _ = published.ipfix.set(Arc::clone(&counters));
@@ -55,7 +55,7 @@ pub fn start(settings: Ipfix, published: Arc<Published>) -> io::Result<Running> 
     Running::start("vernier-ipfix", stop, move || exporting.run())
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Exporting {
     published: Arc<Published>,
     composer: Composer,
@@ -67,20 +67,20 @@ struct Sending {
     settings: Ipfix,
     encoder: Encoder,
     link: Option<Link>,
-    /// Records of the last message, which UDP may say only later to have found nobody.
+    /// Records of the last message; UDP may report only later that nobody listened.
     last_records: u32,
-    /// When types, names and templates were sent last; `None` where they are due.
+    /// When types, names and templates were last sent; `None` if they are due.
     described: Option<Instant>,
-    /// Attempts to connect that failed in a row, and when the next is due.
+    /// Consecutive failed attempts to connect, and when the next one is due.
     attempts: usize,
     next_attempt: Instant,
     pace: Pace,
-    /// Ends when the switch does.
+    /// Resolves when the switch stops.
     stopped: Receiver<()>,
     counters: Arc<IpfixCounters>,
 }
 
-/// Spreads messages over time, so that a collector's socket need not hold them all.
+/// Spreads messages over time, so that they do not overflow a collector's socket.
 #[derive(Debug)]
 struct Pace {
     began: Instant,
@@ -122,10 +122,11 @@ impl Exporting {
         }
     }
 
-    /// A panic costs this export: the collector gets a new connection, and types, names and templates again.
+    /// A panic costs this export only: the collector gets a new connection, and types, names and templates
+    /// again.
     fn export_contained(&mut self, snapshot: &Snapshot) {
         if contain(Part::Ipfix, || self.export(snapshot)).is_none() {
-            let words = "a fault of this program cut an export off";
+            let words = "a panic of this program interrupted an export";
             self.sending.give_up(0, words);
         }
     }
@@ -152,7 +153,7 @@ impl Exporting {
         } else {
             Continue(())
         };
-        // What is cut off is exported the next time.
+        // Records that are cut off are exported the next time.
         if described.is_continue()
             && composer.export(snapshot, sending).is_continue()
             && sending.flush().is_continue()
@@ -172,7 +173,7 @@ impl Sink for Sending {
 }
 
 impl Sending {
-    /// Waits; breaks off at the end of the switch.
+    /// Waits; returns early when the switch stops.
     fn wait(&self, time: Duration) -> ControlFlow<()> {
         match self.stopped.recv_timeout(time) {
             Err(RecvTimeoutError::Timeout) => Continue(()),
@@ -180,7 +181,7 @@ impl Sending {
         }
     }
 
-    /// Whether there is a connection, after an attempt where one is due.
+    /// Whether there is a connection; tries to connect if an attempt is due.
     fn connect(&mut self) -> bool {
         if self.link.as_ref().is_some_and(Link::is_closed) {
             self.give_up(0, "the collector closed the connection");
@@ -200,7 +201,7 @@ impl Sending {
         self.link.is_some()
     }
 
-    /// Sets the pace of an export: over UDP it takes half of the time until the next.
+    /// Sets the pace of an export: over UDP it takes half of the time until the next one.
     fn begin(&mut self, snapshot: &Snapshot) {
         let flows = snapshot.flows.as_ref();
         let flows = flows.map_or(0, |flows| flows.list.flows.len());
@@ -210,7 +211,7 @@ impl Sending {
         let is_paced = self.link.as_ref().is_some_and(|link| !link.is_tcp());
         let time = match self.pace.deadline {
             _ if !is_paced => Duration::ZERO,
-            // The whole time that is left may be used.
+            // All remaining time may be used.
             Some(_) => FAREWELL,
             None => self.settings.interval().max(epoch),
         };
@@ -221,7 +222,7 @@ impl Sending {
         };
     }
 
-    /// Over TCP once a connection; over UDP again and again.
+    /// Once per connection over TCP; repeatedly over UDP.
     fn is_description_due(&self) -> bool {
         let is_tcp = self.link.as_ref().is_some_and(Link::is_tcp);
         let interval = Duration::from_secs(self.settings.template_s.into());
@@ -243,7 +244,7 @@ impl Sending {
         let is_tcp = link.is_tcp();
         let refused = |error: &io::Error| !is_tcp && error.kind() == ErrorKind::ConnectionRefused;
         if let Some(error) = sent.as_ref().err().filter(|error| refused(error)) {
-            // The message before found nobody. Who listens by now has no templates.
+            // Nobody received the previous message. A new listener has no templates.
             let why = error.to_string();
             sent = link.send(&message.bytes);
             self.fault(self.last_records, &why);
@@ -270,7 +271,8 @@ impl Sending {
         }
     }
 
-    /// Waits where the export is ahead of its pace; breaks off at the end of the switch, or of its last export.
+    /// Waits if the export is ahead of its pace; returns early when the switch stops, or during its last
+    /// export.
     fn keep_pace(&mut self) -> ControlFlow<()> {
         let pace = &mut self.pace;
         pace.sent += 1;
@@ -288,7 +290,7 @@ impl Sending {
         }
     }
 
-    /// Records were not sent, or a connection was not made.
+    /// Handles records that were not sent, or a failed connection.
     fn fault(&mut self, dropped_records: u32, why: &str) {
         self.counters.count(|now| {
             now.dropped_records += u64::from(dropped_records);
@@ -301,7 +303,7 @@ impl Sending {
         }
     }
 
-    /// Connects again after a fault, and a pause that doubles.
+    /// Connects again after a fault, after a pause that doubles.
     fn give_up(&mut self, dropped_records: u32, why: &str) {
         self.fault(dropped_records, why);
         self.link = None;
@@ -309,7 +311,7 @@ impl Sending {
         self.attempts += 1;
     }
 
-    /// An export was sent as a whole.
+    /// Notes that an export was completed.
     fn succeed(&mut self) {
         self.attempts = 0;
         if !self.pace.has_fault {
@@ -324,10 +326,10 @@ fn unix_s() -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// How long connecting, or sending a message, may take.
+/// Longest time to connect, or to send a message.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A socket that is connected to the collector.
+/// A socket connected to the collector.
 #[derive(Debug)]
 pub(crate) enum Link {
     Udp(UdpSocket),
@@ -338,7 +340,7 @@ impl Link {
     /// Connects to the first address that answers.
     ///
     /// # Errors
-    /// When the name has no address, or no address answers.
+    /// If the name has no address, or none answers.
     pub fn open(settings: &Ipfix) -> io::Result<Self> {
         let (transport, target) = settings.target().ok_or(ErrorKind::InvalidInput)?;
         let mut linked = Err(io::Error::new(
@@ -360,8 +362,8 @@ impl Link {
     /// Sends a message.
     ///
     /// # Errors
-    /// When it was not sent, over UDP also where the message before found nobody ([`ErrorKind::ConnectionRefused`]); a connection
-    /// by TCP is of no use then.
+    /// If it was not sent, and over UDP also if nobody received the previous message
+    /// ([`ErrorKind::ConnectionRefused`]); a TCP connection is unusable then.
     pub fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self {
             Self::Udp(socket) => socket.send(message).map(|_| ()),
@@ -369,7 +371,8 @@ impl Link {
         }
     }
 
-    /// Whether the other end has closed the connection, which a sender by TCP would see one message late.
+    /// Whether the other end has closed the connection, which a TCP sender would otherwise notice one
+    /// message late.
     pub fn is_closed(&self) -> bool {
         let Self::Tcp(stream) = self else {
             return false;
@@ -388,8 +391,8 @@ impl Link {
     }
 }
 
-/// Addresses of `host:port`. The resolver knows the zone of a link-local address by name and number, if it is asked without
-/// brackets.
+/// Addresses of `host:port`. The resolver accepts the zone of a link-local address by name and number, if there are
+/// no brackets.
 fn addresses(target: &str) -> io::Result<impl Iterator<Item = SocketAddr> + use<>> {
     let (host, port) = target.rsplit_once(':').ok_or(ErrorKind::InvalidInput)?;
     let port: u16 = port.parse().map_err(|_| ErrorKind::InvalidInput)?;

@@ -1,4 +1,4 @@
-//! IPFIX (RFC 7011): flows and segments of a switch to a collector, over UDP or TCP.
+//! IPFIX (RFC 7011): exports a switch's flows and segments to a collector, over UDP or TCP.
 //!
 //! ```text
 //!  control::published --snapshot--> compose: what was counted since --Record--> encoder: messages --> link: UDP, TCP
@@ -6,11 +6,12 @@
 //!                                   exporter: a thread, when what is due ----------+
 //! ```
 //!
-//! What it is not: it measures nothing, keeps no queue, and neither workers nor control core wait for it. A collector that is
-//! away or slow gets fewer records, each over more epochs.
+//! It does not measure or queue anything, and never blocks workers or control core. A collector that is down or slow
+//! gets fewer records, each covering more epochs.
 //!
-//! Messages are encoded here, in some 150 lines. `netgauze-flow-pkt`, the best kept crate, generates a type for every element of
-//! IANA's and of four vendors' registries at build time, with an HTTP client among its dependencies, to encode a record field by field.
+//! Messages are encoded here, in some 150 lines. The best-maintained crate, `netgauze-flow-pkt`, generates a type for
+//! every element of the registries of IANA and four vendors at build time, depends on an HTTP client, and encodes a
+//! record field by field.
 #![forbid(unsafe_code)]
 
 mod compose;

@@ -196,7 +196,7 @@ fn a_panic_costs_one_export_and_is_counted_and_said() {
     wait_for("a panic", || contained_in(Part::Ipfix) == 1);
     wait_for("its complaint", || {
         let complaint = switch.published.complaints().pop();
-        complaint.is_some_and(|words| words.contains("a fault of this program"))
+        complaint.is_some_and(|words| words.contains("a panic of this program"))
     });
     let mut second = Collector::default();
     while segments(&second).is_empty() {
