@@ -1,5 +1,5 @@
-//! Work that takes too long for the control core's thread: on a thread of its own, one job at a time.
-//! A job that panics gives no result, and the thread continues with the next.
+//! Runs work that takes too long for the control core's thread on a separate thread, one job at a time. A
+//! job that panics gives no result, and the thread continues with the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::contain::{Part, contain};
 use crate::running::Running;
 
-/// A thread that makes results of jobs until it is dropped. Nothing queues up, and nothing waits for it
+/// A thread that computes results of jobs until it is dropped. Nothing queues up, and only its drop waits
+/// for it.
 /// except its drop.
 #[derive(Debug)]
 pub(crate) struct Background<J, R> {
@@ -20,24 +21,24 @@ pub(crate) struct Background<J, R> {
     _thread: Running<()>,
 }
 
-/// How results of work in the background are taken.
+/// When results of background work are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResultMode {
-    /// When they are there.
+    /// When they are ready.
     #[default]
     Polled,
-    /// At once, after the job was waited for.
+    /// At once, after waiting for the job.
     Awaited,
 }
 
-/// A job gave no result: it could not be done, was stopped, or panicked.
+/// A job gave no result: it failed, was stopped, or panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoResult;
 
 impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
-    /// Starts a thread called `name`, whose panics count as those of `part`; logs when the system gives none. `work` reads
-    /// the flag from time to time, and stops once it is set; `None` is no result. It keeps no state, so that a panic leaves
-    /// none half changed.
+    /// Starts a thread called `name`, whose panics count as those of `part`; logs an error if the system cannot.
+    /// `work` checks the flag from time to time and stops once it is set; `None` means no result. It keeps no state,
+    /// so a panic leaves none half changed.
     pub fn start(
         part: Part,
         name: &str,
@@ -57,7 +58,7 @@ impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
             }
         };
         let thread = Running::start(name, (), run).inspect_err(|error| {
-            tracing::error!("the system gives no thread to decode with: {error}");
+            tracing::error!("cannot start a thread for decoding: {error}");
         });
         Some(Self {
             mode,
@@ -71,12 +72,12 @@ impl<J: Send + 'static, R: Send + 'static> Background<J, R> {
 }
 
 impl<J, R> Background<J, R> {
-    /// Whether a job is under way whose result was not taken.
+    /// Whether a job is in progress, or its result not taken.
     pub fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Whether the job is under way; if not, since another one is, it is lost.
+    /// Starts a job; returns `false`, and drops the job, if another one is in progress.
     pub fn give(&mut self, job: J) -> bool {
         if self.is_busy {
             return false;
@@ -86,7 +87,7 @@ impl<J, R> Background<J, R> {
         self.is_busy
     }
 
-    /// The result of the job that is under way; `None` while it is not done, or where there is none.
+    /// The result of the current job; `None` if it is not finished, or there is none.
     pub fn take(&mut self) -> Option<Result<R, NoResult>> {
         if !self.is_busy {
             return None;
@@ -104,7 +105,7 @@ impl<J, R> Drop for Background<J, R> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs = None;
-        // A result that is not taken must not block it.
+        // A result that nobody takes must not block it.
         while self.results.recv().is_ok() {}
     }
 }

@@ -1,4 +1,4 @@
-//! Panics are contained by part: the owner of what panicked resets it, the rest continues as before.
+//! Contains panics by part: the owner of a part that panicked resets it, the rest continues.
 //!
 //! ```text
 //!  contain(Part::Wire, || exchange's poll) -- Some(result) --> as usual
@@ -6,9 +6,9 @@
 //!                                             what the closure may have left half done
 //! ```
 //!
-//! A panic is a fault of this program. In a release it must cost the part that has the fault, and never
-//! the forwarding of packets. With debug assertions, as in tests and fuzzing, a fault has to be found
-//! instead: there only injected panics are contained, all others unwind.
+//! A panic is a fault of this program. In a release it must cost only the faulty part, and never the
+//! forwarding of packets. With debug assertions, as in tests and fuzzing, faults must be found instead:
+//! then only injected panics are contained, all others unwind.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -28,20 +28,20 @@ const _: () = assert!(
     "panics can only be contained where they unwind: set no `panic` in the profile"
 );
 
-/// Counts panics that were contained, by `part`: a metric of the process.
+/// The metric that counts contained panics, by `part`.
 pub const PANICS_TOTAL: &str = "vernier_contained_panics_total";
 
-/// Kinds of panics (part and line of code) that are logged, at most; others are only counted.
+/// Most kinds of panics (part and line of code) that are logged; others are only counted.
 const KINDS_MAX: usize = 64;
 
 labelled_enum! {
-    /// What a panic is contained in.
+    /// The part in which a panic is contained.
     pub enum Part {
-        /// One poll of the control core; what no other part contained.
+        /// One poll of the control core, for panics not contained by other parts.
         Core = "core",
         /// The data plane's upkeep: links, filtering database, reload.
         Upkeep = "upkeep",
-        /// The clock that wires go by.
+        /// The clock of wires.
         Clock = "clock",
         /// One poll of one wire: sessions, frames, pairing.
         Wire = "wire",
@@ -70,14 +70,14 @@ labelled_enum! {
 static CONTAINED: [AtomicU64; Part::ALL.len()] = [const { AtomicU64::new(0) }; Part::ALL.len()];
 
 thread_local! {
-    /// How many containments this thread is in.
+    /// Depth of nested containments of this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Where the panic under way began.
+    /// Location of the current panic.
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; `None` where it panicked. Then everything that it could change may be half changed, and
-/// the caller has to reset it.
+/// Runs `work`; returns `None` if it panicked. Then everything that it could modify may be half changed,
+/// and the caller must reset it.
 pub fn contain<T>(part: Part, work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(keep_quiet);
@@ -97,7 +97,7 @@ pub fn contain<T>(part: Part, work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Counts and logs a panic that something else has contained.
+/// Counts and logs a panic that was contained elsewhere.
 pub fn note(part: Part, panic: &(dyn Any + Send)) {
     let before = CONTAINED[part as usize].fetch_add(1, Ordering::Relaxed);
     counter!(PANICS_TOTAL, "part" => part.label()).absolute(before + 1);
@@ -114,7 +114,7 @@ pub fn note(part: Part, panic: &(dyn Any + Send)) {
     }
 }
 
-/// Panics that were contained since the process started, in all parts.
+/// Panics contained since the process started, in all parts.
 pub fn contained() -> u64 {
     let counts = CONTAINED.iter();
     counts.map(|count| count.load(Ordering::Relaxed)).sum()
@@ -125,7 +125,7 @@ pub fn contained_in(part: Part) -> u64 {
     CONTAINED[part as usize].load(Ordering::Relaxed)
 }
 
-/// Panics that will be contained do not reach the usual hook, which would print each of them.
+/// Keeps panics that will be contained from the default hook, which would print each of them.
 fn keep_quiet() {
     let usual = take_hook();
     set_hook(Box::new(move |panic: &PanicHookInfo<'_>| {
@@ -156,16 +156,16 @@ fn message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// Where a panic can be injected.
+/// A point where a panic can be injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
-    /// Where a part begins.
+    /// At the beginning of a part.
     In(Part),
-    /// Pairing an epoch of packets that arrive by a wire, with its shard taken.
+    /// While pairing an epoch of arriving packets, after taking its shard.
     Pairing,
 }
 
-/// Panics made on purpose, which no release has.
+/// Injected panics, which no release has.
 #[cfg(debug_assertions)]
 pub mod inject {
     use std::any::Any;
@@ -175,12 +175,12 @@ pub mod inject {
 
     use super::{Part, Point};
 
-    /// Read once: `wire=3,publish=1` lets the next three polls of wires panic, and one snapshot.
+    /// Read once: `wire=3,publish=1` makes the next three polls of wires panic, and one snapshot.
     const VARIABLE: &str = "VERNIER_INJECT_PANICS";
 
     const POINTS: usize = Part::ALL.len() + 1;
 
-    /// What an injected panic carries.
+    /// Payload of an injected panic.
     struct Injected;
 
     static ARMED: OnceLock<[AtomicU64; POINTS]> = OnceLock::new();
@@ -217,12 +217,12 @@ pub mod inject {
         &armed[point.index()]
     }
 
-    /// Makes the next so many passes of a point panic.
+    /// Makes the next `times` passes of a point panic.
     pub fn arm(point: Point, times: u64) {
         armed(point).store(times, Ordering::Relaxed);
     }
 
-    /// Panics, where that is armed.
+    /// Panics if that is armed.
     pub(crate) fn point(point: Point) {
         let less = |times: u64| times.checked_sub(1);
         let armed = armed(point).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -231,7 +231,7 @@ pub mod inject {
         }
     }
 
-    /// A panic that is contained.
+    /// A contained panic.
     #[expect(clippy::panic, reason = "that is what it is for")]
     pub fn panic() -> ! {
         panic_any(Injected)

@@ -1,5 +1,4 @@
-//! The control core: takes sealed shards from the workers, puts epochs together, estimates and
-//! publishes.
+//! The control core: takes sealed shards from the workers, assembles epochs, estimates and publishes.
 //!
 //! ```text
 //!  worker 0 --sealed shards--> +-------------+        +-----------+        +-----------+ --> HTTP
@@ -10,8 +9,8 @@
 //!                              +-------------+     Wires, Workers, Clocks
 //! ```
 //!
-//! Ports, links, and generations on their way to the workers belong to the [`DataPlane`]. The core polls
-//! it and applies the events that it returns.
+//! The [`DataPlane`] handles ports, links, and generations on their way to the workers. The core polls it
+//! and applies the events that it returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,33 +44,33 @@ use wires::Wires;
 pub use wires::settings as wire_settings;
 use workers::Workers;
 
-/// How long the core sleeps between two polls.
+/// Pause between two polls.
 const REST: Duration = Duration::from_millis(5);
 
 /// Time to estimate an epoch's figures and publish the snapshot: a metric of the process.
 pub const PUBLISH_SECONDS: &str = "vernier_snapshot_publish_seconds";
 
-/// Counters are published at least so often, and rates are taken over so long.
+/// Interval at which counters are published and rates are computed, at least.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What a control core starts from.
+/// Initial state of a control core.
 #[derive(Debug)]
 pub struct Setup {
-    /// How fast the time stamp counter runs.
+    /// Rate of the time stamp counter.
     pub rate: TickRate,
     /// When epochs begin, for as long as the switch runs.
     pub schedule: EpochSchedule,
-    /// The hash by which workers identify flows.
+    /// The hasher by which workers identify flows.
     pub hasher: Hasher,
-    /// What each worker counts; the data plane can [add](Event::WorkerAdded) more.
+    /// Counters of each worker; the data plane can [add](Event::WorkerAdded) workers.
     pub counters: Vec<Arc<WorkerCounters>>,
-    /// The line that workers read TAI by, where there are segments on the wire.
+    /// The clock by which workers read TAI, for segments on the wire.
     pub line: Arc<SharedLine>,
     /// The generation that the workers start with.
     pub first: Change,
 }
 
-/// The control core; `'f` is the life of what the [`DataPlane`] holds.
+/// The control core; `'f` is the lifetime of the [`DataPlane`].
 pub struct ControlCore<'f> {
     data_plane: Box<dyn DataPlane + 'f>,
     clocks: Clocks,
@@ -83,10 +82,10 @@ pub struct ControlCore<'f> {
 }
 
 impl<'f> ControlCore<'f> {
-    /// A control core over `data_plane`. Publishes a first snapshot.
+    /// Makes a control core over `data_plane`, and publishes a first snapshot.
     ///
     /// # Errors
-    /// [`ChangeError`] when the first generation does not fit together.
+    /// [`ChangeError`] if the first generation is inconsistent.
     pub fn new(setup: Setup, mut data_plane: impl DataPlane + 'f) -> Result<Self, ChangeError> {
         let rate = setup.rate;
         let clocks = Clocks::new(rate, setup.schedule, setup.line, &mut data_plane);
@@ -106,12 +105,12 @@ impl<'f> ControlCore<'f> {
         Ok(core)
     }
 
-    /// Where the snapshots appear.
+    /// The published snapshots.
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(self.publisher.published())
     }
 
-    /// Polls until `stop` is set, then shows that the switch is draining.
+    /// Polls until `stop` is set, then publishes that the switch is draining.
     pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             self.poll();
@@ -121,8 +120,8 @@ impl<'f> ControlCore<'f> {
         self.publish();
     }
 
-    /// Polls the data plane, takes what the workers have sealed, never waits, and publishes when an
-    /// epoch has closed. A panic costs the part that it is in, and is counted.
+    /// Polls the data plane, takes the workers' sealed shards without waiting, and publishes if an epoch
+    /// has closed. A panic only costs its part, and is counted.
     pub fn poll(&mut self) {
         contain(Part::Core, || self.step());
         self.publisher.published().beat();
@@ -137,7 +136,7 @@ impl<'f> ControlCore<'f> {
         self.publisher.draft.clock = self.clocks.look(&mut *self.data_plane, has_wires);
         self.workers.look(self.clocks.monotonic());
         self.poll_data_plane();
-        // The other ends' epochs end when they like: each is shown.
+        // The other ends' epochs end at any time; each is shown.
         let has_ended = self.wires.poll(&mut *self.data_plane, &self.clocks);
         let has_closed = self.take_shards();
         let decoded = self.keep_flows(|core| core.flows.take_estimates(&core.measurement.segments));
@@ -153,7 +152,7 @@ impl<'f> ControlCore<'f> {
         }
     }
 
-    /// Takes the last shards of workers that have ended and publishes the final totals.
+    /// Takes the last shards of stopped workers and publishes the final totals.
     pub fn finish(mut self) -> Arc<Snapshot> {
         self.publisher.draft.state = State::Draining;
         self.take_shards();
@@ -161,7 +160,7 @@ impl<'f> ControlCore<'f> {
         self.publisher.published().read()
     }
 
-    /// Lets the data plane do its upkeep, and applies what it says.
+    /// Lets the data plane do its upkeep, and applies its events.
     fn poll_data_plane(&mut self) {
         let status = CoreStatus {
             epoch: self.clocks.epoch,
@@ -170,7 +169,7 @@ impl<'f> ControlCore<'f> {
             stalled_workers: self.workers.stalled(),
         };
         let events = contain(Part::Upkeep, || self.data_plane.poll(status));
-        // After a panic it says what is left at the next poll.
+        // After a panic it returns the rest at the next poll.
         for event in events.unwrap_or_default() {
             match event {
                 Event::WorkerAdded { worker, counters } => self.workers.add(worker, counters),
@@ -186,7 +185,7 @@ impl<'f> ControlCore<'f> {
         }
     }
 
-    /// Takes a new generation, or nothing of it.
+    /// Applies a new generation, or rejects it as a whole.
     fn change(&mut self, mut change: Change) -> Result<(), ChangeError> {
         self.measurement.check(&change, self.workers.len())?;
         let ends = std::mem::take(&mut change.wires);
@@ -202,7 +201,7 @@ impl<'f> ControlCore<'f> {
         Ok(())
     }
 
-    /// Takes reports and sealed shards of all workers; whether an epoch has closed.
+    /// Takes reports and sealed shards of all workers; returns whether an epoch has closed.
     fn take_shards(&mut self) -> bool {
         let taken = (self.measurement).take(&mut self.flows.directory, self.clocks.epoch);
         if !taken.are_flows_whole {
@@ -220,7 +219,7 @@ impl<'f> ControlCore<'f> {
         true
     }
 
-    /// Works with flows; after a panic they begin anew.
+    /// Works on flows; after a panic they start again.
     fn keep_flows<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let done = contain(Part::Flows, || work(self));
         if done.is_none() {

@@ -1,14 +1,13 @@
-//! Joint decoding of sketches: estimates for the flows that are tracked, epoch by epoch, and for any
-//! flow on request.
+//! Joint decoding of sketches: estimates for tracked flows, epoch by epoch, and for any flow on request.
 //!
 //! ```text
 //!  core: cells of an epoch + flows' counts --Job--> thread: measure::decoding --Results--> core
-//!        one job under way at most; what comes meanwhile waits in one sum of epochs
+//!        at most one job in progress; epochs that close meanwhile are added to one sum
 //! ```
 //!
-//! The thread is not the control core's: decoding takes a good part of an epoch, and the core polls
-//! filtering database, links and generations every few milliseconds. Nothing queues up: while a job is
-//! under way, epochs are added to one sum of cells, or are skipped and counted.
+//! Decoding takes a good part of an epoch, and the core polls filtering database, links and generations
+//! every few milliseconds, so decoding has its own thread. Nothing queues up: while a job is in progress,
+//! epochs are added to one sum of cells, or are skipped and counted.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -37,7 +36,7 @@ use crate::flows::{Directory, FlowNumber, FlowSums};
 /// A flow to decode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobFlow {
-    /// Its index in the directory, where it may have been replaced since.
+    /// Its index in the directory, which may since belong to another flow.
     pub number: FlowNumber,
     pub key: FlowKey,
     pub segment: u32,
@@ -45,7 +44,7 @@ pub(crate) struct JobFlow {
     pub index: SegmentIndex,
     /// The stamped sums of the same packets.
     pub counted: FlowSums,
-    /// What references say of them, where its segment has any.
+    /// Estimates by references, if its segment has references.
     pub references: Option<(FlowDelay, rli::Method)>,
 }
 
@@ -71,17 +70,17 @@ struct Job {
 pub(crate) struct Results {
     /// How long it took.
     pub duration: Duration,
-    /// Flows requested of the decoder.
+    /// Number of flows to decode.
     pub flows: usize,
-    /// Estimates of flows: of each the one to use, and behind it those by each method.
+    /// Estimates of flows: the best one of each, followed by those of each method.
     pub estimates: Vec<(JobFlow, Arc<[FlowEstimate]>)>,
-    /// How they compare with stamps.
+    /// Their comparison with stamps.
     pub verdicts: Verdicts,
     /// Sketches that could not be decoded.
     pub failed: usize,
 }
 
-/// `None` where it was stopped.
+/// `None` if it was stopped.
 fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option<Results> {
     let began = Instant::now();
     let mut results = Results::default();
@@ -118,7 +117,7 @@ fn work(job: &Job, hasher: &Hasher, rate: TickRate, stop: &AtomicBool) -> Option
     Some(results)
 }
 
-/// Estimates of all flows of an epoch where nothing is decoded: by references, with `methods` by number of a segment.
+/// Estimates of all flows of an epoch without decoding: by references, with `methods` by number of the segment.
 pub(crate) fn by_references(
     flows: &mut Directory,
     epoch: Epoch,
@@ -145,25 +144,25 @@ pub(crate) fn by_references(
     verdicts
 }
 
-/// What a nanosecond is in ticks.
+/// Ticks in a nanosecond.
 fn ticks_per_ns(rate: TickRate) -> f64 {
     1.0 / rate.to_ns(1.0)
 }
 
-/// How the flows of a sketch of this switch are decoded.
+/// The decoder for flows of a sketch of this switch.
 fn decoder(cells: &DelayCells, components: usize, rate: TickRate) -> FlowDecoder<'_> {
     FlowDecoder {
         cells,
         components,
         ticks_per_ns: ticks_per_ns(rate),
-        // A stamp is cut to a whole tick.
+        // A stamp is truncated to a whole tick.
         floor_ticks: 1.0,
         // A stream of references is one queue.
         is_fifo: true,
     }
 }
 
-/// The estimate to use, and behind it those by each method, over (last epoch, epochs, the flow's packets in them).
+/// The best estimate, followed by those of each method, over (last epoch, epochs, the flow's packets in them).
 fn estimates(means: &FlowMeans, of: (Epoch, u32, u64), rate: TickRate) -> Vec<FlowEstimate> {
     let estimate = |candidate| estimate(candidate, of, rate);
     (means.chosen.iter().chain(&means.candidates))
@@ -193,7 +192,7 @@ fn estimate(
     })
 }
 
-/// A method as it is published; `None` for those that say nothing of single flows.
+/// The published name of a method; `None` for methods without estimates of single flows.
 pub(crate) fn published(method: chooser::Method) -> Option<FlowMethod> {
     Some(match method {
         chooser::Method::Joint => FlowMethod::LdsJoint,
@@ -209,7 +208,7 @@ pub(crate) fn published(method: chooser::Method) -> Option<FlowMethod> {
     })
 }
 
-/// The sketches of the last epoch, which hold every flow.
+/// The sketches of the last epoch, which contain every flow.
 #[derive(Debug, Clone)]
 pub struct Sketches {
     pub(crate) hasher: Hasher,
@@ -220,7 +219,7 @@ pub struct Sketches {
     pub(crate) names: Vec<Arc<SegmentName>>,
 }
 
-/// By what they hold; all sketches of one switch have one hash.
+/// Compares contents; all sketches of one switch have the same hash.
 impl PartialEq for Sketches {
     fn eq(&self, other: &Self) -> bool {
         self.cells == other.cells
@@ -228,9 +227,9 @@ impl PartialEq for Sketches {
 }
 
 impl Sketches {
-    /// The flow `key` on every segment where `list` does not have it: nothing where a sketch shows that
-    /// there were no packets. Flows of the list are decoded together with it, so that this takes some
-    /// hundred milliseconds with 100,000 flows.
+    /// The flow `key` on every segment where it is not in `list`; empty if a sketch shows that there were
+    /// no packets. Flows of the list are decoded together with it, so this takes some hundred milliseconds
+    /// with 100,000 flows.
     pub fn ask(&self, key: &FlowKey, list: &FlowList) -> Vec<SketchedFlow> {
         let tracked = list.of(FlowName::Key(*key)).map(|record| record.segment);
         let tracked: HashSet<u32> = tracked.collect();
@@ -266,7 +265,7 @@ impl Sketches {
             let name = self.names.get(*numbers.get(&asked.segment)? as usize)?;
             let joint = asked.means.as_ref().and_then(|means| means.chosen);
             let joint = joint.filter(|chosen| chosen.method == chooser::Method::Joint);
-            // Where no packet of it arrived its cells hold only others.
+            // If none of its packets arrived, its cells contain only other flows.
             let best = joint.filter(|_| asked.packets > 0).or(asked.paper);
             let of = (self.cells.epoch, 1, asked.packets);
             Some(SketchedFlow {
@@ -298,7 +297,7 @@ impl Sketches {
     }
 }
 
-/// Sizes of flows: the least packets of each, and its name.
+/// Sizes of flows: the least number of packets, and the name.
 const SIZES: [(u64, &str); 4] = [
     (1, "1-9"),
     (10, "10-99"),
@@ -306,13 +305,13 @@ const SIZES: [(u64, &str); 4] = [
     (1_000, "1000-"),
 ];
 
-/// The method under which estimates to use are judged.
+/// The method name for judging the best estimates.
 const CHOSEN: &str = "chosen";
 
-/// A method, and the number of a size.
+/// A method, and the index of a size.
 type Kind = (&'static str, usize);
 
-/// What was found of estimates of one kind.
+/// Comparison of estimates of one kind.
 #[derive(Debug, Default)]
 struct Verdict {
     within_bound: u64,
@@ -321,15 +320,15 @@ struct Verdict {
     error_ratios: Vec<f64>,
 }
 
-/// What was found of one decoding's estimates.
+/// Comparison of one decoding's estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     kinds: BTreeMap<Kind, Verdict>,
 }
 
 impl Verdicts {
-    /// Judges the estimates of a flow, the one to use ahead of those by each method, and notes in each whether it is
-    /// within its bound.
+    /// Compares the estimates of a flow, the best one followed by those of each method, and notes in each whether it
+    /// is within its bound.
     pub fn judge(&mut self, estimates: &mut [FlowEstimate], counted: &FlowSums, rate: TickRate) {
         let Some(stamped_ns) = counted.mean_ticks().map(|ticks| rate.to_ns(ticks)) else {
             return;
@@ -357,14 +356,14 @@ impl Verdicts {
     }
 }
 
-/// What was found of all estimates so far.
+/// Comparison of all estimates so far.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     kinds: BTreeMap<Kind, JudgedEstimates>,
 }
 
 impl Judgement {
-    /// Adds what was found of further ones.
+    /// Adds further comparisons.
     pub fn add(&mut self, verdicts: Verdicts) {
         for ((method, size), mut verdict) in verdicts.kinds {
             let judged = self
@@ -391,47 +390,47 @@ impl Judgement {
     }
 }
 
-/// The sketches of an epoch, as all workers filled them.
+/// The sketches of an epoch, merged over all workers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EpochCells {
     pub epoch: Epoch,
     pub generation: GenerationId,
-    /// By sketch; `None` where it is not valid, since a link was disturbed.
+    /// By sketch; `None` if it is invalid because a link was disturbed.
     pub sketches: Vec<Option<Arc<DelayCells>>>,
     /// By number of a segment: its index in the generation, and its sketch.
     pub segments: Arc<Vec<Option<(SegmentIndex, usize)>>>,
-    /// Likewise: how delays between its references are estimated.
+    /// By number of a segment: how delays between its references are estimated.
     pub methods: Arc<Vec<Option<rli::Method>>>,
 }
 
-/// Epochs that wait to be decoded together.
+/// Epochs to be decoded together.
 #[derive(Debug)]
 struct Sum {
     cells: EpochCells,
     epochs: u32,
 }
 
-/// Decides when to decode, and keeps count.
+/// Decides when to decode, and keeps counts.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// Where results are awaited, they took no time.
+    /// If results are awaited, they took no time.
     mode: ResultMode,
     thread: Option<Background<Job, Results>>,
     interval: Duration,
     settings: Option<Decode>,
-    /// What is being decoded: the last epoch, and how many.
+    /// The decoding in progress: the last epoch, and the number of epochs.
     under_way: Option<(Epoch, u32)>,
-    /// Epochs are summed, since one takes too long.
+    /// Whether epochs are summed because one takes too long.
     sums: bool,
     sum: Option<Sum>,
     given_at: Option<Instant>,
     shown: Decoding,
-    /// How estimates compare with stamps.
+    /// Comparison of estimates with stamps.
     pub judged: Judgement,
 }
 
 impl Decoder {
-    /// Not decoding yet.
+    /// A decoder that is off.
     pub fn new(mode: ResultMode) -> Self {
         Self {
             mode,
@@ -439,7 +438,7 @@ impl Decoder {
         }
     }
 
-    /// Takes new settings; the thread is started when it is first needed.
+    /// Applies settings; the thread is started when first needed.
     pub fn set(
         &mut self,
         settings: Option<Decode>,
@@ -459,19 +458,19 @@ impl Decoder {
         }
     }
 
-    /// What is published of it; `None` where nothing is decoded.
+    /// The published state; `None` if nothing is decoded.
     pub fn shown(&self) -> Option<Decoding> {
         self.settings.as_ref().map(|_| self.shown)
     }
 
-    /// Epochs closed faster than they were taken.
+    /// Counts epochs that closed faster than they were taken.
     pub fn skip(&mut self, epochs: u64) {
         if self.settings.is_some() {
             self.shown.skipped_epochs += epochs;
         }
     }
 
-    /// Takes an epoch that has closed. Whether its estimates are under way, and expected within the next
+    /// Takes a closed epoch. Returns whether its estimates are being computed, and expected within the next
     /// epoch.
     pub fn close(&mut self, cells: &EpochCells, flows: &mut Directory, now: Instant) -> bool {
         let Some(settings) = self.settings.clone() else {
@@ -501,8 +500,8 @@ impl Decoder {
         false
     }
 
-    /// Adds an epoch to the sum. A new generation begins a new sum; an epoch with a sketch that is not valid
-    /// is left out.
+    /// Adds an epoch to the sum. A new generation starts a new sum; an epoch with an invalid sketch is left
+    /// out.
     fn add(&mut self, cells: &EpochCells, flows: &mut Directory) {
         let sum = self.sum.as_ref();
         if sum.is_some_and(|sum| sum.cells.generation != cells.generation) {
@@ -518,7 +517,7 @@ impl Decoder {
                 if let (Some(sum), Some(more)) = (sum, more)
                     && let Err(error) = Arc::make_mut(sum).add_epoch(more)
                 {
-                    tracing::error!("sketches of one generation do not add up: {error}");
+                    tracing::error!("cannot add up sketches of one generation: {error}");
                 }
             }
             sum.epochs += 1;
@@ -540,7 +539,7 @@ impl Decoder {
         }
     }
 
-    /// Epochs that were summed will not be decoded.
+    /// Drops the sum; its epochs will not be decoded.
     pub fn drop_sum(&mut self) {
         let epochs = self.sum.take().map_or(0, |sum| sum.epochs);
         self.shown.skipped_epochs += u64::from(epochs);
@@ -609,8 +608,8 @@ impl Decoder {
         true
     }
 
-    /// Enters what has been decoded since the last time into the directory; the last epoch of it, even
-    /// where it gave no result.
+    /// Enters newly decoded estimates into the directory; returns their last epoch, even if there was no
+    /// result.
     pub fn take(&mut self, flows: &mut Directory) -> Option<Epoch> {
         let results = self.thread.as_mut()?.take()?;
         let (epoch, epochs) = self.under_way.take()?;

@@ -1,4 +1,4 @@
-//! From a whole epoch's synopsis of one segment to the figures that are published.
+//! Computes the published figures from one segment's synopses of a whole epoch.
 
 use measure::cell::PassedCell;
 use measure::chooser;
@@ -14,7 +14,7 @@ use records::snapshot::{
     Counts, DelayBucket, EpochFigures, Estimate, ReferenceEstimate, Sketch, Stamped,
 };
 
-/// The figures of one segment and epoch, whose references are used by `method`; `None` when no packet passed.
+/// The figures of one segment and epoch, with references used by `method`; `None` if no packet passed.
 pub(crate) fn figures(
     epoch: Epoch,
     synopsis: &SegmentSynopsis,
@@ -54,17 +54,17 @@ fn references(
     })
 }
 
-/// A mean's error against the stamped one; `None` where that is not known, or 0.
+/// A mean's error relative to the stamped one; `None` if that is unknown or 0.
 fn error_ratio(mean: f64, stamped_mean: Option<f64>) -> Option<f64> {
     let stamped_mean = stamped_mean.filter(|&stamped_mean| stamped_mean > 0.0)?;
     Some((mean - stamped_mean) / stamped_mean)
 }
 
-/// Share of packets that usable cells have to hold for their mean to be that of the sketch.
+/// Least share of packets in usable cells for which their mean is the sketch's mean.
 const SHARE_MIN: f64 = 0.99;
 
-/// The figures of the sketch of that index, compared with stamps; `None` where there is no such sketch.
-/// The name of its port is left empty.
+/// The figures of the sketch at this index, compared with stamps; `None` if there is no such sketch. The
+/// name of its port is left empty.
 pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) -> Option<Sketch> {
     let sketch = sum.sketches().get(index)?;
     let layout = sketch.layout();
@@ -86,14 +86,14 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
                 continue;
             };
             usable += 1;
-            // Rows that sample less hold a part of the same packets.
+            // Rows that sample less contain a subset of the same packets.
             if probability >= most {
                 delay_sum += i128::from(sum);
                 packets += u64::from(cell.received);
             }
         }
     }
-    // Losses and long delays come together: cells without losses are not like the others.
+    // Losses and long delays are correlated: cells without losses are not representative.
     let is_enough = packets > 0 && packets as f64 >= SHARE_MIN * packets_of_all as f64;
     let mean_ns = is_enough.then(|| rate.to_ns(delay_sum as f64 / packets as f64));
     let stamped_ns = stamped_by_weight(sum, index).map(|ticks| rate.to_ns(ticks));
@@ -108,7 +108,7 @@ pub(crate) fn sketch(epoch: Epoch, sum: &Shard, index: usize, rate: TickRate) ->
     })
 }
 
-/// The stamped mean in ticks of all packets that a sketch holds, with its weights.
+/// The stamped mean in ticks of all packets in a sketch, by weight.
 fn stamped_by_weight(sum: &Shard, sketch: usize) -> Option<f64> {
     let layout = sum.sketches().get(sketch)?.layout();
     let segments = sum.numbered_segments();
@@ -133,7 +133,7 @@ pub(crate) fn counts(tally: &Tally) -> Counts {
     }
 }
 
-/// The buckets that hold packets.
+/// The non-empty buckets.
 pub(crate) fn buckets(histogram: &Histogram) -> Vec<DelayBucket> {
     let buckets = histogram.buckets();
     let bucket = |(le_ns, packets)| DelayBucket { le_ns, packets };
@@ -156,13 +156,13 @@ pub(crate) fn stamped(moments: &Moments, histogram: &Histogram, rate: TickRate) 
     })
 }
 
-/// The LDA's estimate with its bound; `None` where it has no mean, or no bound for it (fewer than two
-/// usable cells of a sample).
+/// The LDA's estimate with its bound; `None` if it has no mean, or no bound (fewer than two usable cells of
+/// a sample).
 ///
-/// The bound has the clock's resolution as its floor. A stamp is cut to a whole tick at either end,
-/// so a delay is off by less than one tick, and so is any mean of delays, sampled or not: where
-/// every packet was a sample the estimate is exact but for that. The stamped mean comes from the
-/// same stamps and shares the error.
+/// The clock's resolution is the floor of the bound. A stamp is truncated to a whole tick at either end, so
+/// a delay is off by less than one tick, and so is any mean of delays, sampled or not: if every packet was
+/// sampled, the estimate is otherwise exact. The stamped mean comes from the same stamps and shares the
+/// error.
 fn estimate(lda: &LdaEstimate, stamped_mean_ns: Option<f64>, rate: TickRate) -> Option<Estimate> {
     let mean_ns = rate.to_ns(lda.mean_ticks?);
     let bound_ns = rate

@@ -1,14 +1,14 @@
-//! The directory of flows: every flow that some worker has a slot for, and what has been counted of it.
+//! The directory of flows: every flow with a slot at some worker, and its counts.
 //!
 //! ```text
 //!  worker's reports --> SlotTable (slot -> flow) --> Directory (flow: key, segment, totals)
 //!  sealed flow slots ---^   |
-//!  forget, give <-----------+  idle flows; the smallest, where only the top ones are kept
+//!  forget, give <-----------+  idle flows; the smallest, if only the top ones are kept
 //! ```
 //!
-//! A flow is in the directory as long as some slot counts it, so that there are never more
-//! flows than slots, over all workers and over the two generations that a change may have alive.
-//! What is counted is exact and cumulative: it does not matter whether the epoch was usable.
+//! A flow is in the directory as long as some slot counts it, so there are never more flows than slots,
+//! over all workers and over the two generations that may be alive during a change. Counts are exact and
+//! cumulative: it does not matter whether an epoch was usable.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -29,14 +29,14 @@ use measure::time::{Epoch, TickRate};
 use records::history::{History, Sample};
 use records::snapshot::{ENDED_MAX, FlowEstimate, FlowQuantiles, FlowRecord};
 
-/// Bytes for each slot of each worker, without estimates: the flow, its entries in tables, and two published lists
-/// with it, the one in use and the next.
+/// Bytes for each slot of each worker, without estimates: the flow, its table entries, and its places in two
+/// published lists, the current and the next.
 const BYTES_PER_SLOT: usize = size_of::<Flow>()
     + size_of::<Link>()
     + 2 * size_of::<FlowNumber>()
     + 2 * size_of::<FlowRecord>();
 
-// The memory budget allows for as much as is taken.
+// The memory budget allows exactly this much.
 const _: () = assert!(BYTES_PER_SLOT == DIRECTORY_BYTES_PER_SLOT);
 const _: () = assert!(size_of::<FlowEstimate>() == ESTIMATE_BYTES);
 
@@ -45,7 +45,7 @@ const _: () = assert!(size_of::<FlowEstimate>() == ESTIMATE_BYTES);
 pub(crate) struct FlowNumber(u32);
 
 impl FlowNumber {
-    /// No flow's.
+    /// The index of no flow.
     const NONE: Self = Self(u32::MAX);
 }
 
@@ -72,7 +72,7 @@ impl From<&FlowCounters> for FlowSums {
 }
 
 impl FlowSums {
-    /// All packets of a segment.
+    /// The sums of all packets of a segment.
     pub fn of_segment(moments: &Moments, bytes: u64, lost: u64) -> Self {
         Self {
             packets: moments.count(),
@@ -93,7 +93,7 @@ impl FlowSums {
             .wrapping_add(other.sum_of_squares_ticks2);
     }
 
-    /// Without a part of it.
+    /// Subtracts a part.
     pub fn less(&self, part: &Self) -> Self {
         Self {
             packets: self.packets.saturating_sub(part.packets),
@@ -122,33 +122,33 @@ impl FlowSums {
 /// A flow on a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
-    /// The flow's addresses and the like.
+    /// The flow's addresses, ports and protocol.
     pub key: FlowKey,
-    /// The number that the control core gave its segment.
+    /// The control core's number of its segment.
     pub segment: u32,
     /// Slots that count it.
     links: u32,
-    /// The first epoch in which it had packets, or that of its report.
+    /// The first epoch in which it had packets, or the epoch of its report.
     pub first: Epoch,
     /// The last epoch in which it had packets.
     pub last: Epoch,
-    /// What was counted in that epoch.
+    /// Counts of that epoch.
     pub recent: FlowSums,
-    /// What was counted since it was reported.
+    /// Counts since it was reported.
     pub total: FlowSums,
-    /// What references say of its last epoch, and of all since it was reported.
+    /// Estimates by references for its last epoch, and since it was reported.
     pub recent_references: FlowDelay,
     pub total_references: FlowDelay,
-    /// What was counted in epochs whose sketches are still to be decoded in a sum.
+    /// Counts of epochs whose sketches are still to be decoded in a sum.
     pub pending: FlowSums,
-    /// What references say of that.
+    /// Estimates by references for these epochs.
     pub pending_references: FlowDelay,
-    /// The estimate to use, and behind it those of each method.
+    /// The best estimate, followed by those of each method.
     pub estimates: Option<Arc<[FlowEstimate]>>,
 }
 
 impl Flow {
-    /// The estimate to use.
+    /// The best estimate.
     pub fn estimate(&self) -> Option<&FlowEstimate> {
         self.estimates.as_deref()?.first()
     }
@@ -157,7 +157,7 @@ impl Flow {
         self.total.add(sums);
         if sums.packets + sums.lost > 0 {
             self.first = self.first.min(epoch);
-            // A flow may have been reported in the epoch after that of its first packet.
+            // A flow may be reported in the epoch after that of its first packet.
             if epoch > self.last || self.recent == FlowSums::default() {
                 self.last = epoch;
                 self.recent = FlowSums::default();
@@ -177,39 +177,39 @@ impl Flow {
     }
 }
 
-/// Flows that came and went.
+/// Counters of new and forgotten flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Comings {
-    /// Flows that were new.
+    /// New flows.
     pub new: u64,
     /// Flows that were idle, or whose generation ended.
     pub expired: u64,
-    /// Flows that made room for others.
+    /// Flows that were evicted for others.
     pub evicted: u64,
 }
 
-/// All flows that some worker has a slot for.
+/// All flows with a slot at some worker.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     flows: Vec<Flow>,
-    /// Indices in `flows` that no flow has.
+    /// Unused indices in `flows`.
     vacant: Vec<FlowNumber>,
     /// By key and segment.
     index: HashTable<FlowNumber>,
     hasher: RandomState,
     comings: Comings,
-    /// Flows that were forgotten last.
+    /// Recently forgotten flows.
     ended: VecDeque<Flow>,
     top: Top,
 }
 
-/// As [`Directory::index`] has it.
+/// The hash for [`Directory::index`].
 fn hash_of(hasher: &RandomState, flow: &Flow) -> u64 {
     hasher.hash_one((flow.key, flow.segment))
 }
 
 impl Directory {
-    /// Makes room for the flows of so many slots, over all workers, at once.
+    /// Allocates room for the flows of this many slots over all workers.
     pub fn reserve(&mut self, slots: usize) {
         self.flows
             .reserve_exact(slots.saturating_sub(self.flows.len()));
@@ -219,7 +219,7 @@ impl Directory {
             .reserve(more, |number| hash_of(hasher, &flows[number.0 as usize]));
     }
 
-    /// Forgets all flows, and which have series. Settings have to be set again.
+    /// Forgets all flows, and which have series. Settings must be applied again.
     pub fn start_anew(&mut self) {
         *self = Self {
             comings: self.comings,
@@ -227,7 +227,7 @@ impl Directory {
         };
     }
 
-    /// The flow of that key and segment, new or not, with a slot more.
+    /// Returns the flow with that key and segment, new or not, and counts another slot.
     fn link(&mut self, key: FlowKey, segment: u32, epoch: Epoch) -> FlowNumber {
         let hash = self.hasher.hash_one((key, segment));
         let flows = &self.flows;
@@ -258,7 +258,7 @@ impl Directory {
             self.flows[number.0 as usize] = flow;
             number
         } else {
-            // There are as many flows as slots: under 2^32.
+            // There are as many flows as slots: fewer than 2^32.
             let number = u32::try_from(self.flows.len()).map_or(FlowNumber::NONE, FlowNumber);
             assert_ne!(number, FlowNumber::NONE, "too many flows");
             self.flows.push(flow);
@@ -270,7 +270,7 @@ impl Directory {
         number
     }
 
-    /// The flow has a slot less, whose state was `state`. With its last one it is forgotten, and counted.
+    /// Removes a slot, in `state`, from the flow. Without slots it is forgotten, and counted.
     fn unlink(&mut self, number: FlowNumber, state: State) {
         if number == FlowNumber::NONE {
             return;
@@ -328,7 +328,7 @@ impl Directory {
         flow.add(epoch, sums, estimates);
     }
 
-    /// Takes all that a shard has of a segment, before what it has of flows.
+    /// Adds a shard's counts of a segment, before those of its flows.
     pub fn add_segment(&mut self, segment: u32, sums: &FlowSums) {
         (self.top.accounts.entry(segment).or_default().all).add(sums);
     }
@@ -338,25 +338,25 @@ impl Directory {
         &self.top
     }
 
-    /// Which flows get series of their own. Flows that are too many lose theirs as the settings allow.
+    /// Sets which flows get series of their own. Surplus flows lose theirs when the settings allow.
     pub fn set_top(&mut self, settings: TopSettings) {
         self.top.settings = settings;
     }
 
-    /// An epoch has closed, and what is estimated of its flows is known.
+    /// Ends an epoch, whose estimates are known.
     pub fn close(&mut self, epoch: Epoch, rate: TickRate, interval_ms: u32) {
         let mut top = std::mem::take(&mut self.top);
         top.close(epoch, self, rate, interval_ms);
         self.top = top;
     }
 
-    /// Only these segments are measured.
+    /// Forgets flows of unmeasured segments.
     pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
         self.ended.retain(|flow| is_known(flow.segment));
         self.top.forget_segments(is_known);
     }
 
-    /// Flows that were forgotten last, the last one last.
+    /// Recently forgotten flows, the latest last.
     pub fn ended(&self) -> impl Iterator<Item = &Flow> {
         self.ended.iter()
     }
@@ -373,7 +373,7 @@ impl Directory {
         &self.flows[number as usize]
     }
 
-    /// Whether it is still that flow's index.
+    /// Whether the index still belongs to this flow.
     pub fn is_of(&self, FlowNumber(number): FlowNumber, key: FlowKey, segment: u32) -> bool {
         let flow = self.flows.get(number as usize);
         flow.is_some_and(|flow| flow.links > 0 && flow.key == key && flow.segment == segment)
@@ -390,7 +390,7 @@ impl Directory {
         is_of.then(|| &mut self.flows[number.0 as usize])
     }
 
-    /// Every flow with its index, to be written to.
+    /// Every flow with its index, mutable.
     pub fn numbered_mut(&mut self) -> impl Iterator<Item = (FlowNumber, &mut Flow)> {
         let numbers = (0..).map(FlowNumber);
         let numbered = numbers.zip(&mut self.flows);
@@ -402,47 +402,47 @@ impl Directory {
         self.index.len()
     }
 
-    /// What came and went.
+    /// Counters of new and forgotten flows.
     pub fn comings(&self) -> Comings {
         self.comings
     }
 
-    /// Every flow, in no order.
+    /// Every flow, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.numbered().map(|(_, flow)| flow)
     }
 }
 
-/// Links looked at for idle flows at a time, which takes well under a millisecond.
+/// Links checked for idle flows at a time, which takes well under a millisecond.
 const SCAN: usize = 65_536;
 
-/// Where only the top flows are kept, one of so many slots is free, or about to be, for new flows. With a
+/// If only the top flows are kept, one of this many slots is free, or about to be, for new flows. With a
 /// share that rises with the number of new flows, every slot would get another flow.
 const ROOM: usize = 4;
 
-/// A slot and the flow that it counts.
+/// A slot and its flow.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     id: FlowId,
     segment: SegmentIndex,
-    /// The last epoch in which packets were counted, or that of the report.
+    /// The last epoch with counted packets, or that of the report.
     last: Epoch,
     flow: FlowNumber,
-    /// Recent packets: those of the last epoch, and half of what this was before.
+    /// Recent packets: those of the last epoch, plus half of the previous value.
     recent: u32,
     state: State,
 }
 
-/// What happens to a slot.
+/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Has no flow, or is free for the worker to give.
+    /// Without a flow, or free for the worker to assign.
     Vacant,
     /// Counts a flow.
     Held,
-    /// The flow was idle and must be forgotten.
+    /// Its flow was idle and must be forgotten.
     Idle,
-    /// The flow is evicted and must be forgotten.
+    /// Its flow is evicted and must be forgotten.
     Small,
 }
 
@@ -460,7 +460,7 @@ const VACANT: Link = Link {
 pub(crate) struct Upkeep {
     /// Epochs without a packet after which a flow is forgotten.
     pub idle_epochs: u64,
-    /// Whether the smallest flows make room where slots run out.
+    /// Whether the smallest flows are evicted when slots run out.
     pub keeps_top: bool,
 }
 
@@ -469,21 +469,21 @@ pub(crate) struct Upkeep {
 pub(crate) struct SlotTable {
     upkeep: Upkeep,
     links: Box<[Link]>,
-    /// Slots that the worker cannot give to new flows.
+    /// Slots that the worker cannot assign to new flows.
     taken: usize,
-    /// The newest epoch that was read.
+    /// The newest epoch read.
     newest: Option<Epoch>,
-    /// Slots whose flows must be forgotten, not yet commanded.
+    /// Slots whose flows must be forgotten, before the command.
     leaving: VecDeque<Slot>,
-    /// Slots whose flows the worker was commanded to forget, and by which command.
+    /// Slots whose flows the worker was commanded to forget, with the number of the command.
     forgotten: VecDeque<(u64, Slot)>,
-    /// Slots to be given back, not yet commanded.
+    /// Slots to return, before the command.
     returning: VecDeque<Slot>,
     /// Commands so far.
     commands: u64,
     /// Slots whose flows have series of their own.
     named: Vec<Slot>,
-    /// The slot at which the search for idle flows continues; at the end of the links it is done.
+    /// The slot at which the search for idle flows continues; it is finished at the end of the links.
     scanned: usize,
 }
 
@@ -498,8 +498,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes a worker's report at `epoch`; `segment` is the number that the control core gave the
-    /// segment.
+    /// Processes a worker's report at `epoch`; `segment` is the control core's number of the segment.
     pub fn report(&mut self, flows: &mut Directory, new: &NewFlow, segment: u32, epoch: Epoch) {
         let Some(link) = self.links.get_mut(new.slot.0 as usize) else {
             tracing::error!(slot = new.slot.0, "a flow was reported in no slot");
@@ -520,7 +519,7 @@ impl SlotTable {
         self.taken += 1;
     }
 
-    /// Adds what a sealed shard counted, after the reports that came before it.
+    /// Adds the counts of a sealed shard, after the reports that arrived before it.
     pub fn read(&mut self, flows: &mut Directory, epoch: Epoch, slots: &FlowSlots) {
         self.newest = self.newest.max(Some(epoch));
         self.named.clear();
@@ -552,7 +551,7 @@ impl SlotTable {
         }
     }
 
-    /// The flow that each slot counts for, and the segment, as the worker knows it.
+    /// The flow of each slot, and the segment, as identified by the worker.
     pub fn flows(&self) -> impl Iterator<Item = (Slot, FlowId, SegmentIndex)> {
         let links = (0..).map(Slot).zip(&self.links);
         let links = links.filter(|(_, link)| link.state != State::Vacant);
@@ -564,7 +563,7 @@ impl SlotTable {
         self.named.iter().copied()
     }
 
-    /// Marks the smallest flows to be forgotten, if slots run out.
+    /// Marks the smallest flows for eviction if slots run out.
     fn make_room(&mut self, epoch: Epoch) {
         let free = self.links.len() - self.taken;
         let coming = self.leaving.len() + self.forgotten.len();
@@ -573,7 +572,7 @@ impl SlotTable {
         if missing == 0 {
             return;
         }
-        // One that was reported after this epoch has had no time to show its size.
+        // A flow reported after this epoch has had no time to show its size.
         let links = (0u32..).zip(&self.links);
         let mut known: Vec<(u32, u32)> = links
             .filter(|(_, link)| link.state == State::Held && link.last <= epoch)
@@ -594,8 +593,8 @@ impl SlotTable {
         }
     }
 
-    /// A shard came that was still empty when the worker had taken so many commands: slots
-    /// forgotten by then are free of their flows, and go back.
+    /// Notes a shard that was still empty when the worker had taken this many commands: slots forgotten by
+    /// then are free of their flows, and are returned.
     pub fn settle(&mut self, flows: &mut Directory, commands_before: u64) {
         while let Some(&(command, slot)) = self.forgotten.front()
             && command <= commands_before
@@ -608,8 +607,7 @@ impl SlotTable {
         }
     }
 
-    /// Looks for idle flows, a bounded number at a time, and sends commands as far as there is
-    /// room.
+    /// Searches for idle flows, a bounded number at a time, and sends commands as far as there is room.
     pub fn command(&mut self, end: &mut ControlEnd) {
         self.scan();
         while let Some(&slot) = self.returning.front() {
@@ -645,8 +643,7 @@ impl SlotTable {
         self.scanned = end;
     }
 
-    /// The directory has forgotten all flows: none counts any more, and all must be forgotten by the
-    /// worker, too.
+    /// Resets all slots, because the directory has forgotten all flows; the worker must forget them, too.
     pub fn start_anew(&mut self) {
         self.leaving.clear();
         let mut is_commanded = vec![false; self.links.len()];
@@ -668,7 +665,7 @@ impl SlotTable {
         self.taken = self.links.len() - vacant.count() + self.returning.len();
     }
 
-    /// The worker has left the generation: its flows lose their slots.
+    /// Releases the slots of all flows, because the worker has left the generation.
     pub fn end(self, flows: &mut Directory) {
         for link in self.links {
             if link.state != State::Vacant {
@@ -677,13 +674,13 @@ impl SlotTable {
         }
     }
 
-    /// Slots.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.links.len()
     }
 }
 
-/// Packets that a flow must have in an epoch to be among those with the longest delays.
+/// Least packets of a flow in an epoch for it to be among those with the longest delays.
 const PACKETS_FOR_DELAY: u64 = 10;
 
 /// Which flows get series of their own.
@@ -693,18 +690,18 @@ pub(crate) struct TopSettings {
     pub flows_max: usize,
     /// Epochs for which a flow keeps its series at least.
     pub hold_epochs: u64,
-    /// Flows that come first.
+    /// Flows with priority.
     pub pinned: Vec<FlowRule>,
 }
 
 labelled_enum! {
     /// Why a flow has series of its own.
     pub(crate) enum Reason {
-        /// A rule names it.
+        /// A rule selects it.
         Pinned = "pinned",
         /// It had many packets.
         Packets = "packets",
-        /// Its packets were delayed for long.
+        /// Its packets had long delays.
         Delay = "delay",
     }
 }
@@ -714,14 +711,13 @@ labelled_enum! {
 pub(crate) struct Held {
     /// Why it has series.
     pub reason: Reason,
-    /// The first epoch that it was credited with.
+    /// The first epoch credited to it.
     pub since: Epoch,
-    /// What it was credited with.
+    /// Its credits.
     pub credited: FlowSums,
-    /// Its delays in the last epoch that it was credited with, which may not have closed yet, as far as histograms
-    /// were kept of them.
+    /// Its delays in the last credited epoch, which may not have closed yet, as far as histograms were kept.
     delays: (Epoch, SmallHistogram),
-    /// Percentiles in its last epoch that closed; `None` where not all of its packets were in a histogram.
+    /// Percentiles in its last closed epoch; `None` if some of its packets were in no histogram.
     pub quantiles: Option<FlowQuantiles>,
     /// Its index in the directory, when it last had packets.
     number: FlowNumber,
@@ -732,7 +728,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// An epoch has closed with `flow` in it, which has that index.
+    /// Ends an epoch that contains `flow`, at this index.
     fn close(&mut self, flow: &Flow, number: FlowNumber) {
         self.flow = flow.clone();
         self.number = number;
@@ -752,7 +748,7 @@ impl Held {
     }
 }
 
-/// What a segment's packets were credited to.
+/// Credits of a segment's packets.
 #[derive(Debug, Clone, Copy, Default)]
 struct Account {
     all: FlowSums,
@@ -765,8 +761,8 @@ struct Account {
 pub(crate) struct Top {
     settings: TopSettings,
     held: HashMap<(FlowKey, u32), Held>,
-    /// The indices of these flows in the directory. Another flow that took an index since the last epoch closed may be
-    /// taken for one of these.
+    /// The indices of these flows in the directory. A flow that took over an index since the last epoch closed may be
+    /// mistaken for one of these.
     named: HashSet<FlowNumber>,
     /// By segment.
     accounts: HashMap<u32, Account>,
@@ -774,7 +770,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// What a shard of an epoch has of a flow on a segment.
+    /// Credits a shard's counts of a flow on a segment.
     pub fn credit(
         &mut self,
         of @ (_, segment): (FlowKey, u32),
@@ -794,7 +790,7 @@ impl Top {
         }
     }
 
-    /// These flows, by the numbers of packets in their last epochs, the greatest first.
+    /// These flows, by packets in their last epochs, descending.
     pub fn iter(&self) -> impl Iterator<Item = &Held> {
         let mut held: Vec<&Held> = self.held.values().collect();
         held.sort_unstable_by_key(|held| {
@@ -804,29 +800,29 @@ impl Top {
         held.into_iter()
     }
 
-    /// Percentiles of a flow on a segment; `None` where it has no series of its own, too.
+    /// Percentiles of a flow on a segment; `None` also if it has no series of its own.
     pub fn quantiles(&self, key: FlowKey, segment: u32) -> Option<FlowQuantiles> {
         self.held.get(&(key, segment))?.quantiles
     }
 
-    /// By segment: what no flow of its own was credited with.
+    /// By segment: credits of flows without series of their own.
     pub fn other(&self) -> impl Iterator<Item = (u32, FlowSums)> {
         let accounts = self.accounts.iter();
         accounts.map(|(&segment, account)| (segment, account.all.less(&account.named)))
     }
 
-    /// How often a flow with packets in an epoch had no series.
+    /// Number of times that a flow with packets in an epoch had no series.
     pub fn folded(&self) -> u64 {
         self.folded
     }
 
-    /// Forgets segments that are not measured any more.
+    /// Forgets segments that are no longer measured.
     pub fn forget_segments(&mut self, is_known: impl Fn(u32) -> bool) {
         self.accounts.retain(|&segment, _| is_known(segment));
         self.held.retain(|&(_, segment), _| is_known(segment));
     }
 
-    /// An epoch has closed: other flows get series.
+    /// Ends an epoch, and assigns series to flows.
     pub fn close(&mut self, epoch: Epoch, directory: &Directory, rate: TickRate, interval_ms: u32) {
         let mut folded = 0;
         let mut seen = Vec::new();
@@ -876,7 +872,7 @@ impl Top {
             .extend(self.held.values().map(|held| held.number));
     }
 
-    /// The flows that should have series: pinned ones, then alternately those with most packets and
+    /// The flows that should have series: pinned ones, then alternately those with the most packets and
     /// those with the longest delays.
     fn wanted(
         &self,
@@ -900,7 +896,7 @@ impl Top {
         let mut by_delay: Vec<FlowNumber> = seen.iter().copied().filter(is_long).collect();
         greatest(&mut by_delay, most, |number| {
             let flow = flow(number);
-            // Whole ticks order as well, and are ordered.
+            // Whole ticks sort the same, and are totally ordered.
             let sum = flow.recent.sum_ticks / u128::from(flow.recent.packets.max(1));
             (std::cmp::Reverse(sum), flow.key, flow.segment)
         });
@@ -941,7 +937,7 @@ fn sample(held: &Held, rate: TickRate) -> Sample {
     let flow = &held.flow;
     let sums = &flow.recent;
     let quantiles = held.quantiles.unwrap_or_default();
-    // One of several epochs together is none of theirs.
+    // An estimate over several epochs belongs to none of them.
     let estimate =
         (flow.estimate()).filter(|estimate| (estimate.epoch, estimate.epochs) == (flow.last.0, 1));
     Sample {

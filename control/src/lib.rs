@@ -1,4 +1,4 @@
-//! Vernier's control core: from what the workers measured to what is published.
+//! Vernier's control core: computes what is published from the workers' measurements.
 //!
 //! ```text
 //!                         data plane (package switch)
@@ -13,8 +13,8 @@
 //!          HTTP and Prometheus (package api), terminal (package console)
 //! ```
 //!
-//! What it is not: it touches no packet, knows nothing of DPDK (it builds and tests without), and
-//! no worker ever waits for it: when it is late, epochs go unmeasured and are counted.
+//! It does not touch packets or know DPDK (it builds and tests without), and no worker ever waits for it:
+//! if it is late, epochs are not measured, and are counted.
 #![forbid(unsafe_code)]
 
 mod background;

@@ -75,12 +75,12 @@ struct Waiting<S> {
     is_spoiled: bool,
 }
 
-/// What became of the epochs that closed.
+/// Outcome of closed epochs.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Closed<'s, S> {
-    /// Every worker's shard of this generation is in the sum.
+    /// The sum contains every worker's shard of this generation.
     Whole(Epoch, GenerationId, &'s S),
-    /// The last of so many epochs that lack a worker's shard.
+    /// The last of this many epochs without some worker's shard.
     Missed(Epoch, u64),
     /// The workers measured the epoch in different generations.
     Mixed(Epoch),
@@ -89,7 +89,7 @@ pub(crate) enum Closed<'s, S> {
 }
 
 impl<S: Synopsis> Assembly<S> {
-    /// Before the first worker set no worker measures.
+    /// Starts without a worker set; no worker measures before the first.
     pub(crate) fn new() -> Self {
         Self {
             newest: Vec::new(),
@@ -101,8 +101,8 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
-    /// From epoch `from` on exactly the workers that are `present`, by index, measure; where none is,
-    /// epochs are not missed.
+    /// Sets the workers that measure from epoch `from` on: those `present`, by index; without any, epochs
+    /// are not missed.
     pub(crate) fn begin(&mut self, from: Epoch, present: Vec<bool>) {
         let workers = self.newest.len().max(present.len());
         self.newest.resize(workers, None);
@@ -124,15 +124,15 @@ impl<S: Synopsis> Assembly<S> {
         worker_sets.find(|worker_set| worker_set.from <= epoch)
     }
 
-    /// The workers that are to measure an epoch.
+    /// The workers that measure an epoch.
     fn workers_of(&self, epoch: Epoch) -> impl Iterator<Item = WorkerIndex> {
         let worker_set = self.worker_set(epoch);
         worker_set.into_iter().flat_map(WorkerSet::workers)
     }
 
-    /// Adds a worker's shard of an epoch and a generation; `blank` makes an empty sum of that
-    /// generation. A shard of an epoch that has closed without it is ignored, as is that of a worker
-    /// that the epoch's worker set does not have. Call [`Self::next_closed`] until it gives
+    /// Adds a worker's shard of an epoch and a generation; `blank` makes an empty sum of that generation. A
+    /// shard of an epoch that has already closed is ignored, and so is one of a worker outside the epoch's
+    /// worker set. Call [`Self::next_closed`] until it returns nothing more.
     /// nothing more.
     pub(crate) fn add(
         &mut self,
@@ -164,14 +164,14 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
-    /// A panic came while a shard of the epoch was added: its sum cannot be used. `false` where the
-    /// epoch has closed.
+    /// Notes that a panic occurred while a shard of the epoch was added, so that its sum is unusable.
+    /// Returns `false` if the epoch has closed.
     pub(crate) fn spoil(&mut self, epoch: Epoch) -> bool {
         let waiting = self.waiting.iter_mut().find(|one| one.epoch == epoch);
         waiting.map(|waiting| waiting.is_spoiled = true).is_some()
     }
 
-    /// Closes the next epochs that can be closed.
+    /// Closes the next epochs that are ready.
     pub(crate) fn next_closed(&mut self) -> Option<Closed<'_, S>> {
         self.reuse_closing();
         let epoch = self.closable()?;
@@ -185,7 +185,7 @@ impl<S: Synopsis> Assembly<S> {
         let is_complete = self
             .workers_of(epoch)
             .all(|worker| waiting.has_given[worker.index()]);
-        // Only the last worker set that begins up to the next epoch is still needed, and those after it.
+        // Only the last worker set that begins up to the next epoch is still needed, and later ones.
         while self
             .worker_sets
             .get(1)
@@ -205,12 +205,12 @@ impl<S: Synopsis> Assembly<S> {
         })
     }
 
-    /// The epoch that was closed last has been read: its sum is emptied for another.
+    /// Empties the sum of the epoch closed last, which has been read, for reuse.
     fn reuse_closing(&mut self) {
         let Some(mut closing) = self.closing.take() else {
             return;
         };
-        // Sums of the generations before are not needed again.
+        // Sums of previous generations are not needed again.
         let generation = closing.generation;
         self.spare.retain(|&(other, _)| other >= generation);
         if self.spare.len() < SPARE_MAX {
@@ -219,7 +219,7 @@ impl<S: Synopsis> Assembly<S> {
         }
     }
 
-    /// How many of these epochs measurement covered.
+    /// How many of these epochs were measured.
     fn measured(&self, epochs: Range<u64>) -> u64 {
         let nexts = self.worker_sets.iter().skip(1).map(|next| next.from.0);
         let ends = nexts.chain([u64::MAX]);
@@ -264,7 +264,7 @@ impl<S: Synopsis> Assembly<S> {
         &mut self.waiting[index]
     }
 
-    /// The oldest epoch that waits, where every worker has moved past it or too many wait.
+    /// The oldest waiting epoch, if every worker has moved past it or too many epochs wait.
     fn closable(&self) -> Option<Epoch> {
         let oldest = self.waiting.front()?;
         let is_past = self.workers_of(oldest.epoch).all(|worker| {

@@ -1,4 +1,4 @@
-//! The latest snapshot, to be read from any thread.
+//! The latest snapshot, for any thread to read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,10 +12,10 @@ use records::snapshot::{FlowAnswer, FlowList, FlowName, IpfixExport, Reports, Sn
 use crate::decode::Sketches;
 use crate::wire::flows::{self, WireFlowsOf};
 
-/// The control core has stopped when it has not polled for so long; it polls some hundred times a second.
+/// The control core has stopped if it has not polled for this long; it polls some hundred times a second.
 const STOPPED_AFTER: Duration = Duration::from_secs(10);
 
-/// The latest snapshot, to be read from any thread, and whether the control core still works.
+/// The latest snapshot, for any thread to read, and whether the control core still works.
 ///
 /// Reading costs one uncontended lock and one reference count; the lock is never held for longer.
 #[derive(Debug)]
@@ -24,19 +24,19 @@ pub struct Published {
     since: Instant,
     /// Milliseconds from `since` to the control core's last poll.
     beat_ms: AtomicU64,
-    /// The same to the last snapshot.
+    /// Milliseconds from `since` to the last snapshot.
     renewed_ms: AtomicU64,
-    /// What the sender of reports counts, where there is one.
+    /// Counters of the sender of reports, if any.
     pub reports: OnceLock<Arc<ReportCounters>>,
-    /// What the exporter by IPFIX counts, where there is one.
+    /// Counters of the IPFIX exporter, if any.
     pub ipfix: OnceLock<Arc<IpfixCounters>>,
 }
 
-/// What a thread beside the control core counts, to be read from any other, and why it does not work.
+/// Counters of a thread beside the control core, for any other thread to read, and why it does not work.
 #[derive(Debug, Default)]
 pub struct Counters<T> {
     now: Mutex<T>,
-    /// From the first fault until it works again: in the log, and at `/readyz`.
+    /// Set from the first fault until it works again; shown in the log and at `/readyz`.
     complaint: Mutex<Option<String>>,
 }
 
@@ -47,22 +47,22 @@ pub type ReportCounters = Counters<Reports>;
 pub type IpfixCounters = Counters<IpfixExport>;
 
 impl<T: Copy> Counters<T> {
-    /// What is published.
+    /// The published counters.
     pub fn read(&self) -> T {
         *self.now.lock()
     }
 
-    /// Counts; only the thread itself may call it.
+    /// Updates the counters; only the thread itself may call it.
     pub fn count(&self, count: impl FnOnce(&mut T)) {
         count(&mut self.now.lock());
     }
 
-    /// Something does not work. Returns whether that is news, and to be logged.
+    /// Reports a fault. Returns whether it is new, and should be logged.
     pub fn complain(&self, words: &str) -> bool {
         self.complaint.lock().replace(words.to_owned()).as_deref() != Some(words)
     }
 
-    /// It works.
+    /// Notes that it works.
     pub fn clear_complaint(&self) {
         *self.complaint.lock() = None;
     }
@@ -73,16 +73,16 @@ impl<T: Copy> Counters<T> {
     }
 }
 
-/// What flows are looked up in when they are asked for.
+/// The lists and sketches in which flows are looked up.
 #[derive(Debug, Clone, Default)]
 pub struct Lookup {
-    /// The sketches of the last whole epoch, where any are kept.
+    /// The sketches of the last complete epoch, if sketches are kept.
     pub sketches: Option<Arc<Sketches>>,
     /// The flows of each wire.
     pub wires: Vec<WireFlowsOf>,
 }
 
-/// A snapshot, and what belongs to it.
+/// A snapshot with its lookup data.
 #[derive(Debug, Clone)]
 struct Current {
     snapshot: Arc<Snapshot>,
@@ -106,13 +106,13 @@ impl Published {
         }
     }
 
-    /// The present snapshot.
+    /// The current snapshot.
     pub fn read(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().snapshot)
     }
 
-    /// All that is known of a flow, tracked or not. May take some hundred milliseconds where sketches are
-    /// decoded; nothing is locked meanwhile.
+    /// All that is known of a flow, tracked or not. May take some hundred milliseconds if sketches are
+    /// decoded; holds no lock meanwhile.
     pub fn flow(&self, name: FlowName) -> FlowAnswer {
         let Current { snapshot, lookup } = self.current.read().clone();
         let mut answer = snapshot.answer(name);
@@ -129,8 +129,8 @@ impl Published {
         answer
     }
 
-    /// The selected flows, of the switch and of wires. May take some hundred milliseconds where there are a million;
-    /// nothing is locked meanwhile.
+    /// The selected flows, of the switch and of wires. May take some hundred milliseconds for a million; holds no
+    /// lock meanwhile.
     pub fn flows(&self, query: &FlowQuery) -> FlowPage {
         let Current { snapshot, lookup } = self.current.read().clone();
         let asked = lookup.wires.iter().filter(|_| query.lists_wires());
@@ -143,19 +143,19 @@ impl Published {
         FlowPage::of(&snapshot, &wires, query)
     }
 
-    /// Replaces the snapshot, and what flows are looked up in; readers keep what they have.
+    /// Replaces the snapshot and its lookup data; readers keep their copies.
     pub fn publish(&self, snapshot: Snapshot, lookup: Lookup) {
         let current = Current {
             snapshot: Arc::new(snapshot),
             lookup,
         };
-        // The former snapshot is large: it is freed when the lock is free again.
+        // The previous snapshot is large, so it is freed after the lock is released.
         let former = std::mem::replace(&mut *self.current.write(), current);
         drop(former);
         self.renewed_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
-    /// Why reports are not stored, or flows not exported, in the words of the log.
+    /// Why reports are not stored, or flows not exported, as in the log.
     pub fn complaints(&self) -> Vec<String> {
         let reports = (self.reports.get()).and_then(|counters| counters.complaint());
         let ipfix = (self.ipfix.get()).and_then(|counters| counters.complaint());
@@ -164,7 +164,7 @@ impl Published {
         reports.into_iter().chain(ipfix).collect()
     }
 
-    /// Why the switch is not ready to be relied on; empty when it is.
+    /// The reasons why the switch is not ready; empty if it is ready.
     pub fn unready(&self) -> Vec<String> {
         let mut reasons = self.read().unready();
         reasons.extend(self.standstill());
@@ -172,7 +172,7 @@ impl Published {
         reasons
     }
 
-    /// The control core polls.
+    /// Notes a poll of the control core.
     pub fn beat(&self) {
         self.beat_ms.store(self.now_ms(), Ordering::Relaxed);
     }
@@ -181,8 +181,8 @@ impl Published {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Why published figures are old: the control core has ended, hangs, or cannot publish. Workers switch
-    /// packets without it.
+    /// Why published figures are outdated: the control core has stopped, hangs, or cannot publish. Workers
+    /// forward packets without it.
     pub fn standstill(&self) -> Option<String> {
         self.standstill_at(self.now_ms())
     }

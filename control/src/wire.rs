@@ -1,5 +1,5 @@
-//! Segments on the wire: the control core's part of what two switches measure of the path between
-//! them. The workers' part, and the methods, are in [`wire`].
+//! The control core's part of measuring segments on the wire. The workers' part, and the methods, are in
+//! [`wire`].
 
 pub mod clock;
 pub mod exchange;

@@ -1,7 +1,7 @@
-//! The clocks as they were at the last poll, and whether the system's clock was set meanwhile.
+//! The clocks at the last poll, and steps of the system's clock since.
 //!
-//! Epochs and delays go by the time stamp counter, which nothing sets. Only what is published in the
-//! system clock's terms follows that clock, such as the end of an epoch.
+//! Epochs and delays are based on the time stamp counter, which nobody sets. Only what is published as a
+//! time of day, such as the end of an epoch, follows the system's clock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,9 +27,9 @@ pub(super) struct Clocks {
     monotonic: Instant,
     began: Instant,
     pub system: TaiClock,
-    /// `None` where reading it has panicked.
+    /// `None` if reading it has panicked.
     pub status: Option<ClockStatus>,
-    /// Its steps that are noted.
+    /// Number of its steps already reported.
     steps: u64,
     seen: Clock,
 }
@@ -59,8 +59,8 @@ impl Clocks {
         clocks
     }
 
-    /// Reads the clocks; returns what is published of the system's. Logs a step of it, and what it means for wires, if
-    /// there are any.
+    /// Reads the clocks; returns the published state of the system's clock. Logs its steps, and their effect on
+    /// wires, if there are any.
     pub fn look(&mut self, data_plane: &mut dyn DataPlane, has_wires: bool) -> Clock {
         self.now = data_plane.now();
         self.epoch = self.schedule.epoch_at(self.now);
@@ -84,7 +84,7 @@ impl Clocks {
                 self.seen.last_step_s = step_s;
                 tracing::warn!(
                     step_s,
-                    "the system's clock was set: epochs and delays do not go by it, times of day do"
+                    "the system's clock was set: times of day change; epochs and delays do not depend on it"
                 );
             }
         }
@@ -106,7 +106,7 @@ impl Clocks {
         self.since(self.began)
     }
 
-    /// The end of an epoch by the system's clock, in seconds since 1970.
+    /// The end of an epoch in seconds since 1970, by the system's clock.
     pub fn end_unix_s(&self, epoch: Epoch) -> f64 {
         self.unix_s_at(self.schedule.start_of(epoch.next()))
     }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
     use crate::data_plane::SystemTime;
 
-    /// Clocks that are set by hand, in nanoseconds: the counter, and TAI.
+    /// Clocks set by hand, in nanoseconds: the counter, and TAI.
     struct ByHand(u64, u64);
 
     impl DataPlane for ByHand {

@@ -1,5 +1,5 @@
-//! Flows: their directory, the decoder of their sketches, and what is published of both, made anew at
-//! the end of each epoch, once its estimates are there.
+//! Flows: their directory, the decoder of their sketches, and the published lists of both, updated at the
+//! end of each epoch once its estimates are ready.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use records::snapshot::{
     FlowTotals, Flows, OtherFlows, ReferenceFigures, SegmentName, Snapshot, TopFlow,
 };
 
-/// All that is kept of flows.
+/// All state of flows.
 #[derive(Debug)]
 pub(super) struct FlowState {
     rate: TickRate,
@@ -33,26 +33,26 @@ pub(super) struct FlowState {
     decoder: Decoder,
     /// The sketches of the epoch whose flows are published next.
     coming: Option<Arc<Sketches>>,
-    /// The epoch whose flows wait for their estimates before they are published.
+    /// The epoch whose flows wait for estimates before they are published.
     awaited: Option<Epoch>,
     views: FlowViews,
 }
 
-/// What the configuration says of flows.
+/// Configuration of flows.
 #[derive(Debug, Default)]
 struct Settings {
     interval_ms: u32,
-    /// Components of the prior that flows are decoded with.
+    /// Components of the prior for decoding flows.
     components: usize,
     top: TopSettings,
 }
 
-/// What is published of flows, as it was at the end of an epoch.
+/// The published flows, as of the end of an epoch.
 #[derive(Debug, Default)]
 struct FlowViews {
     list: Arc<FlowList>,
     ended: Arc<FlowList>,
-    /// The sketches of the same epoch; `None` where none are kept.
+    /// The sketches of the same epoch; `None` without sketches.
     sketches: Option<Arc<Sketches>>,
 }
 
@@ -62,7 +62,7 @@ impl Settings {
         let hold_ms = u64::from(config.prometheus.top_hold_s) * 1_000;
         let lds = config.measurement.lds.as_ref();
         let decode = lds.and_then(|lds| lds.decode.as_ref());
-        // A rule that was checked can be taken.
+        // Rules were checked before.
         let pinned = config.prometheus.pinned.iter();
         Self {
             interval_ms,
@@ -91,11 +91,11 @@ impl FlowState {
         }
     }
 
-    /// A change holds.
+    /// Applies a change.
     pub fn begin(&mut self, config: &Config) {
         let measurement = &config.measurement;
         let lds = measurement.lds.as_ref().filter(|_| measurement.enabled);
-        // Estimates are entered into flows that are tracked: without any there is nothing to decode.
+        // Estimates belong to tracked flows: without any there is nothing to decode.
         let decode = lds.and_then(|lds| lds.decode.clone());
         let decode = decode.filter(|_| measurement.flows.is_some());
         self.decoder
@@ -111,7 +111,7 @@ impl FlowState {
         self.decoder.drop_sum();
     }
 
-    /// An epoch has closed: its sketches are decoded, or its flows published as they are.
+    /// Ends an epoch: its sketches are decoded, or its flows published as they are.
     pub fn close(&mut self, epoch: Epoch, segments: &mut Segments, now: Instant) {
         let (cells, untaken) = segments.take_cells();
         self.decoder.skip(untaken);
@@ -140,7 +140,7 @@ impl FlowState {
         }
     }
 
-    /// Takes what has been decoded; whether there was anything.
+    /// Takes decoded estimates; returns whether there were any.
     pub fn take_estimates(&mut self, segments: &Segments) -> bool {
         let Some(epoch) = self.decoder.take(&mut self.directory) else {
             return false;
@@ -181,23 +181,23 @@ impl FlowState {
         };
     }
 
-    /// The sketches of the epoch that is shown.
+    /// The sketches of the published epoch.
     pub fn sketches(&self) -> Option<Arc<Sketches>> {
         self.views.sketches.clone()
     }
 
-    /// What flows are known by.
+    /// The hasher of flows.
     pub fn hasher(&self) -> &Hasher {
         &self.hasher
     }
 
-    /// Flows with series of their own, by their hashes.
+    /// Flows with series of their own, by hash.
     pub fn names(&self) -> HashMap<FlowHash, FlowKey> {
         let keys = self.directory.top().iter().map(|held| held.flow.key);
         keys.map(|key| (self.hasher.flow_hash(&key), key)).collect()
     }
 
-    /// All that is published of flows; `None` where there are no `slots` to track any.
+    /// Everything published about flows; `None` without `slots` to track any.
     pub fn publish(
         &self,
         snapshot: &Snapshot,
@@ -231,7 +231,7 @@ impl FlowState {
         })
     }
 
-    /// By segment: what flows without series of their own are credited with.
+    /// By segment: the credits of flows without series of their own.
     fn others(&self, names: &[Arc<SegmentName>]) -> Vec<OtherFlows> {
         let others = self.directory.top().other();
         let others = others.filter_map(|(segment, sums)| {
@@ -277,7 +277,7 @@ fn credit(sums: &FlowSums, rate: TickRate) -> Credit {
     }
 }
 
-/// `methods` are those of references by segment.
+/// `methods` are those of references, by segment.
 fn record(
     flow: &flows::Flow,
     quantiles: Option<FlowQuantiles>,

@@ -1,4 +1,4 @@
-//! What is measured: generations, the epochs under assembly, and segments.
+//! Measurement: generations, epochs under assembly, and segments.
 
 use std::collections::VecDeque;
 
@@ -17,18 +17,18 @@ use crate::merge::Assembly;
 
 #[derive(Debug)]
 pub(super) struct Measurement {
-    /// The newest is the last; there are two while the one before is still being read.
+    /// The newest is last; there are two while the previous one is still being read.
     generations: VecDeque<Generation>,
     assembly: Assembly<Shard>,
     pub segments: Segments,
 }
 
-/// What came of all that the workers sealed.
+/// Result of taking the workers' sealed shards.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     /// The last epoch that closed.
     pub closed: Option<Epoch>,
-    /// No panic has left flows half read.
+    /// Whether no panic has left flows half read.
     pub are_flows_whole: bool,
 }
 
@@ -41,7 +41,7 @@ impl Measurement {
         }
     }
 
-    /// Whether a change can be taken, with so many workers.
+    /// Whether a change is acceptable with this many workers.
     pub fn check(&self, change: &Change, workers: usize) -> Result<(), ChangeError> {
         if let (Some(older), true) = (self.generations.front(), self.is_busy()) {
             return Err(ChangeError::Busy {
@@ -67,7 +67,7 @@ impl Measurement {
         Ok(())
     }
 
-    /// Takes a change that was checked.
+    /// Applies a checked change.
     pub fn begin(&mut self, change: Change) {
         self.segments.begin(&change);
         let is_measuring = change.ends.iter().map(Option::is_some);
@@ -75,7 +75,7 @@ impl Measurement {
         self.generations.push_back(Generation::new(change));
     }
 
-    /// Whether the generation before the newest is still being read.
+    /// Whether the previous generation is still being read.
     pub fn is_busy(&self) -> bool {
         self.generations.len() > 1
     }
@@ -90,7 +90,7 @@ impl Measurement {
         self.generations.back().map_or(0, Generation::slots)
     }
 
-    /// Epochs that a worker missed in generations that are alive.
+    /// Epochs that a worker missed in live generations.
     pub fn missed_epochs(&self, worker: WorkerIndex) -> u64 {
         let generations = self.generations.iter();
         generations.map(|one| one.missed_epochs(worker)).sum()
@@ -113,7 +113,7 @@ impl Measurement {
             let links = (0..).map(WorkerIndex).zip(&mut generation.links);
             for (worker, link) in links {
                 while let Some(link) = link {
-                    // The shard first: all reports of flows that count in it are there by then.
+                    // The shard first: then all reports of flows counted in it have arrived.
                     let mut sealed = link.end.take_sealed();
                     let read = contain(Part::Flows, || {
                         link.take_reports(flows, segments, number, present);
@@ -141,8 +141,8 @@ impl Measurement {
         }
     }
 
-    /// The directory was emptied: workers are to forget the flows that they have, and report them with
-    /// their next packets.
+    /// Commands the workers to forget the flows that they have, because the directory was emptied; they
+    /// report them again with the flows' next packets.
     pub fn forget_flows(&mut self, flows: &mut Directory) {
         for generation in &mut self.generations {
             flows.reserve(generation.slots());
@@ -196,7 +196,7 @@ pub(super) struct Generation {
     pub number: GenerationId,
     /// Without flow slots, which are read worker by worker.
     sums: ShardLayout,
-    /// By worker; `None`, or nothing, for one that measures nothing.
+    /// By worker; `None`, or missing, for a worker that measures nothing.
     links: Vec<Option<Link>>,
 }
 
@@ -224,7 +224,7 @@ impl Generation {
         }
     }
 
-    /// Whether every worker has left it and all is read.
+    /// Whether every worker has left it and everything has been read.
     pub fn is_over(&self) -> bool {
         let mut links = self.links.iter().flatten();
         links.all(|link| link.end.is_over())
@@ -244,7 +244,7 @@ impl Generation {
 }
 
 impl Link {
-    /// Enters flows that the worker has reported.
+    /// Adds flows reported by the worker.
     pub fn take_reports(
         &mut self,
         flows: &mut Directory,
@@ -259,7 +259,7 @@ impl Link {
         }
     }
 
-    /// Adds what a shard counted of flows, and completes it with them.
+    /// Adds a shard's counts of flows, and completes it with them.
     pub fn read_flows<'s>(
         &mut self,
         flows: &mut Directory,

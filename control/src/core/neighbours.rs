@@ -1,4 +1,4 @@
-//! Neighbours of ports, by what they say of themselves in LLDP frames (IEEE 802.1AB-2016, clauses 8 and 9).
+//! Neighbours of ports, as they describe themselves in LLDP frames (IEEE 802.1AB-2016, clauses 8 and 9).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,13 +7,13 @@ use contract::text::is_shown;
 use measure::packet::header::ethernet;
 use records::snapshot::LldpNeighbour;
 
-/// Most neighbours of a port: on a link there is one, on a segment with a hub there are more.
+/// Most neighbours of a port: a link has one, a segment with a hub more.
 const NEIGHBOURS_MAX: usize = 8;
 
 /// Most characters of a text.
 const TEXT_MAX: usize = 64;
 
-/// Types of what a frame consists of (table 8-1).
+/// Types of a frame's parts (table 8-1).
 mod tlv {
     pub const END: u16 = 0;
     pub const CHASSIS: u16 = 1;
@@ -22,7 +22,7 @@ mod tlv {
     pub const SYSTEM_NAME: u16 = 5;
 }
 
-/// Takes up frames that came in by a port, and forgets the neighbours that were not heard in time.
+/// Processes frames received on a port, and forgets neighbours whose information has expired.
 pub fn renew(
     known: &mut Vec<LldpNeighbour>,
     frames: impl Iterator<Item = Vec<u8>>,
@@ -38,7 +38,7 @@ pub fn renew(
     known.sort_by(|a, b| (&a.system, &a.port).cmp(&(&b.system, &b.port)));
 }
 
-/// What a frame says; `None` where something mandatory is missing.
+/// Parses a frame; `None` if something mandatory is missing.
 fn read(frame: &[u8], now_unix_s: f64) -> Option<LldpNeighbour> {
     let (mut chassis, mut port, mut ttl_s, mut system) = (None, None, None, None);
     let mut rest = frame.get(ethernet::BYTES..)?;
@@ -68,7 +68,7 @@ fn read(frame: &[u8], now_unix_s: f64) -> Option<LldpNeighbour> {
     })
 }
 
-/// The name of a chassis or a port (tables 8-2 and 8-3), whose subtypes for Ethernet and network addresses differ.
+/// The name of a chassis or a port (tables 8-2 and 8-3), whose subtypes for MAC and network addresses differ.
 fn id(value: &[u8], ethernet: u8, network: u8) -> Option<String> {
     let (&subtype, name) = value.split_first()?;
     let address = |name: &[u8]| match name.split_first()? {
@@ -87,7 +87,7 @@ fn id(value: &[u8], ethernet: u8, network: u8) -> Option<String> {
     }
 }
 
-/// A text that can be shown; `None` where nothing is left of it.
+/// A cleaned text; `None` if nothing is left of it.
 fn text(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let shown = text.chars().filter(|&c| is_shown(c));

@@ -1,4 +1,4 @@
-//! The snapshot in the making: from counters and data plane to what is published.
+//! Builds the published snapshot from counters and the data plane.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use crate::published::{Lookup, Published};
 
 #[derive(Debug)]
 pub(super) struct Publisher {
-    /// Every port by index, absent ones too. Segments, sketches, flows and wires are filled in when it is
-    /// published.
+    /// Every port by index, including absent ones. Segments, sketches, flows and wires are filled in on
+    /// publication.
     pub draft: Snapshot,
     is_present: Vec<bool>,
     rates: Rates,
     published: Arc<Published>,
     published_at: Instant,
-    /// Something has happened that is shown before the next refresh is due.
+    /// Whether something has happened that should be shown before the next refresh is due.
     pub has_news: bool,
 }
 
@@ -55,19 +55,19 @@ impl Publisher {
         &self.published
     }
 
-    /// Whether a snapshot is due; true once for each.
+    /// Whether a snapshot is due; returns true once for each.
     pub fn take_due(&mut self, clocks: &Clocks) -> bool {
         std::mem::take(&mut self.has_news) || clocks.since(self.published_at) >= REFRESH
     }
 
-    /// A generation begins with this configuration.
+    /// Begins a generation with this configuration.
     pub fn begin(&mut self, config: &Config, number: GenerationId) {
         self.is_present = config.ports.iter().map(config::Port::is_present).collect();
         self.describe(config, number);
         self.has_news = true;
     }
 
-    /// Enters what the configuration of a generation says.
+    /// Fills in what the configuration of a generation determines.
     fn describe(&mut self, config: &Config, number: GenerationId) {
         let draft = &mut self.draft;
         draft.switch.clone_from(&config.name);
@@ -91,14 +91,14 @@ impl Publisher {
             .collect();
     }
 
-    /// Makes the draft anew, which a panic left half read.
+    /// Rebuilds the draft, which a panic left half read.
     pub fn describe_again(&mut self) {
         if let Some(config) = self.draft.config.clone() {
             self.describe(&config, GenerationId(self.draft.generation));
         }
     }
 
-    /// Reads every counter and gauge, and what the data plane says.
+    /// Reads every counter and gauge, and the state of the data plane.
     pub fn read(
         &mut self,
         data_plane: &mut dyn DataPlane,
@@ -125,7 +125,7 @@ impl Publisher {
             .renew(draft, clocks.rate.hz() as f64, clocks.monotonic());
     }
 
-    /// The draft to publish, without the parts made anew for each snapshot.
+    /// The draft to publish, without the parts made separately for each snapshot.
     pub fn snapshot(&mut self, uptime: Duration) -> Snapshot {
         self.draft.uptime_s = uptime.as_secs_f64();
         self.draft.contained_panics = contained();
@@ -133,7 +133,7 @@ impl Publisher {
         self.draft.ipfix = self.published.ipfix.get().map(|counters| counters.read());
         let mut snapshot = self.draft.clone();
         let mut is_present = self.is_present.iter();
-        // A port that went is shown for what it has counted, so that sums over ports still hold.
+        // A removed port stays if it has counts, so that sums over ports remain correct.
         snapshot.ports.retain_mut(|port| {
             port.is_absent = is_present.next() == Some(&false);
             !port.is_absent || port.has_counted()
@@ -180,7 +180,7 @@ fn device_name(config: &Config, port: usize) -> Option<AroundCounts> {
     })
 }
 
-/// Reads a port's counters, summed over the workers; names and rates stay.
+/// Reads a port's counters, summed over the workers; names and rates are kept.
 fn read_port(port: &mut Port, blocks: &[&PortCounters]) {
     let sum = |counter: &dyn Fn(&PortCounters) -> &Counter| -> u64 {
         blocks.iter().map(|block| counter(block).get()).sum()
@@ -218,15 +218,15 @@ fn queue_drops(blocks: &[&PortCounters], queue: usize) -> Vec<Labelled> {
     drops
 }
 
-/// Counters as they were a second or so ago, to take rates from.
+/// Counters of about a second ago, to compute rates.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     base: Option<(Instant, Vec<Port>, Vec<Worker>)>,
 }
 
 impl Rates {
-    /// Renews the rates in a snapshot whose counters were read at `now`; does nothing before a
-    /// second is over.
+    /// Updates the rates in a snapshot whose counters were read at `now`; does nothing until a second has
+    /// passed.
     pub fn renew(&mut self, draft: &mut Snapshot, hz: f64, now: Instant) {
         if let Some((then, ports, workers)) = &self.base {
             let elapsed = now.duration_since(*then);

@@ -1,4 +1,4 @@
-//! Segments and sketches from epoch to epoch, over generations.
+//! Segments and sketches across epochs and generations.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,34 +27,34 @@ use crate::decode::EpochCells;
 use crate::estimate;
 use crate::merge::Closed;
 
-/// All segments. One that is in both of two generations, by the names of its ports and its class, keeps
+/// All segments. A segment of two generations, identified by the names of its ports and its class, keeps
 /// its number and its totals.
 #[derive(Debug)]
 pub(super) struct Segments {
     rate: TickRate,
-    /// By number; `None` for numbers that are free.
+    /// By number; `None` for free numbers.
     states: Vec<Option<SegmentState>>,
     numbers: HashMap<Arc<SegmentName>, u32>,
     vacant: Vec<u32>,
     classes: Classes,
-    /// One for each generation that is alive, the newest last.
+    /// One for each live generation, the newest last.
     plans: VecDeque<Plan>,
-    /// By port: the last figures of its sketch.
+    /// By port: the latest figures of its sketch.
     sketches: Vec<Option<Sketch>>,
-    /// By port: epochs in which its link went down or came up, first and last.
+    /// By port: first and last epoch disturbed by a change of its link.
     disturbed: Vec<Option<(Epoch, Epoch)>>,
-    /// The sketches of the last whole epoch, until they are taken.
+    /// The sketches of the last complete epoch, until they are taken.
     cells: Option<EpochCells>,
     /// Epochs whose sketches were replaced before they were taken.
     untaken_cells: u64,
 }
 
-/// Which segments and sketches a generation has.
+/// The segments and sketches of a generation.
 #[derive(Debug)]
 struct Plan {
     generation: GenerationId,
     interval_ms: u32,
-    /// In the order of the shards'.
+    /// In the order of the shards.
     segments: Vec<config::Segment>,
     /// Their numbers.
     numbers: Vec<u32>,
@@ -139,7 +139,7 @@ impl Segments {
             self.states[number as usize] = state;
             number
         } else {
-            // Each of two generations has 65,536 at most.
+            // Each of two generations has at most 65,536.
             let number = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
             assert!(number < u32::MAX, "too many segments");
             self.states.push(state);
@@ -149,7 +149,7 @@ impl Segments {
         number
     }
 
-    /// A generation is over: segments that no other has are forgotten.
+    /// Ends a generation: segments that no other generation has are forgotten.
     pub fn end(&mut self, generation: GenerationId) {
         let is_over = |plan: &Plan| plan.generation == generation;
         let index = self.plans.iter().position(is_over);
@@ -183,7 +183,7 @@ impl Segments {
         plan.numbers.get(usize::from(index)).copied()
     }
 
-    /// The names of all segments, by number; empty ones where there is none.
+    /// The names of all segments, by number; empty ones for free numbers.
     pub fn names(&self) -> Vec<Arc<SegmentName>> {
         let name = |state: &SegmentState| Arc::clone(&state.name);
         let states = self.states.iter().map(Option::as_ref);
@@ -198,15 +198,15 @@ impl Segments {
         newest.map_or_else(Arc::default, |plan| Arc::clone(&plan.methods))
     }
 
-    /// The link of a port went down or came up in epoch `present`. It and the epoch before are
-    /// disturbed: the change was seen some time after it happened.
+    /// Notes that the link of a port changed in epoch `present`. It and the previous epoch are disturbed,
+    /// because the change was noticed some time after it happened.
     pub fn disturb(&mut self, port: PortIndex, present: Epoch) {
         let Some(disturbed) = self.disturbed.get_mut(port.index()) else {
             return;
         };
         let first = Epoch(present.0.saturating_sub(1));
         *disturbed = match *disturbed {
-            // An epoch or two between two flaps that are close may be lost without need.
+            // Between two close flaps, an epoch or two may be lost unnecessarily.
             Some((earlier, last)) if last.0 + 4 > first.0 => Some((earlier, present)),
             _ => Some((first, present)),
         };
@@ -217,7 +217,7 @@ impl Segments {
         disturbed.is_some_and(|(first, last)| (first..=last).contains(&epoch))
     }
 
-    /// Adds an epoch that has closed; returns it.
+    /// Adds a closed epoch; returns it.
     pub fn close(&mut self, closed: &Closed<'_, Shard>) -> Epoch {
         match *closed {
             Closed::Whole(epoch, generation, sum) => {
@@ -241,7 +241,7 @@ impl Segments {
         }
     }
 
-    /// A fault of this program cost an epoch.
+    /// Counts an epoch lost to a panic.
     pub fn spoil(&mut self) {
         self.count_unusable(|unusable| unusable.internal += 1);
     }
@@ -275,7 +275,7 @@ impl Segments {
             match added {
                 Some(Ok(())) => (),
                 Some(Err(error)) => {
-                    tracing::error!(epoch = epoch.0, "totals not added to: {error}");
+                    tracing::error!(epoch = epoch.0, "cannot add to totals: {error}");
                 }
                 None => state.unusable.internal += 1,
             }
@@ -315,18 +315,18 @@ impl Segments {
         }
     }
 
-    /// The sketches of the last whole epoch, if they were not taken yet, and how many epochs' were
-    /// not taken before they were replaced.
+    /// The sketches of the last complete epoch, if not taken yet, and the number of epochs whose sketches
+    /// were replaced before they were taken.
     pub fn take_cells(&mut self) -> (Option<EpochCells>, u64) {
         (self.cells.take(), std::mem::take(&mut self.untaken_cells))
     }
 
-    /// Whether there is a segment of that number.
+    /// Whether there is a segment with this number.
     pub fn is_known(&self, number: u32) -> bool {
         matches!(self.states.get(number as usize), Some(Some(_)))
     }
 
-    /// The newest generation's segments, in the order of the configuration; `present` is the epoch that is open.
+    /// The newest generation's segments, in the order of the configuration; `present` is the open epoch.
     pub fn publish(&self, present: Epoch) -> Vec<Segment> {
         let Some(plan) = self.plans.back() else {
             return Vec::new();
@@ -401,7 +401,7 @@ impl SegmentState {
         }
     }
 
-    /// Adds an epoch that every worker measured. Counts of a disturbed epoch are exact, and add to the
+    /// Adds an epoch that every worker measured. Counts of a disturbed epoch are exact and added to the
     /// totals; its estimates are dropped.
     pub fn add(
         &mut self,
@@ -437,7 +437,7 @@ impl SegmentState {
         Ok(())
     }
 
-    /// What is published; `present` is the epoch that is open.
+    /// The published segment; `present` is the open epoch.
     pub fn segment(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Segment {
         let seconds_per_tick = 1.0 / rate.hz() as f64;
         Segment {
@@ -478,16 +478,16 @@ fn sample(synopsis: &SegmentSynopsis, figures: &EpochFigures, rate: TickRate) ->
     }
 }
 
-/// All classes that segments are measured in.
+/// All classes of measured segments.
 #[derive(Debug, Default)]
 pub(super) struct Classes(Vec<ClassState>);
 
 /// A class.
 #[derive(Debug)]
 struct ClassState {
-    /// One of its segments, or one that was.
+    /// One of its segments, current or former.
     name: Arc<SegmentName>,
-    /// The epoch that is being summed.
+    /// The epoch being summed.
     moments: Moments,
     histogram: Histogram,
     last: Option<(Epoch, Delays)>,
@@ -522,7 +522,7 @@ impl Classes {
         class.histogram.merge(&synopsis.histogram)
     }
 
-    /// All segments of an epoch were added.
+    /// Ends an epoch: all its segments were added.
     pub fn close(&mut self, epoch: Epoch, interval_ms: u32, rate: TickRate) {
         for class in &mut self.0 {
             if let Some(stamped) = estimate::stamped(&class.moments, &class.histogram, rate) {
@@ -536,12 +536,12 @@ impl Classes {
         }
     }
 
-    /// Forgets classes that are not among these.
+    /// Forgets other classes.
     pub fn retain(&mut self, is_known: impl Fn(&str) -> bool) {
         self.0.retain(|class| is_known(&class.name.class));
     }
 
-    /// Every class with packets; `present` is the epoch that is open.
+    /// Every class with packets; `present` is the open epoch.
     pub fn publish(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Vec<ClassDelays> {
         let with_packets = self.0.iter().filter_map(|class| {
             let (epoch, last) = class.last?;
@@ -559,7 +559,7 @@ impl Classes {
 /// Length of a part. Epochs are at most a minute long.
 const PART_MS: u64 = MinutePart::SECONDS as u64 * 1_000;
 
-/// Parts of a minute, with the open one.
+/// Parts of a minute, including the open one.
 const PARTS: usize = 12;
 
 /// Most bytes of one minute.
@@ -575,26 +575,26 @@ const _: () = assert!(BYTES_MAX == LAST_MINUTE_BYTES);
 /// The epochs that ended in the last minute.
 #[derive(Debug)]
 pub(super) struct Minute {
-    /// The oldest first. There may be some that are older than a minute.
+    /// Oldest first. Some may be older than a minute.
     parts: VecDeque<MinuteSlice>,
 }
 
-/// The epochs that ended in some five seconds.
+/// The epochs that ended in a span of five seconds.
 #[derive(Debug)]
 struct MinuteSlice {
-    /// Which five seconds, counted from the first epoch.
+    /// Index of the span, counted from the first epoch.
     index: u64,
     moments: Moments,
-    /// Shared with what is published, once the part has ended.
+    /// Shared with published data once the part has ended.
     histogram: Arc<Trimmed>,
 }
 
-/// The five seconds in which an epoch begins.
+/// The span in which an epoch begins.
 fn part_of(Epoch(epoch): Epoch, interval_ms: u32) -> u64 {
     epoch.saturating_mul(interval_ms.into()) / PART_MS
 }
 
-/// Whether the minute that part `index` is the end of goes without this part.
+/// Whether this part is too old for the minute that ends with part `index`.
 fn is_over(part: &MinuteSlice, index: u64) -> bool {
     part.index + PARTS as u64 <= index
 }
@@ -606,7 +606,7 @@ impl Minute {
         }
     }
 
-    /// Adds an epoch. Epochs come in order; an earlier one counts with the part that is open.
+    /// Adds an epoch. Epochs come in order; an earlier one is added to the open part.
     pub fn add(
         &mut self,
         epoch: Epoch,
@@ -633,7 +633,7 @@ impl Minute {
         open.moments.merge(moments);
     }
 
-    /// The parts of that minute that have ended.
+    /// The finished parts of that minute.
     pub fn parts(&self, present: Epoch, interval_ms: u32) -> Vec<MinutePart> {
         let index = part_of(present, interval_ms);
         let parts = self.parts.iter();
@@ -645,7 +645,7 @@ impl Minute {
         ended.map(part).collect()
     }
 
-    /// The minute that ends with epoch `present`, which is open; `None` without packets.
+    /// The minute that ends with the open epoch `present`; `None` without packets.
     pub fn figures(&self, present: Epoch, interval_ms: u32, rate: TickRate) -> Option<Delays> {
         let index = part_of(present, interval_ms);
         let parts = self.parts.iter().filter(|part| !is_over(part, index));

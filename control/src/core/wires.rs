@@ -1,4 +1,4 @@
-//! Segments on the wire: the clock, and one exchange for each port, from its first change to its end.
+//! Segments on the wire: the clock, and one exchange for each port while it has a wire.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -40,15 +40,15 @@ pub(super) struct Wires {
     rate: TickRate,
     decoding: ResultMode,
     ports: Vec<WirePort>,
-    /// What wires that ended have counted, for when they come back: as many as ports have had names.
+    /// Counts of ended wires, in case they return: as many as ports have had names.
     ended: Vec<Wire>,
 }
 
-/// What a change brings, ready to begin.
+/// The wires of a change, ready to begin.
 #[derive(Debug)]
 pub(super) struct Ahead {
     new: Vec<WirePort>,
-    /// For ports whose exchanges stay: keys that are accepted, and the one to send under.
+    /// For ports whose exchanges stay: accepted keys, and the one to send under.
     keys: Vec<(PortIndex, KeyRing, KeyId)>,
 }
 
@@ -62,10 +62,11 @@ impl Wires {
         }
     }
 
-    /// Makes the exchanges of a change, and reads the keys of those that stay; nothing has changed yet.
+    /// Makes the exchanges of a change, and reads the keys of those that stay, without changing anything
+    /// yet.
     ///
     /// # Errors
-    /// [`ChangeError::Wire`] for keys that were not read, or what does not fit together.
+    /// [`ChangeError::Wire`] for keys that were not read, or settings that do not fit together.
     pub fn prepare(
         &self,
         config: &Config,
@@ -77,7 +78,7 @@ impl Wires {
         let is_kept = |port: &&WirePort| {
             has_wire(config, port) && ends.iter().all(|(index, _)| *index != port.index)
         };
-        // Where keys were not read, they are as they were.
+        // Keys that were not read stay as they are.
         let kept = self.ports.iter().filter(is_kept).filter_map(|port| {
             let (ring, key) = config.wire_keys(port.index.index(), keys).ok()?;
             Some((port.index, ring, key))
@@ -126,8 +127,8 @@ impl Wires {
         })
     }
 
-    /// A change holds: new exchanges replace old ones of their ports; those of ports that have no wire
-    /// any more end.
+    /// Applies a change: new exchanges replace those of their ports, and exchanges of ports without a wire
+    /// end.
     pub fn begin(&mut self, config: &Config, Ahead { new, keys }: Ahead) {
         let is_replaced = |port: &WirePort| new.iter().any(|new| new.index == port.index);
         let (kept, over): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ports)
@@ -149,7 +150,7 @@ impl Wires {
             let port = self.ports.iter_mut().find(|port| port.index == index);
             let Some(port) = port else { continue };
             if let Err(error) = port.exchange.machine.set_keys(keys, key) {
-                tracing::error!(port = port.base.port, "keys stay as they are: {error}");
+                tracing::error!(port = port.base.port, "the old keys stay in use: {error}");
             }
         }
     }
@@ -159,7 +160,7 @@ impl Wires {
         !self.ports.is_empty()
     }
 
-    /// Lets every exchange do what is due. Returns whether an epoch has ended.
+    /// Polls every exchange. Returns whether an epoch has ended.
     pub fn poll(&mut self, data_plane: &mut dyn DataPlane, clocks: &Clocks) -> bool {
         let (Some(status), Some(line)) = (clocks.status, clocks.system.line()) else {
             return false;
@@ -176,7 +177,7 @@ impl Wires {
         has_ended
     }
 
-    /// The clock; `None` where there are no wires.
+    /// The clock; `None` without wires.
     pub fn clock(&self, status: Option<ClockStatus>) -> Option<WireClock> {
         let status = status.filter(|_| self.has_any())?;
         Some(WireClock {
@@ -191,7 +192,7 @@ impl Wires {
         })
     }
 
-    /// Every wire that can be shown, with the names of `flows`; and what flows are looked up in.
+    /// Every wire that can be shown, with the names of `flows`; and the lists for looking up flows.
     pub fn publish(&mut self, flows: &FlowState, now: Instant) -> (Vec<Wire>, Vec<WireFlowsOf>) {
         let (mut wires, mut lookups) = (Vec::new(), Vec::new());
         if !self.has_any() {
@@ -215,13 +216,13 @@ fn has_wire(config: &Config, port: &WirePort) -> bool {
     config.wire(port.index.index()).is_some()
 }
 
-/// How long a session has the same keys.
+/// Lifetime of a session's keys.
 const RENEW_NS: u64 = 3_600_000_000_000;
 
 /// The settings of the exchange of one port.
 ///
 /// # Errors
-/// In words, what does not fit together.
+/// A description of settings that do not fit together.
 pub fn settings(
     config: &Config,
     port: PortIndex,
@@ -274,7 +275,7 @@ pub fn settings(
     })
 }
 
-/// A wire's names, and nothing counted.
+/// A wire with names and zero counts.
 fn named(config: &Config, index: PortIndex) -> Wire {
     let index = index.index();
     let port = config.port_name(index).to_owned();
@@ -308,13 +309,13 @@ fn disagreement(mismatch: Mismatch, peer: Option<&Peer>) -> String {
     }
 }
 
-/// What contradicts the claims of the clocks, in words; `None` where nothing does.
+/// The contradiction of the clocks' claims in words; `None` without one.
 fn contradiction(offset: &OffsetView) -> Option<String> {
     if !offset.is_contradicted() {
         return None;
     }
     let (at_least_ns, at_most_ns) = (offset.bounds.at_least_ns, offset.bounds.at_most_ns);
-    // Above the claims if it is the lower end that contradicts, else below their negative.
+    // Above the claims if the lower end contradicts, else below their negative.
     let (side, bounds) = match at_least_ns.filter(|ns| *ns > offset.error_ns) {
         Some(_) => ("ahead", [at_least_ns, at_most_ns]),
         None => (
@@ -335,13 +336,13 @@ fn contradiction(offset: &OffsetView) -> Option<String> {
     ))
 }
 
-/// The other end, as its last hello described it.
+/// The other end, as described in its last hello.
 fn peer(Peer { header, hello }: &Peer) -> WirePeer {
     WirePeer {
         switch: header.switch,
         port: header.port,
         port_name: hello.port_name.to_string(),
-        // In a hello the segment is the minor version.
+        // In a hello the segment field is the minor version.
         protocol: format!("{VERSION}.{}", header.segment),
         clock: hello.clock.label().to_owned(),
         clock_error_ns: hello.clock_error_ns,
@@ -350,7 +351,7 @@ fn peer(Peer { header, hello }: &Peer) -> WirePeer {
     }
 }
 
-/// Adds what one exchange has counted of a segment.
+/// Adds an exchange's counts of a segment.
 fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
     let fates = EpochFate::ALL.iter().zip(&now.fates);
     let own = WireSegment {
@@ -363,7 +364,7 @@ fn count<E>(segment: &mut WireSegment, now: &SegmentStatus<E>) {
     segment.add(&own);
 }
 
-/// How packets that leave are spread over banks, and the losses that these are prepared for.
+/// How departing packets are spread over banks, and the losses that the banks are prepared for.
 fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
     let banks = layout.banks().map(|bank| WireLdaBank {
         rows: bank.rows,
@@ -376,7 +377,7 @@ fn lda((layout, prepared_losses): (&LdaLayout, Option<f64>)) -> WireLda {
     }
 }
 
-/// What this end measured; `None` where nothing was paired.
+/// Figures measured by this end; `None` if nothing was paired.
 fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
     let outcome: &SegmentOutcome = epoch.outcome.as_ref()?;
     let samples = |method: Method| match method {
@@ -399,10 +400,10 @@ fn measured(epoch: &MeasuredEpoch) -> Option<WireFigures> {
     })
 }
 
-/// What the other end reported.
+/// Figures reported by the other end.
 fn reported(epoch: &ReportedEpoch) -> WireFigures {
     let report = &epoch.report;
-    // An epoch in which nothing passed has no figures: without counts, they did not arrive.
+    // An epoch without packets has no figures; without counts, they did not arrive.
     let are_known = report.sent > 0 || report.received > 0;
     let lda = report.mean_ns.map(|mean_ns| Estimate {
         method: Method::Lda,
@@ -436,22 +437,22 @@ const VERSION_FRESH: Duration = Duration::from_secs(5);
 struct WirePort {
     pub index: PortIndex,
     pub exchange: Exchange,
-    /// Names, and what earlier exchanges of the port have counted.
+    /// Names, and counts of the port's earlier exchanges.
     base: Wire,
     share_bps: f64,
     epoch_s: f64,
     control: Rate,
-    /// By segment and direction, the greatest number of packets lost.
+    /// By segment and direction, the highest count of lost packets.
     lost_max: Vec<u64>,
     /// Whether data was blocked at the last poll.
     is_blocked: bool,
-    /// Frames of other versions so far, and when the last was noticed.
+    /// Frames of other versions so far, and when the last one was noticed.
     of_other_versions: (u64, Option<Instant>),
-    /// Whether the clocks contradicted their claims when that was last published.
+    /// Whether the clocks contradicted their claims at the last publication.
     is_contradicted: bool,
 }
 
-/// Bits a second, over a second or so.
+/// Bits a second, over about a second.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     since: Instant,
@@ -460,7 +461,7 @@ struct Rate {
 }
 
 impl WirePort {
-    /// Lets the exchange do what is due; whether an epoch has ended.
+    /// Polls the exchange; returns whether an epoch has ended.
     pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) -> bool {
         let before = self.exchange.machine.latest();
         self.exchange.poll(now, random);
@@ -497,7 +498,7 @@ impl WirePort {
         }
     }
 
-    /// Names, and everything that only rises.
+    /// Names, and all totals.
     pub fn counted(&self, status: Option<&WireStatus>) -> Wire {
         let mut wire = self.base.clone();
         let mut total = self.totals(status);
@@ -517,7 +518,7 @@ impl WirePort {
     }
 
     fn totals(&self, status: Option<&WireStatus>) -> WireTotals {
-        // Those of its worker.
+        // Its worker's counters.
         let counters = &self.exchange.end.counters;
         let kinds = |counts: &[Counter; Kind::COUNT]| -> Vec<Labelled> {
             let counts = Kind::ALL.iter().zip(counts);
@@ -546,7 +547,7 @@ impl WirePort {
         }
     }
 
-    /// The wire, and the flows of its last epoch, where they are shown: those of `names` with the wire.
+    /// The wire, and the flows of its last epoch, if shown: those in `names` with the wire.
     pub fn publish(
         &mut self,
         names: &HashMap<FlowHash, FlowKey>,
@@ -557,7 +558,7 @@ impl WirePort {
         let mut wire = self.counted(status.as_ref());
         self.lost_max.resize(wire.segments.len(), 0);
         for (segment, most) in wire.segments.iter_mut().zip(&mut self.lost_max) {
-            // Below 0 are packets that are not lost but counted in another epoch.
+            // Negative ones are not lost, but counted in another epoch.
             *most = (*most).max(u64::try_from(segment.lost_packets).unwrap_or(0));
             segment.lost_packets_max = *most;
         }
@@ -613,7 +614,7 @@ impl WirePort {
         (wire, flows)
     }
 
-    /// Of a peer that speaks another version of the protocol and was heard lately: both versions, and what to do.
+    /// For a peer of another protocol version heard recently: both versions, and what to do.
     fn other_version(&mut self, now: Instant) -> Option<String> {
         let counters = &self.exchange.end.counters;
         let rejected = counters.rejected[Rejection::Version as usize].get();
@@ -640,7 +641,7 @@ impl Rate {
     }
 }
 
-/// What leaves by the port, and what arrives.
+/// Departing and arriving segments.
 fn directions(segments: &mut [WireSegment]) -> (&mut [WireSegment], &mut [WireSegment]) {
     segments.split_at_mut(segments.len() / 2)
 }

@@ -1,4 +1,4 @@
-//! The workers' counters, and their heartbeats: a worker whose passes do not advance has stalled.
+//! The workers' counters and heartbeats: a worker whose passes do not rise has stalled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use records::snapshot::{Bursts, Worker as WorkerRecord};
 
 use super::measurement::Generation;
 
-/// A worker without a pass for so long has stalled.
+/// Time without a pass after which a worker has stalled.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Most that one look adds to a worker's silence: when the control core itself was held up, it does not
-/// know what the workers did meanwhile.
+/// Most that one check adds to a worker's silence: if the control core itself was held up, it does not know
+/// what the workers did meanwhile.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// All workers, by index.
@@ -27,7 +27,7 @@ pub(super) struct Workers {
 #[derive(Debug)]
 struct Worker {
     counters: Arc<WorkerCounters>,
-    /// Epochs that it missed in generations that are over.
+    /// Epochs that it missed in past generations.
     missed_epochs: u64,
     passes: u64,
     silent: Duration,
@@ -47,7 +47,7 @@ impl Worker {
         self.silent >= STALLED_AFTER
     }
 
-    /// One that has not made its first pass is not silent yet.
+    /// A worker before its first pass is not silent.
     fn look(&mut self, elapsed: Duration) {
         let passes = self.counters.passes.get();
         if passes != self.passes {
@@ -67,7 +67,7 @@ impl Workers {
         }
     }
 
-    /// One worker more.
+    /// Adds a worker.
     pub fn add(&mut self, worker: WorkerIndex, counters: Arc<WorkerCounters>) {
         let number = self.all.len();
         assert_eq!(worker.index(), number, "workers are numbered as they come");
@@ -78,7 +78,7 @@ impl Workers {
         self.all.len()
     }
 
-    /// Looks at the workers' passes, and logs who stalls and who continues.
+    /// Checks the workers' passes, and logs stalls and recoveries.
     pub fn look(&mut self, now: Instant) {
         let elapsed = now.saturating_duration_since(self.looked_at).min(LOOK_MAX);
         self.looked_at = now;
@@ -95,24 +95,24 @@ impl Workers {
         }
     }
 
-    /// How many have stalled.
+    /// Number of stalled workers.
     pub fn stalled(&self) -> usize {
         self.all.iter().filter(|worker| worker.is_stalled()).count()
     }
 
-    /// A generation is over: the epochs that workers missed in it stay counted.
+    /// Ends a generation: its missed epochs stay counted.
     pub fn retire(&mut self, generation: &Generation) {
         for (index, worker) in (0..).map(WorkerIndex).zip(&mut self.all) {
             worker.missed_epochs += generation.missed_epochs(index);
         }
     }
 
-    /// What each worker counts.
+    /// Counters of each worker.
     pub fn counters(&self) -> impl Iterator<Item = &WorkerCounters> {
         self.all.iter().map(|worker| &*worker.counters)
     }
 
-    /// What each worker counts of a port.
+    /// Counters of a port at each worker.
     pub fn of_port(&self, port: PortIndex) -> Vec<&PortCounters> {
         let workers = self.all.iter();
         workers
@@ -120,9 +120,9 @@ impl Workers {
             .collect()
     }
 
-    /// Reads every worker up to the last that has made a pass: those of a host never make one, it has
-    /// cores of its own. `missed_epochs` are those of a worker in generations that are alive; rates
-    /// stay as they were `before`.
+    /// Reads every worker up to the last that has made a pass; those of a host never make one, because it
+    /// has cores of its own. `missed_epochs` counts epochs missed in live generations; rates are kept from
+    /// `before`.
     pub fn read(
         &self,
         before: &[WorkerRecord],

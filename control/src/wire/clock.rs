@@ -1,8 +1,7 @@
-//! The system's clock, and how good it is: workers read TAI from the line that is drawn here
-//! ([`SharedLine`]).
+//! The system's clock and its quality: workers read TAI from the line maintained here ([`SharedLine`]).
 //!
-//! It is read between two readings of the counter, the tightest of several; the line goes through the readings of the last
-//! two seconds.
+//! The clock is read between two readings of the counter, and the tightest of several attempts is used; the line fits
+//! the readings of the last two seconds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,29 +16,30 @@ use contract::config::WireClock;
 use contract::labelled_enum;
 use contract::wire::clock::{SharedLine, TaiLine};
 
-/// How fast a clock drifts that is not synchronised any more, in parts of 10^9: as a quartz does when its
-/// temperature changes.
+/// Drift of a clock that is no longer synchronised, in parts of 10^9: that of a quartz when its temperature
+/// changes.
 const HOLDOVER_PPB: f64 = 10_000.0;
 
-/// A clock with a greater error follows nothing: ten milliseconds, a quarter of an hour after
+/// A clock with a greater error counts as free: ten milliseconds, a quarter of an hour after
 /// synchronisation was lost.
 const HOLDOVER_ERROR_NS_MAX: f64 = 10e6;
 
 labelled_enum! {
-    /// What a clock's claimed error is.
+    /// Kind of a clock's claimed error.
     pub enum ErrorSource {
-        /// What the configuration says: at most.
+        /// The configured error: a bound.
         Configured = "configured",
-        /// The kernel's `esterror`: an estimate, of chrony and ntpd a standard deviation. The clock may be off by more.
+        /// The kernel's `esterror`: an estimate; from chrony and ntpd a standard deviation, which the clock's error
+        /// may exceed.
         Estimated = "estimated",
-        /// The kernel's `maxerror`: at most.
+        /// The kernel's `maxerror`: a bound.
         Maximum = "maximum",
     }
 }
 
 impl KernelClock {
-    /// Its error in nanoseconds, and which it is. linuxptp sets only `maxerror`, chrony and ntpd both: the lesser
-    /// one is the one that is set. It is no less than its unit.
+    /// Its error in nanoseconds, and the kind. linuxptp sets only `maxerror`, chrony and ntpd both: the smaller
+    /// one is the one that was set. At least one unit.
     fn error_ns(&self) -> (f64, ErrorSource) {
         let (error_us, source) = if self.estimated_error_us < self.error_us_max {
             (self.estimated_error_us, ErrorSource::Estimated)
@@ -50,13 +50,13 @@ impl KernelClock {
     }
 }
 
-/// Follows the state of the clock.
+/// Tracks the state of the clock.
 #[derive(Debug)]
 struct Discipline {
     configured: WireClock,
     /// When the clock was last synchronised, by a clock that never steps, and its error.
     kept: Option<(Duration, f64)>,
-    /// What the error is that was last returned, where the clock is not free.
+    /// Kind of the last returned error, if the clock is not free.
     source: ErrorSource,
 }
 
@@ -69,8 +69,8 @@ impl Discipline {
         }
     }
 
-    /// Takes the kernel's state `now`, by a clock that never steps; the clock's state, and its error in
-    /// nanoseconds.
+    /// Takes the kernel's state at `now`, by a clock that never steps; returns the clock's state, and its
+    /// error in nanoseconds.
     fn look(&mut self, now: Duration, kernel: Option<KernelClock>) -> (ClockState, f64) {
         if let Some(error_ns) = self.configured.error_ns {
             self.source = ErrorSource::Configured;
@@ -94,47 +94,47 @@ impl Discipline {
     }
 }
 
-/// Between two readings.
+/// Interval between readings.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The same while there are few.
+/// Interval while there are few readings.
 const PERIOD_AT_FIRST: Duration = Duration::from_millis(10);
 
-/// The readings that the line goes through.
+/// Age of the readings used for the line.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Fewer readings show nothing of the clock: neither that it is synchronised nor that it was set.
+/// With fewer readings nothing is known of the clock: neither that it is synchronised nor that it was set.
 const READINGS_MIN: usize = 8;
 
-/// Attempts; the tightest counts.
+/// Attempts at each reading; the tightest counts.
 const ATTEMPTS: usize = 5;
 
-/// A reading that takes longer, and so many times longer than the tightest, is not taken.
+/// Width beyond which a reading is discarded, if it is also wider than the tightest by this factor.
 const WIDTH_NS: f64 = 10_000.0;
 const WIDTHS: f64 = 4.0;
 
-/// A step: what is so many times more than usual,
+/// A step exceeds the usual noise by this factor,
 const STEP_NOISES: f64 = 50.0;
 
-/// no less than this
+/// and at least this,
 const STEP_NS_MIN: f64 = 5_000.0;
 
-/// and this in any case.
+/// or this in any case.
 const STEP_NS: f64 = 1e6;
 
-/// Weight of the newest residual in the usual one.
+/// Weight of the newest residual in the usual noise.
 const NOISE_WEIGHT: f64 = 0.1;
 
-/// The clock, as it was last looked at.
+/// Last known state of the clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockStatus {
-    /// What hellos carry. Its error has the line's in it.
+    /// The part sent in hellos. Its error includes the line's.
     pub view: ClockView,
-    /// What the error without the line's is.
+    /// Kind of the error, apart from the line's.
     pub error_source: ErrorSource,
-    /// The readings' greatest distance from the line, and their width.
+    /// The greatest distance of a reading from the line, plus the readings' width.
     pub fit_error_ns: f64,
-    /// Times that the clock was set.
+    /// Number of times that the clock was set.
     pub steps: u64,
     /// The last of them, in nanoseconds.
     pub last_step_ns: Option<f64>,
@@ -144,12 +144,12 @@ pub struct ClockStatus {
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     ticks: Ticks,
-    /// Ticks between the readings of the counter, before and after.
+    /// Ticks between the two readings of the counter.
     width_ticks: u64,
     system: SystemTime,
 }
 
-/// Draws the line.
+/// Maintains the line.
 #[derive(Debug)]
 pub struct TaiClock {
     rate: TickRate,
@@ -162,7 +162,7 @@ pub struct TaiClock {
 }
 
 impl TaiClock {
-    /// A clock that draws `line`; the counter runs at about `rate`.
+    /// A clock that maintains `line`; the counter runs at about `rate`.
     pub fn new(rate: TickRate, line: Arc<SharedLine>) -> Self {
         let configured = WireClock::default();
         Self {
@@ -187,12 +187,12 @@ impl TaiClock {
         }
     }
 
-    /// Another configuration.
+    /// Applies another configuration.
     pub fn configure(&mut self, configured: WireClock) {
         self.discipline.configured = configured;
     }
 
-    /// After a panic: forgets all readings.
+    /// Forgets all readings, after a panic.
     pub fn start_anew(&mut self) {
         let configured = self.discipline.configured;
         *self = Self::new(self.rate, Arc::clone(&self.line));
@@ -204,8 +204,7 @@ impl TaiClock {
         self.present
     }
 
-    /// Reads the clocks where it is time to, and draws the line anew. Costs a microsecond or so, ten
-    /// times a second.
+    /// Reads the clocks if due, and updates the line. Costs about a microsecond, ten times a second.
     pub fn look(&mut self, source: &mut dyn DataPlane) -> ClockStatus {
         if !self.is_due(source.now()) {
             return self.status;
@@ -215,7 +214,7 @@ impl TaiClock {
             return self.status;
         }
         if let Some(first_ns) = self.step_ns(&reading) {
-            // A thread held up between two readings would show a step that is none.
+            // A thread interrupted between two readings would show a false step.
             reading = read(source);
             match self.step_ns(&reading) {
                 Some(step_ns) if (step_ns - first_ns).abs() < self.step_limit_ns(&reading) => {
@@ -262,8 +261,8 @@ impl TaiClock {
         self.since_newest_ns(reading.ticks) <= WINDOW.as_nanos() as f64
     }
 
-    /// A thread held up in a reading reads again at the next look, for as long as the line is
-    /// fresh and other readings were better.
+    /// Whether to discard a reading during which the thread was interrupted. It reads again at the next
+    /// call, as long as the line is fresh and other readings were better.
     fn is_too_wide(&self, reading: &Reading) -> bool {
         let tightest = self.readings.iter().map(|one| self.width_ns(one));
         let usual_ns = WIDTHS * tightest.fold(f64::INFINITY, f64::min);
@@ -274,16 +273,16 @@ impl TaiClock {
         self.rate.to_ns(reading.width_ticks as f64)
     }
 
-    /// The distance from the line at which a reading is a step.
+    /// Least distance from the line at which a reading is a step.
     fn step_limit_ns(&self, reading: &Reading) -> f64 {
         if !self.is_fresh(reading) || self.readings.len() < READINGS_MIN {
-            // The line is the counter's nominal rate, or old.
+            // The line has the counter's nominal rate, or is old.
             return STEP_NS + self.width_ns(reading);
         }
         (STEP_NOISES * self.noise_ns).clamp(STEP_NS_MIN, STEP_NS) + self.width_ns(reading)
     }
 
-    /// A reading's distance from the line, where that is a step.
+    /// A reading's distance from the line, if that is a step.
     fn step_ns(&self, reading: &Reading) -> Option<f64> {
         let off_ns = off_ns(&self.present?, reading);
         (off_ns.abs() > self.step_limit_ns(reading)).then_some(off_ns)
@@ -293,12 +292,12 @@ impl TaiClock {
         self.status.steps += 1;
         self.status.last_step_ns = Some(by_ns);
         self.readings.clear();
-        // Nothing is known of it any more, unless it is still synchronised.
+        // Its error is unknown now, unless it is still synchronised.
         self.discipline.kept = None;
         self.line.count_step();
     }
 
-    /// Adds a reading and draws the line through all of them.
+    /// Adds a reading and fits the line to all of them.
     fn take(&mut self, reading: Reading) {
         let known = self.present.filter(|_| !self.readings.is_empty());
         if let Some(line) = known {
@@ -322,7 +321,7 @@ impl TaiClock {
         self.present = Some(line);
     }
 
-    /// Nanoseconds a tick: least squares where there are enough readings, else as before.
+    /// Nanoseconds in a tick: least squares if there are enough readings, else unchanged.
     fn slope(&self, newest: &Reading) -> f64 {
         const Q32: f64 = 4_294_967_296.0;
         let nominal = NS_PER_S as f64 / self.rate.hz() as f64;
@@ -340,7 +339,7 @@ impl TaiClock {
             xy += (x - mean_x) * (y - mean_y);
         }
         let slope = xy / xx;
-        // A counter is never off its nominal rate by more than a hundredth.
+        // A counter never differs from its nominal rate by more than a hundredth.
         let is_sound = (slope / nominal - 1.0).abs() < 0.01;
         if is_sound { slope } else { before }
     }
@@ -368,7 +367,7 @@ impl TaiClock {
     }
 }
 
-/// Reads both clocks: the tightest of several attempts.
+/// Reads both clocks; uses the tightest of several attempts.
 fn read(source: &mut dyn DataPlane) -> Reading {
     let mut attempt = || {
         let before = source.now();
@@ -394,7 +393,7 @@ fn off_ns(line: &TaiLine, reading: &Reading) -> f64 {
     reading.system.tai_ns.wrapping_sub(by_line).cast_signed() as f64
 }
 
-/// Ticks and nanoseconds from one reading to another, negative where that is the earlier.
+/// Ticks and nanoseconds from one reading to another; negative if the order is reversed.
 fn between(from: &Reading, to: &Reading) -> (f64, f64) {
     let ticks = to.ticks.signed_since(from.ticks);
     let ns = to

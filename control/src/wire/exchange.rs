@@ -1,4 +1,4 @@
-//! One wire port's part of the control core: its exchange, with the rings to the worker, the decoding of flows, and the
+//! One wire port's part of the control core: its exchange, the rings to the worker, the decoding of flows, and the
 //! containment of panics.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::background::ResultMode;
 use crate::contain::{Part, Point, contain, inject};
 use contract::wire::handover::{FRAME_ROOM, FRAMES_MAX, WireControlEnd};
 
-/// Before the next poll after a fault: one that comes back at once must not use up the control core's time.
+/// Pause after a panic, so that a repeated one does not use up the control core's time.
 const PAUSE_NS: u64 = 1_000_000_000;
 
 /// One wire port.
@@ -23,17 +23,17 @@ pub struct Exchange {
     /// The handover to the worker, with its counters.
     pub end: WireControlEnd,
     decoding: Decoding,
-    /// A fault was seen; the pause has not begun.
+    /// Whether a panic occurred and the pause has not begun.
     is_faulty: bool,
-    /// No poll before.
+    /// No poll before this time.
     paused_until_ns: u64,
 }
 
 impl Exchange {
-    /// An exchange over one end of a handover. Takes decoded flows as `mode` says.
+    /// An exchange over one end of a handover. Takes decoded flows according to `mode`.
     ///
     /// # Errors
-    /// [`ExchangeError`] for settings with which nothing can be exchanged.
+    /// [`ExchangeError`] for unusable settings.
     pub fn new(
         settings: Settings,
         end: WireControlEnd,
@@ -48,8 +48,8 @@ impl Exchange {
         })
     }
 
-    /// Does what is due. `random` gives 64 random bits that cannot be guessed. After a panic the
-    /// exchange starts anew, as after a restart of the switch, but keeps what it has counted.
+    /// Does everything due. `random` returns 64 unpredictable random bits. After a panic the exchange
+    /// restarts, as after a restart of the switch, but keeps its counts.
     pub fn poll(&mut self, now: Moment, random: &mut impl FnMut() -> u64) {
         if std::mem::take(&mut self.is_faulty) {
             self.paused_until_ns = now.monotonic_ns.saturating_add(PAUSE_NS);
@@ -67,14 +67,14 @@ impl Exchange {
         self.machine.begin_poll(now, random);
         self.take_sealed(now);
         (self.end).keep_clock(now.clock.state == ClockState::Locked);
-        // Frames that come in meanwhile wait for the next poll: no flood makes this one endless.
+        // Frames that arrive meanwhile wait for the next poll, so that no flood makes this one endless.
         for _ in 0..FRAMES_MAX {
             let Some(heard) = self.end.next_heard() else {
                 break;
             };
             self.machine.hear(heard.frame(), now, random);
             self.give_back();
-            // A shard is given before the frames that come after its rollover.
+            // A shard is passed on before the frames that follow its rollover.
             self.take_sealed(now);
         }
         self.machine.tick(now, random);
@@ -92,7 +92,7 @@ impl Exchange {
         self.log_step(steps);
     }
 
-    /// Gives the exchange what the worker has sealed.
+    /// Passes the worker's sealed epochs to the exchange.
     fn take_sealed(&mut self, now: Moment) {
         for end in [End::Sender, End::Receiver] {
             while let Some(sealed) = self.end.take_sealed(end) {
@@ -105,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// Decodes flows, and gives the worker the shards that are not needed any more.
+    /// Decodes flows, and returns used shards to the worker.
     fn give_back(&mut self) {
         let outbox = &mut self.machine.outbox;
         while let Some(flows) = outbox.flows.pop_front() {
@@ -120,7 +120,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the worker the orders that it has not got yet.
+    /// Sends pending orders to the worker.
     fn send_orders(&mut self) {
         let orders = &mut self.machine.outbox.orders;
         while let Some(order) = orders.pop_front() {
@@ -131,7 +131,7 @@ impl Exchange {
         }
     }
 
-    /// Logs a step that was seen since there were so many.
+    /// Logs new steps of the clock, if any.
     fn log_step(&self, before: u64) {
         let step = self.machine.status().and_then(|status| status.floor.step);
         if self.machine.outbox.counters.clock_steps != before
@@ -145,8 +145,8 @@ impl Exchange {
         }
     }
 
-    /// Drops everything that a panic may have left half changed. The worker gets as many empty shards as
-    /// were on this side, the session ends, and epochs that waited are counted.
+    /// Resets everything that a panic may have left half changed. The worker gets as many empty shards as
+    /// were on this side, the session ends, and waiting epochs are counted.
     pub fn start_anew(&mut self) {
         self.is_faulty = true;
         self.end.block(false);
@@ -156,12 +156,12 @@ impl Exchange {
         self.machine.start_anew(lost);
     }
 
-    /// What is shown; `None` before the first poll.
+    /// The published status; `None` before the first poll.
     pub fn status(&self) -> Option<WireStatus> {
         self.machine.status()
     }
 
-    /// The flows of what arrives here that were decoded last.
+    /// The arriving flows that were last decoded.
     pub fn flows(&self) -> Option<Arc<WireFlowsView>> {
         self.decoding.latest()
     }

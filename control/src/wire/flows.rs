@@ -1,5 +1,5 @@
-//! The flows of a wire: decoding of an epoch's, what is known of each since it was first seen, lists of them, and the answer
-//! to a question for one.
+//! The flows of a wire: decoding of an epoch's flows, their totals since they were first seen, lists of them, and
+//! answers to requests for one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::contain::{Part, contain};
 use crate::decode;
 use contract::limits::{WIRE_SEEN_ENTRY_BYTES, WIRE_SEEN_FLOW_BYTES};
 
-/// Greatest effort of a job that is done at once: some milliseconds of work.
+/// Greatest effort of a job that is run at once: some milliseconds of work.
 const EFFORT_AT_ONCE: usize = 10_000;
 
-/// The flows of the latest epoch that was decoded.
+/// The flows of the last decoded epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireFlowsView {
     /// The sender's epoch.
     pub epoch: u64,
-    /// When it ended, in seconds since 1970 (UTC), to within some milliseconds.
+    /// End of the epoch in seconds since 1970 (UTC), to within some milliseconds.
     pub ended_unix_s: f64,
-    /// Its flows, in the order of the job's.
+    /// Its flows, in the order of the job.
     pub flows: Vec<FlowOutcome>,
-    /// Each of them since it was first seen.
+    /// Totals of each since it was first seen.
     pub seen: Vec<SeenFlow>,
-    /// What they were decoded from.
+    /// The job that they were decoded from.
     pub job: DecodeJob,
-    /// Packets of flows that had no slot.
+    /// Packets of flows without a slot.
     pub other_packets: u64,
     /// How long decoding took.
     pub duration: Duration,
 }
 
-/// Decodes an epoch's flows; `None` where that was stopped, or cannot be done.
+/// Decodes an epoch's flows; `None` if stopped or impossible.
 fn decoded(flows: EpochFlows, stop: &AtomicBool) -> Option<WireFlowsView> {
     let began = Instant::now();
     let epoch = flows.epoch.0;
@@ -68,13 +68,13 @@ pub(super) struct Decoding {
     thread: Option<Background<Box<EpochFlows>, WireFlowsView>>,
     latest: Option<Arc<WireFlowsView>>,
     seen: SeenFlows,
-    /// Flows whose distributions are wanted: the largest of the last epoch that was decoded.
+    /// Flows whose distributions are requested: the largest of the last decoded epoch.
     named: Vec<FlowOnSegment>,
     named_max: usize,
 }
 
 impl Decoding {
-    /// The thread is started when it is first needed.
+    /// The thread is started when first needed.
     pub fn new(settings: &Settings, mode: ResultMode) -> Self {
         Self {
             mode,
@@ -89,8 +89,8 @@ impl Decoding {
         }
     }
 
-    /// Takes an epoch; `false` where it is not decoded, since another one is still under way, or
-    /// decoding it panicked.
+    /// Takes an epoch; returns `false` if it is not decoded, because another one is in progress, or
+    /// decoding panicked.
     pub fn give(&mut self, flows: EpochFlows) -> bool {
         if self.thread.as_ref().is_some_and(Background::is_busy) {
             return false;
@@ -109,7 +109,7 @@ impl Decoding {
         thread.is_some_and(|thread| thread.give(flows.into()))
     }
 
-    /// Looks whether a job is done; `false` where one gave no result.
+    /// Checks whether a job has finished; returns `false` if it gave no result.
     pub fn poll(&mut self) -> bool {
         let Some(result) = self.thread.as_mut().and_then(Background::take) else {
             return true;
@@ -127,7 +127,7 @@ impl Decoding {
         }
     }
 
-    /// Wants the distributions of the largest of these flows.
+    /// Requests the distributions of the largest of these flows.
     pub fn name(&mut self, flows: &[FlowOutcome]) {
         let mut largest: Vec<&FlowOutcome> = flows.iter().collect();
         let by_packets = |of: &&FlowOutcome| std::cmp::Reverse((of.packets, of.flow, of.segment));
@@ -138,22 +138,22 @@ impl Decoding {
         self.named = largest.map(|of| (of.flow, of.segment)).collect();
     }
 
-    /// Flows whose distributions the worker is to keep.
+    /// Flows whose distributions the worker should keep.
     pub fn named(&self) -> &[FlowOnSegment] {
         &self.named
     }
 
-    /// The flows that were decoded last.
+    /// The last decoded flows.
     pub fn latest(&self) -> Option<Arc<WireFlowsView>> {
         self.latest.clone()
     }
 }
 
-// The memory budget allows for as much as is taken.
+// The memory budget allows exactly this much.
 const _: () = assert!(size_of::<SeenFlow>() == WIRE_SEEN_FLOW_BYTES);
 const _: () = assert!(size_of::<(FlowOnSegment, SeenFlow)>() == WIRE_SEEN_ENTRY_BYTES);
 
-/// A flow since it was first seen, over the epochs that were decoded.
+/// Totals of a flow since it was first seen, over the decoded epochs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SeenFlow {
     /// The first epoch in which it had packets,
@@ -164,7 +164,7 @@ pub struct SeenFlow {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets lost, at most; `None` where that was not known in every epoch.
+    /// Most packets lost; `None` if that was unknown in some epoch.
     pub lost_max: Option<u64>,
     /// Epochs whose estimate had a bound,
     bounded_epochs: u64,
@@ -213,11 +213,11 @@ impl SeenFlow {
     }
 }
 
-/// Flows by hash and segment. One without a packet for long is forgotten; where there is no room for the flows of
-/// an epoch, those that were silent longest are.
+/// Flows by hash and segment. A flow without packets for long is forgotten; if there is no room for the flows of
+/// an epoch, those that were silent longest are evicted.
 #[derive(Debug)]
 struct SeenFlows {
-    /// Flows at most: those of an epoch always fit.
+    /// Most flows; those of an epoch always fit.
     room: usize,
     idle_epochs: u64,
     flows: HashMap<FlowOnSegment, SeenFlow>,
@@ -234,10 +234,10 @@ impl SeenFlows {
         }
     }
 
-    /// Adds an epoch's flows, at most as many as there is room for; gives each as it is known now.
+    /// Adds an epoch's flows, at most as many as there is room for; returns the totals of each.
     pub fn add(&mut self, epoch: u64, outcomes: &[FlowOutcome]) -> Vec<SeenFlow> {
         if self.newest.is_some_and(|newest| epoch <= newest) {
-            // A sender that was started anew counts from 0.
+            // A restarted sender counts from 0.
             self.flows.clear();
         }
         self.newest = Some(epoch);
@@ -275,17 +275,17 @@ impl SeenFlows {
     }
 }
 
-/// The flows of one wire, to be asked for.
+/// The flows of one wire, for lists and requests.
 #[derive(Debug, Clone)]
 pub struct WireFlowsOf {
     hasher: Hasher,
-    /// Without flows: the segments that arrive here, and when the sender's epochs are.
+    /// An empty list: the arriving segments, and the times of the sender's epochs.
     empty: FlowList,
     view: Arc<WireFlowsView>,
 }
 
 impl WireFlowsOf {
-    /// The flows in `view`, which are known by `hasher`.
+    /// The flows in `view`, identified by `hasher`.
     pub fn new(wire: &Wire, view: Arc<WireFlowsView>, hasher: Hasher, interval_s: f64) -> Self {
         let incoming = wire.segments.iter().filter(|segment| segment.is_incoming);
         let names = incoming.map(|segment| {
@@ -313,7 +313,7 @@ impl WireFlowsOf {
         }
     }
 
-    /// All flows, by name where it is known.
+    /// All flows, by name if known.
     pub fn list(&self, names: &HashMap<FlowHash, FlowKey>) -> FlowList {
         let all = self.view.flows.iter().zip(&self.view.seen);
         let record = |(outcome, seen): (&FlowOutcome, &SeenFlow)| {
@@ -327,7 +327,7 @@ impl WireFlowsOf {
         }
     }
 
-    /// What is published with every snapshot: numbers, and the flows that have names, the greatest first.
+    /// The part published with every snapshot: totals, and the flows with names, in descending order.
     pub(crate) fn published(&self, names: &HashMap<FlowHash, FlowKey>) -> WireFlows {
         let all = self.view.flows.iter().zip(&self.view.seen);
         let known = all.filter_map(|(outcome, seen)| {
@@ -348,7 +348,7 @@ impl WireFlowsOf {
         }
     }
 
-    /// The flow on each segment where it may have had packets. One that was not counted is decoded with
+    /// The flow on each segment where it may have had packets. A flow that was not counted is decoded with
     /// all others, which takes some hundred milliseconds with 100,000 flows.
     pub fn ask(&self, name: FlowName) -> Vec<WireFlow> {
         let hash = match &name {
@@ -441,7 +441,7 @@ fn quantiles([p50_ns, p90_ns, p99_ns]: [f64; 3]) -> FlowQuantiles {
     }
 }
 
-/// The flows of every wire, each by the name by which `inside` knows it, where it does.
+/// The flows of every wire, each by its name in `inside`, if known.
 pub(crate) fn lists<'l>(
     wires: &[WireFlowsOf],
     inside: impl Iterator<Item = &'l FlowList>,
@@ -464,7 +464,7 @@ pub(crate) fn lists<'l>(
     wires.iter().map(|wire| wire.list(&names)).collect()
 }
 
-/// An estimate of a segment over so many samples, as it is published.
+/// An estimate of a segment over this many samples, in published form.
 pub(crate) fn estimate(of: &Estimate, effective_samples: Option<u64>) -> WireEstimate {
     WireEstimate {
         method: of.method.name().to_owned(),

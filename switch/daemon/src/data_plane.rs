@@ -1,4 +1,4 @@
-//! The switch as the control core sees it, apart from the workers' shards: ports and their links, the
+//! The switch as seen by the control core, apart from the workers' shards: ports and their links, the
 //! filtering database, changes of the configuration, the watchdog.
 
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use switch::reconfigurer::{Difference, Draft, Orders, Progress, Reconfigurer};
 use switch::wiring::links::{Event, LinkWatch};
 use switch::wiring::present;
 
-/// How often links are looked at: some drivers ask the kernel.
+/// Interval of link checks; some drivers ask the kernel.
 const LINKS_EVERY: Duration = Duration::from_millis(100);
 
 /// What a port has lost.
@@ -32,7 +32,7 @@ const INTERFACE_LOST: &str =
     "its interface is gone (deleted, or moved to another network namespace)";
 const SERVER_LOST: &str = "its connection to the net_memif server is gone";
 
-/// The switch as the control core sees it.
+/// The switch as seen by the control core.
 pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     running: RunningSwitch<'scope, 'env, 'pool>,
     master: FdbMaster,
@@ -40,22 +40,22 @@ pub struct SwitchDataPlane<'scope, 'env, 'pool: 'scope> {
     lowered: InterfaceRecords,
     looked_at: Option<Instant>,
     events: Vec<Event>,
-    /// What the control core is to hear at the end of this poll.
+    /// Events for the control core at the end of this poll.
     said: Vec<data_plane::Event>,
     orders: Orders,
-    /// Most memory for all that is not packets, where the configuration says nothing of it.
+    /// Most memory for everything but packets, unless the configuration has a budget.
     budget_mib: Option<usize>,
     reconfigurer: Reconfigurer<RunningSwitch<'scope, 'env, 'pool>>,
     removals: Removals,
     service: Service,
     began: Instant,
-    /// Messages of DPDK that were lost, and counted.
+    /// Lost messages of DPDK, counted.
     lost_messages: u64,
 }
 
 impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
-    /// A data plane that runs as `running` says, until `orders` ask for a reload; where a configuration names no budget
-    /// of its own it may take `budget_mib` of memory.
+    /// A data plane that runs `running` until `orders` request a reload. A configuration without a budget may use
+    /// `budget_mib` of memory.
     pub fn new(
         running: RunningSwitch<'scope, 'env, 'pool>,
         master: FdbMaster,
@@ -102,7 +102,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Joins the fates of the ports of each patched pair, where the loss of a link is passed on.
+    /// Joins the links of patched pairs, if link losses are forwarded.
     fn join_links(&mut self) {
         let config = &self.running.config;
         for place in 0..config.ports.len() {
@@ -110,7 +110,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Counts what DPDK could not say among the lines that the log lost.
+    /// Counts lost messages of DPDK as lost lines of the log.
     fn count_lost_messages(&mut self) {
         let lost = lost_log_messages();
         if lost > self.lost_messages {
@@ -119,7 +119,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// After a panic: forgets all stations that were learnt, and lets the workers forget them.
+    /// Forgets all learnt stations, also at the workers, after a panic.
     fn begin_master_anew(&mut self) {
         let empty = FdbMaster::new(FdbSettings::new(1, Duration::ZERO), Vec::new());
         let ends = std::mem::replace(&mut self.master, empty).into_ends();
@@ -165,13 +165,13 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// Gives up ports whose devices are pulled or lost, and uses lost ones again that are back.
+    /// Stops using ports whose devices are removed or lost, and reopens lost ones that are back.
     fn watch_removals(&mut self, now: Instant) {
         while let Some(port) = self.removals.find(&self.running.ports) {
             let facts = data_plane::DataPlane::port(self, port);
             self.removals.note(port, facts);
             tracing::error!(
-                "port {}: its device is being removed; the port is given up until the switch is started again",
+                "port {}: its device is being removed; the port cannot be used until the switch is restarted",
                 self.name(port)
             );
         }
@@ -211,14 +211,14 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// The first port whose device is lost and that is not given up yet; asks the kernel as often as for links.
+    /// The first port whose device is lost and still in use; asks the kernel as often as for links.
     fn find_lost(&mut self, now: Instant) -> Option<PortIndex> {
         let is_due = |looked_at| now.saturating_duration_since(looked_at) >= LINKS_EVERY;
         let is_due = self.looked_at.is_none_or(is_due);
         is_due.then(|| self.removals.find_lost(&self.running, now))?
     }
 
-    /// Uses a lost device that is back.
+    /// Reopens a lost device that is back.
     fn reopen(&mut self, now: Instant) {
         match self.removals.reopen(&mut self.running, now) {
             None => {}
@@ -242,7 +242,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         self.running.ports.get(port.index())?.as_ref()
     }
 
-    /// Takes a link down. An interface of the kernel's stays down when this process is killed, so it is noted before.
+    /// Takes a link down. A kernel interface stays down if this process is killed, so it is recorded first.
     fn lower_link(&self, port: PortIndex) {
         self.change_link(port, "taken down with its partner's", |device| {
             let interface = device.info().interface;
@@ -257,9 +257,9 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         });
     }
 
-    /// Lets a link up that was taken down.
+    /// Brings a link up that was taken down.
     fn raise_link(&self, port: PortIndex) {
-        self.change_link(port, "let up again", |device| {
+        self.change_link(port, "brought up again", |device| {
             device.set_link(true)?;
             let interface = device.info().interface;
             interface.inspect(|&interface| self.lowered.clear(interface));
@@ -267,7 +267,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         });
     }
 
-    /// Changes the link of a port, and says so.
+    /// Changes the link of a port, and logs it.
     fn change_link(
         &self,
         port: PortIndex,
@@ -297,7 +297,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         format!("switching {ports} ports with {workers} workers, generation {number}")
     }
 
-    /// Continues a reload; returns the change of the control core once it is due.
+    /// Continues a reload; returns the change for the control core once it is due.
     fn change(&mut self, core: CoreStatus) -> Option<Box<Change>> {
         let now = Instant::now();
         let is_wanted =
@@ -316,7 +316,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         }
     }
 
-    /// How the configuration is read again.
+    /// The job that reads the configuration again.
     fn reading(&self) -> Result<impl FnOnce() -> Result<Option<Draft>> + Send + use<>> {
         let file = self.orders.file.clone();
         let file = file.context("it was built in and has no file; start with --config FILE")?;
@@ -324,7 +324,7 @@ impl<'scope, 'env, 'pool: 'scope> SwitchDataPlane<'scope, 'env, 'pool> {
         Ok(move || Draft::read(&file, &config, budget_mib))
     }
 
-    /// Does what a reload's progress requires.
+    /// Acts on a reload's progress.
     fn follow_reload(&mut self, progress: Progress) {
         match progress {
             Progress::Pending | Progress::Offered(_) => {}

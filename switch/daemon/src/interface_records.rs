@@ -1,9 +1,9 @@
-//! Interfaces that this switch took down, written down where its next start finds them.
+//! Records of interfaces that this switch took down, for its next start.
 //!
-//! An interface of the kernel's stays down when the process that took it down is killed: it looks like one
-//! that its administrator took down. So there is a file for each, made before it is taken down and removed when it is
-//! up again. Its name is the interface's network namespace and number there, which no other interface gets while
-//! the machine runs; `/run` does not outlive that.
+//! A kernel interface stays down when the process that took it down is killed: it looks as if its administrator had
+//! done it. So there is a file for each, created before it is taken down and removed when it is up again. Its name is
+//! the interface's network namespace and number, which no other interface gets until the machine reboots, when `/run`
+//! is emptied, too.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -21,12 +21,12 @@ pub struct InterfaceRecords {
 }
 
 impl InterfaceRecords {
-    /// In the folder that systemd gives (`RuntimeDirectory=vernier`), else `/run/vernier` for root, else in the user's
-    /// own run folder, or one in `/tmp`.
+    /// In systemd's folder (`RuntimeDirectory=vernier`), else `/run/vernier` for root, else the user's own run
+    /// folder, or one in `/tmp`.
     pub fn from_env() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let given = variable("RUNTIME_DIRECTORY").map(|given| {
-            // More than one are parted by colons.
+            // Several are separated by colons.
             let first = std::env::split_paths(&given).next();
             first.unwrap_or_default()
         });
@@ -41,7 +41,7 @@ impl InterfaceRecords {
     }
 
     fn within(folder: &Path) -> Self {
-        // Without /proc all interfaces are taken to be in one namespace.
+        // Without /proc all interfaces count as in one namespace.
         let namespace = fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino());
         Self {
             folder: folder.join("lowered"),
@@ -49,10 +49,10 @@ impl InterfaceRecords {
         }
     }
 
-    /// Writes down that the interface is about to be taken down.
+    /// Records that the interface is about to be taken down.
     ///
     /// # Errors
-    /// The system's, with the file's name, and when the folder belongs to another user.
+    /// The system's, with the file's name, or if the folder belongs to another user.
     pub fn note(&self, interface: NonZeroU32, port: &str) -> io::Result<()> {
         let file = self.file(interface);
         let write = || {
@@ -74,7 +74,7 @@ impl InterfaceRecords {
         self.check_owner().is_ok() && self.file(interface).exists()
     }
 
-    /// The interface is up again.
+    /// Removes the record: the interface is up again.
     pub fn clear(&self, interface: NonZeroU32) {
         let file = self.file(interface);
         if let Err(error) = fs::remove_file(&file)
@@ -88,8 +88,8 @@ impl InterfaceRecords {
         self.folder.join(format!("{}-{interface}", self.namespace))
     }
 
-    /// Whether nobody else can have made these files, or put another folder in place of theirs: in `/tmp` everybody may
-    /// have been here first.
+    /// Checks that nobody else can have created these files, or replaced their folder: in `/tmp` anybody may have
+    /// been first.
     fn check_owner(&self) -> io::Result<()> {
         if !fs::symlink_metadata(&self.folder)?.is_dir() {
             return Err(io::Error::other("its folder is a link or a file"));
@@ -98,11 +98,11 @@ impl InterfaceRecords {
         for (depth, folder) in folder.ancestors().enumerate() {
             let metadata = fs::metadata(folder)?;
             let is_own = [0, geteuid().as_raw()].contains(&metadata.uid());
-            // With the sticky bit others cannot move files and folders that are not theirs.
+            // With the sticky bit, others cannot move files and folders that are not theirs.
             let is_sticky = depth > 1 && metadata.mode() & 0o1000 != 0;
             if !is_own || metadata.mode() & 0o022 != 0 && !is_sticky {
                 let folder = folder.display();
-                let why = format!("others may write to {folder}; say `chmod go-w {folder}`");
+                let why = format!("others may write to {folder}; run `chmod go-w {folder}`");
                 return Err(io::Error::other(why));
             }
         }

@@ -8,7 +8,7 @@
 //!  main -> resources (files, addresses; machine: what is there) -> run; `--check` ends before
 //! ```
 //!
-//! What it is not: it forwards and measures nothing itself.
+//! It does not forward or measure anything itself.
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! What a person sees while the switch runs: the live table in a terminal, a plain one elsewhere.
+//! Output while the switch runs: the live table in a terminal, a plain one elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use records::snapshot::Snapshot;
 
 use crate::options::RunOptions;
 
-/// How often a plain table is written.
+/// Interval of a plain table.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// How long lines that were logged before may take to be written.
+/// Longest time to wait for lines logged before.
 const LOG_MAX: Duration = Duration::from_secs(1);
 
 /// How soon a signal is noticed.
@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_millis(20);
 /// meanwhile. A switch that forwards packets of others goes on when its terminal is closed.
 ///
 /// # Errors
-/// When the terminal or standard output fails.
+/// If the terminal or standard output fails.
 pub fn attend(
     options: &RunOptions<'_>,
     published: &Arc<Published>,
@@ -65,7 +65,7 @@ pub fn attend(
         if is_written && Instant::now() >= next_table {
             next_table += REFRESH;
             match writeln!(io::stdout(), "{}", view::live(&published.read())) {
-                // Who read it has seen enough (`| head`).
+                // The reader closed the pipe (`| head`).
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written.context("cannot write the table")?,
             }
@@ -74,8 +74,8 @@ pub fn attend(
     Ok(())
 }
 
-/// Holds the log back until what is returned is dropped: its lines would be written across the live
-/// table, and be gone with it.
+/// Holds the log back until the result is dropped: its lines would be written over the live table, and
+/// disappear with it.
 fn hold(log: &Lines) -> Sender<()> {
     let (held, released) = channel();
     let (begun, has_begun) = channel();

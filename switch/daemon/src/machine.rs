@@ -1,8 +1,7 @@
-//! Whether what a configuration names is on this machine, as the kernel says, without EAL: devices and their drivers,
-//! interfaces, captures, CPUs, hugepages, memory, capabilities.
+//! Checks that this machine has what a configuration names, according to the kernel and without EAL: devices and
+//! their drivers, interfaces, captures, CPUs, hugepages, memory, capabilities.
 //!
-//! A start begins with this, and so does `--check`: what it passes may still fail in a driver, and what it refuses cannot
-//! start here.
+//! Both a start and `--check` begin with this. What passes may still fail in a driver; what fails cannot start here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use contract::file;
 use rustix::thread::{CapabilitySet, capabilities};
 use switch::wiring::{available_mib, memif};
 
-/// Kernel drivers behind which DPDK can have a PCI device: those that give it away, and those that share it.
+/// Kernel drivers with which DPDK can use a PCI device: those that hand it over, and those that share it.
 const PCI_DRIVERS: [&str; 6] = [
     "vfio-pci",
     "igb_uio",
@@ -44,7 +43,7 @@ const VIRTUAL: [&str; 16] = [
     "virtio_user",
 ];
 
-/// EAL's long options in DPDK 22.11 (`eal_options.h`); each may be cut short.
+/// EAL's long options in DPDK 22.11 (`eal_options.h`); each may be abbreviated.
 const EAL_OPTIONS: [&str; 32] = [
     "allow",
     "base-virtaddr",
@@ -87,9 +86,9 @@ use interfaces::{Channels, ReadChannels};
 /// The machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Where `/sys` and `/proc` are.
+    /// The root of `/sys` and `/proc`.
     root: PathBuf,
-    /// What this process may do.
+    /// Capabilities of this process.
     capabilities: CapabilitySet,
     /// CPUs that it may use.
     cpus: Vec<usize>,
@@ -98,29 +97,29 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// That on which this runs.
+    /// The machine on which this runs.
     pub fn here() -> Self {
         let sets = capabilities(None);
         Self {
             root: PathBuf::from("/"),
-            // Where the kernel does not say, devices will.
+            // If the kernel does not say, devices will.
             capabilities: sets.map_or(CapabilitySet::all(), |sets| sets.effective),
             cpus: dpdk_bindings::allowed_cpus(),
             channels: Channels::of,
         }
     }
 
-    /// Looks for the devices, CPUs and options that `config` names.
+    /// Checks the devices, CPUs and options that `config` names.
     ///
     /// # Errors
-    /// Everything that is missing, and what the drivers of interfaces will refuse.
+    /// Everything missing, and what the drivers of interfaces will refuse.
     pub fn check_named(&self, config: &Config) -> Check {
         let root = KeyPath::default();
         let ports = config.ports.iter().enumerate();
         let ports = all(ports.map(|(index, port)| {
             let path = root.key("ports").index(index);
             let device = self.device(&path.key("device"), port, config);
-            // Of a device that is not there no more can be said.
+            // Nothing more can be said about a missing device.
             device.and_then(|()| interfaces::check(self.channels, &path, index, config))
         }));
         let workers = config.workers.iter().enumerate();
@@ -181,11 +180,11 @@ impl Machine {
         ensure(is_right, path.clone(), expected, format!("driver {driver}"))
     }
 
-    /// Interfaces, files and capabilities that virtual devices need.
+    /// Checks interfaces, files and capabilities that virtual devices need.
     fn virtual_device(&self, path: &KeyPath, name: &str, device: &str) -> Check {
         let arguments: Vec<(&str, &str)> = arguments(device).collect();
         let keys: &[&str] = match name {
-            // Its `iface` is made.
+            // Its `iface` is created.
             name if name.starts_with("net_ta") => &["remote"],
             name if name.starts_with("net_af_") => &["iface"],
             name if name.starts_with("net_pcap") => {
@@ -266,10 +265,10 @@ impl Machine {
         ensure(present.contains(&interface), path.clone(), expected, got)
     }
 
-    /// Looks whether there is memory for `config`: DPDK's, and all other.
+    /// Checks that there is memory for `config`: DPDK's, and all other.
     ///
     /// # Errors
-    /// What takes too much.
+    /// Whatever needs too much.
     pub fn check_memory(&self, config: &Config) -> Check {
         let root = KeyPath::default();
         let path = root.key("dpdk").key("memory_mib");
@@ -322,7 +321,7 @@ impl Machine {
     }
 }
 
-/// A long option that there is; what follows it, and short ones, EAL checks.
+/// Checks that a long option exists; EAL checks its value, and short options.
 fn eal_argument(path: &KeyPath, argument: &str) -> Check {
     let Some(option) = argument.strip_prefix("--") else {
         return Ok(());
@@ -339,7 +338,7 @@ fn eal_argument(path: &KeyPath, argument: &str) -> Check {
     )
 }
 
-/// Names in a folder, sorted; none where it cannot be read.
+/// Names in a folder, sorted; empty if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -49,8 +49,8 @@ fn begin(arguments: &Arguments, log: Lines) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the configuration, and opens what it names unless only its text is checked: all that is wrong with
-/// either is said at once.
+/// Reads the configuration, and opens what it names unless only its text is checked; all faults of both are
+/// reported together.
 fn open(arguments: &Arguments) -> anyhow::Result<(Config, Option<Resources>)> {
     let open = |config: &Config, is_faulty_at: &dyn Fn(&KeyPath) -> bool| {
         let resources = (!arguments.is_static).then(|| Resources::of(config, is_faulty_at));
@@ -90,7 +90,7 @@ fn run(
         signal_hook::flag::register(signal, Arc::clone(flag))
             .context("cannot handle SIGINT, SIGTERM and SIGHUP")?;
     }
-    // Opened before privileges are given up.
+    // Opened before privileges are dropped.
     let summary = arguments.summary_json.as_deref().map(|path| {
         let cannot_write = || format!("cannot write the summary to {}", path.display());
         File::create(path).with_context(cannot_write)

@@ -1,4 +1,4 @@
-//! How a switch is run, and what is asked of it while it runs.
+//! Options of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,10 +12,10 @@ use crate::cli::Arguments;
 pub struct RunOptions<'a> {
     /// The command line.
     pub arguments: &'a Arguments,
-    /// The log, whose thread keeps off the workers' CPUs.
+    /// The log, whose thread stays off the workers' CPUs.
     pub log: Lines,
-    /// Set when the switch must end: SIGINT, SIGTERM.
+    /// Set when the switch must stop: SIGINT, SIGTERM.
     pub stop: Arc<AtomicBool>,
-    /// Set when the configuration must be read again: SIGHUP.
+    /// Set when the configuration must be reloaded: SIGHUP.
     pub reload: Arc<AtomicBool>,
 }

@@ -1,4 +1,4 @@
-//! What the switch runs on: DPDK's ports, and threads that prepare changes beside the workers.
+//! The platform of the switch: DPDK's ports, and threads that prepare changes beside the workers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, Scope};
@@ -24,7 +24,7 @@ pub struct Dpdk<'scope, 'env, 'pool: 'scope> {
     pub scope: &'scope Scope<'scope, 'env>,
 }
 
-/// The switch that runs.
+/// The running switch.
 pub type RunningSwitch<'scope, 'env, 'pool> = Running<Dpdk<'scope, 'env, 'pool>>;
 
 impl<'scope, 'pool: 'scope> Platform for Dpdk<'scope, '_, 'pool> {
@@ -60,13 +60,13 @@ impl<'scope, 'pool: 'scope> Platform for Dpdk<'scope, '_, 'pool> {
 }
 
 impl<'scope, 'pool: 'scope> Prepare for Dpdk<'scope, '_, 'pool> {
-    /// By a thread of its own, since devices take their time.
+    /// On a separate thread, because devices are slow.
     fn prepare(&self, preparation: Preparation<Self>) -> Result<Preparing<Next<Self>>> {
         let (result, job) = Job::new("preparing it");
         let prepare = move || {
             // A panic gives no result, and must not end the scope.
             if let Ok(prepared) = catch_unwind(AssertUnwindSafe(|| preparation.make())) {
-                // Nobody takes it when the switch has ended.
+                // Nobody receives it if the switch has stopped.
                 let _ = result.send(prepared);
             }
         };

@@ -1,8 +1,8 @@
-//! What this process may do that other users may not: as little as its ports need.
+//! Drops the privileges that the switch's ports do not need.
 //!
-//! Capabilities belong to threads, and a new thread has those of the thread that made it. So the main thread gives up
-//! what is not needed before it makes others: once the files and the address that the configuration names are open,
-//! and before EAL starts. A thread that was made before, the log's, gives up all.
+//! Capabilities belong to threads, and a new thread inherits those of its creator. So the main thread drops what is
+//! not needed before it starts others: once the files and the address in the configuration are open, and before EAL
+//! starts. A thread that was started before, the log's, drops all.
 
 use std::fs;
 use std::path::Path;
@@ -17,42 +17,43 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// What ports may need at any time, since reloads add some and links are taken down and let up.
+/// Capabilities that ports may need at any time, because reloads add ports and links are taken down and
+/// brought up.
 ///
 /// | capability | for |
 /// |---|---|
-/// | `NET_ADMIN` | taking interfaces down and letting them up, MTU and promiscuous mode, `net_tap`, XDP |
+/// | `NET_ADMIN` | taking interfaces down and bringing them up, MTU and promiscuous mode, `net_tap`, XDP |
 /// | `NET_RAW` | sockets of `net_af_packet` and `net_af_xdp`, queues of NVIDIA's NICs |
 /// | `IPC_LOCK` | memory that devices read and that is locked |
 const FOR_PORTS: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::IPC_LOCK);
 
-/// What `net_af_xdp` also needs, so that a reload cannot add the first such port: libxdp opens an
+/// Further capability for `net_af_xdp`, so a reload cannot add the first such port: libxdp opens an
 /// interface's program by its number (`BPF_PROG_GET_FD_BY_ID`).
 const FOR_XDP: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
-/// What devices that use physical addresses also need (`/proc/PID/pagemap`) and I/O ports.
+/// Further capabilities for devices that use physical addresses (`/proc/PID/pagemap`) and I/O ports.
 const FOR_PHYSICAL: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_RAWIO);
 
-/// Bits of an address in a process. An IOMMU with fewer makes DPDK go by physical addresses (`pci.c`,
+/// Address bits of a process. With an IOMMU of fewer bits, DPDK uses physical addresses (`pci.c`,
 /// `X86_VA_WIDTH`).
 const ADDRESS_BITS: u64 = 47;
 
-/// Gives up what the ports of `config` do not need.
+/// Drops the capabilities that the ports of `config` do not need.
 ///
 /// # Errors
 /// The system's.
 pub fn give_up(config: &Config) -> Result<()> {
-    keep(needed(config, Path::new("/"))).context("cannot give up capabilities")
+    keep(needed(config, Path::new("/"))).context("cannot drop capabilities")
 }
 
-/// Gives up all that this thread has; the threads that it makes have none either.
+/// Drops all capabilities of this thread; threads that it starts have none, either.
 ///
 /// # Errors
 /// The system's.
 pub fn give_up_all() -> Result<()> {
-    keep(CapabilitySet::empty()).context("cannot give up capabilities")
+    keep(CapabilitySet::empty()).context("cannot drop capabilities")
 }
 
 fn keep(kept: CapabilitySet) -> Result<(), Errno> {
@@ -61,10 +62,10 @@ fn keep(kept: CapabilitySet) -> Result<(), Errno> {
         permitted,
         ..
     } = capabilities(None)?;
-    // What programs that it runs may get at most (`ethtool`).
+    // Limits the capabilities of programs that it runs (`ethtool`).
     if effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(kept).iter() {
-            // False, or an error, for what the kernel does not know.
+            // False, or an error, for capabilities unknown to the kernel.
             if capability_is_in_bounding_set(capability) == Ok(true) {
                 remove_capability_from_bounding_set(capability)?;
             }
@@ -100,7 +101,7 @@ fn needed_besides(device: &str, root: &Path) -> CapabilitySet {
     }
 }
 
-/// Whether a PCI device is without an IOMMU, or behind one that is too narrow.
+/// Whether a PCI device has no IOMMU, or one that is too narrow.
 fn is_physical(device: &str, root: &Path) -> bool {
     let Some(address) = pci_address(device) else {
         return false;
@@ -116,7 +117,7 @@ fn is_physical(device: &str, root: &Path) -> bool {
     driver.contains("uio") || (is_vfio && (is_unsafe || is_narrow(&folder)))
 }
 
-/// Whether the Intel IOMMU before a device has fewer bits of address than a process: MGAW in its capability register.
+/// Whether the Intel IOMMU of a device has fewer address bits than a process: MGAW in its capability register.
 fn is_narrow(device: &Path) -> bool {
     let Ok(register) = fs::read_to_string(device.join("iommu/intel-iommu/cap")) else {
         return false;

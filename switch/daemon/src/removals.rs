@@ -1,14 +1,14 @@
-//! Devices that are lost while the switch runs. All other ports go on.
+//! Devices that are lost while the switch runs. All other ports continue.
 //!
 //! ```text
-//!  pulled, or lost -> down in log and status -> the workers give its queues back, at an epoch's
-//!                     rollover -> closed: only then does the kernel let a pulled device go
+//!  pulled, or lost -> down in log and status -> the workers return its queues, at an epoch's
+//!                     rollover -> closed: only then the kernel releases a pulled device
 //!            lost  -> attached again as soon as it is back -> its queues go to the workers
 //! ```
 //!
-//! A pulled device is one on PCI; its port is not used again before a restart. A lost one is an interface of the
-//! kernel's that was deleted, or the connection of a `net_memif` client whose server ended. Until it is closed the
-//! device answers as before, so that workers may go on polling it meanwhile.
+//! Pulled devices are PCI devices; their ports are not used again before a restart. A lost device is a kernel
+//! interface that was deleted, or a `net_memif` client whose server ended. Until it is closed, the device answers
+//! as before, so that workers may keep polling it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,26 +24,26 @@ use switch::generation::Generation;
 use switch::wiring::Platform;
 use switch::wiring::devices::is_back;
 
-/// How long a device must be lost before it is closed, and the time between two attempts to attach it again.
+/// How long a device must be lost before it is closed, and the time between attempts to attach it again.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Times that the pause between attempts doubles, where a device is lost again and again before its link is up: to 32 s.
+/// How often the pause between attempts doubles if a device is repeatedly lost before its link is up: to 32 s.
 const DOUBLED_MAX: u32 = 5;
 
-/// Ports whose devices are not there.
+/// Ports without their devices.
 #[derive(Debug, Default)]
 pub struct Removals {
-    /// What was known last of each.
+    /// Last known facts of each.
     facts: BTreeMap<PortIndex, PortFact>,
-    /// Those whose queues the workers still have, and were not asked for.
+    /// Ports whose queues the workers still have, and were not asked for.
     pending: Vec<PortIndex>,
-    /// Those whose queues are on their way back.
+    /// Ports whose queues are being returned.
     under_way: Option<Vec<PortIndex>>,
     /// Devices that may come back, in use or not: since when they are lost.
     lost: BTreeMap<PortIndex, Lost>,
-    /// How often in a row a port's device was lost before its link was up, as a `net_memif` server does to a client whose id
-    /// another has; and how often its link had gone down by then.
+    /// How often in a row a port's device was lost before its link was up, as a `net_memif` server does to a client
+    /// with the id of another; and how often its link had gone down by then.
     refused: BTreeMap<PortIndex, (u32, u64)>,
-    /// What earlier devices of the port counted.
+    /// Counts of the port's earlier devices.
     earlier: BTreeMap<PortIndex, DeviceCounts>,
 }
 
@@ -51,27 +51,27 @@ pub struct Removals {
 #[derive(Debug)]
 struct Lost {
     since: Instant,
-    /// When it is tried again, and why that failed last.
+    /// Time of the next attempt, and the last reason for failing.
     next: Instant,
     error: String,
 }
 
-/// How an attempt to use a lost device again ended.
+/// Result of an attempt to reopen a lost device.
 #[derive(Debug)]
 pub enum Attempt {
     /// The workers get its queues.
     Resources(PortIndex),
-    /// It is there, but cannot be used: why, if that is another reason than before.
+    /// It exists, but cannot be used: the reason, if it has changed.
     Failed(PortIndex, String),
 }
 
 impl Removals {
-    /// What was known last of a port, if its device is not there.
+    /// Last known facts of a port without its device.
     pub fn facts(&self, port: PortIndex) -> Option<&PortFact> {
         self.facts.get(&port)
     }
 
-    /// What the devices of a port have counted: the one in use, and those that it replaces.
+    /// Counts of all devices of the port: the current one and its predecessors.
     pub fn all_counts(&self, port: PortIndex, counts: DeviceCounts) -> DeviceCounts {
         let Some(earlier) = self.earlier.get(&port) else {
             return counts;
@@ -84,7 +84,7 @@ impl Removals {
         }
     }
 
-    /// Whether a generation of its own is with the workers, who take one at a time.
+    /// Whether one of its generations is with the workers, which switch to one at a time.
     pub fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
@@ -127,8 +127,8 @@ impl Removals {
         None
     }
 
-    /// Notes that the peer of a port has ended the connection. Returns how often in a row it did before the link was up; the
-    /// pause until the next attempt grows with that.
+    /// Notes that the peer of a port has closed the connection. Returns how often in a row it did so before the link
+    /// was up; the pause until the next attempt grows with it.
     pub fn note_refusal(&mut self, port: PortIndex, facts: PortFact) -> u32 {
         let flaps = facts.link_flaps;
         let times = match self.refused.get(&port) {
@@ -143,7 +143,7 @@ impl Removals {
         times
     }
 
-    /// Notes that a port's device is not there.
+    /// Notes that a port's device is gone.
     pub fn note(&mut self, port: PortIndex, facts: PortFact) {
         let facts = PortFact {
             is_up: false,
@@ -154,12 +154,12 @@ impl Removals {
         self.pending.push(port);
     }
 
-    /// Whether the port's connection was ended before its link was up, more than once in a row.
+    /// Whether the port's connection was closed before its link was up, more than once in a row.
     pub fn is_refused(&self, port: PortIndex) -> bool {
         self.refused.get(&port).is_some_and(|(times, _)| *times > 0)
     }
 
-    /// Forgets a port that a change of the configuration has ended or made anew.
+    /// Forgets a port that a change of the configuration has removed or recreated.
     pub fn forget(&mut self, port: PortIndex) {
         self.facts.remove(&port);
         self.lost.remove(&port);
@@ -168,21 +168,21 @@ impl Removals {
         self.pending.retain(|pending| *pending != port);
     }
 
-    /// Takes queues back from the workers, without waiting; once all have given theirs, closes the devices:
-    /// their ports.
+    /// Takes queues back from the workers, without waiting; once all have returned theirs, closes the
+    /// devices and returns their ports.
     pub fn collect(&mut self, running: &mut RunningSwitch<'_, '_, '_>) -> Vec<PortIndex> {
         if !self.is_under_way() || !running.workers.collect() {
             return Vec::new();
         }
         let ports = self.under_way.take().unwrap_or_default();
         for port in &ports {
-            // The workers' handles went with the boxes: this is the last.
+            // The workers' handles were freed with the boxes: this is the last.
             running.ports[port.index()] = None;
         }
         ports
     }
 
-    /// Asks the workers for the queues of ports that were given up. They must have no generation of a reload.
+    /// Asks the workers for the queues of noted ports. No generation of a reload may be in transit.
     pub fn ask(&mut self, running: &mut RunningSwitch<'_, '_, '_>) {
         if self.pending.is_empty() {
             return;
@@ -194,7 +194,8 @@ impl Removals {
         self.under_way = Some(ports);
     }
 
-    /// Attaches a lost device that is back, and sends its queues to the workers. They must have no generation of a reload.
+    /// Attaches a lost device that is back, and sends its queues to the workers. No generation of a reload may be in
+    /// transit.
     pub fn reopen(
         &mut self,
         running: &mut RunningSwitch<'_, '_, '_>,
@@ -239,7 +240,7 @@ impl Removals {
     }
 }
 
-/// Attaches and starts the device of a port as it was.
+/// Attaches and starts the device of a port as before.
 fn open<'pool>(
     platform: &Dpdk<'_, '_, 'pool>,
     config: &Config,

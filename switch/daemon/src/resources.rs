@@ -1,5 +1,5 @@
-//! Resources that a configuration names, other than devices, before anything is started: captures, the HTTP address, files of
-//! tokens and keys.
+//! Resources other than devices that a configuration names, opened before anything is started: captures, the HTTP
+//! address, files of tokens and keys.
 
 use api::http::Server;
 use contract::config::document::{Check, Faults, Invalid, KeyPath, all};
@@ -10,7 +10,7 @@ use switch::wiring::open_source;
 
 use crate::machine::Machine;
 
-/// All of it, open.
+/// All open resources.
 #[derive(Debug)]
 pub struct Resources {
     /// By port.
@@ -21,11 +21,11 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Looks for what `config` names on this machine, and opens it. Where `is_faulty_at` says that something is wrong
-    /// already, nothing is resources.
+    /// Checks what `config` names on this machine, and opens it. If `is_faulty_at` reports a fault anywhere, there
+    /// are no resources.
     ///
     /// # Errors
-    /// Everything that keeps a switch from starting here, as far as it can be known without DPDK.
+    /// Everything that prevents a start here, as far as it can be known without DPDK.
     pub fn of(config: &Config, is_faulty_at: impl Fn(&KeyPath) -> bool) -> Check<Self> {
         let root = KeyPath::default();
         let mut faults = Vec::new();

@@ -1,8 +1,8 @@
-//! Runs a switch: builds it from a configuration, waits for its end, and takes it down in the right order.
+//! Runs a switch: builds it from a configuration, waits for its end, and shuts it down in the right order.
 //!
 //! Everything that can fail fails before the first packet: capture files, the HTTP address, EAL, memory,
-//! devices. The order of shutdown is that of the borrows: workers return their queues, ports stop and
-//! close, pools are freed, EAL is cleaned up.
+//! devices. The borrows determine the order of shutdown: workers return their queues, ports stop and close,
+//! pools are freed, EAL is cleaned up.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::platform::Dpdk;
 use crate::resources::Resources;
 use crate::{live, privileges};
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// Seconds for which the workers received.
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub snapshot: Snapshot,
 }
 
-/// Why a switch ended otherwise than it was to.
+/// Why a switch stopped unexpectedly.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It could not start, and will not the next time: something has to be changed.
@@ -58,10 +58,10 @@ pub enum RunError {
     Run(anyhow::Error),
 }
 
-/// Builds the switch, runs it until it is to stop or the duration is over, and takes it down.
+/// Builds the switch, runs it until it is stopped or the duration is over, and shuts it down.
 ///
 /// # Errors
-/// [`RunError::Start`] in words for its user; nothing is left behind then. [`RunError::Run`].
+/// [`RunError::Start`], in words for the user, with nothing left behind. [`RunError::Run`].
 pub fn run(
     config: &Config,
     resources: Resources,
@@ -91,7 +91,7 @@ fn build(
         .transpose()?;
 
     let budget_mib = budget_of_machine();
-    // Before EAL makes threads.
+    // Before EAL starts threads.
     privileges::give_up(&config)?;
     let eal = Eal::init("vernierd", &devices::eal_options(&config))?;
     let attached = attach_all(&mut config, &eal)?;
@@ -188,7 +188,7 @@ fn switch<'pool>(
             core
         })?;
 
-        // Packets are switched whether the control core works or not.
+        // Packets are forwarded whether the control core works or not.
         let is_over = || {
             let has_ended = threads.iter().any(ScopedJoinHandle::is_finished);
             has_ended || options.stop.load(Ordering::Relaxed)
@@ -224,8 +224,8 @@ fn start<'scope, 'pool: 'scope>(
     workers.map(start).collect()
 }
 
-/// Waits for the workers; the longest time that one worked, and the ports that they had, which stay open until
-/// the control core has read them for the last time.
+/// Waits for the workers; returns the longest working time, and their ports, which stay open until the control
+/// core has read them for the last time.
 fn join<'pool>(
     threads: Vec<ScopedJoinHandle<'_, Worked<'pool>>>,
 ) -> Worked<'pool, Vec<DpdkIo<'pool>>> {
@@ -239,10 +239,10 @@ fn join<'pool>(
     Ok((elapsed, ports))
 }
 
-/// How long a worker worked, and what it leaves.
+/// How long a worker worked, and its ports.
 type Worked<'pool, T = DpdkIo<'pool>> = Result<(Duration, T)>;
 
-/// Serves what the control core publishes.
+/// Serves the published snapshots.
 fn serve(
     server: http::Server,
     options: &RunOptions<'_>,
@@ -257,7 +257,7 @@ fn serve(
     Ok(serving)
 }
 
-/// Sends what the control core publishes to where it is configured.
+/// Sends the published snapshots to the configured destinations.
 fn send(
     sender: Option<Sender>,
     ipfix: Option<config::Ipfix>,
@@ -271,7 +271,7 @@ fn send(
     ))
 }
 
-/// Lets all threads end, however the function that holds it does.
+/// Stops all threads when dropped.
 struct StopOnDrop<'s>(&'s AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -326,24 +326,24 @@ fn random_number() -> Result<u64> {
     Ok(u64::try_from(seed >> 64)?)
 }
 
-// How a switch is run, and what is wanted of it while it runs.
+// Result of replayed captures.
 
 // What became of the captures that ports replay.
 
-/// A capture, and how much of it came in by its port.
+/// A capture, and how much of it was replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Replayed {
     /// Name of the port.
     pub port: String,
     /// The capture.
     pub file: PathBuf,
-    /// Packets in all its loops; of a capture that is played for ever those of one loop.
+    /// Packets in all its loops; for an endlessly played capture those of one loop.
     pub packets: u64,
     /// Packets among them that were not due before the switch stopped.
     pub left_packets: u64,
 }
 
-/// The captures of a switch that starts; `sources` are by port.
+/// The captures at the start of a switch; `sources` are by port.
 pub fn planned(config: &Config, sources: &[Option<Source>]) -> Vec<Replayed> {
     let ports = config.ports.iter().zip(sources);
     let replayed = ports.filter_map(|(port, source)| {
@@ -361,7 +361,7 @@ pub fn planned(config: &Config, sources: &[Option<Source>]) -> Vec<Replayed> {
     replayed.collect()
 }
 
-/// Counts what is left of them at the end. Those of ports that were taken away meanwhile are left out.
+/// Counts the remaining packets at the end. Ports that were removed meanwhile are left out.
 pub fn finished(mut captures: Vec<Replayed>, snapshot: &Snapshot) -> Vec<Replayed> {
     captures.retain_mut(|capture| {
         let is_it = |port: &&records::snapshot::Port| port.name == capture.port && !port.is_absent;

@@ -1,4 +1,4 @@
-//! systemd, where it started the switch: ready, status, watchdog, stopping (`sd_notify(3)`).
+//! systemd, if it started the switch: ready, status, watchdog, stopping (`sd_notify(3)`).
 //!
 //! Without systemd (no `NOTIFY_SOCKET`) all of this does nothing.
 
@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 /// The service manager's view of the switch.
 #[derive(Debug)]
 pub struct Service {
-    /// The interval at which to feed the watchdog: half of what the unit's `WatchdogSec` allows.
+    /// Interval of watchdog notifications: half of the unit's `WatchdogSec`.
     feed_every: Option<Duration>,
     fed_at: Option<Instant>,
 }
@@ -24,12 +24,12 @@ impl Service {
         }
     }
 
-    /// Packets are being switched.
+    /// Notifies that packets are being forwarded.
     pub fn ready(&self, status: &str) {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// The configuration is being read again; [`ready`](Self::ready) ends that.
+    /// Notifies that the configuration is being reloaded; [`ready`](Self::ready) ends that.
     pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -37,13 +37,13 @@ impl Service {
         }
     }
 
-    /// The switch ends.
+    /// Notifies that the switch is stopping.
     pub fn stopping(&self) {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// Feeds the watchdog if it is time at `now`. To be called only while all is well: what is not
-    /// fed systemd restarts.
+    /// Notifies the watchdog if due at `now`. Only call this while all is well: without notifications
+    /// systemd restarts the switch.
     pub fn feed(&mut self, now: Instant) {
         if self.is_hungry(now) {
             self.fed_at = Some(now);

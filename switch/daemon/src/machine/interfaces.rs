@@ -1,4 +1,4 @@
-//! What the drivers of kernel interfaces refuse: an MTU, a number of queues. Known without them, from their sources.
+//! Values that the drivers of kernel interfaces refuse: an MTU, a number of queues. Known from the drivers' sources.
 
 use std::ops::RangeInclusive;
 use std::process::Command;
@@ -7,28 +7,28 @@ use contract::config::device::argument;
 use contract::config::document::{Check, KeyPath, all, ensure, within};
 use contract::config::{Config, Device, Port};
 
-/// Queues of an interface of the kernel, as `ethtool -l` has them.
+/// Queues of a kernel interface, as shown by `ethtool -l`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Channels {
     /// The greater of those that receive and those that send.
     queues: u16,
-    /// Those that do both; 1 where the driver has no such ones, as `net_af_xdp` takes it (`xdp_get_channels_info`).
+    /// Combined queues; 1 if the driver has none, as assumed by `net_af_xdp` (`xdp_get_channels_info`).
     combined: u16,
 }
 
-/// How the queues of an interface are read, by its name; `None` where they are not known.
+/// Reads the queues of an interface by name; `None` if unknown.
 pub(super) type ReadChannels = fn(&str) -> Option<Channels>;
 
 /// A driver of kernel interfaces.
 #[derive(Debug)]
 struct Driver {
-    /// The beginning of its devices' names.
+    /// Prefix of its devices' names.
     name: &'static str,
     /// The argument that says how many queues a device has.
     queues_key: &'static str,
-    /// How many it has without that argument; `None` where they are as many as the port's.
+    /// The number without that argument; `None` if it is the port's.
     queues: Option<u16>,
-    /// The MTUs that it takes: `eth_dev_info`, in DPDK 22.11 to 24.11.
+    /// Valid MTUs: `eth_dev_info`, in DPDK 22.11 to 24.11.
     mtus: RangeInclusive<u16>,
 }
 
